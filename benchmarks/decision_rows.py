@@ -14,6 +14,10 @@ from typing import Any
 from benchmarks.row import Row
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.policy import PermissionPolicy
+from cellwright.tools.files.edit import edit_tool
+from cellwright.tools.files.file_state import FileState
+from cellwright.tools.files.read import read_tool
+from cellwright.tools.shell.bash import bash_tool
 
 DECISIONS = 300
 ROUNDS = 7
@@ -61,14 +65,17 @@ def decide(name: str, subject: str) -> Mapping[str, float]:
         policy = PermissionPolicy("acceptEdits", **RULES, roots=[root], cwd=root)
         plain = PermissionPolicy(roots=[root], cwd=root)
         asking = PermissionPolicy(**RULES, roots=[root], cwd=root)
+        tools = {
+            tool.name: tool for tool in (read_tool(FileState(), root), edit_tool(FileState(), root), bash_tool(root))
+        }
         calls: Mapping[str, Callable[[], Decision]] = {
-            READ: lambda: plain.decide("Read", {"file_path": file}),
-            EDIT: lambda: policy.decide("Edit", {"file_path": file}),
-            LINK: lambda: policy.decide("Read", {"file_path": str(root / "linked" / "package" / "a.py")}),
-            SIMPLE: lambda: policy.decide("Bash", {"command": "tool3 --all a.py"}),
-            JOINED: lambda: policy.decide("Bash", {"command": COMPOUND}),
+            READ: lambda: plain.decide(tools["Read"], {"file_path": file}),
+            EDIT: lambda: policy.decide(tools["Edit"], {"file_path": file}),
+            LINK: lambda: policy.decide(tools["Read"], {"file_path": str(root / "linked" / "package" / "a.py")}),
+            SIMPLE: lambda: policy.decide(tools["Bash"], {"command": "tool3 --all a.py"}),
+            JOINED: lambda: policy.decide(tools["Bash"], {"command": COMPOUND}),
             # as a session asks it: in a mode of its own, with what is offered judged anew
-            ASKED: lambda: asking.in_mode("plan").in_mode("default").decide("Edit", {"file_path": file}),
+            ASKED: lambda: asking.in_mode("plan").in_mode("default").decide(tools["Edit"], {"file_path": file}),
         }
         return {name: _microseconds(calls[name])}
 

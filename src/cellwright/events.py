@@ -1,10 +1,8 @@
-"""What happens in a run, as one closed union of small frozen events.
+"""The events of a run, as one closed union of small frozen classes, and the pieces that they are made of.
 
-Every face (cell, sidebar, terminal, JSON lines) is a projection of one ordered log of these. Payloads are the Messages
-API's own JSON: content blocks, `usage`, `tool_use`. An event gets its session-wide sequence number and its time once,
-when `EventLog.emit` admits it; before that `seq` is 0.
-
-What events are made of: pieces that are no event themselves. Their public place is `cellwright.events`.
+Every face (cell, sidebar, terminal, JSON lines) is a projection of one ordered log of these. Payloads are the
+Messages API's own JSON: content blocks, `usage`, `tool_use`. An event gets its session-wide sequence number and its
+time once, when `EventLog.emit` admits it; before that `seq` is 0.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Text made honest for a reader: what hides, reorders or pads it becomes visible.
+"""Text made honest and safe: what hides, reorders or pads it made visible, fenced, and encodable everywhere.
 
-Used wherever people decide by what they read: permission cards, previews, lists of rules.
-
-Text between fences that nothing in it can end.
-
-Text that every encoder takes: a lone half of a surrogate pair in it would end whatever has to send it.
+Hidden characters are made visible for people who decide by what they read: permission cards, previews, lists of
+rules. A fence is one that nothing in its text can end. A lone half of a surrogate pair would end whatever has to send
+it.
 """
 
 from __future__ import annotations

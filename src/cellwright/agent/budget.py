@@ -1,8 +1,7 @@
-"""What a run has spent, and what its budget still pays for before a request is sent.
+"""The spending of a run against its budget, of a day on one purpose, and of an answer that breaks off.
 
-What was spent on one purpose today, by all processes of the user: one file for each day, a line for each amount.
-
-The answer that is streaming, and what it cost should it never arrive.
+A budget is asked before a request is sent. A day's spending is that of all processes of the user: one file for each
+day, a line for each amount. The cost of an answer that never arrives is estimated from what has streamed.
 """
 
 from __future__ import annotations

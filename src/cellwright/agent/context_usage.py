@@ -1,7 +1,7 @@
-"""What fills a session's context: roughly how many tokens each kind of content takes.
+"""Rough measures of the kinds of content that fill a session's context, in tokens.
 
-The API tells how many tokens a request had, and not what they were. So each part is estimated by its size, and all estimates
-together are brought to the number that the API gave last.
+The API tells how many tokens a request had, but not what they were. So each part is estimated by its size, and all
+estimates together are brought to the number that the API gave last.
 """
 
 from __future__ import annotations

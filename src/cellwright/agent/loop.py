@@ -1,6 +1,6 @@
 """The loop: ask the model, run its tools, ask again, until it has nothing more to do.
 
-What each `stop_reason` asks of a client is the Messages API's own; the comments at the arms say what happens otherwise.
+The Messages API says what each `stop_reason` asks of a client; the comments at the arms say what happens otherwise.
 """
 
 from __future__ import annotations

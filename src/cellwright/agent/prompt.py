@@ -1,11 +1,11 @@
-"""The system prompt, and what a session is told once about where it runs.
+"""The system prompt, and a user's prompt with all that Claude is told besides its words.
 
-`system` is the same text in every session, so that its cache entry serves them all; what differs from session to session
-(folder, platform, date) stands in the first user message. Neither changes later: each thinking block is bound to both.
+`system` is the same text in every session, so that its cache entry serves them all; what differs from session to
+session (folder, platform, date) stands in the first user message. Neither changes later: each thinking block is bound
+to both.
 
-A prompt, and what Claude is told with it besides the user's words: where it works, what changed, what is mentioned.
-
-All of it is one user message; a view shows the user what was told (`ContextAttached`).
+The words of a prompt and everything told with them (the place Claude works in, changes, mentions) are one user
+message; a view shows the user what was told (`ContextAttached`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Why a run ends before the model is done, as errors for the user: what is wrong, and what to do."""
+"""Errors that end a run before the model is done: each tells the user what is wrong, and what to do."""
 
 from __future__ import annotations
 

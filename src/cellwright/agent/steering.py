@@ -1,7 +1,7 @@
-"""What the user says while a run goes on: words for its next step, and prompts for when it would end.
+"""The user's words while a run goes on: some for its next step, others prompts for when it would end.
 
 Words stand in a user message of their own or after the results of calls, never between a call and its result: the API
-refuses that. What was not delivered when the run ends stays here, and is shown as such.
+refuses that. Words that were not delivered when the run ends stay here, and are shown as such.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The agent's own thread, and the one door between it and synchronous code.
+"""The agent's own thread, the one door between it and synchronous code, and the time limits of calls.
 
-One daemon thread with one long-lived asyncio loop per process: connections stay warm between turns, and the agent goes on
-streaming while user code holds the main thread. Code that must run on the caller's thread (the kernel's main thread) comes
-back through `CallerJobs`, a FIFO that the caller works off while it waits.
+One daemon thread with one long-lived asyncio loop per process: connections stay warm between turns, and the agent
+goes on streaming while user code holds the main thread. Code that must run on the caller's thread (the kernel's main
+thread) comes back through `CallerJobs`, a FIFO that the caller works off while it waits.
 
-Time limits of calls, which stand still while a call waits for the user's own cell to end.
+A time limit of a call stands still while the call waits for the user's own cell to end.
 """
 
 from __future__ import annotations

@@ -72,6 +72,13 @@ keep `notes` of its own. `unknown`: anything; only what it says of itself (`read
 """
 
 
+READING_KINDS: frozenset[AccessKind] = frozenset({"read", "list", "find", "search"})
+"""Kinds that read files or names of files, and do nothing else."""
+
+EDITING_KINDS: frozenset[AccessKind] = frozenset({"edit", "patch"})
+"""Kinds that change files that the input names."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolAccess:
     """The things a tool touches: the permission policy judges its calls by this, and by no list of names.
@@ -85,12 +92,12 @@ class ToolAccess:
     @property
     def reads_files(self) -> bool:
         """True when it reads files or names of files, and does nothing else."""
-        return self.kind in ("read", "list", "find", "search")
+        return self.kind in READING_KINDS
 
     @property
     def edits_files(self) -> bool:
         """True when it changes files that its input names."""
-        return self.kind in ("edit", "patch")
+        return self.kind in EDITING_KINDS
 
 
 @dataclass(frozen=True, slots=True)

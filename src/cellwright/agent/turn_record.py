@@ -1,4 +1,4 @@
-"""What the loop knows of checkpoints: a turn begins, calls run, the turn ends, and something has changed or not."""
+"""Checkpoints as the loop knows them: a turn begins, calls run, the turn ends, and something has changed or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What turns changed in files and notebook cells, as it was before, and taking it back.
+"""Checkpoints: files and notebook cells as they were before turns changed them, and taking the changes back.
 
 Start with `checkpoints.py`; the journal of a session is on disk before a change is made (`journal.py`).
 

@@ -1,4 +1,4 @@
-"""Which calls do something that cannot be taken back."""
+"""The test for calls with effects that cannot be taken back."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The journal of a session: which turns there were and what they changed. Only ever added to, on disk before the change.
+"""The journal of a session: the turns there were and what they changed, on disk before each change.
 
-It is a JSON Lines file beside the contents it names, in the state folder's `checkpoints/`, for the user alone. A line
-that was not finished, by a crash, is passed over.
+It is only ever added to: a JSON Lines file beside the contents it names, in the state folder's `checkpoints/`, for
+the user alone. A line that was not finished, by a crash, is passed over.
 """
 
 from __future__ import annotations

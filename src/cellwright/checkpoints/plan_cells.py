@@ -1,4 +1,4 @@
-"""What an undo would do to the cells of notebooks, worked out without doing anything."""
+"""The plan of an undo for the cells of notebooks, worked out without doing anything."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What an undo would do, worked out without doing anything: for each file and cell what it would be again, or why not.
+"""The plan of an undo for files, worked out without doing anything: the content each would have again, or why not.
 
-A file is followed from what it holds now back through the turns. Where it is not what a turn left, somebody else has changed
-it since: from there on nothing is taken back, unless that was asked for.
+A file is followed from what it holds now back through the turns. If it is not what a turn left, somebody else has
+changed it since: from there on nothing is taken back, unless that was asked for.
 """
 
 from __future__ import annotations

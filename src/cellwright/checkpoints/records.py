@@ -1,4 +1,4 @@
-"""What a journal says: the turns of a session, what each changed, and what was taken back.
+"""The records of a journal: the turns of a session, what each changed, and what was taken back.
 
 A journal is read from its lines (`fold`), in order. Each is a JSON object that names its kind by its first key:
 
@@ -11,7 +11,8 @@ A journal is read from its lines (`fold`), in order. Each is a JSON object that 
     {"effect": "Bash: pytest -q"}
     {"end": 3}
     {"undo": 1, "at": …, "redo_of": null, "turns": [3], "code": true, "as_after": 40 or null, "was_after": 55 or null,
-     "files": [{"path": …, "was": {…} or null, "now": {…} or null, "folders": […]}], "cells": […], "left": ["/p/b.py"]}
+     "files": [{"path": …, "was": {…} or null, "now": {…} or null, "folders": […]}], "cells": […],
+     "left": ["/p/b.py"]}
     {"done": 1, "left": ["/p/b.py"]}
 
 The first `file` of a path in a turn says what was there before; each later one only what it is after, unless somebody

@@ -1,12 +1,10 @@
-"""A turn while it runs: each file as it was before its first change, kept and written down before it is changed.
+"""The record of a turn while it runs: each file is kept and written down before its first change.
 
-A change by an editing tool is told before it is made. What a call changes by other ways (a command, a formatter that a
-hook runs) in a file of the turn is found when the call is over, and counts as the turn's. What changes between calls is
-somebody else's, and is not taken back.
+A change by an editing tool is told before it is made. A change made by other ways during a call (a command, a
+formatter that a hook runs) in a file of the turn is found when the call is over, and counts as the turn's. A change
+between calls is somebody else's, and is not taken back.
 
-What a turn changed, in figures for people.
-
-What files hold now, told by their hashes.
+Hashes tell what files hold now; a turn's changes are summed up for people in lines added and removed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Claude is told with the next prompt of turns that were taken back."""
+"""Notes that tell Claude, with the next prompt, of turns that were taken back."""
 
 from __future__ import annotations
 

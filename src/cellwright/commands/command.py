@@ -1,7 +1,4 @@
-"""What a slash command is, and what it is given.
-
-What a slash command tells: tables under titles, as Markdown and as plain text.
-"""
+"""A slash command, the call it is given, and its page: tables under titles, as Markdown and as plain text."""
 
 from __future__ import annotations
 

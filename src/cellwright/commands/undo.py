@@ -1,7 +1,4 @@
-"""`/undo`, `/redo`, `/rewind`: turns taken back in files, cells and the conversation, after a look at what that would do.
-
-What the user is shown of an undo before it is done.
-"""
+"""`/undo`, `/redo`, `/rewind`: turns taken back in files, cells and the conversation, after a preview."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users bring: settings, hooks, trust, plug-ins, in Claude Code's formats and places.
+"""Everything that users bring: settings, hooks, trust, plug-ins, in Claude Code's formats and places.
 
 Start with `settings/settings.py`.
 

@@ -1,8 +1,8 @@
-"""Tools that others bring: packages by the entry-point group `cellwright.tools`, trusted folders by `.claude/tools/*.py`.
+"""Tools that others bring: packages by the entry point `cellwright.tools`, trusted folders by `.claude/tools/*.py`.
 
-An entry point gives a `Tool`, a list of them, or a function without parameters that returns either. A file's tools are the
-`Tool` values at its top level (`@tool` makes them). A tool whose name is taken is left out: no package and no folder can
-put itself in the place of another tool.
+An entry point of the group `cellwright.tools` gives a `Tool`, a list of them, or a function without parameters that
+returns either. A file's tools are the `Tool` values at its top level (`@tool` makes them). A tool whose name is taken
+is left out: no package and no folder can put itself in the place of another tool.
 """
 
 from __future__ import annotations

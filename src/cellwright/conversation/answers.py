@@ -1,7 +1,7 @@
-"""What the user can answer to what Claude asks: one key map in the cell, the sidebar, at `input()` and in the terminal.
+"""The user's answers to what Claude asks: one key map for the cell, the sidebar, `input()` and the terminal.
 
-A permission is allowed or denied; a question of Claude's is answered with labels or a text; a plan is approved or sent
-back. The last two answers travel in the call's input, in fields that the model cannot fill.
+A permission is allowed or denied; a question of Claude's is answered with labels or a text; a plan is approved or
+sent back. The last two answers travel in the call's input, in fields that the model cannot fill.
 """
 
 from __future__ import annotations

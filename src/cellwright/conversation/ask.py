@@ -1,9 +1,7 @@
 """`cellwright.ask` and `cellwright.stream`: the loop from Python, in scripts, servers and notebooks.
 
-There is one conversation a process. In a kernel that loaded the extension it is the notebook's own: a cell, the sidebar and
-`ask` then share one session, and questions appear in the cell that asks.
-
-The events of a run as an async iterator on the caller's loop.
+There is one conversation a process. In a kernel that loaded the extension it is the notebook's own: a cell, the
+sidebar and `ask` then share one session, and questions appear in the cell that asks.
 """
 
 from __future__ import annotations

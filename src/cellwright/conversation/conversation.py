@@ -1,6 +1,7 @@
-"""A conversation: one session, the tools it has, and one run at a time. What every face stands on.
+"""A conversation: one session, the tools it has, and one run at a time.
 
-The cell, the panel, `cellwright.ask` and the terminal make a `RunRequest` and a `RunSurface` and call `start`.
+Every face stands on it: the cell, the panel, `cellwright.ask` and the terminal make a `RunRequest` and a `RunSurface`
+and call `start`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a prompt would send to the model, without sending it."""
+"""A dry run: the request that a prompt would send to the model, without sending it."""
 
 from __future__ import annotations
 

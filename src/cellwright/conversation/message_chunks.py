@@ -1,7 +1,7 @@
-"""Messages between the kernel and who looks on from outside (a page, the server), too large for one message: in pieces.
+"""Large messages, sent in pieces between the kernel and those who look on from outside (a page, the server).
 
-Jupyter Server takes 10 MB in one message of a page, and closes the connection for more; and what a kernel sends is dropped
-beyond 1 MB a second (over three seconds). So larger messages go as pieces of their JSON, at a pace.
+Jupyter Server takes 10 MB in one message of a page, and closes the connection for more; and what a kernel sends is
+dropped beyond 1 MB a second (over three seconds). So larger messages go as pieces of their JSON, at a pace.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What happens in a conversation, for everyone who looks on: each event of each run, whichever face it was started from."""
+"""Observers of a conversation: told each event of each run, whichever face it was started from."""
 
 from __future__ import annotations
 

@@ -1,12 +1,10 @@
-"""The prompt of a run as it is sent: checked, and with what Claude must know besides.
+"""The prompt of a run as it is sent: checked, and with what it mentions and whatever else Claude must know.
 
-What the words of a prompt mention: `@file`, `@"a b.txt"`, `@src/app.py#L10-20`, `@cell:3`, `@cell:[3]`, `$name`.
+Mentions are `@file`, `@"a b.txt"`, `@src/app.py#L10-20`, `@cell:3`, `@cell:[3]` and `$name`. A mention begins a word.
+Passed over is what stands in code (between fences or backticks, wherever CommonMark lets them stand), a decorator, an
+e-mail address, and a `$` that belongs to math (`$x$`, `$$…$$`), money (`$5`) or other text (`a$b`, `${x}`).
 
-A mention begins a word. Passed over is what stands in code (between fences or backticks, wherever CommonMark lets them
-stand), a decorator, an e-mail address,
-and a `$` that belongs to math (`$x$`, `$$…$$`), money (`$5`) or other text (`a$b`, `${x}`).
-
-Files that a prompt mentions are read and told with it, by the tools that Claude has for them and under their rules.
+Mentioned files are read and told with the prompt, by the tools that Claude has for them and under their rules.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Where a conversation's played turns make their edits again: kept, like any other change, so that they can be undone.
+"""Edits of a recording made again in their place: files no editor holds, cells of the notebook as its user sees it.
 
-Edits of a recording made again where they belong: files that no editor holds, cells of the notebook as its user sees it.
-
-Each is made once: what is there already stays, and where something else is there nothing is touched.
+Each is made once: what is there already stays, and if something else is there nothing is touched. It is kept like any
+other change, so that it can be undone.
 """
 
 from __future__ import annotations

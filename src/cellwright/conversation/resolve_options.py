@@ -1,4 +1,4 @@
-"""What one run makes of the settings and its options: model, policy; and the question of trust before it."""
+"""One run's model, effort and policy, from the settings and its options; and the question of trust before it."""
 
 from __future__ import annotations
 

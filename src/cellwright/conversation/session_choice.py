@@ -1,4 +1,4 @@
-"""Which session a conversation goes on with: a new one, an earlier one, a fork where the tools change."""
+"""The choice of a conversation's session: a new one, an earlier one, or a fork where the tools change."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a session is called: the title that was given to it, else its first words; a title by the small model.
+"""The titles of sessions: the title that was given, else the first words; or one by the small model.
 
-A title by the model is a request that costs something. It is made when the user asks for it (`/rename` without a title), or
-by the setting `cellwright.sessionTitles`; what it cost is the session's.
+A title by the model is a request that costs something. It is made when the user asks for it (`/rename` without a
+title), or by the setting `cellwright.sessionTitles`; its cost is the session's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The tools of a conversation, made together because some share what they know of files and folders.
-
-The tools of a conversation: made once a session, since they share what was read.
-"""
+"""The tools of a conversation, made once a session, since some share what they know of files and folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check finds."""
+"""A check of the doctor, and its finding."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Can we write where we have to, is it for the user alone, and is there room.
+"""Checks of the folders we write to, of the programs that tools run (rg, git, bash), and of the settings and trust.
 
-The programs that tools run: rg, git, bash.
-
-Are the settings files valid, and does what the folder says count.
+A folder has to be writable, for the user alone, and to have room.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Is there a credential, does the API take it, and what stands in the way to the API. No tokens are spent."""
+"""Checks of the way to the API: the credential, its acceptance by the API, and obstacles in between.
+
+No tokens are spent.
+"""
 
 from __future__ import annotations
 

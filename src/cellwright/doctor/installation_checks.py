@@ -1,4 +1,4 @@
-"""Is everything there, of a version that goes together, and do Jupyter's folders know it."""
+"""Checks of the installation: all parts there, of versions that go together, and known to Jupyter's folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only a kernel can tell the doctor: which front ends it has seen, and whether it answers while a cell runs."""
+"""The doctor's checks that only a kernel can make: front ends, answers while a cell runs, trust in notebooks."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Which credential the environment gives, and so which transport goes to the API.
+"""The choice of the transport to the API, by the credential that the environment gives.
 
-Order and names are the SDK's and Claude Code's: a platform that is switched on, then a key or token, then what the SDK
-finds by itself (a named profile, a workload's identity, the profile on disk). Nothing is read but the environment and
-whether the profile's file exists.
+Order and names are the SDK's and Claude Code's: a platform that is switched on, then a key or token, then what the
+SDK finds by itself (a named profile, a workload's identity, the profile on disk). Nothing is read but the environment
+and whether the profile's file exists.
 """
 
 from __future__ import annotations

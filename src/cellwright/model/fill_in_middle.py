@@ -1,7 +1,7 @@
-"""Code completion with a model that chats: what it is asked, and the missing text out of its answer.
+"""Code completion with a model that chats: the request to it, and the missing text out of its answer.
 
-The answer is asked for between two tags, so that white space at its ends survives and words around it do not matter. What
-stands around the cell comes first and is the same while its user types: the API's cache holds it.
+The answer is asked for between two tags, so that white space at its ends survives and words around it do not matter.
+The surroundings of the cell come first and are the same while its user types: the API's cache holds them.
 """
 
 from __future__ import annotations

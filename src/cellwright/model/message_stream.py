@@ -1,12 +1,11 @@
-"""One streamed message: the API's events in, our events and at the end the whole message out.
+"""One streamed message: the API's bytes in, our events and at the end the whole message out.
 
 The message is put together once, as the JSON that the API wants back. Blocks and deltas of kinds not known here are
 kept: a block as it came, a delta's fields merged into its block.
 
-Server-sent events, parsed from bytes as they come.
-
-The format is the HTML standard's (https://html.spec.whatwg.org/multipage/server-sent-events.html); of its fields the
-Messages API uses `event` and `data`. Written by hand because a line-by-line parser costs ten times as much per delta.
+Server-sent events are parsed from bytes as they come. The format is the HTML standard's
+(https://html.spec.whatwg.org/multipage/server-sent-events.html); of its fields the Messages API uses `event` and
+`data`. Written by hand because a line-by-line parser costs ten times as much per delta.
 """
 
 from __future__ import annotations

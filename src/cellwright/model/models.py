@@ -1,7 +1,8 @@
-"""What each model takes: context, output, kinds of thinking, effort.
+"""The limits of each model: context, output, kinds of thinking, effort.
 
-The table is the documentation's of November 2026; the API itself knows it newer (`GET /v1/models/{id}`), and `refined`
-folds that in. Requests are built from the table alone: one that changes in mid-session would restart the cache.
+The table is the documentation's of November 2026; the API itself knows it newer (`GET /v1/models/{id}`), and
+`refined` folds that in. Requests are built from the table alone: one that changes in mid-session would restart the
+cache.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What requests cost: the price list, the cost of a `usage` block, sums of usage, and what a request may cost at worst.
+"""Prices of requests: the price list, the cost of a `usage` block, sums of usage, and the most a request may cost.
 
 Prices are Anthropic's list prices in US dollars per million tokens. Platforms that add to them for a region are not
 followed, so there the figure is an estimate. A model or a speed whose price is not known has the cost None, never 0.

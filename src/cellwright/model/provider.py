@@ -1,4 +1,4 @@
-"""What the loop needs of a model: `Provider.stream`. The Anthropic provider stands in `anthropic.py`."""
+"""A model as the loop needs it: `Provider.stream`. The Anthropic provider stands in `anthropic.py`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
-"""What went wrong with a request, said once for people and once for programs: status codes, error events, network.
+"""Failures of requests, explained once for people and once for programs, and the rule for trying again.
 
-Error types and codes are the Messages API's (https://platform.claude.com/docs/en/api/errors); Bedrock's and Google
-Cloud's own forms are understood where they differ.
+They are status codes, error events and failures of the network. Error types and codes are the Messages API's
+(https://platform.claude.com/docs/en/api/errors); Bedrock's and Google Cloud's own forms are understood where they
+differ.
 
-What is tried again, when, and how long: pure functions of a failure, the count of tries and the time that passed.
+The rule says what is tried again, when, and how long: pure functions of a failure, the count of tries and the time
+that passed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""The way to the Messages API: what every transport does, and the one for a plain key, over httpx2.
+"""Transports to the Messages API: the interface they share, and the one for a plain key over httpx2.
 
-`sdk_transport.py` has the other one, for what only the SDK's clients can sign. httpx2 is imported when it is needed (it
-costs 60 ms), in a worker thread, and so is the TLS context made (45 ms); neither stands in the way of a loop.
+`sdk_transport.py` has the other one, for credentials that only the SDK's clients can sign with. httpx2 is imported
+when it is needed (60 ms), and the TLS context is made then (45 ms), both in a worker thread: neither holds up an
+event loop.
 
-Async clients belong to the event loop that they were first used in: one for each loop, made off the loop.
+An async client belongs to the event loop that it was first used in: there is one for each loop, made off the loop.
 """
 
 from __future__ import annotations

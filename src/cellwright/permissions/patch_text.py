@@ -1,9 +1,8 @@
 """A unified diff as text, read into files and hunks: the one reader for what judges a patch and what applies it.
 
 Format: https://git-scm.com/docs/diff-format, with git's extended headers or without. Text around the diffs (a mail, a
-commit message) is passed over. Two readers that disagreed about which files a patch names would be a hole.
-
-The names in a patch's headers: unquoted, and without what stands before them (`a/`, `b/`, or what `strip` takes off).
+commit message) is passed over. Names in headers are unquoted and lose what stands before them (`a/`, `b/`, or what
+`strip` takes off). Two readers that disagreed about which files a patch names would be a hole.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Where a path really leads: each symlink on the way, and whether that is inside a folder.
+"""Paths: every place that one leads to through its symlinks, those inside a folder, and those that are protected.
 
-Files through which a write becomes code that runs later, or rights: writing them always takes a human.
-
-Claude Code's list, Jupyter's and Python's own start-up files, and what a home folder used as project holds.
+Protected are files through which a write becomes code that runs later, or rights: writing them always takes a human.
+They are Claude Code's list, Jupyter's and Python's own start-up files, and what a home folder used as project holds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Whether a call may run: one pure function of the rules, the mode and the call, `PermissionPolicy.decide`.
+"""The permission policy: `PermissionPolicy.decide`, one pure function of the rules, the mode and the call.
 
-Order: deny rules → plan mode → ask rules → what nothing may wave through → bypassPermissions → protected paths → allow
-rules → mode. The first that speaks wins; `docs/decisions/order-of-evaluation.md` gives the reasons.
+Order: deny rules → plan mode → ask rules → what nothing may wave through → bypassPermissions → protected paths →
+allow rules → mode. The first that speaks wins; `docs/decisions/order-of-evaluation.md` gives the reasons.
 """
 
 from __future__ import annotations
@@ -35,15 +35,16 @@ from cellwright.permissions.rules.rule import (
     JudgedCall,
     Rule,
     RuleBook,
-    Subject,
     asked_by,
     compile_rule,
     denied_by,
-    own_name,
     parse_rule,
+    subject_of,
 )
 
 Rules = Sequence[str | Rule]
+
+NOTHING_DECLARED = ToolAccess()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ class PermissionPolicy:
 
     def hides(self, tool: Tool) -> bool:
         """Return whether a rule denies the tool as a whole, so that Claude need not know of it."""
-        subject = _subject(tool)
+        subject = subject_of(tool.name, tool.access.kind)
         return any(rule.rule.specifier is None and rule.names(subject) for rule in self._book.deny)
 
     def may_read(self, path: str) -> bool:
@@ -127,8 +128,8 @@ class PermissionPolicy:
         """
         book = self._book
         # what a server says of its tools is not known to be true
-        access = ToolAccess() if tool.name.startswith("mcp__") else tool.access
-        call = JudgedCall(_subject(tool), tool_input, access, tool.read_only)
+        access = NOTHING_DECLARED if tool.name.startswith("mcp__") else tool.access
+        call = JudgedCall(subject_of(tool.name, access.kind), tool_input, access, tool.read_only)
         decision = _judge(book, call)
         if decision.behavior != "ask":
             return decision
@@ -144,12 +145,6 @@ class PermissionPolicy:
         way = f"{rules_in_words(offered[-1].rules)} would allow it." if offered else "No allow rule can allow it."
         reason = f"Mode dontAsk denies what would be asked for. {decision.reason} {way}"
         return replace(decision, behavior="deny", reason=reason)
-
-
-def _subject(tool: Tool) -> Subject:
-    foreign = tool.name.startswith("mcp__")
-    reads, edits = tool.access.reads_files and not foreign, tool.access.edits_files and not foreign
-    return Subject(own_name(tool.name), reads=reads, edits=edits)
 
 
 def _listed(values: Sequence[Any]) -> Sequence[Any]:

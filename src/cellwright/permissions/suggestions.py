@@ -1,6 +1,6 @@
 """The rules a permission question offers, from the narrowest that helps: for this session, and to keep.
 
-The rules a permission question offers for a shell command: one for each simple command in it that needs approval.
+For a shell command there is one for each simple command in it that needs approval.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The secrets that are known by their look: key formats, private keys, passwords in addresses and in assignments.
 
-Nothing here guesses from how random a text looks: hashes, ids and encoded images are what data is made of. Each kind is
-looked for only where one of its `hints` stands in the text, so that most text costs a few substring searches.
+Nothing here guesses from how random a text looks: hashes, ids and encoded images are what data is made of. Each kind
+is looked for only if one of its `hints` stands in the text, so that most text costs a few substring searches.
 """
 
 from __future__ import annotations

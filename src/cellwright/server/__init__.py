@@ -1,4 +1,4 @@
-"""What runs inside Jupyter Server: REST, event streams, limits, the proxy that keeps the key.
+"""The part of Cellwright inside Jupyter Server: REST, event streams, limits, the proxy that keeps the key.
 
 Start with `server_extension.py`, the composition root. Routes check what they are given and pass it on; a run happens
 in a kernel.

@@ -1,4 +1,4 @@
-"""What a client is told when something cannot be done: a status, a code for programs, a message for people."""
+"""Errors of the REST interface: a status, a code for programs, a message for people."""
 
 from __future__ import annotations
 

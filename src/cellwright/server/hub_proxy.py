@@ -1,8 +1,8 @@
-"""`python -m cellwright.server.hub_proxy`: the proxy as a service of JupyterHub, where users' code does not reach it.
+"""`python -m cellwright.server.hub_proxy`: the proxy as a service of JupyterHub, out of reach of users' code.
 
-It runs under the Hub's account, so the key, the budgets and the log are out of reach of everything that runs as a user.
-Users are known by the tokens that the Hub gives their servers. `c.HubProxy.…` in the file that `--config` names takes the
-same traits as `c.CellwrightApp` for the proxy and for what concerns requests. docs/jupyterhub.md shows it.
+It runs under the Hub's account, so the key, the budgets and the log are out of reach of everything that runs as a
+user. Users are known by the tokens that the Hub gives their servers. `c.HubProxy.…` in the file that `--config` names
+takes the same traits as `c.CellwrightApp` for the proxy and for what concerns requests. docs/jupyterhub.md shows it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The models that the API lists (`GET /v1/models`), asked for with the credential that is there, and remembered a while.
+"""The models that the API lists (`GET /v1/models`), asked for with the credential at hand and remembered for a while.
 
 https://platform.claude.com/docs/en/api/models-list
 """

@@ -1,8 +1,8 @@
-"""Cellwright in Jupyter Server: what administrators set, and the composition root of this process.
+"""Cellwright in Jupyter Server: the administrator's traits, and the composition root of this process.
 
-`c.CellwrightApp.…` in a `jupyter_server_config.py` sets the traits. What goes wrong here is logged by Jupyter Server, the
-interface is then missing, and the server starts all the same; only a configuration that is wrong keeps it from that, since
-it may have been meant to forbid something.
+`c.CellwrightApp.…` in a `jupyter_server_config.py` sets the traits. An error here is logged by Jupyter Server, the
+interface is then missing, and the server starts all the same; only a configuration that is wrong keeps it from that,
+since it may have been meant to forbid something.
 """
 
 from __future__ import annotations

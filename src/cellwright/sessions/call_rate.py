@@ -1,4 +1,4 @@
-"""How often a tool may be called: `ToolLimits.calls_per_minute`."""
+"""The limit on the calls of a tool in a minute: `ToolLimits.calls_per_minute`."""
 
 from __future__ import annotations
 

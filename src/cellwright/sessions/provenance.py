@@ -1,9 +1,9 @@
-"""Where an answer in a notebook came from: what the metadata of its output says, and what is read from it again.
+"""The origin of an answer in a notebook: the metadata of its output, written and read again.
 
     {"cellwright": {"version": "0.1.0", "session": ID, "turn": 3, "model": …, "prompt_sha256": …, "recording": FILE,
                     "undo": 3}}
 
-`undo` is the number by which the turn can be taken back, where it changed something.
+`undo` is the number by which the turn can be taken back, if it changed something.
 
 Nothing private: no path but the recording's from the notebook's folder, no key, no name of a user.
 """

@@ -1,6 +1,6 @@
 """Session: the messages of one conversation, in memory and, line by line, in its transcript.
 
-The lines of a session in memory: which of its messages are in effect, what they take of the context, what they cost.
+`SessionLines` are the lines in memory: which messages are in effect, what they take of the context, what they cost.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Where Cellwright keeps what is its own: `$CELLWRIGHT_HOME`, else the platform's data folder; for the user alone.
+"""Cellwright's own files, for the user alone, in `$CELLWRIGHT_HOME` or else the platform's data folder.
 
-Where the transcripts of a project's sessions are, and what they are called.
-
-A key of the user's own, in a file for them alone: what is signed or hashed with it can be told only by them.
-
-A file is either the old one or the new one: written beside it, then put in its place.
+The names and places of a project's transcripts are here, and keys of the user's own: what is signed or hashed with
+such a key can be told only by them. Files are replaced whole: each is either the old one or the new one, written
+beside it and then put in its place.
 """
 
 from __future__ import annotations

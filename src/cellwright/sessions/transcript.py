@@ -1,10 +1,10 @@
-"""The format of a transcript: a JSON Lines file with a header, then a line per message (docs/decisions/transcript.md).
+"""The format of a transcript: JSON Lines, a header, then a line per message (docs/decisions/transcript.md).
 
-    {"cellwright_transcript":1,"crc32":…,"id":…,"created":…,"cwd":…,"epoch":1,"model":…,"system":[…],"tools":[…]}
-    {"bytes":512,"crc32":…,"seq":7,"at":…,"epoch":1,"usage":{…},"model":…,"cost_usd":…,"context_tokens":…,"message":{…}}
+  {"cellwright_transcript":1,"crc32":…,"id":…,"created":…,"cwd":…,"epoch":1,"model":…,"system":[…],"tools":[…]}
+  {"bytes":512,"crc32":…,"seq":7,"at":…,"epoch":1,"usage":{…},"model":…,"cost_usd":…,"context_tokens":…,"message":{…}}
 
-`message` comes last, and `bytes` is its length: a reader slices it out as it was sent, without decoding it. `crc32` is
-the checksum of everything behind it, from the comma on: a transcript that was altered is noticed, not sent.
+`message` comes last, and `bytes` is its length: a reader slices it out as it was sent, without decoding it. `crc32`
+is the checksum of everything behind it, from the comma on: a transcript that was altered is noticed, not sent.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Where the turns of a conversation begin: a user's prompt and all that came of it, in the API's messages.
+"""The turns of a conversation: finding and counting them, and a session forked at one of them.
 
-A session forked at one of its turns: what was said up to there, to go on from it another way.
+A turn is a user's prompt and all that came of it, in the API's messages. A fork holds what was said up to the end of
+its turn, to go on from it another way.
 """
 
 from __future__ import annotations

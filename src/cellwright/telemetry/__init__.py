@@ -1,4 +1,4 @@
-"""What is said of runs outside the conversation: log lines, spans, JSON lines, numbers.
+"""Accounts of runs outside the conversation: log lines, spans, JSON lines, numbers.
 
 Start with `json_lines.py`. Each module observes events.
 

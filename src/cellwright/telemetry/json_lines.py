@@ -2,8 +2,8 @@
 
 Six types carry most of it (`tool_execution_start`, `tool_progress`, `tool_completion`, `claude_response_chunk`,
 `session_complete`, `error`); further ones carry what these cannot (`thinking_chunk`, `permission_request`,
-`permission_decision`, `question`, `todo`, `mode`, `steer`, `context_told`, `turn_changed`, `retry`, `notice`). A reader
-ignores types and fields that it does not know.
+`permission_decision`, `question`, `todo`, `mode`, `steer`, `context_told`, `turn_changed`, `retry`, `notice`). A
+reader ignores types and fields that it does not know.
 """
 
 from __future__ import annotations

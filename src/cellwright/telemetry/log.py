@@ -1,9 +1,9 @@
-"""What the runs of a conversation do, as lines of the log: numbers, names and codes, nothing of what was said.
+"""The log of Cellwright's processes in a file, for when something went wrong, and the lines that runs add to it.
 
-The log of Cellwright's processes in a file, for when something went wrong: without secrets, and of bounded size.
+It is without secrets and of bounded size. A run's lines are numbers, names and codes, nothing of what was said.
 
-`logs/cellwright.log` in the state folder, the one before it with `.1` behind its name. All kernels of a user write to it, a
-record at a time; each line says which process it is of.
+The file is `logs/cellwright.log` in the state folder, the one before it with `.1` behind its name. All kernels of a
+user write to it, a record at a time; each line says which process it is of.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What telemetry needs to know of a run."""
+"""`ObservedRun`: the part of a run that telemetry needs to know."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Runs as spans of OpenTelemetry, where a tracer is configured in this process; elsewhere nothing, at no cost.
+"""Runs as spans of OpenTelemetry, if a tracer is configured in this process; else nothing, at no cost.
 
-The names are those of the semantic conventions for generative AI (https://opentelemetry.io/docs/specs/semconv/gen-ai/):
+The names are those of the semantic conventions for generative AI
+(https://opentelemetry.io/docs/specs/semconv/gen-ai/):
 
     invoke_agent Cellwright        a run
     ├── chat claude-opus-5-5       a request to the model

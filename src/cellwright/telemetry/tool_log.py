@@ -1,14 +1,14 @@
-"""What the tools did, as numbers: a log file for who wants one, and sums for `/status`.
+"""The work of the tools as numbers: a log file for who wants one, and sums for `/status`.
 
-The log never holds what a call was about: of each parameter its name, its size and a keyed hash (so that equal values can be
-told, and nothing else), of a result its size. One JSON object a line:
+The log never holds what a call was about: of each parameter its name, its size and a keyed hash (so that equal values
+can be told, and nothing else), of a result its size. One JSON object a line:
 
     {"type": "tool_call", "at", "session", "id", "tool", "parameters": {name: {"chars", "hash"}}, "batch", "parallel",
      "status", "ms", "result_chars", "matches", "cpu_ms", "rss_kb"}
     {"type": "api_call", "at", "session", "model", "input_tokens", "output_tokens", "cost_usd", "request_id"}
 
-`cpu_ms` and `rss_kb` are this process's, from the call's start to its end and at its end: with calls in parallel they are
-shared. `matches` is null where a tool does not count any.
+`cpu_ms` and `rss_kb` are this process's, from the call's start to its end and at its end: with calls in parallel they
+are shared. `matches` is null if a tool does not count any.
 """
 
 from __future__ import annotations

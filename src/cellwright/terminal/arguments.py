@@ -1,6 +1,6 @@
-"""The command line of `cellwright`: its options, and what does not go together.
+"""The command line of `cellwright`: its options, those that do not go together, and the prompt.
 
-The prompt of a command: its words, and what is piped in.
+The prompt of a command is its words, then what is piped in.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The interactive session: a prompt line, a run, the next prompt line.
 
-Lines and texts from somebody at a terminal.
+`Keyboard` reads lines and texts from somebody at a terminal.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""A run on a terminal that can be drawn on: markdown as it is written, running calls with their clocks, diffs in colour.
+"""A run on a terminal that can be drawn on: markdown as it is written, running calls with clocks, coloured diffs.
 
-What is finished is printed once and scrolls away. Below it a few lines are drawn again and again: the block that is being
-written, the calls that run, what is waited for.
+Finished blocks are printed once and scroll away. Below them a few lines are drawn again and again: the block that is
+being written, the calls that run, what is waited for.
 
-Markdown that is still being written, cut where what came before cannot change any more.
-
-What is finished is drawn once and scrolls away; only the last block is drawn again while it grows.
+`MarkdownBlocks` cuts markdown that is still being written at places before which nothing can change any more.
 """
 
 from __future__ import annotations

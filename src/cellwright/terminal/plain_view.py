@@ -1,6 +1,6 @@
 """A run as plain lines: for terminals that cannot be drawn on, for pipes and for programs.
 
-Where stdout is read by a person the answer comes as it is written; else stdout carries the answer alone, whole, at the
+If stdout is read by a person the answer comes as it is written; else stdout carries the answer alone, whole, at the
 end, and what happens on the way goes to stderr.
 """
 

@@ -1,6 +1,6 @@
 """`cellwright sessions`: the sessions of this folder or of all, searched, shown, named, forked, exported, deleted.
 
-Sessions for the eye: a table on a terminal, a few lines each on a narrow one, lines with tabs in a pipe.
+They are listed as a table on a terminal, a few lines each on a narrow one, lines with tabs in a pipe.
 """
 
 from __future__ import annotations

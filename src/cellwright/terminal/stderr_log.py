@@ -1,4 +1,4 @@
-"""What `--verbose` shows: the log of the process on stderr, without secrets."""
+"""The log of the process on stderr, without secrets: `--verbose`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which view shows a run and who answers its questions, by the options and by what the streams are."""
+"""The choice of who shows a run and who answers its questions, by the options and by what the streams are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the terminal says about a run: one line for a call, a retry, the end. The same words, drawn or plain."""
+"""The terminal's words about a run, the same drawn or plain: one line for a call, a retry, the end."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Fields that the inputs of several tools have, and how their cards name them.
+"""Fields that the inputs of several tools have, and the words for them on their cards.
 
-`timeout_seconds`, the field with which Claude gives a search, Git or code tool more or less time.
+With `timeout_seconds` Claude gives a search, Git or code tool more or less time.
 """
 
 from __future__ import annotations

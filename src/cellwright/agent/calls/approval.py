@@ -1,4 +1,4 @@
-"""What the loop needs to know about permission: a decision, a question, an answer. Who decides lives above."""
+"""Permission as the loop sees it: a decision, a question, an answer. Whoever decides lives in a layer above."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Claude is told of an input that does not fit a tool's schema, in words that say what to send instead."""
+"""Problems of an input that does not fit a tool's schema, in words that tell Claude what to send instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""May a call run? The hooks are asked, then the policy, then perhaps the user; each word is an event of the run."""
+"""The way of a call to its permission: the hooks are asked, then the policy, then perhaps the user.
+
+Each of their words is an event of the run.
+"""
 
 from __future__ import annotations
 

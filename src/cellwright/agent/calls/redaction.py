@@ -1,6 +1,6 @@
-"""Secrets taken out of what Claude reads of outputs and variables, before it leaves the machine.
+"""Redaction of secrets in the outputs and variables that Claude reads, before they leave the machine.
 
-Of the process's environment the values that are secret are known, of everything else the formats in `secret_kinds`.
+Secrets of the process's environment are known by their values, all others by the formats in `secret_kinds`.
 `docs/decisions/redaction.md` says which results pass through here, and why not all.
 """
 

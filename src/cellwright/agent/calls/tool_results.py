@@ -1,6 +1,7 @@
-"""Results that are longer than the model should get: their start and end, and the whole in a file that Read can page.
+"""The results of calls: bounded for the model, and in the shapes that Claude Code gives to hooks.
 
-A call's result in the shapes that Claude Code gives to hooks, and back.
+Of a result that is longer than the model should get it reads the start and the end; the whole is in a file that Read
+can page.
 """
 
 from __future__ import annotations

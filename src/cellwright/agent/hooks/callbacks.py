@@ -1,13 +1,12 @@
-"""Hooks that are Python callables: `Agent(hooks={"PreToolUse": [HookMatcher("Bash", [check])]})`.
+"""Hooks that are Python callables, and the rule by which a `matcher` picks the calls, sources or reasons of an event.
 
-The shape is the Claude Agent SDK's: `async check(input, tool_use_id, context) -> dict`, where `input` is the event's JSON
-and the dict is an answer (`{}`: nothing to say). `continue_` and `async_` stand for the words that Python has taken.
+They are given as `Agent(hooks={"PreToolUse": [HookMatcher("Bash", [check])]})`. The shape is the Claude Agent SDK's:
+`async check(input, tool_use_id, context) -> dict`, where `input` is the event's JSON and the dict is an answer (`{}`:
+nothing to say). `continue_` and `async_` stand for the words that Python has taken.
 
-Which of an event's calls, sources or reasons a hook's `matcher` means.
-
-Claude Code's rule: letters, digits, `_`, `-`, spaces, `,` and `|` alone are names, one or a list; anything else is a
-regular expression, searched for. What cannot be matched in bounded time, or not at all, matches everything: a hook that
-guards something rather runs too often.
+The rule for a `matcher` is Claude Code's: letters, digits, `_`, `-`, spaces, `,` and `|` alone are names, one or a
+list; anything else is a regular expression, searched for. A matcher that cannot be matched in bounded time, or not at
+all, matches everything: a hook that guards something rather runs too often.
 """
 
 from __future__ import annotations

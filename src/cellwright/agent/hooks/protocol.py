@@ -1,9 +1,8 @@
-"""Hooks, as the loop sees them: told of an event, they may say no, change what is about to happen, or add what Claude reads.
+"""Hooks as the loop sees them: told of an event, they may refuse it, change it, or add what Claude reads.
 
-The events, their fields and what an answer may say are Claude Code's; `docs/hooks.md` lists them. Python callables become
-hooks in `callbacks.py`, what settings files say in `config/hooks/hooks.py`; `run_hooks.py` tells them of a run's events.
-
-The hooks that an agent is given, as one. Most runs have none, so what makes them is imported where there are some.
+The events, their fields and the possible answers are Claude Code's; `docs/hooks.md` lists them. Python callables
+become hooks in `callbacks.py`, those of settings files in `config/hooks/hooks.py`; `run_hooks.py` tells them of a
+run's events. Most runs have no hooks, so the modules that make them are imported only when there are some.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What a hook may answer, in Claude Code's JSON, read into a `HookResult`; and what many hooks' answers come to together.
+"""Answers of hooks, in Claude Code's JSON, read into a `HookResult`, and merged when several hooks answer.
 
-What is not understood of an answer is said. Where it was about whether a call may run, the user is asked.
-
-Hooks of several origins, told at the same time.
+Parts of an answer that are not understood are reported; if they were about whether a call may run, the user is asked.
+Hooks of several origins are told at the same time.
 """
 
 from __future__ import annotations

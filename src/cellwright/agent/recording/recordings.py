@@ -1,4 +1,4 @@
-"""A recording: whole turns, to be played again without a request. The file's format, and how a turn is found in it.
+"""Recordings: whole turns kept in a file, to be played again without a request, and the user's trust in such files.
 
     {"cellwright_recording":1}
     {"prompt":…,"key":…,"ordinal":1,"messages":[{"message":{…},"stop_reason":…,"usage":{…},…}],"calls":[{"name":…,…}]}
@@ -6,10 +6,9 @@
 One line per turn. The project folder stands in it as a mark, so that a recording plays in another folder, on another
 machine, and does not tell where it was made.
 
-Which recordings this user trusts: those signed with a key of their own, as Jupyter does it for notebooks.
-
-A signature (HMAC-SHA256 of the whole file) is kept beside the key, not in the recording: to trust a colleague's
-recording changes nothing in it, and one altered byte makes it foreign.
+A user trusts the recordings that are signed with a key of their own, as Jupyter does it for notebooks. The signature
+(HMAC-SHA256 of the whole file) is kept beside the key, not in the recording: to trust a colleague's recording changes
+nothing in it, and one altered byte makes it foreign.
 """
 
 from __future__ import annotations

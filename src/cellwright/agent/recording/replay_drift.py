@@ -1,9 +1,8 @@
-"""Drift: what a recorded turn worked from, or came to, is not what it was then. In words for the user, and bounded.
+"""Drift: differences between a replay and its recorded turn, in what it read, left behind or came to.
 
-What files held when a recorded turn read them or left them: by this a replay sees what has changed since.
-
-A state is the SHA-256 of the file's content. Of a notebook it is that of its cells' types and sources: to run it, or to
-save it again, changes the file and nothing that matters here. None: there is no file.
+They are put in words for the user, and bounded. Changed files are found by their states, kept from when the recorded
+turn read or left them. A state is the SHA-256 of the file's content. Of a notebook it is that of its cells' types and
+sources: to run it, or to save it again, changes the file and nothing that matters here. None: there is no file.
 """
 
 from __future__ import annotations

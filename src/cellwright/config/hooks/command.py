@@ -6,9 +6,8 @@
 
 Nothing of the event is ever put into a command line: it would be run there.
 
-`CLAUDE_ENV_FILE`: a file into which some hooks write `export NAME=value` for the shell commands that follow.
-
-What the file sets is found out by bash itself, with the rights that the hook had.
+`CLAUDE_ENV_FILE` names a file into which some hooks write `export NAME=value` for the shell commands that follow.
+Bash itself finds out what the file sets, with the rights that the hook had.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Hooks of settings files, in Claude Code's format: `hooks_from` makes of them what the loop tells its events.
 
-`docs/hooks.md` lists the events, the kinds of hooks and what they may answer.
-
-`if` of a hook: one permission rule, asked by the permission policy's own means which calls it is about.
-
-A call's input as hooks are promised it: with absolute paths, so that a check of a path cannot be led astray.
+`docs/hooks.md` lists the events, the kinds of hooks and what they may answer. The `if` of a hook is one permission
+rule; the permission policy's own means say which calls it is about. A hook gets a call's input as it was promised:
+with absolute paths, so that a check of a path cannot be led astray.
 """
 
 from __future__ import annotations

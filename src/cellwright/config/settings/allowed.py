@@ -1,4 +1,4 @@
-"""What the administrator's lists leave of models, modes and tools."""
+"""The models, modes and tools that the administrator's lists allow."""
 
 from __future__ import annotations
 

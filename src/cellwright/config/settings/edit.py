@@ -1,6 +1,6 @@
-"""Adding allow rules to a settings file so that nothing else in it changes: layout, order and all it says.
+"""Allow rules added to a settings file so that nothing else in it changes: layout, order and all it says.
 
-A folder held for a moment, so that of two kernels that write there at once none loses what it wrote.
+The folder is locked for that moment, so that of two kernels that write there at once none loses what it wrote.
 """
 
 from __future__ import annotations

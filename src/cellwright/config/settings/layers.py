@@ -1,6 +1,7 @@
-"""What one source of settings says, taken apart into entries: each a value that can count, or not, by itself.
+"""Layers of settings: each source taken apart into entries, and the entries of all layers put together.
 
-Entries of all layers put together: of single values the highest counts, lists are joined, objects are merged.
+An entry is a value that can count, or not, by itself. Of single values the highest counts, lists are joined, objects
+are merged.
 """
 
 from __future__ import annotations

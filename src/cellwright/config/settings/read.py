@@ -1,6 +1,6 @@
-"""Which settings files there are for a folder, and what each says.
+"""The settings files there are for a folder, and the content of each.
 
-One settings file of Claude Code's: strict JSON, read so that a broken one is named with its place and harms nothing.
+The files are Claude Code's, strict JSON, and are read so that a broken one is named with its place and harms nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the settings come to: `load_settings`, and `settings_of` for a reading of which not everything counts.
+"""The sum of all settings: `load_settings`, and `settings_of` for a reading of which not everything counts.
 
 From the highest to the lowest, as Claude Code has it:
 
@@ -10,8 +10,8 @@ From the highest to the lowest, as Claude Code has it:
     ~/.claude/settings.json                       the user's own ($CLAUDE_CONFIG_DIR)
     environment (CELLWRIGHT_…)
 
-The highest single value counts, lists are joined, objects merged. What cannot be understood and might have forbidden
-something forbids or asks.
+The highest single value counts, lists are joined, objects merged. A value that cannot be understood and might have
+forbidden something forbids or asks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The settings of a conversation as they stand: read again when a file has changed, never loosened by its own run.
 
-What a run changed in settings and nobody has answered for, kept beside the answers so that a restart does not help it.
-
-Of what is new only hashes are kept; of what is gone the restrictions themselves, since they go on to hold.
+Changes of settings that a run made and nobody has answered for are kept beside the user's answers, so that a restart
+does not help it. Of what is new only hashes are kept; of what is gone the restrictions themselves, since they go on
+to hold.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What of a folder counts: whose files they are, and what their user has said of them.
+"""Trust in a folder: the parts of it that count, by whose files they are and what their user has said of them.
 
 Start with `trust.py`; `store.py` keeps the answers.
 

@@ -1,4 +1,4 @@
-"""What a folder says about itself without being believed: where its project starts, and whether git tracks a file."""
+"""Facts about a folder that need no belief in it: the root of its project, and whether git tracks a file."""
 
 from __future__ import annotations
 

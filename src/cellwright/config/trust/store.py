@@ -1,7 +1,8 @@
-"""What the user has said about folders and notebooks: `trust.json` in our own folder, for the user alone.
+"""The user's answers about folders and notebooks: `trust.json` in our own folder, for the user alone.
 
     {"version": 1,
-     "folders": {"/path/of/the/project": {"trusted": true, "accepted": [id, …], "confirmed": [id, …], "rules": [rule, …]}},
+     "folders": {"/path/of/the/project": {"trusted": true, "accepted": [id, …], "confirmed": [id, …],
+                                          "rules": [rule, …]}},
      "notebooks": [sha256 of content, …],
      "held_back": {"new": [id of an entry, …], "gone": {id of an entry: the entry, …}}}
 

@@ -1,9 +1,10 @@
-"""Which of the things that a folder configures count: at once, after the user trusts the folder, or never.
+"""The judgement of what a folder configures: each thing counts at once, after the user trusts the folder, or never.
 
-A folder can restrict at once (deny and ask rules, a stricter mode). What gives it rights or runs something (hooks, `env`,
-allow rules, directories, `.claude/tools`) waits until the user trusts it; what says where the conversation goes and who
-gives the key (`ANTHROPIC_BASE_URL`, proxies, `apiKeyHelper`, …) is confirmed besides, by itself. Trust is bound to what
-the folder configured when it was given: what is new or changed waits again. docs/decisions/trust.md has the reasons.
+A folder can restrict at once (deny and ask rules, a stricter mode). Anything that gives it rights or runs something
+(hooks, `env`, allow rules, directories, `.claude/tools`) waits until the user trusts it; anything that says where the
+conversation goes and who gives the key (`ANTHROPIC_BASE_URL`, proxies, `apiKeyHelper`, …) is confirmed besides, by
+itself. Trust is bound to what the folder configured when it was given: anything new or changed waits again.
+docs/decisions/trust.md has the reasons.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a conversation is given to start a run: what is asked, and where the run shows itself."""
+"""The request that starts a run of a conversation, and the surface where the run shows itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one run is given, and what comes of it."""
+"""The options of one run, and its result."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The runs of a conversation: one goes on, the others wait in the order they were asked for; the last that ended are known.
+"""The runs of a conversation: one goes on, others wait in the order they were asked for.
 
-Runs of one conversation share its session, and a session has one writer.
+The last runs that ended are known, too. Runs of one conversation share its session, and a session has one writer.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """The outputs of a cell that is run for Claude, as nbformat 4 has them, in order, while they come.
 
-Any thread puts pieces in; the agent's thread takes them out and asks what the notebook does not have yet. Formats:
-https://nbformat.readthedocs.io/en/latest/format_description.html#code-cell-outputs; streams, updates and clearing as in
-https://jupyter-client.readthedocs.io/en/stable/messaging.html#messages-on-the-iopub-pub-sub-channel.
-
-The result and the error of a cell that is run for Claude: into `Out` and `_` as ever, and into the cell's own outputs.
+Any thread puts pieces in; the agent's thread takes them out and asks what the notebook does not have yet. The result
+and the error go into `Out` and `_` as ever, and into the cell's own outputs. Formats:
+https://nbformat.readthedocs.io/en/latest/format_description.html#code-cell-outputs; streams, updates and clearing as
+in https://jupyter-client.readthedocs.io/en/stable/messaging.html#messages-on-the-iopub-pub-sub-channel.
 """
 
 from __future__ import annotations

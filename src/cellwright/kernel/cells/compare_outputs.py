@@ -1,4 +1,4 @@
-"""Are two runs' outputs of a cell the same? What differs each time (addresses, how long it took) does not count.
+"""The comparison of two runs' outputs of a cell, without what differs each time (addresses, how long it took).
 
 Dates and times do count: they may be data.
 """

@@ -1,9 +1,7 @@
-"""The tool `NotebookRun`: cells of the notebook that is open, run in this kernel while the cell that asked still runs.
+"""The tool `NotebookRun`: cells of the open notebook, run in this kernel while the cell that asked still runs.
 
 The kernel takes no other request meanwhile, so the cells run as jobs of the thread that waits, as if the user had run
 them, one after another; what they give is written into them through the front end.
-
-Which cells of the notebook NotebookRun is to run.
 """
 
 from __future__ import annotations

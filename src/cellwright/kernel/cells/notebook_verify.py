@@ -1,6 +1,6 @@
-"""The tool `NotebookVerify`: does the notebook give what it shows when it is run from the top in a fresh kernel?
+"""The tool `NotebookVerify`: run the notebook from the top in a fresh kernel, and compare it with what it shows.
 
-What a run of the whole notebook in a fresh kernel says of it: does it reproduce, and where first not.
+A `Verification` says whether the notebook reproduces, and where it first does not.
 """
 
 from __future__ import annotations

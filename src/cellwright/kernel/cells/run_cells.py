@@ -1,6 +1,6 @@
-"""Cells run one after another until one fails: their outputs into the notebook, and what Claude is told of it.
+"""Cells run one after another until one fails: their outputs into the notebook, and an account of it for Claude.
 
-The outputs of a running cell, on their way into its notebook: a few times a second, and at last its execution count.
+The outputs of a running cell are written into its notebook a few times a second, and at last its execution count.
 """
 
 from __future__ import annotations

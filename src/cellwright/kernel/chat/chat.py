@@ -1,19 +1,19 @@
 """The conversation of this kernel as panels take part in it: who is connected, what they ask for, what they are told.
 
-What panels can ask the kernel for besides prompts: one list of the modules that answer.
-
-Each of them, a module of this folder, has one function `serve_<what>(chat: Chat) -> None`. It is called
-once, on the agent's loop, when the first panel connects, and has its methods served:
+`ROOMS` lists the functions that answer what panels can ask for. Each of them, in a module of this folder, is a
+`serve_<what>(chat: Chat) -> None`. It is called once, on the agent's loop, when the first panel connects, and has its
+methods served:
 
     def serve_sessions(chat: Chat) -> None:
-        async def sessions(panel: Connection, params: Mapping[str, Any]) -> Json:
+        async def sessions(panel: PanelConnection, params: Mapping[str, Any]) -> Json:
             ...
+
         chat.serve("sessions", sessions)
 
-A handler is awaited on the agent's loop, so what blocks goes to a worker thread (`asyncio.to_thread`); what it returns is
-the reply's result, as JSON. It may raise `CellwrightError` (the reply has its code) and `PageError` with a code of its own,
-`invalid` for params that make no sense (`kernel/pages/comm.py` reads them); any other exception is a fault of ours: it is
-logged, and the reply says `failed`. `panel` is the connection that asks, see connections.py.
+A handler is awaited on the agent's loop, so what blocks goes to a worker thread (`asyncio.to_thread`); what it
+returns is the reply's result, as JSON. It may raise `CellwrightError` (the reply has its code) and `PageError` with a
+code of its own, `invalid` for params that make no sense (`kernel/pages/comm.py` reads them); any other exception is a
+fault of ours: it is logged, and the reply says `failed`. `panel` is the connection that asks, see connections.py.
 """
 
 from __future__ import annotations

@@ -2,12 +2,11 @@
 
 Nothing of it waits for the kernel's main thread, and nothing of a value is run: so it is there while a cell works.
 
-What somebody means who types a few letters of a name: names that hold the letters in order, the likeliest first.
+A few typed letters mean the names that hold them in order, the likeliest first. The panel's `fuzzy_match.ts` orders
+in the same way, so that a list does not jump when the kernel's answer comes; both are held to
+docs/protocol/completion-order.json.
 
-The panel's `fuzzy_match.ts` orders in the same way, so that a list does not jump when the kernel's answer comes; both are
-held to docs/protocol/completion-order.json.
-
-The files of a project by name, for completion: what its ignore files leave, within a bound of time.
+The files of a project are those that its ignore files leave, found within a bound of time.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """The one log that all panels show: every run of the conversation, wherever it was started, and the turns before it.
 
-It is kept whether or not a panel is there, so that one that comes late has all of it, and drawn only for those who look.
-
-A run as JSON lines, kept for programs that come back: those of `--output-format json-lines`.
-
-One run as panels see it: what is told of it, and the log of what happened in it.
+It is kept whether or not a panel is there, so that one that comes late has all of it, and drawn only for those who
+look. For programs that come back, runs are kept as JSON lines too: those of `--output-format json-lines`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The turns of a session as panels see them that did not hear them: drawn from the transcript's messages, as operations.
+"""The turns of a session for panels that did not hear them, drawn from the transcript's messages as operations.
 
 Long results are cut as live ones are; what Claude was told besides the user's words is not shown as their words.
 """

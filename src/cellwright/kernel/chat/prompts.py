@@ -1,8 +1,8 @@
-"""The panel's `prompt`: what its params come to, and what Claude is told with its words.
+"""The panel's `prompt`: the meaning of its params, and everything that Claude is told with its words.
 
-What is attached is told beside the words, as mentions are: the user sees it in "what Claude was told", and what they wrote
-stays what they wrote. It is looked at before the prompt is taken, so that a picture which the API would refuse is the
-panel's to show.
+Attachments are told beside the words, as mentions are: the user sees them in "what Claude was told", and what they
+wrote stays what they wrote. They are looked at before the prompt is taken, so that a picture which the API would
+refuse is the panel's to show.
 """
 
 from __future__ import annotations

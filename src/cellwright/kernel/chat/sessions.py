@@ -1,4 +1,4 @@
-"""What panels do with sessions: list, search, go on with one, fork, name, tag, delete, export; and this session's title."""
+"""Sessions for panels: list, search, go on with one, fork, name, tag, delete, export; and this session's title."""
 
 from __future__ import annotations
 

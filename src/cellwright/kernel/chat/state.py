@@ -1,13 +1,9 @@
 """The message `state`: what a panel shows around the conversation, sent whole when something of it has changed.
 
-Model, mode and effort of the prompts to come: which there are here, which is chosen, and choosing another.
+It offers model, mode and effort for the prompts to come, less what settings and the machine forbid. A choice holds
+for all prompts of this kernel, as `%config Claude` does: cells have one conversation with the panel.
 
-What settings and the machine forbid is not among them. What is chosen holds for all prompts of this kernel, as
-`%config Claude` does: cells have one conversation with the panel.
-
-What fills the context of the conversation, for a panel that asks.
-
-The last lines of the log, for a panel that asks.
+Only for a panel that asks: what fills the context of the conversation, and the last lines of the log.
 """
 
 from __future__ import annotations

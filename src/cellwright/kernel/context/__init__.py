@@ -1,4 +1,4 @@
-"""What Claude is told with a prompt: news of the notebook and of the namespace, what was mentioned, within a budget.
+"""Context told with a prompt: news of the notebook and of the namespace, and mentions, within a budget.
 
 Start with `notebook_context.py`.
 

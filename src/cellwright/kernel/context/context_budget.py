@@ -1,6 +1,6 @@
-"""What a prompt is told of the notebook, as text: the newest and most useful first, as much as the budget holds.
+"""News of the notebook as text for a prompt: the newest and most useful first, as much as the budget holds.
 
-What does not fit is counted, so that Claude knows that there is more and how to look at it.
+Everything that does not fit is counted, so that Claude knows that there is more and how to look at it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a prompt mentions of the notebook and the kernel: `@cell:ID`, `@cell:3`, `@cell:[3]`, and variables as `$name`."""
+"""Mentions of the notebook and kernel in a prompt: `@cell:ID`, `@cell:3`, `@cell:[3]`, and variables as `$name`."""
 
 from __future__ import annotations
 

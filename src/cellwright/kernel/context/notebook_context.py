@@ -1,9 +1,8 @@
-"""What Claude is told of the notebook with a prompt: what changed since it was told last, within a budget.
+"""The notebook's news told with a prompt, within a budget: everything that changed since Claude was told last.
 
-What a session was told stands in its own messages: the opening tag says up to where. So nothing is told twice, and what
-a fork, `/rewind`, a compaction or a refused prompt takes away is told again.
-
-What a kernel's prompts are told besides their words: the notebook's news, and the cells and variables they mention.
+The session's own messages say what was told: the opening tag says up to where. So nothing is told twice, and what a
+fork, `/rewind`, a compaction or a refused prompt takes away is told again. Besides, the prompts of a kernel are told
+the cells and variables they mention.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What code prints and displays, on its way to the views while it runs and to the model when it is done.
+"""The prints, displays and result of Claude's code, for the views while it runs and for the model when it is done.
 
 Any thread puts pieces in; the agent's thread takes them out. The two meet in a deque, whose operations are atomic: a
 lock held by code that is interrupted would never be released.
 
-The result and the error of Claude's own code, as the call gives them back: the user's `Out` and `_` know of neither.
+The call gives back the result and the error of the code: the user's `Out` and `_` know of neither.
 """
 
 from __future__ import annotations

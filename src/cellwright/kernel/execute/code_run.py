@@ -4,9 +4,9 @@ A SIGINT during the code is raised in the code, also where the kernel's own hand
 later: `while True: pass` never comes to that. It is raised nowhere else: neither in our own clean-up nor in the
 kernel's loop, which would not survive it.
 
-Figures of matplotlib that nobody displays: a backend with windows of its own, or none, leaves them open.
-
-In a notebook the inline backend displays each new figure when code ends, and there is nothing left to do here.
+Figures of matplotlib that nobody else displays are put into the output: a backend with windows of its own, or none,
+leaves them open. In a notebook the inline backend displays each new figure when code ends, and there is nothing left
+to do here.
 """
 
 from __future__ import annotations

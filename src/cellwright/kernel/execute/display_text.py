@@ -1,8 +1,6 @@
-"""What a display says in words, for a model: the best text of a mimebundle.
+"""Displays and cell outputs in words, for a model: the best text of a mimebundle, and the words of HTML.
 
-The words of HTML, as a model reads them.
-
-A cell's output in words: what it printed or showed, bounded; pictures are named.
+Outputs are bounded; pictures are named.
 """
 
 from __future__ import annotations

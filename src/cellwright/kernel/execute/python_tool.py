@@ -1,9 +1,8 @@
 """The tool `Python`: Claude's code in the user's namespace, on the main thread, its output back to Claude.
 
-The code is no cell: `In`, `Out`, `_` and the execution count stay as they are. An interrupt is raised in the code, and
-the run that asked for the code ends with it.
-
-Code as an agent's call has it run: waited for on the agent's thread, interrupted when the call is cancelled.
+The code is no cell: `In`, `Out`, `_` and the execution count stay as they are. An interrupt is raised in the code,
+and the run that asked for the code ends with it. The agent's thread waits for the code, and interrupts it when the
+call is cancelled.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""While code runs for Claude, what it prints and displays goes to the call and not into the cell that is running.
+"""Redirection of what code run for Claude prints and displays: to the call, and not into the cell that is running.
 
 IPython has one stdout, one display publisher and one display hook for everything in the process. They stay in place;
 only their methods are replaced for the time of the call, and pass on what does not come from the call's own code: the
 agent's thread draws the cell meanwhile, and a widget's callback may print. The same goes for what code can ask of the
 user (`input`), and for what would end the kernel or write into the user's cells.
 
-What child processes write to the standard output and error they inherit: file descriptors 1 and 2.
-
-Python's own streams never see it, so the descriptors lead into a pipe for a while. A child that lives longer keeps the
-pipe; what it writes later goes where it would have gone without us.
+Child processes write to the standard output and error they inherit, file descriptors 1 and 2. Python's own streams
+never see it, so the descriptors lead into a pipe for a while. A child that lives longer keeps the pipe; what it
+writes later goes where it would have gone without us.
 """
 
 from __future__ import annotations

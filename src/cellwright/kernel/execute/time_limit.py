@@ -21,7 +21,7 @@ class TimeLimitOver(BaseException):
 
 
 class MainThreadLimit:
-    """`with TimeLimit() as limit:`, and in it `with limit.seconds(0.5): …`, which raises `TimeLimitOver` when it is over.
+    """`with MainThreadLimit() as limit:`, and in it `with limit.seconds(0.5): …`; raises `TimeLimitOver` when that is over.
 
     The user's own interrupt goes where it always goes. An interrupt that is swallowed comes again every `AGAIN` seconds.
     """

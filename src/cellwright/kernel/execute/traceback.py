@@ -1,6 +1,7 @@
-"""A traceback as short as it is useful: the user's frames, and the one where it happened.
+"""Tracebacks as short as they are useful: the user's frames, and the one where the error happened.
 
-Why a cell failed, as plain text: nothing of the error's objects is kept, and no `__str__` of the user's is called.
+A cell's failure is described as plain text: nothing of the error's objects is kept, and no `__str__` of the user's is
+called.
 """
 
 from __future__ import annotations

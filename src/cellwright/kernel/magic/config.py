@@ -1,6 +1,7 @@
 """`%config Claude` and `c.Claude`: the defaults of the magic's options, and settings of this user or kernel.
 
-What is a setting (model, effort, mode, rules) is a layer of the settings, above the files and below a cell's options.
+The settings among them (model, effort, mode, rules) are a layer of the settings, above the files and below a cell's
+options.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`%claude fix`: the last failure of this kernel, its cell and the variables it names, as one prompt.
 
-What failed is taken from the log of cells, so nothing of the user's is called, and the prompt is bounded. The fix is asked
-for as an edit of that very cell, which the user then sees as a diff; where nobody can reach the notebook, as code.
+The failure is taken from the log of cells, so nothing of the user's is called, and the prompt is bounded. The fix is
+asked for as an edit of that very cell, which the user then sees as a diff; if nobody can reach the notebook, as code.
 """
 
 from __future__ import annotations

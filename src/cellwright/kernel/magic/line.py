@@ -1,6 +1,6 @@
 """The line of a `%%claude` or `%claude` magic: options first, then the beginning of the prompt.
 
-`--schema NAME`: the type an answer has to be, found in the user's namespace, and where its value goes.
+`--schema NAME` is the type an answer has to be, found in the user's namespace; `keep_result` puts its value in place.
 """
 
 from __future__ import annotations

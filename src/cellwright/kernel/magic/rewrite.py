@@ -1,10 +1,10 @@
-"""`%%claude` cells and `%claude` lines as awaited calls.
+"""`%%claude` cells and `%claude` lines rewritten as awaited calls.
 
 An awaited cell leaves the kernel's loop free: widget clicks and interrupts arrive while Claude works. A magic that is
-an `async def` is never awaited by IPython, so the input is rewritten before IPython makes a plain call of it. Where a
+an `async def` is never awaited by IPython, so the input is rewritten before IPython makes a plain call of it. If a
 cell cannot be awaited (`%autoawait` off, another loop, a line inside a function) the plain call stays, and blocks.
 
-Does a cell ask Claude? Told by what IPython makes of its source: comments and strings do not count.
+A cell asks Claude by what IPython makes of its source: comments and strings do not count.
 """
 
 from __future__ import annotations

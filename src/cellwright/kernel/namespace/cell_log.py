@@ -1,7 +1,7 @@
-"""What was run in this kernel since the extension was loaded, and which cell gave each variable its value.
+"""The log of everything run in this kernel since the extension was loaded, and the origin of each variable's value.
 
-IPython tells of every cell; the log keeps its text and ids, never an object of the user's, and calls nothing of theirs.
-It costs microseconds a cell: what takes longer (which names a source binds) is worked out when somebody asks.
+IPython tells of every cell; the log keeps its text and ids, never an object of the user's, and calls nothing of
+theirs. It costs microseconds a cell: what takes longer (which names a source binds) is worked out when somebody asks.
 """
 
 from __future__ import annotations

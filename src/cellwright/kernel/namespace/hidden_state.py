@@ -1,7 +1,7 @@
-"""What a notebook does not say of its kernel: cells that are not what was run, and names that no cell gives any more.
+"""State that a notebook hides: cells that are not what was run, and names that no cell gives any more.
 
-Worked out from the log of what was run and the cells as they are now, by reading their sources. Nothing is run, and no
-value is looked at. Said is only what is sure: a cell that runs code in a way that cannot be read is not accused.
+Worked out from the log of what was run and the cells as they are now, by reading their sources. Nothing is run, and
+no value is looked at. Said is only what is sure: a cell that runs code in a way that cannot be read is not accused.
 """
 
 from __future__ import annotations

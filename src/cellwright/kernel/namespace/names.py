@@ -1,4 +1,4 @@
-"""Which names of the namespace the source of a cell binds, changes and uses, by reading it; nothing is run."""
+"""The names of the namespace that a cell's source binds, changes and uses, by reading it; nothing is run."""
 
 from __future__ import annotations
 

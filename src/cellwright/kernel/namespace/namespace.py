@@ -1,12 +1,10 @@
-"""The variables of the user's namespace: which there are, and what tells cheaply that one of them changed.
+"""The variables of the user's namespace: those there are, those that are new or have changed, and a line on each.
 
-The names of the kernel's namespace as a completion is told them: each with its type, and with what can be known without
-running any code of the user's. Never a value, and never a `repr`. From any thread.
+A name counts as news when it was bound, when a cell stored into it (`df["a"] = 1`), or when its size is another one
+than at the last look: a list that grew through a method.
 
-Which variables are new or have changed, and what each is in one line.
-
-A name counts when it was bound, when a cell stored into it (`df["a"] = 1`), or when its size is another one than at the
-last look: a list that grew through a method.
+A completion is told each name with its type, and with what can be known without running any code of the user's: never
+a value, and never a `repr`. From any thread.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The tool `Variables`: what the user's namespace holds, told without running, computing or using up any of it.
 
 It works on the main thread, where the objects belong, between what the user's cell and Claude's code do there; each
-value has a time limit, and all of them have one (`docs/decisions/looking-at-variables.md`).
-
-`df.columns`, `config["db"].host`, `rows[0]`: what stands in a variable, found without running code of the user's.
+value has a time limit, and all of them have one (`docs/decisions/looking-at-variables.md`). Paths into a variable,
+such as `df.columns`, `config["db"].host` or `rows[0]`, are followed without running code of the user's.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Where a run shows itself in a notebook: live while it works, and what the notebook keeps of it.
+"""The output of a run in a notebook: live while it works, and then what the notebook keeps of it.
 
 The output that is saved never holds a widget: a widget in a saved notebook shows an error in the next kernel. So the
 widget is replaced, under the same display id, by static markdown when the run is over, however it ended. Pages that
 such an update does not reach get it by `op_sender.py`.
 
-Publishing into one cell from now on, whatever the kernel runs later.
-
-A run on stdout, by the terminal's views: in terminal IPython, for programs, and where the widget was not built.
+A run shows itself on stdout, by the terminal's views, in terminal IPython, for programs, and when the widget was not
+built. A publisher goes on publishing into its one cell, whatever the kernel runs later.
 """
 
 from __future__ import annotations

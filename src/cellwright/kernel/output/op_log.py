@@ -1,7 +1,7 @@
-"""What one run is drawn from: its events, and the operations that they come to when somebody looks.
+"""The log from which one run is drawn: its events, and the operations that they come to when somebody looks.
 
-Receivers share a log, so an event is drawn once however many look on, and not at all while nobody does. What differs
-between them (a quiet cell, a warning that belongs to one place) is decided where each reads.
+Receivers share a log, so an event is drawn once however many look on, and not at all while nobody does. Differences
+between them (a quiet cell, a warning that belongs to one place) are decided where each reads.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What stays in the notebook when a run is over: markdown that reads well on GitHub, nbviewer and nbconvert.
+"""Markdown that stays in the notebook when a run is over, to be read well on GitHub, nbviewer and nbconvert.
 
-The answer as it was written, one line for each tool where it was called, diffs and plans folded, what the user answered,
-the last state of the todos, errors, and a last line with model, time and cost; the same as plain text.
+The answer as it was written, one line for each tool where it was called, diffs and plans folded, what the user
+answered, the last state of the todos, errors, and a last line with model, time and cost; the same as plain text.
 
-How much of a run a notebook keeps: it is opened, diffed and mailed long after. The whole is in the session's transcript.
-
-An answer is kept whole up to 100,000 characters, some 25,000 tokens. The plain text beside the Markdown is for front ends
-that show no Markdown, and short: it would double every notebook. Pictures are made smaller until they fit.
+A notebook is opened, diffed and mailed long after, so it does not keep all of a run; the whole is in the session's
+transcript. An answer is kept whole up to 100,000 characters, some 25,000 tokens. The plain text beside the Markdown
+is for front ends that show no Markdown, and short: it would double every notebook. Pictures are made smaller until
+they fit.
 """
 
 from __future__ import annotations

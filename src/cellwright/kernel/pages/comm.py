@@ -1,10 +1,7 @@
 """One comm to a page of the browser, or to the server: large messages in pieces, requests and their replies.
 
-What pages.py and chat/connections.py have in common.
-
-The params of a panel's request, read with what is wrong with them said.
-
-Where a front end's message on a comm is handled: on the shell it was sent to.
+It is the common ground of pages.py and chat/connections.py. The params of a request are read so that it is said what
+is wrong with them. A front end's message is handled on the shell it was sent to.
 """
 
 from __future__ import annotations

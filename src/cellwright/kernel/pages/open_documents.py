@@ -1,12 +1,12 @@
-"""Which files are open in the browser with changes that are not on disk: what the pages say of it.
+"""Files that are open in the browser with changes not on disk, and news for the pages of files that have changed.
 
-Each page says it on the comm `cellwright.documents` (docs/protocol/documents.md), again and again while there is something
-to say; what was not said again for a while is forgotten, since a page that is closed does not say so.
+Each page says what is open in it on the comm `cellwright.documents` (docs/protocol/documents.md), again and again
+while there is something to say; what was not said again for a while is forgotten, since a page that is closed does
+not say so.
 
-Tells the pages that files have changed, or may have: a call that does more than read is over, a run, or a command.
-
-Pages look at their file browser and at what they have open then. Which files it were is not said: of what a command of the
-shell has written nobody knows.
+The pages are told that files have changed, or may have, when a call that does more than read is over, a run, or a
+command. They look at their file browser and at what they have open then. Which files it were is not said: of what a
+command of the shell has written nobody knows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which notebook this kernel runs, and which its pages show: the kernel's `OpenNotebooks`."""
+"""The notebook that this kernel runs, and those that its pages show: the kernel's `OpenNotebooks`."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """The pages of a browser that show notebooks of this kernel, and requests in both directions.
 
-Each page opens the comm `cellwright.notebook` (docs/protocol/notebook.md) and says which notebooks it shows, again whenever
-that changes. Messages arrive on a subshell's thread, on ipykernel 6 on the main thread; requests are made and served on the
-agent's loop. Nobody says when a page dies: it then does not answer.
+Each page opens the comm `cellwright.notebook` (docs/protocol/notebook.md) and says which notebooks it shows, again
+whenever that changes. Messages arrive on a subshell's thread, on ipykernel 6 on the main thread; requests are made
+and served on the agent's loop. Nobody says when a page dies: it then does not answer.
 
-Where on disk a page's paths start from. JupyterLab says it to its pages, Jupyter Notebook does not.
+JupyterLab says to its pages from where on disk their paths start, Jupyter Notebook does not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Changes of cells that wait for the user's yes, shown at the cells themselves in every page that has the notebook open.
+"""Changes of cells that wait for the user's yes, shown at the cells in every page that has the notebook open.
 
 It is the same question as in the turn's own card, and the first answer counts, wherever it is given.
 """

@@ -1,4 +1,7 @@
-"""What pages ask about turns that can be taken back: for the button under an answer. See docs/protocol/notebook.md."""
+"""The pages' requests about turns that can be taken back, for the button under an answer.
+
+See docs/protocol/notebook.md.
+"""
 
 from __future__ import annotations
 

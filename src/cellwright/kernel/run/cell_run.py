@@ -1,6 +1,6 @@
 """A run as its cell waits for it: the agent works on its thread, this thread works off jobs, an interrupt ends both.
 
-What a cell's options come to, and whether the cell waits.
+The cell's options also say whether the cell waits at all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How one run shows itself and asks, by what the front end of its cell can do."""
+"""The place of one run in its cell, where it shows itself and asks, by what the cell's front end can do."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What the front end of the running cell can do: show widgets, answer `input()`, or nothing at all.
+"""The front end of the running cell, by what it can do, and the notebook file that this kernel runs.
 
-Which notebook file this kernel runs, as far as somebody tells.
+A front end shows widgets, answers `input()`, or can do nothing at all. The notebook is known as far as somebody
+tells.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Work of a run in the background on the kernel's main thread, between the user's cells and never in the middle of one.
+"""Work of a background run on the kernel's main thread, between the user's cells and never in the middle of one.
 
 The kernel handles one request at a time. Each job takes its place among the requests: it begins when the cell that is
 running has ended, and a cell that is sent meanwhile waits until it is done.

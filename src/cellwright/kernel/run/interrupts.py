@@ -1,12 +1,11 @@
-"""The kernel's interrupt as the end of one run, noticed on the agent's thread at once.
+"""The kernel's interrupt as the end of one run, and widget clicks on ipykernel 6 while a cell is awaited.
 
-Python calls a signal handler only when the main thread comes back to it; the wakeup descriptor is written the moment
-the signal arrives. So the run is cancelled although the main thread may sit in `select`, in `input()` or in C.
+The interrupt is noticed on the agent's thread at once. Python calls a signal handler only when the main thread comes
+back to it; the wakeup descriptor is written the moment the signal arrives. So the run is cancelled although the main
+thread may sit in `select`, in `input()` or in C.
 
-Widget clicks on ipykernel 6 while a cell is awaited.
-
-That kernel has one queue for all requests and takes the next one when the cell has ended, clicks included. So the cell
-takes them out of the queue itself. ipykernel 7 needs none of this: it has no such queue.
+ipykernel 6 has one queue for all requests and takes the next one when the cell has ended, widget clicks included. So
+the cell takes them out of the queue itself. ipykernel 7 needs none of this: it has no such queue.
 """
 
 from __future__ import annotations

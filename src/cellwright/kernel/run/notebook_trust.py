@@ -1,8 +1,8 @@
-"""Whether the notebook of this kernel is the user's own, as Jupyter's signatures say; a foreign one asks before it prompts.
+"""The user's trust in the notebook of this kernel, by Jupyter's signatures; a foreign one asks before it prompts.
 
-Jupyter signs a notebook when its user saves it with outputs that were made here (`nbformat.sign`): the HMAC-SHA256 of the
-content with the user's secret stands in an SQLite database. Both are read here directly, since `nbformat` takes 0.1 s to
-import and the first cell waits for this. What Jupyter signs when: docs/decisions/trust.md.
+Jupyter signs a notebook when its user saves it with outputs that were made here (`nbformat.sign`): the HMAC-SHA256 of
+the content with the user's secret stands in an SQLite database. Both are read here directly, since `nbformat` takes
+0.1 s to import and the first cell waits for this. docs/decisions/trust.md says what Jupyter signs when.
 """
 
 from __future__ import annotations

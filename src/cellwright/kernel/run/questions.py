@@ -1,12 +1,11 @@
-"""Putting a permission, a question of Claude's own or a plan to the user, on the way that reaches them; never hanging.
+"""Permissions, Claude's own questions and plans put to the user, on the way that reaches them; never hanging.
 
-A widget that said it is there gets the question. Else `input()` asks, where the cell's request allows it. Where nobody
-can be asked the answer is no, with the rule that would have allowed the call.
+A widget that said it is there gets the question. Else `input()` asks, if the cell's request allows it. If nobody can
+be asked the answer is no, with the rule that would have allowed the call.
 
-The questions that wait for the user, of every run of the kernel, and their answers from any place.
-
-A question is put to the user where its run shows itself. Whoever shows the conversation in another place (a panel) hands
-answers in here; the first one counts, wherever it is given, and the events tell all places of it.
+A question is put to the user where its run shows itself. The open questions of every run of the kernel are kept here:
+another place that shows the conversation (a panel) hands answers in; the first one counts, wherever it is given, and
+the events tell all places of it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Whether a cell's prompt is run, recorded, played from a recording, or left as it was answered before.
+"""The fate of a cell's prompt: run, recorded, played from a recording, or left as it was answered before.
 
-What decides, in this order: `--replay` of the cell, `c.Claude.replay`, `CELLWRIGHT_REPLAY`; then, where none of them says
-anything, whether the cell holds an answer of another session already (docs/decisions/replay.md).
+It is decided, in this order, by `--replay` of the cell, `c.Claude.replay`, `CELLWRIGHT_REPLAY`; then, if none of them
+says anything, by whether the cell holds an answer of another session already (docs/decisions/replay.md).
 
-Which of several equal prompts one is: by the cell it stands in, so that a cell that is run again is the same one.
-
-Where a notebook's recording is: named, else beside the notebook as NAME.cellwright.jsonl.
+Equal prompts are told apart by the cell they stand in, so that a cell that is run again is the same one. A notebook's
+recording is the one that is named, else NAME.cellwright.jsonl beside the notebook.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 """The answers that a notebook's cells held already when this kernel came: told by their provenance, never by time.
 
-A front end clears a cell's outputs when it runs it, and may save the notebook after that. So the file is read as soon as
-the extension is loaded, and what it held then stays known; Jupyter's checkpoint tells of what was cleared before that.
+A front end clears a cell's outputs when it runs it, and may save the notebook after that. So the file is read as soon
+as the extension is loaded, and what it held then stays known; Jupyter's checkpoint tells of what was cleared before
+that.
 
-A cell that holds an answer of another session: it is asked, once, whether it is played, run again, or left as it is.
+For a cell with an answer of another session the user is asked, once, whether it is played, run again, or left as it
+is.
 """
 
 from __future__ import annotations

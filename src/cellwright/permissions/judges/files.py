@@ -1,6 +1,6 @@
-"""Judging tools that read or edit one file or look through one folder: Read, Grep, LS …; Edit, Write, EditSymbol …
+"""Judging tools that read or edit one file or look through one folder: Read, Grep, LS …; Edit, Write, EditSymbol ….
 
-Whether a search through a folder would read a file that a rule names: a Grep reads more than the path it names.
+A Grep reads more than the path it names, so a search is also judged by each file below the folder that a rule names.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Judging ApplyPatch: every file that the patch reads, changes, makes, renames or deletes.
 
-Which files a patch touches, and how: what the policy judges a call of ApplyPatch by.
-
-`ApplyPatch {patch, strip?}` reads the patch with the same reader (`patch_text.read_patch`), so these are exactly the names
-it goes by: absolute, or relative to the session's folder, `..` and symbolic links not yet followed. A patch that cannot be
-read (`patch_names.PatchProblem`) is refused by the tool as well: nothing of it is ever applied.
+The tool reads the patch with the same reader (`patch_text.read_patch`), so the names judged here are exactly those it
+goes by: absolute, or relative to the session's folder, with `..` and symbolic links not yet followed. A patch that
+cannot be read (`PatchProblem`) is refused by the tool as well: nothing of it is ever applied.
 """
 
 from __future__ import annotations

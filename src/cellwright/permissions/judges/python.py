@@ -1,11 +1,9 @@
 """Judging Python, and cells that are run: such code can do anything the user can, so it asks whatever the code.
 
-Where it is allowed, the shell commands that the code names plainly are judged like Bash's: a rule that denies or asks
-binds `!rm x` and `os.system("rm x")` as it binds Bash. That keeps honest code to the rules; it stops nobody.
-
-What Python code as IPython runs it hands to a shell, reads or writes by name: `!cmd`, `%%bash`, `os.system("…")` ….
-
-A convenience for rules, never a boundary: code has endless other ways. What is found is what is written plainly.
+When it is allowed, the uses that the code names plainly are still judged: shell commands (`!cmd`, `%%bash`,
+`os.system("…")` …) like Bash's, and files that it reads, edits or deletes. A rule that denies or asks binds `!rm x`
+and `os.system("rm x")` as it binds Bash. This is a convenience for rules, never a boundary: it keeps honest code to
+them and stops nobody, since code has endless other ways.
 """
 
 from __future__ import annotations

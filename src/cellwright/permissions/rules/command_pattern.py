@@ -2,7 +2,8 @@
 
 `GrantedCommand` matches simple commands word by word, `RestrictedCommand` the text of anything a command might run.
 
-A wildcard does not mean flags by which a program runs another one or writes where nobody looks (`shell/running_flags.py`).
+A wildcard does not mean flags by which a program runs another one or writes where nobody looks
+(`shell/running_flags.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The host in `WebFetch(domain:…)` and in a URL, in one spelling: compared label by label, never by how a text starts.
+"""The host in `WebFetch(domain:…)` and in a URL, in one spelling: compared label by label, not by how a text starts.
 
     domain:example.com       this host alone
     domain:*.example.com     its subdomains, at any depth, not the host itself

@@ -1,4 +1,4 @@
-"""What stands in the parentheses of rules for other tools: `Agent(name)`, `Skill(name *)`, `Tool(parameter:value)`."""
+"""Patterns in the parentheses of rules for other tools: `Agent(name)`, `Skill(name *)`, `Tool(parameter:value)`."""
 
 from __future__ import annotations
 

@@ -1,16 +1,17 @@
-"""Permission rules: `Tool`, `Tool(*)`, `Tool(specifier)`, read once and asked for each call.
+"""Permission rules: `Tool`, `Tool(*)`, `Tool(specifier)`, read once, compiled, and asked for each call.
 
     Bash(npm run *)  Read(./secrets/**)  Edit(/src/**)  WebFetch(domain:*.example.com)  Agent(name)  Skill(name *)
-    mcp__server  mcp__server__*  mcp__server__tool           and, to deny or ask only: *  mcp__*  Tool(parameter:value)
+    mcp__server  mcp__server__*  mcp__server__tool          and, to deny or ask only: *  mcp__*  Tool(parameter:value)
 
 A rule that grants (allow) is read narrowly: what is not understood grants nothing. One that restricts (deny, ask) is
 read widely: what is not understood restricts every use of the tool.
 
-The rules in force, compiled: what every kind of call is judged by.
+`RuleBook` holds the rules in force, compiled: what every kind of call is judged by.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal
 
 from cellwright.agent.calls.approval import Decision
-from cellwright.agent.tool import ToolAccess
+from cellwright.agent.tool import EDITING_KINDS, READING_KINDS, AccessKind, ToolAccess
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.modes import Mode
 from cellwright.permissions.rules.domain_pattern import AddressProblem, DomainPattern, read_domain
@@ -50,21 +51,24 @@ _MCP_SERVER_TOOLS = re.compile(r"mcp__(?!_)[^*]*[^*_]__.*")
 MAX_RULE_LENGTH = 4000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Subject:
-    """Whom rules are about: a tool's name, and whether rules for reading or for editing files hold for it."""
+    """The tool that rules are about: its name, and whether rules for reading or for editing files hold for it.
+
+    Made by `subject_of` alone, once for the same three: a decision looks rules up by its identity.
+    """
 
     name: str
     reads: bool = False
     edits: bool = False
 
 
-READ = Subject("Read", reads=True)
-LIST = Subject("LS", reads=True)
-SEARCH = Subject("Grep", reads=True)
-EDIT = Subject("Edit", edits=True)
-BASH = Subject("Bash")
-PYTHON = Subject("Python")
+@functools.lru_cache(maxsize=4096)
+def subject_of(name: str, access: AccessKind = "unknown") -> Subject:
+    """The subject of rules that a tool of this name and with this access is."""
+    if name.startswith("mcp__"):
+        return Subject(name)  # what a server says of its tools is not known to be true
+    return Subject(own_name(name), access in READING_KINDS, access in EDITING_KINDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,14 @@ def parse_rule(text: str, source_root: str = "") -> Rule:
 def _malformed(text: str, why: str) -> CellwrightError:
     shown = text if len(text) <= 120 else text[:119] + "…"
     return CellwrightError(ErrorCode.CONFIG_INVALID, f"The permission rule `{shown}` {why}.", details={"rule": text})
+
+
+READ = subject_of("Read", "read")
+LIST = subject_of("LS", "list")
+SEARCH = subject_of("Grep", "search")
+EDIT = subject_of("Edit", "edit")
+BASH = subject_of("Bash", "shell")
+PYTHON = subject_of("Python", "python")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,11 @@
-"""A bash command taken apart: the simple commands it can run, each with its words, redirects and the folder it runs in.
+"""A bash command taken apart: the simple commands it can run, each with its words, redirects and folder.
 
 Two readings must agree (`tokens.py`, `grammar.py`); then this follows bash's grammar of lists, pipelines, groups,
 subshells, conditions and loops. `Analysis.problem` says why a command could not be followed; nothing but a rule for
 all of Bash allows it then.
 
-Which folder the shell is in after a `cd`, as far as that can be told from the text.
-
-Programs that only run the command behind them: seen through where every flag of theirs is known.
+The folder after a `cd` is followed as far as the text tells it. Programs that only run the command behind them are
+seen through when every flag of theirs is known.
 """
 
 from __future__ import annotations

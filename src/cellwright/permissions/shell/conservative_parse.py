@@ -1,9 +1,8 @@
 """A bash command taken apart roughly, for rules that restrict: what it might run, rather too much than too little.
 
 Quotes are ignored, so that `bash -c "a; rm b"`, a comment with an apostrophe or a here-document hides nothing; the
-price is that `echo "a; rm b"` counts as running `rm` too.
-
-What bash makes of braces: `a{b,c}d` is `abd acd`, `{1..3}` is `1 2 3`.
+price is that `echo "a; rm b"` counts as running `rm` too. Braces are expanded as bash does: `a{b,c}d` is `abd acd`,
+`{1..3}` is `1 2 3`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Deletions that no mode lets through unasked: `rm`, `rmdir`, `find -delete`, `git clean` on what nobody means to delete.
+"""Deletions that no mode lets through unasked: `rm`, `rmdir`, `find -delete`, `git clean` on vital places.
 
 Critical are the root of the file system and what lies directly in it, the home folder, the working folders and all
 above them, the whole content of a working folder, and whatever a variable names, since an empty one leaves `/`.

@@ -1,7 +1,7 @@
 """The second reading of a command: tree-sitter's bash grammar, laid flat to compare it with our own.
 
-Two readers that were written apart seldom err alike: where they do not see the same words, operators and reserved words
-at the same places, nothing allows the command.
+Two readers that were written apart seldom err alike: unless both see the same words, operators and reserved words at
+the same places, nothing allows the command.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Would a git command print what is in a file that a rule hides, although it does not name the file?
+"""Hidden files that a command would show or copy without naming them: by `git show`, `tar c .`, `grep -R x`.
 
-`git show`, `git log -p` and the like print what is in the history, which nobody looks through here: where a rule might be
+Rules that hide files also bind commands that another rule allows to run.
+
+`git show`, `git log -p` and the like print what is in the history, which is not looked through: if a rule might be
 about any of it, they are asked for, unless they name other files behind `--`. A plain `git diff` or `git grep` prints
-tracked files, and which those are the index says.
+tracked files, and the index says which those are.
 
-Would `tar c .`, `grep -R x` or `find . | xargs cat`, which show or copy whole folders, show what a rule hides?
-
-What a rule allows to run is bound by rules that hide files all the same. These programs do not name each file, so the
-folder is looked through.
+`tar c .`, `grep -R x` and `find . | xargs cat` take in whole folders without naming each file, so the folder is
+looked through.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def _operands(subcommand: str, words: Sequence[str]) -> list[str]:
 
 
 def _shows_tracked_alone(subcommand: str, flags: Sequence[str]) -> bool:
-    """Whether, as long as no revision is named, only files of the index are shown, as they are in the work tree."""
+    """Return whether, as long as no revision is named, only files of the index are shown, as they are in the work tree."""
     return subcommand in ("diff", "grep") and not any(flag in _OTHER_SIDES for flag in flags)
 
 

@@ -1,7 +1,8 @@
 """Flags by which a program runs another one, or writes where nobody looks: a wildcard in a rule does not mean them.
 
-`Bash(git log *)` and `Bash(tar *)` are said of logs and archives; `git log --output=x` and `tar --to-command=x` have to be
-in the rule word for word, as `find -exec` has."""
+`Bash(git log *)` and `Bash(tar *)` are said of logs and archives; `git log --output=x` and `tar --to-command=x` have
+to be in the rule word for word, as `find -exec` has.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """A bash command read carefully into words and operators: every word with the value its program gets.
 
-Only what bash certainly reads the same way passes; all else is `Unreadable`, and nothing allows it. What a word gets only
-when it runs (`$x`, `$(…)`) is marked `dynamic`; the commands in a substitution are read like any others.
-
-Characters of a command that keep it from being read with certainty: unseen, alike to others, or too many.
+Only what bash certainly reads the same way passes; all else is `Unreadable`, and nothing allows it. That includes
+commands with characters that are unseen or look like others, or with too many. A word that gets its value only when
+it runs (`$x`, `$(…)`) is marked `dynamic`; the commands in a substitution are read like any others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an administrator decides: traits, and what puts them into force.
+"""An administrator's decisions: traits, and what puts them into force.
 
 Start with `policy.py`.
 

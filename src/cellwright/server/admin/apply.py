@@ -1,4 +1,4 @@
-"""What an administrator's traits come to in a running server: policy, proxy, and the environment of its kernels."""
+"""An administrator's traits put into force in a running server: policy, proxy, and the environment of its kernels."""
 
 from __future__ import annotations
 

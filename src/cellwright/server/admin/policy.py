@@ -1,7 +1,8 @@
-"""What the administrator of a Jupyter server decides for its users: traits, and what they come to.
+"""The policy of a Jupyter server's administrator for its users: traits, and the `AdminPolicy` they come to.
 
-`c.CellwrightApp.bash_policy = "force-off"` and the like. The server hands the policy to the kernels that it starts and to
-the page; the proxy enforces what concerns requests (`server/proxy/`). docs/decisions/policy.md says what each can hold.
+`c.CellwrightApp.bash_policy = "force-off"` and the like. The server hands the policy to the kernels that it starts
+and to the page; the proxy enforces what concerns requests (`server/proxy/`). docs/decisions/policy.md says what each
+can hold.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""This server's notebooks for kernels: in the shared document where there is one, else by the contents manager.
+"""This server's notebooks for kernels: in the shared document if there is one, else by the contents manager.
 
-Cells of a notebook's JSON, as the contents manager gives and takes it.
+`PlainCells` changes a notebook's JSON as the contents manager gives and takes it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What kernels get as the server's page: put together from a Jupyter Server and the extensions that it has loaded."""
+"""The server's page for its kernels, put together from a Jupyter Server and the extensions that it has loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who a JupyterHub token belongs to, as the Hub says (its REST API, `GET /hub/api/user`)."""
+"""The user a JupyterHub token belongs to, as the Hub says (its REST API, `GET /hub/api/user`)."""
 
 from __future__ import annotations
 

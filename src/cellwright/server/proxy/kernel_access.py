@@ -1,14 +1,14 @@
-"""The tokens by which kernels use the proxy: one for each start of a kernel, good while that process lives.
+"""The access of kernels to the proxy: tokens, and an environment that leads to the proxy instead of holding the key.
 
-Kernels that the server starts: their environment is made over just before each start.
+Each start of a kernel has its own token, good while that process lives. The environment of a kernel that the server
+starts is made over just before each start.
 
-jupyter_client has no public place for it that holds for every kind of kernel: a provisioner of our own would not be asked
-where a kernelspec names another, and the session manager passes the server's whole environment on with each start. What
-`pre_start` gives is the last word before the process begins; it is called at restarts, too, also at automatic ones.
+jupyter_client has no public place for it that holds for every kind of kernel: a provisioner of our own would not be
+asked if a kernelspec names another, and the session manager passes the server's whole environment on with each start.
+The kernel manager's own `pre_start` has the last word before the process begins; it is called at restarts, too, also
+at automatic ones.
 
-What a kernel gets in its environment in place of the server's key.
-
-How a kernel on the same machine reaches the server that started it.
+`proxy_url` is for kernels on the same machine as the server that started them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What the administrator lets go through the proxy.
-
-How many requests one user sends at once, and in a minute.
-"""
+"""Limits of the proxy: what the administrator lets through, and a user's requests at once and in a minute."""
 
 from __future__ import annotations
 

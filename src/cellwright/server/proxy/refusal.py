@@ -1,4 +1,4 @@
-"""What the proxy itself refuses, in the form of the Messages API's errors.
+"""Refusals of the proxy itself, in the form of the Messages API's errors.
 
 `{"type": "error", "error": {"type", "message", "details": {"error_code"}}}`
 (https://platform.claude.com/docs/en/api/errors). The codes say which of the proxy's own rules it was, for programs.

@@ -1,7 +1,7 @@
-"""May this request go to the API, and in what form: paths, models, sizes, tools of the API's that reach the network.
+"""Rules for requests to the API: paths, models, sizes, and those tools of the API's that reach the network.
 
-A body is read once and written anew from what was read, so that nothing can be understood in one way here and in another
-there (a key that stands in it twice, for one).
+A body is read once and written anew from what was read, so that nothing can be understood in one way here and in
+another there (a key that stands in it twice, for one).
 """
 
 from __future__ import annotations

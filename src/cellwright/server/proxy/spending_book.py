@@ -1,8 +1,8 @@
-"""Who has spent what: a SQLite file that every request is written into before it is sent.
+"""The book of who has spent what: a SQLite file that every request is written into before it is sent.
 
-What a request may cost at worst is reserved first, in one transaction with the look at what is left, so that requests at
-the same time cannot overspend together; what it did cost takes the place of that when its answer has ended. A request that
-was under way when the server died goes on to count as it was reserved. Days are UTC's.
+The most a request may cost is reserved first, in one transaction with the look at what is left, so that requests at
+the same time cannot overspend together; its real cost takes the place of that when its answer has ended. A request
+that was under way when the server died goes on to count as it was reserved. Days are UTC's.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The way from the proxy to the API, with the key that only the server has.
+"""The connection from the proxy to the API, with the key that only the server has.
 
-httpx2 and not tornado's own client: leaving a request closes its connection at once (tornado's cannot be told to stop),
-what is not asked for is not read (so a slow kernel slows the API's side, and nothing piles up here), and connections to
-the API are kept.
+httpx2 and not tornado's own client: leaving a request closes its connection at once (tornado's cannot be told to
+stop), what is not asked for is not read (so a slow kernel slows the API's side, and nothing piles up here), and
+connections to the API are kept.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""The usage that an answer reports, read from its bytes as they pass.
+"""The usage that an answer reports, read from its bytes as they pass, and the log of what left the server.
 
-What left the server, and what it cost: a line of JSON for each request, never what it was about.
+The log has a line of JSON for each request and what it cost, never what it was about.
 
     {"at", "user", "kernel", "method", "path", "model", "status", "refused", "input_tokens", "output_tokens",
      "cache_read_input_tokens", "cache_creation_input_tokens", "cost_usd", "complete", "bytes_out", "bytes_in", "ms",
      "request_id"}
 
-`at` is UTC; `bytes_out` went to the API, `bytes_in` came from it; `refused` is the code of the proxy's own rule, or empty;
-`complete` is false where the answer broke off, and its output was estimated. The file is for its owner alone. When it has
-grown to `MAX_BYTES` it becomes `.1`, and so on up to `KEPT`.
+`at` is UTC; `bytes_out` went to the API, `bytes_in` came from it; `refused` is the code of the proxy's own rule, or
+empty; `complete` is false if the answer broke off, and its output was estimated. The file is for its owner alone.
+When it has grown to `MAX_BYTES` it becomes `.1`, and so on up to `KEPT`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The way to a kernel's channels: sockets, where Jupyter Server has the kernel itself, a websocket where a gateway has it.
+"""The channels of a kernel: sockets if Jupyter Server has the kernel itself, a websocket if a gateway has it.
 
-Both belong to the server's kernel manager: its client for the one, its `GatewayClient` (with its credentials) for the other.
-Jupyter Server's own client for gateways sends no credentials, and keeps a processor busy while it waits.
+Both belong to the server's kernel manager: its client for the one, its `GatewayClient` (with its credentials) for the
+other. Jupyter Server's own client for gateways sends no credentials, and keeps a processor busy while it waits.
 """
 
 from __future__ import annotations

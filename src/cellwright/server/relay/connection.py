@@ -1,12 +1,11 @@
-"""One connection of the server to one kernel: requests with their replies, and what the kernel publishes.
+"""The server's connection to one kernel: requests and replies, what the kernel publishes, one comm, our extension.
 
 Jupyter's messages: https://jupyter-client.readthedocs.io/en/stable/messaging.html
 
-One comm of the server to a kernel, on the kernel's subshell where it has one: messages out in order, messages in whole.
-
 Jupyter's comms: https://jupyter-client.readthedocs.io/en/stable/messaging.html#custom-messages
 
-Cellwright's extension in a kernel that the server wants to talk to: loaded, or said why not and what to do.
+The comm is on the kernel's subshell if it has one: its messages go out in order and come in whole. Cellwright's
+extension is loaded, or an error says why not and what to do.
 """
 
 from __future__ import annotations

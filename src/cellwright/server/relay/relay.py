@@ -1,7 +1,7 @@
 """The server as a panel of a kernel's conversation (docs/protocol/chat.md): it asks for runs, and hears their lines.
 
-One relay per kernel, shared by the runs that clients have asked for there. Where the kernel has subshells everything goes
-over one of them, so it works while a cell runs; elsewhere it waits until the kernel is idle.
+One relay per kernel, shared by the runs that clients have asked for there. If the kernel has subshells everything
+goes over one of them, so it works while a cell runs; else it waits until the kernel is idle.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What all routes under `/cellwright/api` have in common: who may, how much may be sent, how errors are said.
+"""The base of all routes under `/cellwright/api`: who may use them, how much may be sent, how errors are told.
 
 Authentication, authorizers, XSRF, CORS and the check of the host are Jupyter Server's own (`APIHandler`).
 """

@@ -1,4 +1,4 @@
-"""What clients may know before they ask for a run: versions, kernels, limits, settings, models, recordings."""
+"""Routes for what clients may know before a run: versions, kernels, limits, checks, settings, models, recordings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Which handler serves what. The patterns stand below the server's base URL; `openapi.json` describes each of them."""
+"""The table of routes: which handler serves which path.
+
+The patterns stand below the server's base URL; `openapi.json` describes each of them.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Sessions over HTTP: list, search, get, export, rename, delete.
 
-The user's sessions as clients see them: those of folders below the server's root, unless the administrator shows all.
-
-It reads and writes files and SQLite, so it belongs on a worker thread.
+Clients see the sessions of folders below the server's root, unless the administrator shows all. `SessionFiles` reads
+and writes files and SQLite, so it belongs on a worker thread.
 """
 
 from __future__ import annotations

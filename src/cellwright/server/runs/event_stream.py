@@ -1,7 +1,7 @@
 """A run's events on an HTTP connection: Server-Sent Events, or JSON lines.
 
-The format of the first is the HTML standard's (https://html.spec.whatwg.org/multipage/server-sent-events.html): the number
-of an event is its `id`, its type its `event`, the JSON line its `data`. Of the second each line is one event.
+The format of the first is the HTML standard's (https://html.spec.whatwg.org/multipage/server-sent-events.html): the
+number of an event is its `id`, its type its `event`, the JSON line its `data`. Of the second each line is one event.
 """
 
 from __future__ import annotations

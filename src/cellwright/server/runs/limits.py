@@ -1,4 +1,4 @@
-"""How much clients may ask of the server: runs at once, runs a minute, for a user and for all together."""
+"""Limits of what clients ask of the server: runs at once and runs a minute, for a user and for all together."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Content-free reports of runs to `jupyter_events`: that one began, how it ended, how long, how much. Off by default.
+"""Content-free reports of runs to `jupyter_events`: beginning, end, duration, amounts. Off by default.
 
-What is said is in `run_events.yaml`; neither a prompt nor an answer, a path, a name of a tool nor of a user is among it.
+`run_events.yaml` has the fields; neither a prompt nor an answer, a path, a name of a tool nor of a user is among
+them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A run that a client asked for: its events, numbered, for any number of readers that come, leave and come back.
 
-The events are the kernel's JSON lines (`cellwright.telemetry.json_lines`), `run_started` before them. They are kept once,
-not for each reader, and the oldest make room when they become too many: a slow reader costs nothing but its own place.
+The events are the kernel's JSON lines (`cellwright.telemetry.json_lines`), `run_started` before them. They are kept
+once, not for each reader, and the oldest make room when they become too many: a slow reader costs nothing but its own
+place.
 """
 
 from __future__ import annotations

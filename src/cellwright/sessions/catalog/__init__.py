@@ -1,4 +1,4 @@
-"""Which sessions there are: a list in SQLite with full-text search, made from the transcripts.
+"""The list of sessions, in SQLite with full-text search, made from the transcripts.
 
 Start with `catalog.py`. What cannot be made anew (a title that the user gave, tags) stands beside the transcript
 (`metadata.py`).

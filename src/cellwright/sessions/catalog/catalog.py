@@ -1,7 +1,7 @@
 """The catalog of sessions: which there are, what was said in them, what they are called.
 
-Each question brings the catalog up to date first, so that what was just said is found. All of it blocks (files, SQLite)
-and belongs on a worker thread.
+Each question brings the catalog up to date first, so that what was just said is found. All of it blocks (files,
+SQLite) and belongs on a worker thread.
 """
 
 from __future__ import annotations

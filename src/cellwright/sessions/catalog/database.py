@@ -1,7 +1,7 @@
 """The catalog's file: SQLite with FTS5, in the state folder, for the user alone, used by many processes at once.
 
 Nothing in it is needed: it is made from the transcripts. A file that is damaged is put away and made anew, one with
-another schema is emptied. Where it cannot be used at all (a folder that cannot be written to, a file that stays locked)
+another schema is emptied. If it cannot be used at all (a folder that cannot be written to, a file that stays locked),
 the catalog is made in memory for the moment.
 """
 

@@ -1,7 +1,8 @@
-"""What the catalog keeps of a transcript: the user's words and Claude's answers, and facts for the list.
+"""The catalog's extract of a transcript: the user's words and Claude's answers, and facts for the list.
 
-A transcript only ever grows. What was read is remembered as a `ReadPosition`, and next time only what stands behind it
-is read: a session that is being written costs the catalog its new lines. Nothing here writes, and no lease is needed.
+A transcript only ever grows. The point it was read to is remembered as a `ReadPosition`, and next time only what
+stands behind it is read: a session that is being written costs the catalog its new lines. Nothing here writes, and no
+lease is needed.
 """
 
 from __future__ import annotations

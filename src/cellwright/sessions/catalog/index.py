@@ -1,8 +1,8 @@
 """The catalog brought up to date with the transcripts, by their sizes and times: what has not changed is not read.
 
-Any number of processes may do it at once. A transcript is read outside of a transaction; what came of it is written only if
-the row is still what the reading went on from. Rows are written a few at a time: a crash loses the last few, and the next
-time they are read again.
+Any number of processes may do it at once. A transcript is read outside of a transaction; what came of it is written
+only if the row is still what the reading went on from. Rows are written a few at a time: a crash loses the last few,
+and the next time they are read again.
 """
 
 from __future__ import annotations

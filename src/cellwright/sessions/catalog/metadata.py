@@ -1,12 +1,12 @@
-"""What is known of a session besides its transcript: its title and its tags, in `ID.about` beside it.
+"""A session's title and tags, the facts known besides its transcript, in `ID.about` beside it.
 
 A JSON Lines file that is only ever added to, by any process at any time; the last line that says something counts:
 
     {"at": 1790000000.0, "title": "Tides of Brest", "by": "user"}
     {"at": 1790000001.0, "tags": ["thesis"]}
 
-Each line is one write on a file that is open for appending, and begins with a newline: a line that a crash cut off spoils
-no other. docs/decisions/session-catalog.md says why it is not in the catalog.
+Each line is one write on a file that is open for appending, and begins with a newline: a line that a crash cut off
+spoils no other. docs/decisions/session-catalog.md says why it is not in the catalog.
 """
 
 from __future__ import annotations

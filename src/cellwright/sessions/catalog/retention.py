@@ -1,8 +1,9 @@
-"""Old sessions go: those that nobody went on with for `cleanupPeriodDays`, as with Claude Code.
+"""Deletion of old sessions: those that nobody went on with for `cleanupPeriodDays`, as with Claude Code.
 
-The user is told a day before anything is deleted for the first time. Nothing that has a tag is deleted, and nothing that is
-in use. It is looked once in each process, at its first run, on a thread of its own; something is deleted at most once a day.
-`cleanup.json` in the state folder holds when what happened: {"announced": N, "told": TIME, "deleted": TIME}.
+The user is told a day before anything is deleted for the first time. Nothing that has a tag is deleted, and nothing
+that is in use. The check is made once in each process, at its first run, on a thread of its own; something is deleted
+at most once a day. `cleanup.json` in the state folder holds when what happened: {"announced": N, "told": TIME,
+"deleted": TIME}.
 """
 
 from __future__ import annotations

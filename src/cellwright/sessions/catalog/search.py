@@ -1,7 +1,8 @@
 """Words that a user searches for, as a query of FTS5; nothing in them can be syntax.
 
-Each word is found at the beginning of words, whatever its accents and case; what stands in "quotes" is found as it stands.
-Chinese and Japanese are written without spaces: there each character counts as a word, and several as a phrase.
+Each word is found at the beginning of words, whatever its accents and case; what stands in "quotes" is found as it
+stands. Chinese and Japanese are written without spaces: there each character counts as a word, and several as a
+phrase.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The formats a conversation is exported in: which there are, and the conversation written in one of them.
+"""The formats a conversation is exported in, and the conversation written in one of them.
 
-A conversation as JSON: the API's messages as they were, for programs.
+As JSON it holds the API's messages as they were, for programs:
 
-{"cellwright_conversation": 1, "session": ID, "model": …, "messages": [{"role": …, "content": [block, …]}, …]}
+    {"cellwright_conversation": 1, "session": ID, "model": …, "messages": [{"role": …, "content": [block, …]}, …]}
 """
 
 from __future__ import annotations

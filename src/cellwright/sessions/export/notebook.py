@@ -1,6 +1,7 @@
-"""A conversation as a notebook (nbformat 4.5): prompts and answers as Markdown, Claude's Python as cells with its output.
+"""A conversation as a notebook (nbformat 4.5): prompts and answers as Markdown, Claude's Python as cells with output.
 
-What Claude ran, as ordinary cells: its Python, its commands. The notebook then works without Claude.
+`code_cells` gives what Claude ran, its Python and its commands, as ordinary cells: such a notebook works without
+Claude.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Markdown of the model made safe to keep in a notebook: no raw HTML, no images that load from somewhere.
 
-An answer can carry text that came from a web page or a file. `![](https://…?secret)` in it would be fetched by everyone
-who opens the notebook. Code must stay readable, though, so the text is taken apart into code and the rest. Where a
-renderer could see that border elsewhere, the text is rewritten so that it cannot: fences are written anew, backticks
-without a partner on their line become entities.
+An answer can carry text that came from a web page or a file. `![](https://…?secret)` in it would be fetched by
+everyone who opens the notebook. Code must stay readable, though, so the text is taken apart into code and the rest.
+If a renderer could see that border elsewhere, the text is rewritten so that it cannot: fences are written anew,
+backticks without a partner on their line become entities.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`cellwright demo`: a notebook with Claude at work in it, from a failing test to a passing one.
 
-Needs no key and no network: without a key the model is scripted and served by the package's own local Messages API server.
-Everything else is real: the kernel, the HTTP requests, the tools, the files, the tests.
+It needs no key and no network: without a key the model is scripted and served by the package's own local Messages API
+server. Everything else is real: the kernel, the HTTP requests, the tools, the files, the tests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the scripted model of the demo says. Its tool calls are real: only the words are written down here."""
+"""The script of the demo's model: its tool calls are real, only the words are written down here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the Messages API demands of a request.
+"""The Messages API's demands on a request.
 
 Start with `request_shape.py`. A rule's source is the API's documentation or a published error message, and each rule
 has a row in `tests/testing/rules_of_messages.py` or `rules_of_options.py`.

@@ -1,4 +1,4 @@
-"""What the server remembers of the answers it gave, to tell whether they come back as they were."""
+"""The server's memory of the answers it gave, to tell whether they come back as they were."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the served models accept. Facts of the API as of 2026-10; the models list and the checks read the same table."""
+"""The served models and what they accept: facts of the API as of 2026-10.
+
+The models list and the checks read the same table.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Events in Amazon's `vnd.amazon.eventstream` framing, as Bedrock streams them.
 
-Format: https://smithy.io/2.0/aws/amazon-eventstream.html. Lengths and CRC-32 checksums are big-endian; a header is its
-name's length, name, type 7 (string), value's length, value.
+Format: https://smithy.io/2.0/aws/amazon-eventstream.html. Lengths and CRC-32 checksums are big-endian; a header is
+its name's length, name, type 7 (string), value's length, value.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the server answers: the way from a request to a scripted turn, an estimate or an error."""
+"""The server's endpoints: the way from a request to a scripted turn, an estimate or an error."""
 
 from __future__ import annotations
 

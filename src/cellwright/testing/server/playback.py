@@ -1,6 +1,6 @@
-"""Plays the steps of a turn to a client: framing, pace, gates and faults.
+"""The steps of a turn played to a client: framing, pace, gates and faults.
 
-What a fault does to an answer: before its head, or in the middle of its stream.
+A fault strikes an answer before its head, or in the middle of its stream.
 """
 
 from __future__ import annotations

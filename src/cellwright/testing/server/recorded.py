@@ -1,4 +1,4 @@
-"""What the server remembers of every request, and how a test waits for it."""
+"""The server's record of every request, and the means for a test to wait for one."""
 
 from __future__ import annotations
 

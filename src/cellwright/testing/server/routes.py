@@ -1,4 +1,4 @@
-"""Which path is what: the API's own, and those that the SDK's clients for Foundry, Vertex and Bedrock use."""
+"""The paths the server knows: the API's own, and those of the SDK's clients for Foundry, Vertex and Bedrock."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the scripted model says: parts make a turn, turns make a script.
+"""The scripted model: parts make a turn, turns make a script.
 
-A gate that a scripted stream waits at until a test opens it.
+A gate holds a scripted stream until a test opens it.
 """
 
 from __future__ import annotations

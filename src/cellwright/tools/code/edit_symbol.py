@@ -1,7 +1,7 @@
 """EditSymbol: a function, method, class or type replaced, deleted or given a neighbour, by its name.
 
-A definition is taken out of a text, or another is put in its place or beside it, moved to the indentation of the place as an
-editor would paste it, with the blank lines that belong between.
+A definition is taken out of a text, or another is put in its place or beside it, moved to the indentation of the
+place as an editor would paste it, with the blank lines that belong between.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Which linters a project uses, how each is run, and whether running it runs code of the project.
+"""The linters a project uses: each one's command, whether running it runs code of the project, and its report.
 
-What linters report, each in its own format, as one kind of problem.
+Reports, each in its linter's own format, are read as one kind of problem.
 """
 
 from __future__ import annotations

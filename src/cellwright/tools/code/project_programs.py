@@ -1,6 +1,7 @@
 """Running a project's own program (a test runner, a linter) to its end, with its output seen live.
 
-Finding a project's programs: Python modules in the kernel's own environment first, then what the project installed.
+Programs are looked for first among the Python modules of the kernel's own environment, then in what the project
+installed.
 """
 
 from __future__ import annotations

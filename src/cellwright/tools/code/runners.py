@@ -1,4 +1,4 @@
-"""Which tests a project has, and how its runner is started so that it reports what became of each."""
+"""The tests a project has, and the command that starts its runner so that it reports what became of each."""
 
 from __future__ import annotations
 

@@ -1,12 +1,9 @@
-"""Is a file's text still a program? An edit that breaks what parsed is refused before it is written.
+"""The check that a file's text is still a program: an edit that breaks what parsed is refused before it is written.
 
-Languages with a grammar are parsed by tree-sitter. Python is also compiled, since the grammar does not see wrong
-indentation. That happens in a child process: the compiler holds the interpreter's lock, prints warnings and may crash on
-deep nesting, all of which would be the user's kernel's. JSON and TOML are read.
-
-The programming languages whose files can be parsed here: which grammar a file has, and its tree.
-
-Each grammar is a wheel of its own (`tree-sitter-…`), loaded when a file of its language is edited.
+Languages with a grammar are parsed by tree-sitter. Each grammar is a wheel of its own (`tree-sitter-…`), loaded when
+a file of its language is edited. Python is also compiled, since the grammar does not see wrong indentation. That
+happens in a child process: the compiler holds the interpreter's lock, prints warnings and may crash on deep nesting,
+all of which would be the user's kernel's. JSON and TOML are read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What test runners report, each in its own format, as one kind of report."""
+"""The reports of test runners, each in its own format, read as one kind of report."""
 
 from __future__ import annotations
 

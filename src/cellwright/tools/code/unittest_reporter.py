@@ -1,4 +1,4 @@
-"""Runs a project's unittest tests and writes what became of each as JSON lines. A program; imports nothing of ours.
+"""Run a project's unittest tests and write what became of each as JSON lines: a program that imports nothing of ours.
 
     python unittest_reporter.py REPORT [-k PATTERN] [NAME …]
 

@@ -1,9 +1,8 @@
-"""A file is either the old one or the new one, whatever happens while it is written.
+"""Atomic writes: one file is either the old one or the new one, several are changed all or none.
 
-Several files changed together: all of them, or none.
-
-All new contents are safely on disk under temporary names before the first file is touched: a full disk shows there. Then
-only names change, each old file kept under another name until the last is done, so that what was done can be undone.
+For several, all new contents are safely on disk under temporary names before the first file is touched: a full disk
+shows there. Then only names change, each old file kept under another name until the last is done, so that what was
+done can be undone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a change changed: a unified diff for people, the new lines with their numbers for the model."""
+"""The difference that a change made: a unified diff for people, the new lines with their numbers for the model."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the model has read of the files of a session: nothing it has not seen is overwritten.
+"""The model's knowledge of a session's files: nothing it has not seen is overwritten.
 
-The sources of cells as the model was last shown them: what a change of a live cell was made from.
+Of cells it is the sources the model was last shown: what a change of a live cell was made from.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a text is that was looked for and not found: the place that is most like it, and how it differs, in words."""
+"""The place most like a text that was looked for and not found, and the difference between them, in words."""
 
 from __future__ import annotations
 

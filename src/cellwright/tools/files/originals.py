@@ -1,6 +1,6 @@
-"""What files held before they were changed, kept for the user: in the state folder's `originals/`, named by SHA-256.
+"""The original contents of changed files, kept for the user: in the state folder's `originals/`, named by SHA-256.
 
-One content is kept once, however often and wherever it stood. Who changes files tells a `BackupStore` before.
+One content is kept once, however often and wherever it stood. Code that changes files tells a `BackupStore` before.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""What a patch would make of the files it names: worked out for all of them before anything is written.
+"""The outcome of a patch for the files it names: worked out for all of them before anything is written.
 
-Where the hunks of a patch fit in a text, and the text with them applied.
-
-A hunk is looked for where its header says, then everywhere after the hunk before it: exactly as it stands, then without
-regard to line ends, to white space at the ends of lines, and to indentation that is off by the same amount on every line.
-The first way that gives one place wins; several places are refused, never guessed among.
+A hunk is looked for at the place its header names, then everywhere after the hunk before it: exactly as it stands,
+then without regard to line ends, to white space at the ends of lines, and to indentation that is off by the same
+amount on every line. The first way that gives one place wins; several places are refused, never guessed among.
 """
 
 from __future__ import annotations

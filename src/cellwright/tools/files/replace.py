@@ -1,4 +1,4 @@
-"""What an edit makes of a text file: worked out from what is on disk now, nothing written.
+"""An edit of a text file, worked out from what is on disk now, nothing written.
 
 `old_string` → `new_string` in a text whose line ends the model does not see.
 """

@@ -1,6 +1,6 @@
-"""Which arguments Git takes from Claude: for each subcommand the flags that read, and nothing else.
+"""The arguments Git takes from Claude: for each subcommand the flags that read, and nothing else.
 
-What a flag means to git is not judged here: what is not on the list is refused, whatever it does.
+The meaning of a flag to git is not judged here: what is not on the list is refused, whatever it does.
 """
 
 from __future__ import annotations

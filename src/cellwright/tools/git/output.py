@@ -1,4 +1,4 @@
-"""What git's answers say: for the views as data, for Claude as text."""
+"""git's answers, read into data for the views and text for Claude."""
 
 from __future__ import annotations
 

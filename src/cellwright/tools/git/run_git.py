@@ -1,7 +1,8 @@
 """Running git so that it only reads and runs nothing, whatever the repository's configuration says.
 
-A repository is foreign data with a configuration that names programs: hooks, fsmonitor, filters, textconv, external diffs,
-helpers, signature checkers, remotes to fetch missing objects from. `docs/decisions/git-reads-only.md` goes through them.
+A repository is foreign data with a configuration that names programs: hooks, fsmonitor, filters, textconv, external
+diffs, helpers, signature checkers, remotes to fetch missing objects from. `docs/decisions/git-reads-only.md` goes
+through them.
 """
 # Paths are strings here: what git says about paths is compared as it is.
 # ruff: noqa: PTH118, PTH120

@@ -1,4 +1,4 @@
-"""What becomes of a notebook when one of its cells is replaced, inserted, deleted or moved: worked out, nothing written."""
+"""A notebook with one of its cells replaced, inserted, deleted or moved: worked out, nothing written."""
 
 from __future__ import annotations
 

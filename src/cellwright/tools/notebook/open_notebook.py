@@ -1,7 +1,7 @@
 """A notebook as its user sees it: cells read and changed by their ids, wherever the notebook is.
 
-Open in a front end it is the live document there, unsaved changes included; else it is the file. Whoever changes a cell
-says which source the change was made from: has it another one by then, nothing is changed (`CellConflict`).
+Open in a front end it is the live document there, unsaved changes included; else it is the file. A change of a cell
+names the source it was made from: if the cell has another by then, nothing is changed (`CellConflict`).
 """
 
 from __future__ import annotations

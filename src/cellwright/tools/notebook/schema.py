@@ -1,7 +1,7 @@
-"""Is a notebook valid by nbformat's schemas? Asked cell by cell, so that an edit answers for its own cell only.
+"""Validation of a notebook by nbformat's schemas, cell by cell, so that an edit answers for its own cell only.
 
-The schemas are those that nbformat ships; compiled by fastjsonschema they take 30 ms, where `import nbformat` alone
-takes a second.
+The schemas are those that nbformat ships; compiled by fastjsonschema they take 30 ms, `import nbformat` alone takes a
+second.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the cells and outputs of a notebook stand in its file: found in one pass, in bounded memory.
+"""The places of a notebook's cells and outputs in its file, found in one pass and in bounded memory.
 
 A notebook of 100 MB is mostly outputs. Only what is wanted of it is ever parsed.
 """

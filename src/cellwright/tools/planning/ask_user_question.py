@@ -1,7 +1,8 @@
 """AskUserQuestion: Claude asks, the user chooses or writes an answer of their own. Fields are Claude Code's.
 
-The question is put by whoever answers for the user (the card, the terminal, a hook, `can_use_tool`): the answer comes back
-as the call's input, with `answers` by the questions' texts. The model does not see that field and cannot fill it.
+The question is put by whoever answers for the user (the card, the terminal, a hook, `can_use_tool`): the answer comes
+back as the call's input, with `answers` by the questions' texts. The model does not see that field and cannot fill
+it.
 """
 
 from __future__ import annotations

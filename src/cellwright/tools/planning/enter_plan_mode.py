@@ -1,6 +1,6 @@
 """EnterPlanMode: from here on Claude only looks, until the user has approved of its plan (`exit_plan_mode.py`).
 
-That nothing is changed meanwhile is the policy's to see to, in mode `plan`; what is said here only helps Claude to plan.
+The policy, in mode `plan`, sees to it that nothing is changed meanwhile; the words here only help Claude to plan.
 """
 
 from __future__ import annotations

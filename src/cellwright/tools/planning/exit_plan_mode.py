@@ -1,7 +1,7 @@
 """ExitPlanMode: Claude shows its plan, and changes something only when the user has approved of it.
 
-That nothing is changed before is the policy's to see to, in mode `plan`. The user's answer comes back as the call's input:
-the plan, perhaps edited, with `decision` and `feedback`, which the model does not see and cannot fill.
+The policy, in mode `plan`, sees to it that nothing is changed before. The user's answer comes back as the call's
+input: the plan, perhaps edited, with `decision` and `feedback`, which the model does not see and cannot fill.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""Children end with us, also when we are killed: groups, marks, and a watchdog that outlives this process by a moment.
+"""Child processes that end with us, also when we are killed: groups, marks, and a watchdog that outlives us briefly.
 
-Each child leads a group of its own and carries a mark in its environment. The watchdog, one tiny process, reads from a
-pipe which groups there are; when the pipe ends, because this process has, however it did, it ends them. Covered are:
+Each child leads a group of its own and carries a mark in its environment. The watchdog, one tiny process, reads from
+a pipe which groups there are; when the pipe ends, because this process has, however it did, it ends them. Covered
+are:
 
-    the child and all that stays in its group         everywhere
-    what left the group (`setsid`, a daemon)          on Linux, by the mark, unless it cleared its environment (`env -i`)
+    the child and all that stays in its group      everywhere
+    what left the group (`setsid`, a daemon)       on Linux, by the mark, unless it cleared its environment (`env -i`)
 
 Not covered: what somebody else starts for the child (systemd-run, a container engine, at, another machine).
 
-Where the system has neither groups nor a shell (Windows), the child alone is ended, and only by us.
+If the system has neither groups nor a shell (Windows), the child alone is ended, and only by us.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a child process gets of the environment: the user's own, less secrets and less what would run code in it."""
+"""The environment of a child process: the user's own, less secrets and less what would run code in it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Running a program: given its input, listened to while it runs, bounded in time, and ended with all that it started.
 
-Whatever is run for a conversation is run by this: shell commands, hooks, searches, git, tests, linters, fresh kernels.
+All that a conversation runs is run by this: shell commands, hooks, searches, git, tests, linters, fresh kernels.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Grep makes of rg's output: records to lines, lines to a page."""
+"""Grep's results from rg's output: records to lines, lines to a page."""
 
 from __future__ import annotations
 

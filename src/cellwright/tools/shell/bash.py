@@ -1,6 +1,6 @@
 """Bash: a shell command in the project, bounded in time, output and memory, with nothing left running unasked.
 
-What bounds a shell command, and the variables that users of Claude Code know for it.
+The bounds are read from the environment variables that users of Claude Code know for them.
 """
 
 from __future__ import annotations

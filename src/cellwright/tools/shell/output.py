@@ -1,6 +1,6 @@
 """The output of a command: live for the views, head and tail for the model, the whole in a file when it is long.
 
-What a command's exit code says, and whether it is a failure.
+Its exit code is explained too: what it says, and whether it is a failure.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Getting one page: over https where it can be, to public addresses only, at most so much, and never to another host.
+"""Getting one page: over https if it can be, to public addresses only, at most so much, and never to another host.
 
-Addresses on the web: read strictly, and kept away from what is not public.
-
-What a URL says and what it reaches are two things: the name is resolved first, every address it has must be public, and
-the connection then goes to exactly that address, so that the name cannot mean something else a moment later.
+A URL as text and the machine it reaches are two things: it is read strictly, the name is resolved first, every
+address it has must be public, and the connection then goes to exactly that address, so that the name cannot mean
+something else a moment later.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """WebFetch: a page of the public web as Markdown, read by a small model for what Claude wants to know.
 
-What was fetched as text: HTML as Markdown without what surrounds the article, and what the page says of itself.
+HTML becomes Markdown without what surrounds the article, together with what the page says of itself.
 """
 
 from __future__ import annotations

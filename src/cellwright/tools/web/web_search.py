@@ -1,7 +1,4 @@
-"""WebSearch: what is on the web about a question, by the API's own search or by another engine.
-
-What a search asks for and what it finds.
-"""
+"""WebSearch: what is on the web about a question, by the API's own search or by another engine."""
 
 from __future__ import annotations
 

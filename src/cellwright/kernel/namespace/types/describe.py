@@ -1,4 +1,4 @@
-"""Who knows a value's type, and what they say of it."""
+"""The description of any value, by whichever module knows its type."""
 
 from __future__ import annotations
 

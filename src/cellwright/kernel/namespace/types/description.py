@@ -1,6 +1,6 @@
-"""What is known of a value: the parts of a line in a list, and further lines that are made when somebody wants them.
+"""The description of a value: the parts of a line in a list, and further lines made when somebody wants them.
 
-Looking at an object without running any of its code: no attribute access that a class could have redefined.
+The helpers look at an object without running any of its code: no attribute access that a class could have redefined.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Objects of classes that nobody here knows: dataclasses, models, and whatever else has attributes.
+"""Descriptions of objects of unknown classes (dataclasses, models, anything with attributes), and of code.
 
-Functions, classes, modules, generators: what they are called with, what they say of themselves, where they stand.
+Code is functions, classes, modules and generators: what they are called with, what they say of themselves, where they
+stand.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Commands that run without asking because all they can do is read and print: each with the flags that are known to.
+"""Commands that run without asking because they can only read and print, each with the flags for which that is known.
 
-A flag that is not listed makes the command one that asks. No program that reaches the network, runs another program or
-writes a file is here, and of those that can, only the flags that do not. `docs/decisions/read-only-shell.md` says why.
+A flag that is not listed makes the command one that asks. No program that reaches the network, runs another program
+or writes a file is here; of those that can, only the flags that do not. `docs/decisions/read-only-shell.md` says why.
 """
 
 from __future__ import annotations

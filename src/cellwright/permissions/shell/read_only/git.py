@@ -1,7 +1,8 @@
 """Git commands that only read, by subcommand and flag, in repositories whose configuration runs nothing.
 
-No flag before the subcommand but `--no-pager` (`-c`, `-C`, `--git-dir` make another repository or configuration count), and
-none that writes (`--output`), runs a program (`--ext-diff`, `--textconv`, `--show-signature`) or opens one (`-O`).
+No flag before the subcommand is listed but `--no-pager` (`-c`, `-C`, `--git-dir` make another repository or
+configuration count), and none that writes (`--output`), runs a program (`--ext-diff`, `--textconv`,
+`--show-signature`) or opens one (`-O`).
 
 The repository is looked at, never run. Even `git status` runs what `core.fsmonitor`, a filter, a `textconv` or a hook
 names, and a folder that somebody unpacked brings its own `.git/config`. So the configuration must be of plain keys

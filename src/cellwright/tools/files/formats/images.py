@@ -1,6 +1,7 @@
 """Images as the Messages API takes them: scaled down to what a model can make out, held against the API's limits.
 
-One image that the API refuses would make every later request of the session fail, so each is decoded before it is sent.
+One image that the API refuses would make every later request of the session fail, so each is decoded before it is
+sent.
 """
 
 from __future__ import annotations

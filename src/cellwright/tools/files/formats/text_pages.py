@@ -1,6 +1,6 @@
-"""A part of a text file of any size, in bounded memory.
+"""A part of a text file of any size, in bounded memory: a page of its lines, or its last lines.
 
-The last lines of a text file of any size: found from its end, without reading what comes before them.
+The last lines are found from the file's end, without reading what comes before them.
 """
 
 from __future__ import annotations

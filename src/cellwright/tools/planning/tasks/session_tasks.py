@@ -1,6 +1,7 @@
-"""The task list of a session, which is what its calls made of it.
+"""The task list of a session, as its calls made it.
 
-Nothing is kept but the session's messages: where a session goes on in another process, its calls are gone through again.
+Nothing is kept but the session's messages: when a session goes on in another process, its calls are gone through
+again.
 """
 
 from __future__ import annotations
