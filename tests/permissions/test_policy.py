@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -280,3 +282,19 @@ def test_input_of_a_wrong_type_is_never_allowed_to_change_anything(place, tool, 
     tool_input = dict.fromkeys(("command", "file_path", "notebook_path", "pattern"), value)
     decision = place.policy("acceptEdits").decide(tool_named(tool), tool_input)
     assert decision.behavior in ("ask", "deny") or tool in ("Glob", "Grep", "LS", "Read")
+
+
+def test_who_has_no_rules_for_commands_does_not_import_the_shell(tmp_path):
+    code = (
+        "import sys\n"
+        "from cellwright.permissions.policy import PermissionPolicy\n"
+        "from cellwright.tools.files.file_state import FileState\n"
+        "from cellwright.tools.files.read import read_tool\n"
+        "from pathlib import Path\n"
+        "rules = {'deny': ['Read(.env)', 'WebFetch(domain:example.com)'], 'allow': ['Skill(a)', 'Edit(/src/**)']}\n"
+        "policy = PermissionPolicy(**rules, cwd=sys.argv[1])\n"
+        "decision = policy.decide(read_tool(FileState(), Path(sys.argv[1])), {'file_path': 'a.txt'})\n"
+        "print(decision.behavior, [name for name in sys.modules if name.startswith('cellwright.permissions.shell')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout == "allow []\n"

@@ -11,27 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cellwright.permissions.rules.name_pattern import glob_match
 from cellwright.permissions.shell.conservative_parse import SHELLS, WRAPPERS, ConservativeParse, normal_text
 from cellwright.permissions.shell.running_flags import runs_or_writes
 from cellwright.permissions.shell.tokens import ASSIGNMENT, RESERVED_WORDS, Unreadable, Word, read_words
-
-
-def glob_match(pieces: Sequence[str], text: str) -> bool:
-    """Return whether `text` is `pieces` in this order with anything between them."""
-    if len(pieces) == 1:
-        return text == pieces[0]
-    first, *middle, last = pieces
-    end = len(text) - len(last)
-    if len(first) > end or not (text.startswith(first) and text.endswith(last)):
-        return False
-    at = len(first)
-    for piece in middle:
-        found = text.find(piece, at, end)
-        if found < 0:
-            return False
-        at = found + len(piece)
-    return True
-
 
 _CHANGES_SHELL = frozenset(
     {

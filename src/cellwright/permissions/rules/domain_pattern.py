@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from cellwright.permissions.rules.command_pattern import glob_match
+from cellwright.permissions.rules.name_pattern import glob_match
 
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?:[/?#].*)?")
 _PORT = re.compile(r":\d{0,5}\Z")

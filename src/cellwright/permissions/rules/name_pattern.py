@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cellwright.permissions.paths import folded
-from cellwright.permissions.rules.command_pattern import glob_match
 
 _NAME = re.compile(r"[^\s,()]+(?P<more> \*)?")
 _PARAMETER = re.compile(r"(?P<name>[A-Za-z_-][\w-]*):(?P<value>.*)", re.DOTALL)
 
 GENERAL_AGENT = "general-purpose"
 """The sub-agent of a call that names none."""
+
+
+def glob_match(pieces: Sequence[str], text: str) -> bool:
+    """Return whether `text` is `pieces` in this order with anything between them."""
+    if len(pieces) == 1:
+        return text == pieces[0]
+    first, *middle, last = pieces
+    end = len(text) - len(last)
+    if len(first) > end or not (text.startswith(first) and text.endswith(last)):
+        return False
+    at = len(first)
+    for piece in middle:
+        found = text.find(piece, at, end)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return True
 
 
 @dataclass(frozen=True, slots=True)
