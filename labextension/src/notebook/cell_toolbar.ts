@@ -96,6 +96,7 @@ function begin(actions: CellActions, action: CellAction, panel: NotebookPanel, c
 /** Calls `changed` when another cell is active, and when what can be done with the active one is something else. */
 function followActiveCell(tracker: INotebookTracker, changed: () => void): void {
   let followed: Cell | null = null;
+  let stopFollowing = (): void => undefined;
   let known = "";
   const look = (): void => {
     const now = followed ? ACTIONS.filter((action) => followed && applies(action, followed)).join() : "";
@@ -103,11 +104,12 @@ function followActiveCell(tracker: INotebookTracker, changed: () => void): void 
     known = now;
   };
   tracker.activeCellChanged.connect((_, cell: Cell | null) => {
-    followed?.model.contentChanged.disconnect(look);
-    followed?.model.outputs?.changed.disconnect(look);
+    stopFollowing();
     followed = cell;
-    cell?.model.contentChanged.connect(look);
-    cell?.model.outputs?.changed.connect(look);
+    // kept, since a cell that was taken out has no model any more
+    const signals = cell ? [cell.model.contentChanged, cell.model.outputs?.changed] : [];
+    for (const signal of signals) signal?.connect(look);
+    stopFollowing = () => { for (const signal of signals) signal?.disconnect(look); };
     known = cell ? ACTIONS.filter((action) => applies(action, cell)).join() : "";
     changed();
   });
