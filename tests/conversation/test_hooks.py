@@ -40,7 +40,7 @@ class Talk:
     @property
     def conversation(self) -> Conversation:
         if self._conversation is None:
-            self._conversation = Conversation(cwd=self.project, face="a test", environ=self.environ)
+            self._conversation = Conversation(cwd=self.project, interface="a test", environ=self.environ)
         return self._conversation
 
     def settings(self, folder: Path, **events: str) -> None:

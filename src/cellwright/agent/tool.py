@@ -279,11 +279,11 @@ def tool(
     def make(function: Callable[..., Any]) -> Tool:
         own_name = name or function.__name__
         inputs = _inputs(function, own_name, offered, fields)
-        said = description or _docstring(function)[0]
-        _check_usable(own_name, said, inputs, access, read_only=read_only)
+        tool_description = description or _docstring(function)[0]
+        _check_usable(own_name, tool_description, inputs, access, read_only=read_only)
         return Tool(
             name=own_name,
-            description=said,
+            description=tool_description,
             input_schema=inputs.schema,
             answered_schema=inputs.answered_schema,
             call=_call(function, inputs),

@@ -25,7 +25,7 @@ from cellwright.agent.tool import Tool
 from cellwright.config.settings.read import start_folder
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.process_conversation import ProcessConversation, registered
-from cellwright.conversation.runs.request import Asking, RunRequest, RunSurface
+from cellwright.conversation.runs.request import RunRequest, RunSurface, TrustCheck
 from cellwright.conversation.runs.run_options import Result, RunOptions, result_of
 from cellwright.errors import CellwrightError
 from cellwright.events import Event
@@ -78,7 +78,7 @@ class ScriptConversation:
 
     conversation: Conversation
     place: str = "Python"
-    asking: tuple[Asking, ...] = ()
+    trust_checks: tuple[TrustCheck, ...] = ()
 
     @contextlib.contextmanager
     def surface(self) -> Iterator[RunSurface]:
@@ -98,8 +98,8 @@ def process_conversation() -> ProcessConversation:
 
 @functools.cache
 def _script_conversation() -> ScriptConversation:
-    face = "a Python program that imported cellwright"
-    return ScriptConversation(Conversation(cwd=start_folder(os.environ), face=face))
+    interface = "a Python program that imported cellwright"
+    return ScriptConversation(Conversation(cwd=start_folder(os.environ), interface=interface))
 
 
 class AskOptions(TypedDict, total=False):
@@ -235,4 +235,4 @@ def _request(here: ProcessConversation, prompt: Prompt, options: AskOptions, typ
     if session is None:
         session = Session.create(here.conversation.cwd, None)
     given_session = None if isinstance(session, _Shared) else session
-    return RunRequest(prompt=prompt, options=run_options, session=given_session, asking=here.asking)
+    return RunRequest(prompt=prompt, options=run_options, session=given_session, trust_checks=here.trust_checks)

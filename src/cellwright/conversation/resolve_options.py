@@ -22,7 +22,7 @@ from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session
 
 if TYPE_CHECKING:
-    from cellwright.conversation.runs.request import Asking
+    from cellwright.conversation.runs.request import TrustCheck
 
 logger = logging.getLogger(__name__)
 
@@ -149,18 +149,18 @@ def policy_of(options: RunOptions, settings: Settings, cwd: Path, environ: Mappi
 
 
 async def ask_all(
-    asking: Sequence[Asking],
+    trust_checks: Sequence[TrustCheck],
     ask_user: CanUseTool,
     session: Session,
     emit: Emit,
     unasked: Callable[[TrustQuestion], None],
 ) -> bool:
-    """Put every open question of `asking` to the user; whether any was answered with yes.
+    """Put every open question of `trust_checks` to the user; whether any was answered with yes.
 
     `unasked` is told of one that reached nobody. Raises CellwrightError PERMISSION_DENIED for a no to a required one.
     """
     any_yes = False
-    for each in asking:
+    for each in trust_checks:
         while (question := each.question()) is not None:
             said, chosen = await ask_about_trust(question, ask_user, session, emit)
             if said == "nobody":

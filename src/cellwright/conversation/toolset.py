@@ -81,8 +81,8 @@ def builtin_tools(place: Workplace) -> tuple[Tool, ...]:
     cwd, settings, environ = place.cwd, place.settings, place.environ
     state = place.file_state or FileState(place.is_unsaved)
     roots = (cwd, *settings.additional_directories)
-    aside = None if place.provider is None else SideRequest(place.provider, small_model(environ))
-    engine = choose_engine(environ, aside)
+    side_request = None if place.provider is None else SideRequest(place.provider, small_model(environ))
+    engine = choose_engine(environ, side_request)
     return (
         read_tool(state, cwd, place.open_notebooks),
         write_tool(state, cwd),
@@ -108,7 +108,7 @@ def builtin_tools(place: Workplace) -> tuple[Tool, ...]:
         enter_plan_mode_tool(),
         exit_plan_mode_tool(settings.project, settings.plans_directory),
         web_fetch_tool(
-            aside,
+            side_request,
             seconds=settings.web_fetch_timeout,
             most_bytes=settings.max_file_size,
             cache_seconds=settings.cache_ttl,

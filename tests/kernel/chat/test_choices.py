@@ -27,7 +27,7 @@ def conversation(messages_server: Any, tmp_path: Path, own_place: Path, config: 
     gate = Gate()
     server = messages_server([turn(say("One"), hold(gate), say(".")), say("Two.")])
     environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-    made = Conversation(cwd=tmp_path, face="a test", environ=environ, given=config.said)
+    made = Conversation(cwd=tmp_path, interface="a test", environ=environ, inline_settings=config.inline_settings)
     made.gate = gate  # type: ignore[attr-defined]
     yield made
     gate.open()

@@ -119,11 +119,11 @@ async def test_one_that_does_not_answer_is_sent_nothing_until_it_is_heard_from(p
     run.say(TextDelta("One "))
     assert len(panels.sent(panel, "request")) == 1
     assert texts(panels, panel) == "One "
-    assert panels.connections.somebody_looks_on
+    assert panels.connections.is_watched
     panels.clock.now += PING_SECONDS + 1
     begun(panels, "run-2")
     assert panel.is_silent
-    assert not panels.connections.somebody_looks_on
+    assert not panels.connections.is_watched
     assert len(panels.sent(panel, "request")) == 2
     assert "run-2" not in [message["run"]["id"] for message in panels.sent(panel, "run")]
     panels.connections.tell_state({"type": "state", "n": 1})
@@ -193,7 +193,7 @@ async def test_programs_get_lines_of_what_begins_while_they_listen(panels: Panel
     back = panels.connect({"view": "lines", "page": "s", "log": panels.log.id, "have": {"run-1": 1}})
     assert panels.sent(back, "lines")[0]["first"] == 1
     assert panels.sent(back, "ops") == []
-    assert not panels.connections.somebody_looks_on  # it is not shown every question
+    assert not panels.connections.is_watched  # it is not shown every question
 
 
 @on_a_loop

@@ -29,7 +29,7 @@ class Scene:
 
     def __init__(self, folder: Path, server: MessagesServer) -> None:
         environ = {"HOME": str(folder), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-        self.conversation = Conversation(cwd=folder, face="a test", environ=environ)
+        self.conversation = Conversation(cwd=folder, interface="a test", environ=environ)
         self.drawn: list[Event] = []
         log = ConversationLog(
             self.conversation.thread,

@@ -142,7 +142,7 @@ def test_a_long_session_shows_its_last_turns_and_leaves_the_loop_free(tmp_path: 
         ]
 
     async def scene() -> None:
-        panels, conversation = Panels(), Conversation(cwd=tmp_path, face="a test")
+        panels, conversation = Panels(), Conversation(cwd=tmp_path, interface="a test")
         panels.session = session_of(tmp_path, *messages)
         conversation.sessions.use(panels.session)
         past = PastTurns(conversation, panels.log, lambda: True)

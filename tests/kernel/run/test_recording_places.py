@@ -10,7 +10,7 @@ import pytest
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.run.front_end import FrontEnd, this_notebook
-from cellwright.kernel.run.recordings import PromptPlaces, beside, found_in
+from cellwright.kernel.run.recordings import PromptPlaces, default_recording, found_in
 from cellwright.kernel.run.saved_outputs import SavedAnswers
 from cellwright.sessions.provenance import provenance
 
@@ -32,7 +32,7 @@ def test_a_loop_in_a_cell_has_a_place_for_each_and_so_has_a_run_without_cell_ids
 
 def test_the_recording_of_a_notebook_that_nothing_names_is_found_by_its_prompt(tmp_path):
     assert found_in(tmp_path, lambda _: True) is None
-    one, two = (beside(tmp_path / f"{name}.ipynb") for name in ("one", "two"))
+    one, two = (default_recording(tmp_path / f"{name}.ipynb") for name in ("one", "two"))
     one.touch()
     assert one.name == "one.cellwright.jsonl"
     assert found_in(tmp_path, lambda _: False) == one  # what it lacks is said when it is played

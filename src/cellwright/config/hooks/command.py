@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.agent.calls.tool_results import made_output_folder
-from cellwright.agent.hooks.protocol import NOTHING_SAID, HookResult
+from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.results import BLOCKABLE, JUDGING, blocked, capped, read_answer
 from cellwright.config.hooks.entries import CommandHook, HookEntry
 from cellwright.tools.process.children import MARK_NAME, ChildProcesses, Command, child_processes
@@ -137,7 +137,7 @@ def read_output(hook: HookEntry, event: str, output: str, *, cut: bool = False) 
     """Read the output of a hook that went well."""
     if not output.lstrip().startswith("{"):
         text = output.strip() if event in PLAIN_CONTEXT else ""
-        return HookResult(context=(capped(text),)) if text else NOTHING_SAID
+        return HookResult(context=(capped(text),)) if text else NO_HOOK_RESULT
     if not _is_object(output):
         why = " (it wrote too much)" if cut else ""
         return failed(hook, event, f"wrote what begins like JSON and is not{why}")
@@ -146,7 +146,7 @@ def read_output(hook: HookEntry, event: str, output: str, *, cut: bool = False) 
 
 def _json_of(hook: HookEntry, event: str, output: str) -> HookResult:
     if not _is_object(output):
-        return NOTHING_SAID
+        return NO_HOOK_RESULT
     return read_answer(event, json.loads(output), f"The hook `{short(hook.name)}`")
 
 
@@ -174,14 +174,14 @@ def short(name: str) -> str:
     return line if len(line) <= 80 else f"{line[:79]}…"
 
 
-def _refused(event: str, said: HookResult, complaint: str) -> HookResult:
+def _refused(event: str, result: HookResult, complaint: str) -> HookResult:
     """Exit code 2 means no whatever the JSON says; the reason is the JSON's if that says no too."""
-    if said.behavior == "deny" or said.block:
-        return said
+    if result.behavior == "deny" or result.block:
+        return result
     no = blocked(event, complaint)
     if event in JUDGING or event in BLOCKABLE:
-        return replace(said, behavior=no.behavior, block=no.block, reason=no.reason, updated_input=None)
-    return replace(said, behavior="", messages=(*said.messages, *no.messages))
+        return replace(result, behavior=no.behavior, block=no.block, reason=no.reason, updated_input=None)
+    return replace(result, behavior="", messages=(*result.messages, *no.messages))
 
 
 def _arguments(hook: CommandHook, environ: Mapping[str, str], place: HookPlace) -> Sequence[str]:

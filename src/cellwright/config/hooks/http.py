@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.hooks.protocol import NOTHING_SAID, HookResult
+from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.results import read_answer
 from cellwright.config.hooks.command import failed, short
 from cellwright.config.hooks.entries import HttpHook
@@ -57,7 +57,7 @@ async def send(hook: HttpHook, event: str, fields: Mapping[str, Any], bounds: Ht
     if not 200 <= status < 300:
         return failed(hook, event, f"answered with status {status}")
     if not body.strip():
-        return NOTHING_SAID
+        return NO_HOOK_RESULT
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.hooks.protocol import NOTHING_SAID, HookResult, HookRun
+from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult, HookRun
 from cellwright.agent.hooks.results import blocked, capped
 from cellwright.agent.side_request import MAX_TOKENS, SideRequest, text_of
 from cellwright.agent.tool import ToolContext
@@ -59,7 +59,7 @@ def read_verdict(hook: ModelHook, event: str, text: str) -> HookResult:
     if verdict is None or not isinstance(verdict.get("ok"), bool):
         return failed(hook, event, f"was answered with something else than a verdict: {short(text)}")
     if verdict["ok"]:
-        return NOTHING_SAID
+        return NO_HOOK_RESULT
     reason = capped(str(verdict.get("reason") or "")) or f"the condition is not met: {short(hook.prompt)}"
     if event in ("Stop", "SubagentStop") and verdict.get("impossible") is True:
         return HookResult(messages=(f"The hook's condition cannot be met: {reason}",))

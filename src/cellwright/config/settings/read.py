@@ -84,7 +84,7 @@ _FROM_ENVIRONMENT = {
 TOOLS_FOLDER = ".claude/tools"
 
 
-Said = tuple[Layer, Mapping[str, Any]]
+InlineSettings = tuple[Layer, Mapping[str, Any]]
 """A layer that is in no file, and its values."""
 
 
@@ -244,7 +244,7 @@ def _drop_ins(folder: Path) -> list[Path]:
         return []
 
 
-def _environment(cwd: Path, environ: Mapping[str, str], notices: list[str]) -> Said:
+def _environment(cwd: Path, environ: Mapping[str, str], notices: list[str]) -> InlineSettings:
     layer = Layer(scope="environment", label="the environment", root=cwd, folder=cwd)
     own: dict[str, Any] = {}
     values: dict[str, Any] = {"cellwright": own}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from cellwright.config.settings.layers import SCOPES, Layer, SettingsEntry
-from cellwright.config.settings.read import Said, SettingsSources, read_all, watched_files, watched_variables
+from cellwright.config.settings.read import InlineSettings, SettingsSources, read_all, watched_files, watched_variables
 from cellwright.config.settings.server_policy import VARIABLE
 from cellwright.config.settings.settings import Settings, save_allow_rules, settings_of
 from cellwright.config.trust.store import changing_answers, read_answers, texts, trust_file
@@ -124,7 +124,7 @@ class TrustQuestion:
 class SettingsInForce:
     """Reads the settings, judges what of them counts, and holds back what came while a run was going on.
 
-    `given` gives the layers that are in no file (`c.Claude`), the lowest first; it is asked again before each run.
+    `inline_settings` gives the layers that are in no file (`c.Claude`), the lowest first; it is asked again before each run.
     """
 
     def __init__(
@@ -133,13 +133,13 @@ class SettingsInForce:
         environ: Mapping[str, str],
         *,
         managed: Path | None = None,
-        given: Callable[[], tuple[Said, ...]] = tuple,
+        inline_settings: Callable[[], tuple[InlineSettings, ...]] = tuple,
     ) -> None:
         self.cwd = cwd
         self.environ = environ
         # as it was at the start: nothing that runs here changes it
         self._servers_policy = {VARIABLE: environ.get(VARIABLE, "")}
-        self._given = given
+        self._inline_settings = inline_settings
         self._managed = managed
         self._declined: frozenset[str] = frozenset()
         self._suspects: dict[str, SettingsEntry] = {}
@@ -253,10 +253,15 @@ class SettingsInForce:
 
     def _sign(self) -> tuple[object, ...]:
         files = (*watched_files(self.cwd, self.environ, self._managed), trust_file())
-        return ((self._given(), watched_variables(self.environ)), *((file, _signature(file)) for file in files))
+        return (
+            (self._inline_settings(), watched_variables(self.environ)),
+            *((file, _signature(file)) for file in files),
+        )
 
     def _read(self) -> SettingsSources:
-        return read_all(self.cwd, {**self.environ, **self._servers_policy}, managed=self._managed, above=self._given())
+        return read_all(
+            self.cwd, {**self.environ, **self._servers_policy}, managed=self._managed, above=self._inline_settings()
+        )
 
     def take_changed(self) -> tuple[Path, ...]:
         """The settings files that have changed since this was asked last."""

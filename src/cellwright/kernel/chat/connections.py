@@ -244,7 +244,7 @@ class Connections:
             connection.gone(ids)
 
     @property
-    def somebody_looks_on(self) -> bool:
+    def is_watched(self) -> bool:
         """True when a panel is there that shows the questions of all runs. From any thread."""
         return any(connection.view == "ops" and not connection.is_silent for connection in tuple(self.all))
 

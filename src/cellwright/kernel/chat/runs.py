@@ -20,7 +20,7 @@ from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, Asked, Event, TextDelta
 from cellwright.kernel.chat.log import LineLog, LoggedRun
-from cellwright.kernel.chat.prompts import PanelPrompt, read_prompt, tellings
+from cellwright.kernel.chat.prompts import PanelPrompt, context_providers, read_prompt
 from cellwright.kernel.run.questions import Questions
 
 if TYPE_CHECKING:
@@ -52,14 +52,14 @@ class PanelRuns:
         if self._is_command(prompt.text):
             return {"run": self._command(prompt, place)}
         # what a folder brings along is a person's to trust
-        person = not panel.is_server or self._chat.connections.somebody_looks_on
+        person = not panel.is_server or self._chat.connections.is_watched
         return {"run": self._start(prompt, place, person=person)}
 
     def stop(self, run_id: str) -> None:
         """Interrupt the run; one that waits is taken out of the line."""
         if (command := self._commands.get(run_id)) is not None:
             command.cancel()
-        for run in self._chat.conversation.runs.there:
+        for run in self._chat.conversation.runs.active:
             if run.id == run_id:
                 run.cancel()
 
@@ -76,7 +76,7 @@ class PanelRuns:
         request = RunRequest(
             prompt=prompt.text,
             options=options,
-            context=tellings(prompt, notebook.told, chat.notebooks.served, conversation.jobs),
+            context=context_providers(prompt, notebook.kernel_context, chat.notebooks.served, conversation.jobs),
             place=place,
             background=True,
         )
@@ -96,8 +96,8 @@ class PanelRuns:
             widget=False,
             save_rules=conversation.in_force.save_rules,
             answer_seconds=conversation.in_force.settings.ask_user_question_seconds,
-            beside=self._chat.notebook.beside,
-            somebody_looks_on=lambda: True,  # a panel that comes later sees them, too
+            mirror=self._chat.notebook.mirror,
+            is_watched=lambda: True,  # a panel that comes later sees them, too
         )
 
     def _is_command(self, text: str) -> bool:

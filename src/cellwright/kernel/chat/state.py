@@ -252,7 +252,7 @@ class ChatState:
             "efforts": self.choices.efforts,
             "current": there[0] if there else None,
             "waiting": there[1:],
-            "asking": chat.questions.there,
+            "asking": chat.questions.ids,
             "notices": self._notices(),
         }
 
@@ -270,7 +270,7 @@ class ChatState:
         self._chat.on_loop(self.changed)
 
     def _run_ids(self) -> list[str]:
-        return [run.id for run in self._chat.conversation.runs.there]
+        return [run.id for run in self._chat.conversation.runs.active]
 
     def _send(self) -> None:
         if self._timer is not None:

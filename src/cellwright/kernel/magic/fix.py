@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cellwright.agent.prompt import GatheredContext, PromptContext, text_context
+from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
 from cellwright.errors import CellwrightError
 from cellwright.kernel.context.mentions import Describe
 from cellwright.kernel.context.notebook_context import describe_lines
@@ -74,13 +74,13 @@ class Fix:
     """The request for a fix: the words of the prompt, and what is told with them."""
 
     words: str
-    told: str
+    failure_text: str
 
-    async def telling(self, moment: PromptContext) -> GatheredContext:
+    async def provide_context(self, prompt_context: PromptContext) -> ProvidedContext:
         """Describe what failed for the run that begins; secrets in it do not leave the machine."""
-        redaction = moment.agent.redaction
-        text = self.told if redaction is None else redaction.clean(self.told).text
-        return GatheredContext(after=(text_context("What failed", "context", text),) if text else ())
+        redaction = prompt_context.agent.redaction
+        text = self.failure_text if redaction is None else redaction.clean(self.failure_text).text
+        return ProvidedContext(after=(text_context("What failed", "context", text),) if text else ())
 
 
 @dataclass(frozen=True, slots=True)

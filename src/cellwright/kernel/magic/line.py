@@ -26,7 +26,7 @@ How = Literal["none", "auto", "code", "full"]
 
 CONTEXTS = ("none", "auto", "code", "full")
 REPLAY_WAYS = ("auto", "strict", "off")
-BESIDE = "auto"
+DEFAULT_FILE = "auto"
 """Record into the file beside the notebook."""
 
 
@@ -124,7 +124,7 @@ OPTIONS: dict[str, Option] = {
     ),
     "schema": Option("NAME", _annotation, "have the answer as a value: a model, TypedDict, list[Model] or JSON schema"),
     "dry-run": Option("", None, "show what would be sent and how many tokens that is; send nothing"),
-    "record": Option("FILE", _text, "keep this turn in FILE; alone on the line: beside the notebook", BESIDE),
+    "record": Option("FILE", _text, "keep this turn in FILE; alone on the line: beside the notebook", DEFAULT_FILE),
     "replay": Option(
         "FILE", _text, "play the turn from FILE without a request; auto, strict or off: as the docs say", "auto"
     ),

@@ -17,7 +17,7 @@ from cellwright.kernel.output.protocol import AnswerMessage, read_message
 from cellwright.kernel.output.transcript_ops import ask_op
 from cellwright.kernel.pages.comm import PageError
 from cellwright.kernel.pages.pages import PageConnection, Pages
-from cellwright.kernel.run.questions import Take
+from cellwright.kernel.run.questions import SubmitAnswer
 from cellwright.tools.paths import real_path, resolve_path
 
 TOOL = "NotebookEdit"
@@ -29,7 +29,7 @@ class _Open:
 
     path: Path
     shown: Mapping[str, Any]
-    take: Take
+    take: SubmitAnswer
     told: set[tuple[str, str]] = field(default_factory=set)
 
 
@@ -44,7 +44,7 @@ class Proposals:
         pages.follow(self._catch_up)
 
     @contextlib.asynccontextmanager
-    async def beside(self, use: ToolUse, take: Take) -> AsyncIterator[None]:
+    async def mirror(self, use: ToolUse, take: SubmitAnswer) -> AsyncIterator[None]:
         """Have the pages show `use` as long as the block lasts, if it changes a cell that they have open."""
         path = real_path(resolve_path(self._cwd, str(use.input["notebook_path"]))) if use.name == TOOL else None
         if path is None or use.kind != "permission":

@@ -152,7 +152,7 @@ class UntrustedAnswers:
 
 
 class AnswerQuestion:
-    """The question about one cell's answer; `request.Asking`."""
+    """The question about one cell's answer; `request.TrustCheck`."""
 
     def __init__(
         self, foreign: UntrustedAnswers, earlier: SavedAnswer, cell_id: str | None, *, replayable: bool
