@@ -77,10 +77,10 @@ class Checkpoints:
             logger.warning("this turn cannot be taken back: its journal cannot be written: %s", error)
             return NO_CHECKPOINTS
         self._last = session
-        self.turn = TurnRecorder(journal, journal.history.turns[-1], self._roots(), self._over)
+        self.turn = TurnRecorder(journal, journal.history.turns[-1], self._roots(), self._turn_ended)
         return self.turn
 
-    def _over(self) -> None:
+    def _turn_ended(self) -> None:
         self.turn = None
 
     def before_changes(self, changes: Sequence[UpcomingChange]) -> None:

@@ -21,7 +21,7 @@ def names_of(turns: Sequence[CheckpointTurn]) -> str:
 
 def describe_undos(history: History, cwd: Path) -> str:
     """Describe for Claude what happened to its changes since it was last asked; empty where nothing did."""
-    parts = [_undo_note(undo, history, cwd) for undo in history.untold()]
+    parts = [_undo_note(undo, history, cwd) for undo in history.unreported()]
     if not parts:
         return ""
     return "<undo>\n" + "\n".join(parts) + "\nRead files and cells again before you rely on what they hold.\n</undo>"

@@ -128,11 +128,13 @@ async def _insert(own: OpenNotebook, session: Session, turns: Sequence[Exchange]
         sources = code_cells([turn])
         if not sources:
             continue
-        beside = _asked_by(answers, session, turn)
-        place = CellPosition("after", beside) if beside is not None else CellPosition("end")
+        anchor_id = _asked_by(answers, session, turn)
+        place = CellPosition("after", anchor_id) if anchor_id is not None else CellPosition("end")
         changed = await own.change(_in_a_row(sources, place))
         where = (
-            f"after cell {beside}" if beside is not None else "at the end: the cell that asked is not there any more"
+            f"after cell {anchor_id}"
+            if anchor_id is not None
+            else "at the end: the cell that asked is not there any more"
         )
         rows.append((own.path.name, f"{len(changed)} cells of turn {turn.number}, {where}"))
     return rows

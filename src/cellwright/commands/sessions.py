@@ -95,7 +95,7 @@ async def tag_page(call: CommandCall) -> CommandPage:
 def clear_page(call: CommandCall) -> CommandPage:
     """Go on with a new session."""
     conversation = call.conversation
-    before = conversation.sessions.begun
+    before = conversation.sessions.started
     conversation.sessions.start_new()
     kept = before is not None and before.path is not None and before.encoded
     text = f"`/resume {before.id}` goes back to the one before." if kept and before is not None else ""
@@ -120,7 +120,7 @@ async def go_on(conversation: Conversation, find: Callable[[], Session | None]) 
 
 async def fork(conversation: Conversation, session_id: str, turn: int | None) -> None:
     """Go on in a fork of the session of this id, or of its first turns. Raises as `go_on`."""
-    current = conversation.sessions.begun
+    current = conversation.sessions.started
     mode = current.mode if current is not None and current.id == session_id else None
 
     def forked() -> Session:
@@ -162,7 +162,7 @@ def _listed(found: Sequence[CatalogEntry], call: CommandCall) -> Section:
     if not found:
         what = f"that holds {call.text!r}" if call.text else "yet"
         return Section("Sessions", text=f"There is no session of {call.conversation.cwd} {what}.")
-    current = call.conversation.sessions.begun
+    current = call.conversation.sessions.started
     here = current.id if current is not None else ""
     head: Row = ("id", "when", "turns", "cost", "title")
     rows = [head, *(_row(entry, here) for entry in found[:SHOWN])]

@@ -98,7 +98,7 @@ class Conversation:
         self.observers.add(RunSpans())
         self.runs = RunQueue(self.thread)
         self.sessions = ConversationSessions(
-            self.in_force, self.runs, self.tools, left=self._left, changed=self.observers.session_changed
+            self.in_force, self.runs, self.tools, left=self._session_left, changed=self.observers.session_changed
         )
         self._parts = RunParts(
             interface=interface,
@@ -151,10 +151,10 @@ class Conversation:
     def close(self) -> None:
         """End the runs, close the session, stop the thread."""
         self.runs.end_all(END_TIMEOUT_SECONDS)
-        if (session := self.sessions.begun) is not None:
+        if (session := self.sessions.started) is not None:
             self._hooks.end_session(session, "other", self.thread, wait=True)
         self.thread.stop()
         self.sessions.close()
 
-    def _left(self, session: Session, because: str) -> None:
+    def _session_left(self, session: Session, because: str) -> None:
         self._hooks.end_session(session, because, self.thread, wait=False)

@@ -285,8 +285,8 @@ def mentioned_files(cwd: Path) -> ContextProvider:
     """Tells the files and folders that a prompt mentions; relative paths start at `cwd`."""
 
     async def provide(prompt_context: PromptContext) -> ProvidedContext:
-        wanted = [mention for mention in find_mentions(prompt_context.words) if mention.kind == "file"]
-        return together([await _attached(mention, cwd, prompt_context) for mention in wanted])
+        mentions = [mention for mention in find_mentions(prompt_context.words) if mention.kind == "file"]
+        return together([await _attached(mention, cwd, prompt_context) for mention in mentions])
 
     return provide
 

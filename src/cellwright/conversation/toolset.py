@@ -119,9 +119,9 @@ def builtin_tools(place: Workplace) -> tuple[Tool, ...]:
 
 def list_tools(environ: Mapping[str, str]) -> tuple[Tool, ...]:
     """The tools for the list of what is to be done: TodoWrite, or the Task tools where the user opted in to them."""
-    from cellwright.tools.planning.todos import task_tools_wanted
+    from cellwright.tools.planning.todos import task_tools_enabled
 
-    if not task_tools_wanted(environ):
+    if not task_tools_enabled(environ):
         from cellwright.tools.planning.todo_write import todo_write_tool
 
         return (todo_write_tool(),)

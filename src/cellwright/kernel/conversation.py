@@ -92,7 +92,7 @@ class NotebookConversation:
             checks=kernel_checks(self._kernel, pages),
         )
         self._trust = NotebookTrust(os.environ)
-        self.log = ConversationLog(self.conversation.thread, lambda: self.conversation.sessions.begun)
+        self.log = ConversationLog(self.conversation.thread, lambda: self.conversation.sessions.started)
         if self._in_kernel:
             self.conversation.observers.add(self.log)
         self.file_news = FileNews(pages)
@@ -104,7 +104,7 @@ class NotebookConversation:
         CodeCompletion(shell, self.conversation).serve(pages.serve)
         self.kernel_context = kernel_context(shell, cells, self.notebooks)
         self._recordings = recorded_runs(self.conversation, self._notebook, self._trust)
-        self._asked = False
+        self._has_prompted = False
 
     async def run_awaited(self, prompt: str, options: MagicOptions, more: ContextProvider | None = None) -> None:
         """Run `prompt` in a cell that is awaited; `more` is told with it. Raises what the cell should show."""
@@ -114,15 +114,15 @@ class NotebookConversation:
                 page = await wait.awaited(command.start())
             command.show(page)
             return
-        asked = self._prepared(prompt, options, more)
-        if asked.request.background:
-            self._start_in_background(asked)
+        prepared = self._prepared(prompt, options, more)
+        if prepared.request.background:
+            self._start_in_background(prepared)
             return
         with contextlib.suppress(SkippedRun):
-            with CellWait(self.conversation, asked.surface.output, self._kernel) as wait:
-                run = self.conversation.start(asked.request, asked.surface)
+            with CellWait(self.conversation, prepared.surface.output, self._kernel) as wait:
+                run = self.conversation.start(prepared.request, prepared.surface)
                 end = await wait.awaited(run)
-            asked.finish(end)
+            prepared.finish(end)
 
     def run_blocking(self, prompt: str, options: MagicOptions, more: ContextProvider | None = None) -> None:
         """The same in a cell that blocks."""
@@ -132,27 +132,27 @@ class NotebookConversation:
                 page = wait.blocking(command.start())
             command.show(page)
             return
-        asked = self._prepared(prompt, options, more)
-        if asked.request.background:
-            self._start_in_background(asked)
+        prepared = self._prepared(prompt, options, more)
+        if prepared.request.background:
+            self._start_in_background(prepared)
             return
         with contextlib.suppress(SkippedRun):
-            with CellWait(self.conversation, asked.surface.output, self._kernel) as wait:
-                run = self.conversation.start(asked.request, asked.surface)
+            with CellWait(self.conversation, prepared.surface.output, self._kernel) as wait:
+                run = self.conversation.start(prepared.request, prepared.surface)
                 end = wait.blocking(run)
-            asked.finish(end)
+            prepared.finish(end)
 
-    def _start_in_background(self, asked: PreparedRun) -> None:
-        output = asked.surface.output
-        run = self.conversation.start(asked.request, asked.surface)
+    def _start_in_background(self, prepared: PreparedRun) -> None:
+        output = prepared.surface.output
+        run = self.conversation.start(prepared.request, prepared.surface)
         output.open()
         # in a copy of this cell's context: what is published belongs to this cell, whatever the kernel does then
-        self.conversation.thread.submit(until_end(run, output, asked.finish))
+        self.conversation.thread.submit(until_end(run, output, prepared.finish))
 
     def _command(self, prompt: str, options: MagicOptions) -> CellCommand:
         from cellwright.kernel.magic.slash_command import cell_command  # most cells are prompts
 
-        return cell_command(self.conversation, prompt, options, self._new_surface, self.file_news.tell)
+        return cell_command(self.conversation, prompt, options, self._new_surface, self.file_news.notify)
 
     def fix(self, line: str) -> Fix | None:
         """Build what the line `fix …` asks Claude; None when nothing has failed: then the user was told so."""
@@ -186,7 +186,7 @@ class NotebookConversation:
                 self.conversation.thread.submit(provider.prepare())
             self.conversation.tools.of(RunOptions())
         # a run that begins already imports it itself, when its request is on the way
-        if self._in_kernel and is_built() and not self._asked:
+        if self._in_kernel and is_built() and not self._has_prompted:
             importlib.import_module("cellwright.kernel.widgets.transcript")
 
     def refuse_agent_code(self) -> None:
@@ -224,9 +224,9 @@ class NotebookConversation:
 
     def _new_surface(self, options: MagicOptions) -> CellSurface:
         conversation, front_end = self.conversation, front_end_of(self.shell)
-        told = this_notebook(front_end, self.shell.user_ns, conversation.in_force.environ)
+        document = this_notebook(front_end, self.shell.user_ns, conversation.in_force.environ)
         named = None if options.notebook is None else conversation.cwd / options.notebook
-        self.notebooks.cell_runs(front_end, told, named)
+        self.notebooks.cell_runs(front_end, document, named)
         return cell_surface(
             self.shell, front_end, conversation, options, self.mirror, self._is_watched, self.log.log_of
         )
@@ -235,7 +235,7 @@ class NotebookConversation:
         return self.panels.is_watched
 
     def _prepared(self, prompt: str, options: MagicOptions, more: ContextProvider | None) -> PreparedRun:
-        self._asked = True
+        self._has_prompted = True
         options = replace(options, background=runs_in_background(options, front_end_of(self.shell)))
         typed = None if options.schema is None else named_type(options.schema, self.shell.user_ns)
         if options.dry_run:

@@ -184,8 +184,8 @@ class LiveView:
             case UserPrompt():
                 self._model = event.model
                 self._now("waiting for the answer")
-            case ContextAttached() if words.told(event):
-                self._print(words.told(event), "dim")
+            case ContextAttached() if words.context_line(event):
+                self._print(words.context_line(event), "dim")
             case TextDelta():
                 self._doing = ""
                 if finished := self._blocks.add(harmless(event.text)):

@@ -19,7 +19,7 @@ STATUS: dict[ToolStatus, tuple[str, Style]] = {
 }
 
 MAX_DIFF_LINES = 60
-MAX_TOLD = 5
+MAX_TITLES = 5
 
 
 def seconds(duration: float) -> str:
@@ -76,13 +76,13 @@ def todo_lines(
     return [f"Todos: {progress_in_words(now)}", *lines]
 
 
-def told(event: ContextAttached) -> str:
+def context_line(event: ContextAttached) -> str:
     """List in one line what Claude was told besides the words; "" where that is only what every session is told."""
     titles = [visible_line(part.title, 60) for part in event.parts if part.kind not in ("environment", "mode")]
     if not titles:
         return ""
-    more = f" and {len(titles) - MAX_TOLD} more" if len(titles) > MAX_TOLD else ""
-    return f"Told: {', '.join(titles[:MAX_TOLD])}{more} ({event.tokens:,} tokens)"
+    more = f" and {len(titles) - MAX_TITLES} more" if len(titles) > MAX_TITLES else ""
+    return f"Told: {', '.join(titles[:MAX_TITLES])}{more} ({event.tokens:,} tokens)"
 
 
 def retry(event: Retrying) -> str:

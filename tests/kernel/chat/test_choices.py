@@ -56,9 +56,9 @@ def test_a_mode_that_is_chosen_while_a_run_goes_on_holds_for_the_next_one_also_o
         gate: Gate = conversation.gate  # type: ignore[attr-defined]
         gate.wait_until_reached(60)
         choices.set({"mode": "plan"})
-        assert (choices.mode, choices.mode_said, session.mode) == ("plan", "plan", "acceptEdits")
+        assert (choices.mode, choices.requested_mode, session.mode) == ("plan", "plan", "acceptEdits")
         gate.open()
 
     assert modes(conversation, "one", before_its_end=choose) == ["acceptEdits"]
     assert modes(conversation, "two") == ["plan"]
-    assert (choices.mode, choices.mode_said) == ("plan", None)
+    assert (choices.mode, choices.requested_mode) == ("plan", None)

@@ -47,7 +47,7 @@ def test_the_users_words_are_shown_without_what_was_told_besides(tmp_path: Path)
     )
     (run,) = past_runs(session.id, session.in_effect(), {1})
     assert run.prompt == "What is\nthis?"
-    assert (run.id, run.kind, run.turn, run.state, run.over) == (f"past-{session.id}-1", "past", 1, "done", True)
+    assert (run.id, run.kind, run.turn, run.state, run.finished) == (f"past-{session.id}-1", "past", 1, "done", True)
 
 
 def test_a_turn_is_drawn_with_thinking_calls_pictures_and_costs(tmp_path: Path) -> None:

@@ -85,13 +85,13 @@ def check_url(url: str, allowed: Sequence[str] | None) -> None:
 def _covers(pattern: str, parts: urllib.parse.SplitResult) -> bool:
     """A pattern's host is held against the host alone: a `*` in it reaches no further."""
     try:
-        wanted = urllib.parse.urlsplit(pattern)
+        allowed = urllib.parse.urlsplit(pattern)
     except ValueError:
         return False
     return (
-        parts.scheme == wanted.scheme
-        and _like(parts.netloc.casefold(), wanted.netloc.casefold())
-        and _like(_path(parts), _path(wanted))
+        parts.scheme == allowed.scheme
+        and _like(parts.netloc.casefold(), allowed.netloc.casefold())
+        and _like(_path(parts), _path(allowed))
     )
 
 

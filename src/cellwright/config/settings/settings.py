@@ -242,9 +242,9 @@ def _listed(merged: Merged, name: str) -> list[SettingsEntry]:
     return [entry for entry in merged.entries.get(("permissions", name), ()) if entry.element]
 
 
-def _any(merged: Merged, key: str, wanted: Any) -> bool:
+def _any(merged: Merged, key: str, expected: Any) -> bool:
     # what restricts holds, whichever file says it
-    return any(entry.value == wanted for entry in merged.entries.get(tuple(key.split(".")), ()))
+    return any(entry.value == expected for entry in merged.entries.get(tuple(key.split(".")), ()))
 
 
 def _hooks(merged: Merged) -> tuple[HooksSource, ...]:

@@ -30,7 +30,7 @@ class Quarantine(NamedTuple):
     gone: tuple[SettingsEntry, ...]
 
 
-def held_back() -> Quarantine:
+def read_quarantine() -> Quarantine:
     """Read what is held back. A damaged record holds nothing."""
     kept = read_answers().get("held_back")
     if not isinstance(kept, dict):
@@ -40,9 +40,9 @@ def held_back() -> Quarantine:
     return Quarantine(frozenset(texts(kept.get("new"))), tuple(entry for entry in gone if entry is not None))
 
 
-def hold_back(new: Iterable[str], gone: Iterable[SettingsEntry]) -> None:
+def add_to_quarantine(new: Iterable[str], gone: Iterable[SettingsEntry]) -> None:
     """Hold these back as well, in every process. Raises CellwrightError FILE_ACCESS_ERROR."""
-    before = held_back()
+    before = read_quarantine()
     with changing_answers() as content:
         content["held_back"] = {
             "new": sorted({*before.new, *new}),
@@ -50,9 +50,9 @@ def hold_back(new: Iterable[str], gone: Iterable[SettingsEntry]) -> None:
         }
 
 
-def let_go(ids: Iterable[str]) -> None:
+def release_from_quarantine(ids: Iterable[str]) -> None:
     """The user has taken these over. Raises CellwrightError FILE_ACCESS_ERROR."""
-    before, ids = held_back(), frozenset(ids)
+    before, ids = read_quarantine(), frozenset(ids)
     with changing_answers() as content:
         content["held_back"] = {
             "new": sorted(before.new - ids),
@@ -150,7 +150,7 @@ class SettingsInForce:
         self._changed: tuple[Path, ...] = ()
         self._signature = self._sign()
         self._reading = self._read()
-        self._hold_what_was_held()
+        self._restore_quarantine()
         self._trust = judge(self._reading, environ)
         self.settings = self._settle()
 
@@ -165,7 +165,7 @@ class SettingsInForce:
         return self._trust
 
     @property
-    def held_back(self) -> list[str]:
+    def quarantined(self) -> list[str]:
         """The changes made during a run that do not count, each in a line."""
         return [f"new: {describe(entry)}" for entry in self._suspects.values()] + [
             f"gone: {describe(entry)}" for entry in self._lost.values()
@@ -203,7 +203,7 @@ class SettingsInForce:
         if signature == self._signature:
             return
         reading = self._read()
-        self._hold_back(before, reading, trust)
+        self._quarantine_new(before, reading, trust)
         self._take(signature, reading)
 
     def question(self) -> TrustQuestion | None:
@@ -228,7 +228,7 @@ class SettingsInForce:
             for id_ in question.ids:
                 self._suspects.pop(id_, None)
                 self._lost.pop(id_, None)
-            let_go(question.ids)
+            release_from_quarantine(question.ids)
         else:
             accept(self._trust, [item for item in self._trust.waiting if item.id in question.ids])
         self._take(self._sign())
@@ -285,7 +285,7 @@ class SettingsInForce:
             notices=self._trust.notices,
         )
 
-    def _hold_back(self, before: SettingsSources, after: SettingsSources, trust: Trust) -> None:
+    def _quarantine_new(self, before: SettingsSources, after: SettingsSources, trust: Trust) -> None:
         """Hold back what was written during a run and gives more rights, or takes a restriction away."""
         old, new = ({entry.id: entry for entry in reading.entries} for reading in (before, after))
         withheld = judge(after, self.environ).withheld
@@ -301,11 +301,11 @@ class SettingsInForce:
                 self._lost[id_] = entry
         if self._suspects or self._lost:
             with contextlib.suppress(CellwrightError):  # it holds in this process all the same
-                hold_back(self._suspects, [entry for entry in self._lost.values() if _is_kept(entry)])
+                add_to_quarantine(self._suspects, [entry for entry in self._lost.values() if _is_kept(entry)])
 
-    def _hold_what_was_held(self) -> None:
+    def _restore_quarantine(self) -> None:
         """Hold back in this process, too, what an earlier one held back and nobody has answered for."""
-        held = held_back()
+        held = read_quarantine()
         here = {entry.id: entry for entry in self._reading.entries}
         files = set(watched_files(self.cwd, self.environ, self._managed))
         self._suspects = {id_: here[id_] for id_ in held.new if id_ in here}

@@ -32,7 +32,7 @@ class Run:
     text: str = ""
     """The user's words, whole."""
     surface: RunSurface = field(default_factory=RunSurface)
-    asked: float = field(default_factory=time.time)
+    asked_at: float = field(default_factory=time.time)
     """When, in seconds since the epoch."""
     steering: Steering = field(default_factory=Steering)
     bus: EventBus = field(init=False)
@@ -43,7 +43,7 @@ class Run:
     error: str = ""
     failure: BaseException | None = None
     """The exception that ended it, where it came to no end of its own."""
-    _asked: float = field(default_factory=time.monotonic)
+    _asked_at_monotonic: float = field(default_factory=time.monotonic)
     _began: bool = False
     _ended: float | None = None
     _end: State = "done"
@@ -90,7 +90,7 @@ class Run:
     @property
     def seconds(self) -> float:
         """The time since it was asked for, or the time it took in all."""
-        return (time.monotonic() if self._ended is None else self._ended) - self._asked
+        return (time.monotonic() if self._ended is None else self._ended) - self._asked_at_monotonic
 
     def _note(self, event: Event) -> None:
         match event:

@@ -174,7 +174,7 @@ class StartingRun:
         """Tell of the question where nobody can be asked: the run goes on without, if it can."""
         if question.required:
             raise CellwrightError(ErrorCode.PERMISSION_DENIED, nobody_was_asked(question))
-        self.parts.sessions.tell(session, [nobody_was_asked(question)])
+        self.parts.sessions.add_notices(session, [nobody_was_asked(question)])
 
     def _ready(self) -> ReadyRun:
         parts, request, options = self.parts, self.request, self.request.options
@@ -204,7 +204,7 @@ class StartingRun:
     def _emit_notices(self, session: Session) -> None:
         parts, options = self.parts, self.request.options
         if self.request.provider is None:  # a dry run shows nothing of what it is told
-            parts.sessions.tell(session, [*parts.in_force.settings.notices, *parts.retention.at_run(session)])
+            parts.sessions.add_notices(session, [*parts.in_force.settings.notices, *parts.retention.at_run(session)])
         grants = [problem for rule in options.allow if (problem := grant_problem(parse_rule(rule)))]
         restrictions = [problem for rule in options.deny if (problem := restriction_problem(parse_rule(rule)))]
-        parts.sessions.tell(session, [*grants, *restrictions, *parts.tools.notices])
+        parts.sessions.add_notices(session, [*grants, *restrictions, *parts.tools.notices])

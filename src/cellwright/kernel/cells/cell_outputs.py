@@ -97,7 +97,7 @@ class CellOutputs:
     _shell: InteractiveShell | None = field(default=None, init=False)
     _count: int = field(default=0, init=False)
     _inbox: deque[_Piece] = field(default_factory=deque, init=False)
-    _told: bool = field(default=False, init=False)
+    _notified: bool = field(default=False, init=False)
     _display_ids: set[str] = field(default_factory=set, init=False)
     _context: contextvars.Context = field(default_factory=contextvars.copy_context, init=False)
     _kept: list[_Kept] = field(default_factory=list, init=False)
@@ -147,25 +147,25 @@ class CellOutputs:
 
     def _put(self, piece: _Piece) -> None:
         self._inbox.append(piece)
-        if not self._told:
+        if not self._notified:
             # in this order: an interrupt between the two lines must not leave news that nobody is told of
             self.loop.call_soon_threadsafe(self.changed, context=self._context)
-            self._told = True
+            self._notified = True
 
     # ------------------------------------------------------------------ on the agent's thread
 
-    def news(self) -> OutputChanges:
+    def unsent_changes(self) -> OutputChanges:
         """Return what came since this was last asked."""
         self._drain()
         if self._stale:
             outputs = tuple(kept.output for kept in self._kept)
-            news = OutputChanges(outputs, clear=True)
+            unsent_changes = OutputChanges(outputs, clear=True)
         else:
-            news = OutputChanges(tuple(self._added()), clear=False)
+            unsent_changes = OutputChanges(tuple(self._added()), clear=False)
         self._stale = False
         self._sent = len(self._kept)
         self._sent_chars = _stream_chars(self._kept[-1]) if self._kept else 0
-        return news
+        return unsent_changes
 
     def send_again(self) -> None:
         """Note that what was sent has not arrived: the next news are all outputs."""
@@ -206,7 +206,7 @@ class CellOutputs:
         yield from (kept.output for kept in self._kept[self._sent :])
 
     def _drain(self) -> None:
-        self._told = False
+        self._notified = False
         while True:
             try:
                 piece = self._inbox.popleft()

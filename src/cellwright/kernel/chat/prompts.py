@@ -105,16 +105,16 @@ def context_providers(
     return (*found, _kernel_context_provider(prompt.context, kernel_context, jobs, idle_seconds))
 
 
-async def _attachments(said: object) -> tuple[ContextBlock, ...]:
-    if not isinstance(said, list):
+async def _attachments(raw: object) -> tuple[ContextBlock, ...]:
+    if not isinstance(raw, list):
         raise _invalid("`attachments` must be a list.")
-    if len(said) > MAX_ATTACHMENTS:
-        raise _invalid(f"These are {len(said)} attachments; a prompt takes {MAX_ATTACHMENTS} at most.")
-    return tuple([await _attachment(each) for each in said])
+    if len(raw) > MAX_ATTACHMENTS:
+        raise _invalid(f"These are {len(raw)} attachments; a prompt takes {MAX_ATTACHMENTS} at most.")
+    return tuple([await _attachment(each) for each in raw])
 
 
-async def _attachment(said: object) -> ContextBlock:
-    match said:
+async def _attachment(raw: object) -> ContextBlock:
+    match raw:
         case {"kind": "image", "name": str(name), "data": str(data)}:
             return await asyncio.to_thread(_image, name[:NAME_CHARS], data)
         case {"kind": "text", "name": str(name), "text": str(text)}:
@@ -161,8 +161,8 @@ def _in_quotes(name: str) -> str:
     return "".join(letter for letter in name.replace('"', "'") if letter.isprintable())
 
 
-def _cell(said: object) -> AttachedCell | None:
-    match said:
+def _cell(raw: object) -> AttachedCell | None:
+    match raw:
         case None:
             return None
         case {"path": str(path), "id": str(cell_id), "selection": str(selection)} if cell_id:
@@ -172,8 +172,8 @@ def _cell(said: object) -> AttachedCell | None:
     raise _invalid('`cell` must be {"path", "id", "selection"} or null.')
 
 
-def _options(said: object) -> RunOptions:
-    if not isinstance(said, Mapping):
+def _options(raw: object) -> RunOptions:
+    if not isinstance(raw, Mapping):
         raise _invalid("`options` must be an object.")
     checks = {
         "model": lambda value: isinstance(value, str) and value.strip() != "",
@@ -182,10 +182,10 @@ def _options(said: object) -> RunOptions:
         "max_turns": lambda value: type(value) is int and value > 0,
         "budget_usd": lambda value: type(value) in (int, float) and 0 < value < 1e6,
     }
-    for name, value in said.items():
+    for name, value in raw.items():
         if name not in checks or not checks[name](value):
             raise _invalid(f"The option {name} cannot be {value!r}.")
-    return RunOptions(**said)
+    return RunOptions(**raw)
 
 
 def _invalid(problem: str) -> CellwrightError:

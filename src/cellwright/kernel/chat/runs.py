@@ -65,7 +65,7 @@ class PanelRuns:
 
     def _start(self, prompt: PanelPrompt, place: str, *, person: bool) -> str:
         chat, conversation, notebook = self._chat, self._chat.conversation, self._chat.notebook
-        given, mode = prompt.options, chat.state.choices.mode_said
+        given, mode = prompt.options, chat.state.choices.requested_mode
         options = replace(
             given,
             mode=given.mode or mode,
@@ -117,33 +117,33 @@ class PanelRuns:
             prompt=prompt.text,
             place=place,
             kind="command",
-            asked=time.time(),
+            asked_at=time.time(),
             session=chat.conversation.sessions.current.id,
             home=chat.conversation.sessions.current.id,
             lines=LineLog() if chat.log.keeps_lines else None,
         )
         questions = self._questions()
 
-        def heard(event: Event) -> None:
+        def on_event(event: Event) -> None:
             run.on_event(event)
             if isinstance(event, Asked | Answered):
                 run.state_of_command = "asking" if isinstance(event, Asked) else "running"
             if run.has_changed():
-                chat.log.news(run)
+                chat.log.run_changed(run)
 
-        call = CommandCall(chat.conversation, RunOptions(), text, heard, questions.can_use_tool)
+        call = CommandCall(chat.conversation, RunOptions(), text, on_event, questions.can_use_tool)
         chat.log.begin(run)
-        self._commands[run.id] = chat.conversation.thread.submit(self._done(run, command, call))
+        self._commands[run.id] = chat.conversation.thread.submit(self._finish_command(run, command, call))
         return run.id
 
-    async def _done(self, run: LoggedRun, command: SlashCommand, call: CommandCall) -> None:
+    async def _finish_command(self, run: LoggedRun, command: SlashCommand, call: CommandCall) -> None:
         from cellwright.commands.registry import answer_of
 
         error: BaseException | None = None
         answer = ""
         try:
             answer = (await answer_of(command, call)).markdown()
-            run.say(TextDelta(answer))
+            run.emit_to_panels(TextDelta(answer))
             run.state_of_command = "done"
         except asyncio.CancelledError:
             error = CellwrightError(ErrorCode.INTERRUPTED, "Interrupted.", recoverable=True)
@@ -152,4 +152,4 @@ class PanelRuns:
             error, run.state_of_command = raised, "failed"
         self._commands.pop(run.id, None)
         self._chat.log.end(run, error, answer)
-        self._chat.notebook.file_news.tell()
+        self._chat.notebook.file_news.notify()

@@ -114,7 +114,7 @@ class Choices:
             self._set_mode(mode)
 
     @property
-    def mode_said(self) -> str | None:
+    def requested_mode(self) -> str | None:
         """The mode that was chosen while a run goes on, for a prompt that is sent now; None where it holds by itself."""
         return self._said_meanwhile
 
@@ -286,7 +286,7 @@ class ChatState:
             return  # the session's folder cannot be used: the next prompt says so
         if message != self._sent:
             self._sent = message
-            self._chat.connections.tell_state(message)
+            self._chat.connections.send_state(message)
 
 
 def serve_context(chat: Chat) -> None:

@@ -53,7 +53,7 @@ class ChatTarget:
             _refuse(link, {"type": "failed", "code": str(error.code), "message": error.message})
             return
         connection = chat.connect(link, said)
-        comm.on_msg(lambda message: chat.on_loop(chat.heard, connection, message["content"]["data"]))
+        comm.on_msg(lambda message: chat.on_loop(chat.on_message, connection, message["content"]["data"]))
         comm.on_close(lambda _: chat.on_loop(chat.connections.remove, connection))
 
     def _made(self) -> Chat:

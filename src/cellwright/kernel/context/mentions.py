@@ -31,20 +31,20 @@ def mentioned_cells(notebooks: OpenNotebooks) -> ContextProvider:
     """Tells the cells of this kernel's notebook that a prompt mentions, as they stand there."""
 
     async def provide(prompt_context: PromptContext) -> ProvidedContext:
-        wanted = [mention for mention in find_mentions(prompt_context.words) if mention.kind == "cell"]
-        if not wanted:
+        mentions = [mention for mention in find_mentions(prompt_context.words) if mention.kind == "cell"]
+        if not mentions:
             return ProvidedContext()
         own = notebooks.own()
         if own is None:
             why = "which notebook this is cannot be told from here, so it was sent as text."
-            return ProvidedContext(notices=tuple(f"{mention.text}: {why}" for mention in wanted))
+            return ProvidedContext(notices=tuple(f"{mention.text}: {why}" for mention in mentions))
         try:
             cells = await own.cells(outputs=False)
         except ToolError as error:
             return ProvidedContext(
-                notices=tuple(f"{mention.text}: not attached. {error.message}" for mention in wanted)
+                notices=tuple(f"{mention.text}: not attached. {error.message}" for mention in mentions)
             )
-        return together([await attached_cell(mention, own, cells, prompt_context) for mention in wanted])
+        return together([await attached_cell(mention, own, cells, prompt_context) for mention in mentions])
 
     return provide
 
@@ -83,10 +83,10 @@ def mentioned_variables(words: str, namespace: Mapping[str, Any], describe: Desc
     A `$name` that is no variable is text: prompts hold `$PATH`, too.
     """
     named = [mention for mention in find_mentions(words) if mention.kind == "variable"]
-    wanted = [mention for mention in named if mention.name in namespace and not is_hidden(mention.name)]
-    if not wanted:
+    mentions = [mention for mention in named if mention.name in namespace and not is_hidden(mention.name)]
+    if not mentions:
         return None
-    described = [(mention, describe(namespace, [mention.name])) for mention in wanted]
+    described = [(mention, describe(namespace, [mention.name])) for mention in mentions]
 
     async def provide(prompt_context: PromptContext) -> ProvidedContext:
         attached = []

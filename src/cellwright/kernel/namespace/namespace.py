@@ -197,9 +197,9 @@ class NamespaceNews:
         # of those that one cell touched, what is new to the namespace comes first
         names = sorted(values, key=lambda name: touched.get(name, BEFORE_ALL))[::-1]
         shown = [name for name in names if not is_code(values[name])][:lines]
-        told = dict(describe_all({name: values[name] for name in shown}, line))
+        summaries = dict(describe_all({name: values[name] for name in shown}, line))
         return NamespaceSnapshot(
-            {name: Variable(_text(told, name), _group_of(values[name]), bindings.get(name)) for name in names},
+            {name: Variable(_text(summaries, name), _group_of(values[name]), bindings.get(name)) for name in names},
             moved,
             frozenset(self._shell.user_ns),
         )
@@ -224,9 +224,9 @@ def _order(bindings: Mapping[str, Binding], name: str) -> int:
     return bindings[name].order if name in bindings else BEFORE_ALL
 
 
-def _text(told: Mapping[str, str], name: str) -> str:
+def _text(summaries: Mapping[str, str], name: str) -> str:
     """The line of a value without its name; "" where there is none."""
-    return told[name].removeprefix(f"{name}: ") if name in told else ""
+    return summaries[name].removeprefix(f"{name}: ") if name in summaries else ""
 
 
 def _group_of(value: object) -> str:

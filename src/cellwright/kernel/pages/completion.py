@@ -99,10 +99,10 @@ class CodeCompletion:
 
     async def _completed(self, gap: Gap, spent: _Spent) -> str:
         conversation = self._conversation
-        session = conversation.sessions.begun
+        session = conversation.sessions.started
         conversation.in_force.refresh(session_has_begun=session is not None and bool(session.encoded))
         model = await self._allowed_model()
-        around, cell = await self._told(gap)
+        around, cell = await self._code_context(gap)
         # a key helper may take its time
         provider = await asyncio.to_thread(lambda: conversation.model.provider)
         request = Request(
@@ -143,7 +143,7 @@ class CodeCompletion:
             raise CellwrightError(ErrorCode.BUDGET_EXCEEDED, message)
         return model
 
-    async def _told(self, gap: Gap) -> tuple[str, str]:
+    async def _code_context(self, gap: Gap) -> tuple[str, str]:
         """Build what the model is told, without secrets."""
         cell = the_cell(gap)
         names = code_names(user_variables(self._shell), "\n".join((*gap.above, gap.prefix)))
@@ -193,7 +193,7 @@ class CodeCompletion:
         conversation = self._conversation
         conversation.model.count_completion(spent.usage, spent.cost_usd)
         self._unbooked = self._unbooked.plus(spent.usage, spent.cost_usd)
-        if (session := conversation.sessions.begun) is not None:
+        if (session := conversation.sessions.started) is not None:
             session.spend(self._unbooked.total.usage, self._unbooked.total.cost_usd)
             self._unbooked = Tally()
         if spent.cost_usd:

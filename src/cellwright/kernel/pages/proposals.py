@@ -30,7 +30,7 @@ class _Open:
     path: Path
     shown: Mapping[str, Any]
     take: SubmitAnswer
-    told: set[tuple[str, str]] = field(default_factory=set)
+    notified: set[tuple[str, str]] = field(default_factory=set)
 
 
 class Proposals:
@@ -57,14 +57,14 @@ class Proposals:
             use.decision.reason,
             use.decision.suggestions,
         )
-        proposed = self._open[use.question_id] = _Open(path, {**_place(use.input), "ask": ask_op(asked)}, take)
+        proposed = self._open[use.question_id] = _Open(path, {**_card_location(use.input), "ask": ask_op(asked)}, take)
         try:
             for page in self._pages.showing(path):
                 await self._show(proposed, page)
             yield
         finally:
             del self._open[use.question_id]
-            await self._pages.tell("withdraw", {"question": use.question_id}, self._pages.showing(path))
+            await self._pages.notify("withdraw", {"question": use.question_id}, self._pages.showing(path))
 
     async def _answered(self, _page: PageConnection, params: Mapping[str, Any]) -> None:
         """A page answers one of the questions."""
@@ -81,13 +81,13 @@ class Proposals:
 
     async def _show(self, proposed: _Open, page: PageConnection) -> None:
         notebook = page.shows(proposed.path)
-        if notebook is None or (page.id, notebook.served_path) in proposed.told:
+        if notebook is None or (page.id, notebook.served_path) in proposed.notified:
             return
-        proposed.told.add((page.id, notebook.served_path))
-        await self._pages.tell("propose", {**proposed.shown, "path": notebook.served_path}, [page])
+        proposed.notified.add((page.id, notebook.served_path))
+        await self._pages.notify("propose", {**proposed.shown, "path": notebook.served_path}, [page])
 
 
-def _place(tool_input: Mapping[str, Any]) -> dict[str, Any]:
+def _card_location(tool_input: Mapping[str, Any]) -> dict[str, Any]:
     """Return the place of the card in the notebook."""
     cell = str(tool_input.get("cell_id", ""))
     if tool_input.get("edit_mode") != "insert":

@@ -58,7 +58,7 @@ class KernelConnection:
 
     async def open(self, seconds: float) -> None:
         """Connect, and wait until the kernel answers and what it publishes arrives. Raises TimeoutError, OSError."""
-        await self._channels.open(self._heard, self._lost)
+        await self._channels.open(self._on_message, self._lost)
         async with asyncio.timeout(seconds):
             await self._nudge()
 
@@ -109,7 +109,7 @@ class KernelConnection:
         finally:
             self._waiting.pop(message_id, None)
 
-    def _heard(self, channel: str, message: Message) -> None:
+    def _on_message(self, channel: str, message: Message) -> None:
         if channel == "iopub":
             self._something_published.set()
             self._on_published(message)

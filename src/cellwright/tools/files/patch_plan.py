@@ -39,12 +39,12 @@ _WORDS = ("", "", "white space at line ends differs", "indentation differs")
 
 @dataclass(frozen=True, slots=True)
 class HunkMisfit:
-    """A hunk that could not be applied, and why. `wanted` is the text it looked for."""
+    """A hunk that could not be applied, and why. `searched` is the text it looked for."""
 
     number: int
     hunk: Hunk
     why: str
-    wanted: str
+    searched: str
 
 
 @dataclass(slots=True)
@@ -428,6 +428,8 @@ def _words(file: PatchedFile, misfit: HunkMisfit, text: str) -> str:
         # what is there now was not shown to the model, and is not told to it by the way
         return f"{where} It was not read as it is now: read it, then white space may differ too."
     hint = (
-        nearest_place(text.replace("\r\n", "\n"), misfit.wanted, "the hunk") if "not in the file" in misfit.why else ""
+        nearest_place(text.replace("\r\n", "\n"), misfit.searched, "the hunk")
+        if "not in the file" in misfit.why
+        else ""
     )
     return f"{where} {hint}".rstrip()

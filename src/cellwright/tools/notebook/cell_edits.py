@@ -63,7 +63,7 @@ def on_disk_bytes(utf_8: bytes, encoding: Encoding, shown: str) -> bytes:
 def _place(notebook: Notebook, to: CellPosition) -> tuple[InsertIndex, str]:
     """Find where a cell goes, and say it in words."""
     if to.where in ("before", "after"):
-        place = notebook.place_at(notebook.find(to.beside), after=to.where == "after")
+        place = notebook.place_at(notebook.find(to.anchor_id), after=to.where == "after")
     else:
         place = notebook.end_place(start=to.where == "start")
     return place, in_words(to)
@@ -71,7 +71,7 @@ def _place(notebook: Notebook, to: CellPosition) -> tuple[InsertIndex, str]:
 
 def in_words(to: CellPosition) -> str:
     """`after 3f2a9c1e`, `at the end`."""
-    return f"{to.where} {to.beside}" if to.where in ("before", "after") else f"at the {to.where}"
+    return f"{to.where} {to.anchor_id}" if to.where in ("before", "after") else f"at the {to.where}"
 
 
 def insert_cell(notebook: Notebook, kind: CellType, source: str, to: CellPosition, shown: str) -> CellEdit:

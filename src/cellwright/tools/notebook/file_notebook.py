@@ -121,7 +121,7 @@ class FileNotebook:
     def _place(self, notebook: Notebook, place: Where) -> InsertIndex:
         if place.where in ("start", "end"):
             return notebook.end_place(start=place.where == "start")
-        return notebook.place_at(notebook.find(place.beside), after=place.where == "after")
+        return notebook.place_at(notebook.find(place.anchor_id), after=place.where == "after")
 
     def _check(self, cell: Cell, expect: str) -> None:
         if cell.sha256 != expect:
@@ -194,7 +194,7 @@ def _cell(notebook: Notebook, position: int, *, outputs: bool) -> Cell:
 
 
 def _inserted(notebook: Notebook, place: InsertIndex, change: Insert) -> bytes:
-    data, _ = notebook.with_cell(place, change.cell_type, change.source, wanted=change.cell_id)
+    data, _ = notebook.with_cell(place, change.cell_type, change.source, requested_id=change.cell_id)
     more: dict[str, Any] = {}
     if change.metadata:
         more["metadata"] = dict(change.metadata)

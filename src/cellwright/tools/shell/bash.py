@@ -209,8 +209,8 @@ class Shell:
 
     def folder_of(self, given: BashInput) -> Path:
         """Return the folder in which the call runs. Raises ToolError."""
-        wanted = given.working_directory
-        return self.folder.checked() if wanted is None else self.folder.chosen(wanted)
+        requested = given.working_directory
+        return self.folder.checked() if requested is None else self.folder.chosen(requested)
 
 
 def bash_tool(
@@ -285,23 +285,23 @@ async def _run(shell: Shell, given: BashInput, ctx: ToolContext) -> ToolResult:
         shell.children,
         ctx.progress,
     )
-    news = shell.tasks.news(ctx.session_id)
+    endings = shell.tasks.unreported(ctx.session_id)
     if given.run_in_background and limits.background:
         task = shell.tasks.add(run, ctx.session_id, limits.background_seconds(given.timeout))
         text = f"Runs in the background as {task.id}; {task.where}. TaskStop ends it."
-        return ToolResult("\n".join([text, *news]), _about_task(task))
+        return ToolResult("\n".join([text, *endings]), _about_task(task))
     seconds = limits.seconds(given.timeout)
     if not await run.wait(seconds):
         if not (limits.background and _may_go_on(given.command)):
             await run.stop()
             raise _timed_out(run, seconds, limits)
         task = shell.tasks.add(run, ctx.session_id, limits.background_seconds(None))
-        return ToolResult("\n".join([_moved(task, seconds), *news]), _about_task(task))
+        return ToolResult("\n".join([_moved(task, seconds), *endings]), _about_task(task))
     run.ended.result()
     if run.too_much:
         raise ToolError(f"The command was stopped: it wrote more than {MAX_BYTES:,} bytes.\n{run.output.text()}")
     moved = shell.folder.moved(run.folder) if given.working_directory is None else ""
-    return _result(run, [moved, *news], limits)
+    return _result(run, [moved, *endings], limits)
 
 
 def _environment(shell: Shell, own: Mapping[str, str]) -> dict[str, str]:
