@@ -29,7 +29,7 @@ def test_a_run_can_be_followed_in_the_log(messages_server: Any, tmp_path: Path, 
     conversation = Conversation(cwd=tmp_path, interface="a test", environ=environ)
     conversation.observers.add(RunLog())
     try:
-        conversation.start(RunRequest(prompt="What is the plan?", place="[3]"), RunSurface()).future.result(60)
+        conversation.start(RunRequest(prompt="What is the plan?", origin="[3]"), RunSurface()).future.result(60)
     finally:
         conversation.close()
     lines = last_lines(100)

@@ -474,13 +474,13 @@ def _parse(model: Any, schema: Mapping[str, Any], tool_input: Mapping[str, Any])
         parsed = model.model_validate(dict(tool_input))
     except pydantic.ValidationError as error:
         problems = "; ".join(
-            problem_at(item["loc"], item["input"], schema, _own_words(item)) for item in error.errors()
+            problem_at(item["loc"], item["input"], schema, _author_message(item)) for item in error.errors()
         )
         raise ToolError(f"It was not run: {problems}.", code=ErrorCode.INVALID_PARAMETERS) from error
     return {field: getattr(parsed, field) for field in type(parsed).model_fields}
 
 
-def _own_words(item: Mapping[str, Any]) -> str:
+def _author_message(item: Mapping[str, Any]) -> str:
     """Return what a check of the function's author said; "" for pydantic's own sentences."""
     raised = item.get("ctx", {}).get("error")
     return str(raised) if isinstance(raised, Exception) else ""

@@ -57,7 +57,7 @@ async def fork_page(call: CommandCall) -> CommandPage:
     if len(words) > 1:
         message = f"/fork takes {FORK}, and not {call.text!r}. Turns count from 1. Nothing was forked."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
-    session_id = words[0] if words else _begun_session(conversation).id
+    session_id = words[0] if words else _started_session(conversation).id
     await fork(conversation, session_id, turn)
     before = conversation.sessions.current.forked_from
     return _now_in("Forked", conversation.sessions.current, f"The session {before} stays as it was.")
@@ -143,7 +143,7 @@ def _only_one(text: str, cwd: Path) -> CatalogEntry | Sequence[CatalogEntry]:
     return named[0] if len(named) == 1 else found[0] if len(found) == 1 else found
 
 
-def _begun_session(conversation: Conversation) -> Session:
+def _started_session(conversation: Conversation) -> Session:
     session = conversation.sessions.current
     if session.path is None or not session.encoded:
         message = "There is nothing to fork yet: this conversation has no messages. /fork ID takes another session."

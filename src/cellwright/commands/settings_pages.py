@@ -31,7 +31,7 @@ def config_page(call: CommandCall) -> CommandPage:
             continue  # /permissions shows them
         for entry in entries if entries[-1].element else entries[-1:]:
             remark = "" if known else " (not used here)"
-            rows.append((".".join(path), _shown(path, entry.value), f"{_place(entry.layer)}{remark}"))
+            rows.append((".".join(path), _shown(path, entry.value), f"{_layer_label(entry.layer)}{remark}"))
     sections = [Section("Settings", rows, "The highest place that says a value counts; lists are joined.")]
     return CommandPage([*sections, *_quarantined(conversation), *_problems(settings)])
 
@@ -68,7 +68,7 @@ def _shown(path: tuple[str, ...], value: Any) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
 
 
-def _place(layer: Layer) -> str:
+def _layer_label(layer: Layer) -> str:
     if layer.file is None:
         return layer.label
     try:
@@ -104,7 +104,7 @@ def permissions_page(call: CommandCall) -> CommandPage:
     facts: list[Row] = [
         ("", ""),
         ("mode", f"{mode} (from {'options' if options.mode else came_to})"),
-        ("folder", f"{trust.folder}: {_trust_in_words(conversation)}"),
+        ("folder", f"{trust.folder}: {_describe_trust(conversation)}"),
         ("working folders", ", ".join(str(folder) for folder in (conversation.cwd, *settings.additional_directories))),
     ]
     for name, blocked in (("reads", settings.block_reads_outside), ("writes", settings.block_writes_outside)):
@@ -126,10 +126,10 @@ def permissions_page(call: CommandCall) -> CommandPage:
 
 
 def _rules(entries: Sequence[SettingsEntry]) -> list[Row]:
-    return [(_shown(entry.path, entry.value), _place(entry.layer)) for entry in entries if entry.element]
+    return [(_shown(entry.path, entry.value), _layer_label(entry.layer)) for entry in entries if entry.element]
 
 
-def _trust_in_words(conversation: Conversation) -> str:
+def _describe_trust(conversation: Conversation) -> str:
     trust = conversation.in_force.trust
     if trust.waiting:
         return f"{'trusted, but what is new in it is not' if trust.trusted else 'not trusted'} (a new session asks)"

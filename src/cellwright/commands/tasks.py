@@ -61,7 +61,7 @@ def _sections(conversation: Conversation) -> list[Section]:
 
 def _run_row(run: Run) -> Row:
     state = STATES[run.state] + (f": {run.error}" if run.state == "failed" else "")
-    where = f"{run.place} in the background" if run.background else run.place
+    where = f"{run.origin} in the background" if run.background else run.origin
     cost = "not known" if run.cost_usd is None else f"{run.cost_usd:.4f} USD"
     return (run.id, where, run.title, state, _duration(run.seconds), cost)
 

@@ -77,7 +77,7 @@ class ScriptConversation:
     """The conversation of a process that is no kernel: nothing shows its runs, and nobody answers."""
 
     conversation: Conversation
-    place: str = "Python"
+    origin: str = "Python"
     trust_checks: tuple[TrustCheck, ...] = ()
 
     @contextlib.contextmanager
@@ -170,7 +170,7 @@ def ask(prompt: Prompt, **options: Unpack[AskOptions]) -> Result:
     typed = _answer_type(options)
     events: list[Event] = []
     jobs = here.conversation.jobs
-    request = replace(_request(here, prompt, options, typed), place=here.place)
+    request = replace(_request(here, prompt, options, typed), origin=here.origin)
     with here.surface() as surface:
 
         def emit(event: Event) -> None:

@@ -21,7 +21,7 @@ class ProcessConversation(Protocol):
     def conversation(self) -> Conversation: ...
 
     @property
-    def place(self) -> str:
+    def origin(self) -> str:
         """The place the code that asks runs in, in words."""
 
     @property

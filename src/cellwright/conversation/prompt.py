@@ -216,14 +216,14 @@ def _code(markdown: str) -> Iterator[_Range]:
         if token.type == "fence":
             yield starts[first], min(starts[end], len(markdown))
         elif token.type == "inline":
-            places = _places(token.content, lines, starts, first)
+            places = _char_offsets(token.content, lines, starts, first)
             spans: list[_Range] = []
             parser.inline.parse(token.content, parser, {"spans": spans}, [])
             for opened, closed in spans:
                 yield places[opened], places[closed - 1] + 1
 
 
-def _places(content: str, lines: list[str], starts: list[int], first: int) -> list[int]:
+def _char_offsets(content: str, lines: list[str], starts: list[int], first: int) -> list[int]:
     """Find the place of each character of an inline token: its lines are those of the source from `first`, without what
     belongs to the blocks around it (indentation, `>`, `- `).
     """

@@ -142,12 +142,12 @@ class _Recorded:
         return now is not None and target is not None and now.cell_type != target and now.sha256 == self.before
 
     def _insert(self, ids: list[str]) -> Insert:
-        place = self._place("cell_id", ids)
+        place = self._anchor("cell_id", ids)
         kind: Literal["code", "markdown", "raw"] = self.input["cell_type"]
         return Insert(place=place, cell_type=kind, source=str(self.input["new_source"]), cell_id=self.cell_id)
 
     def _move(self, ids: list[str]) -> Move | None:
-        place = self._place("target_id", ids)
+        place = self._anchor("target_id", ids)
         others = [each for each in ids if each != self.cell_id]
         if place.where in ("start", "end"):
             target = 0 if place.where == "start" else len(others)
@@ -155,7 +155,7 @@ class _Recorded:
             target = others.index(place.anchor_id) + (place.where == "after")
         return None if ids.index(self.cell_id) == target else Move(cell_id=self.cell_id, place=place)
 
-    def _place(self, key: str, ids: list[str]) -> CellPosition:
+    def _anchor(self, key: str, ids: list[str]) -> CellPosition:
         anchor_id, position = self.input.get(key), self.input.get("position")
         if anchor_id is None:
             return CellPosition("start" if position == "start" else "end")

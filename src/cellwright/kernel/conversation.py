@@ -261,7 +261,7 @@ class NotebookConversation:
             prompt=prompt,
             options=run_options(options, typed),
             context=context,
-            place=self.place,
+            origin=self.origin,
             background=options.background,
             new_session=options.new,
             resume=options.resume,
@@ -293,7 +293,7 @@ class NotebookConversation:
         return (self._trust,)
 
     @property
-    def place(self) -> str:
+    def origin(self) -> str:
         """The cell that is running, as its user sees it."""
         history = self.shell.history_manager
         # some IPythons count on when a cell begins, others when it ends: what is in the history has begun

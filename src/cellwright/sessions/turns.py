@@ -54,12 +54,12 @@ def count_turns(messages: Sequence[Mapping[str, Any]]) -> int:
 
 def split_attached(texts: Sequence[str]) -> tuple[list[str], list[str]]:
     """The texts of a prompt, taken apart: the user's own words, and what Claude was told besides."""
-    told = [text for text in texts if text == PLAN_MODE or _CONTEXT.fullmatch(text)]
-    words = [text for text in texts if text not in told]
-    if not words and told:  # the user wrote nothing but a tag
-        *told, words_in_tag = told
+    attached = [text for text in texts if text == PLAN_MODE or _CONTEXT.fullmatch(text)]
+    words = [text for text in texts if text not in attached]
+    if not words and attached:  # the user wrote nothing but a tag
+        *attached, words_in_tag = attached
         words = [words_in_tag]
-    return words, told
+    return words, attached
 
 
 def until_turn_ended(lines: Sequence[Line], turn: int) -> list[Line] | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from cellwright.agent.recording.replay_drift import drift_in_words
+from cellwright.agent.recording.replay_drift import describe_drift
 from cellwright.agent.structured_output.answer import AnswerType, answer_type
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import NEED_SESSIONS, answer_of, command_name, command_of
@@ -171,7 +171,7 @@ class TerminalCommand:
                     raise
                 self._replay.trust()
                 turn = self._replay.turn(prompt)
-            return _PromptPlan(replay=_FixedReplay(turn), finish=lambda: drift_in_words(turn.drift))
+            return _PromptPlan(replay=_FixedReplay(turn), finish=lambda: describe_drift(turn.drift))
         return _PromptPlan()
 
     def _recorded(self, recorder: Recorder, prompt: str) -> _PromptPlan:

@@ -8,7 +8,7 @@ from typing import Any
 from cellwright.events import Call, ContextAttached, Retrying, RunEnd, ToolEnd, ToolStatus, TurnChanged
 from cellwright.terminal.screen import Style
 from cellwright.text import dollars, visible_line
-from cellwright.tools.planning.todos import LIST_TOOLS, progress_in_words
+from cellwright.tools.planning.todos import LIST_TOOLS, describe_progress
 
 STATUS: dict[ToolStatus, tuple[str, Style]] = {
     "success": ("done", "good"),
@@ -73,7 +73,7 @@ def todo_lines(
     same = [todo["content"] for todo in before] == [todo["content"] for todo in now]
     changed = [todo for index, todo in enumerate(now) if not same or todo["status"] != before[index]["status"]]
     lines = [f"  {marks[todo['status']]} {visible_line(str(todo['content']), 500)}" for todo in changed]
-    return [f"Todos: {progress_in_words(now)}", *lines]
+    return [f"Todos: {describe_progress(now)}", *lines]
 
 
 def context_line(event: ContextAttached) -> str:

@@ -315,8 +315,8 @@ def test_the_end_of_the_conversation_ends_all_runs(talk: Talk, gate: Gate):
 
 def test_tasks_shows_what_goes_on_with_its_cost(talk: Talk, gate: Gate):
     talk.server.add(say("two"))
-    first = talk.start("Write the report\nwith all figures", place="[7]", background=True)
-    second = talk.start("And then?", place="[8]")
+    first = talk.start("Write the report\nwith all figures", origin="[7]", background=True)
+    second = talk.start("And then?", origin="[8]")
     gate.wait_until_reached()
     page = talk.page("/tasks")
     (one, two) = [line for line in page.splitlines() if line.strip().startswith("run-")]

@@ -29,7 +29,7 @@ def on_a_loop(test: Callable[[Panels], Awaitable[None]]) -> Callable[[], None]:
 
 
 def begun(panels: Panels, run_id: str = "run-1", asked: float = 1.0) -> LoggedRun:
-    run = LoggedRun(id=run_id, prompt="Hello", place="sidebar", kind="command", asked_at=asked)
+    run = LoggedRun(id=run_id, prompt="Hello", origin="sidebar", kind="command", asked_at=asked)
     panels.log.begin(run)
     return run
 
@@ -179,7 +179,7 @@ async def test_what_was_missed_is_sent_again(panels: Panels) -> None:
 async def test_programs_get_lines_of_what_begins_while_they_listen(panels: Panels) -> None:
     earlier = begun(panels, "run-0")
     program = panels.connect({"view": "lines", "client": "server", "page": "s"})
-    run = LoggedRun(id="run-1", prompt="", place="server", kind="command", asked_at=1.0, lines=LineLog())
+    run = LoggedRun(id="run-1", prompt="", origin="server", kind="command", asked_at=1.0, lines=LineLog())
     panels.log.begin(run)
     run.emit_to_panels(TextDelta("One "))
     run.emit_to_panels(TextDelta("line"))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.calls.approval import Allow, CanUseTool, Decision, Deny, Policy, ToolUse, rules_in_words
+from cellwright.agent.calls.approval import Allow, CanUseTool, Decision, Deny, Policy, ToolUse, describe_rules
 from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.hooks.permission_updates import offered_updates
 from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
@@ -155,16 +155,18 @@ class PermissionGate:
     async def _ask(self, tool: Tool, tool_use: Mapping[str, Any], decision: Decision, *, forced: bool) -> Allow | Deny:
         """The user's answer. What was allowed for the session meanwhile is not asked again."""
         if tool.asks_together:
-            return await self._put(tool, tool_use, decision, forced=forced)
+            return await self._ask_user(tool, tool_use, decision, forced=forced)
         async with self._asking:
             if not forced and self._is_allowed(tool, tool_use):
                 return Allow(by="policy")
-            return await self._put(tool, tool_use, decision, forced=forced)
+            return await self._ask_user(tool, tool_use, decision, forced=forced)
 
     def _is_allowed(self, tool: Tool, tool_use: Mapping[str, Any]) -> bool:
         return self.decide(tool, tool_use["input"]).behavior == "allow"
 
-    async def _put(self, tool: Tool, tool_use: Mapping[str, Any], decision: Decision, *, forced: bool) -> Allow | Deny:
+    async def _ask_user(
+        self, tool: Tool, tool_use: Mapping[str, Any], decision: Decision, *, forced: bool
+    ) -> Allow | Deny:
         """Put the question, and give the answer, each as an event."""
         async with self._putting:  # a preview takes its time, and questions come in the calls' order
             question_id = f"{self.session.id}-{self.session.next_seq}-{next(self._question_ids)}"
@@ -179,7 +181,7 @@ class PermissionGate:
         except asyncio.CancelledError:
             self.emit(Answered(question_id, use.id, "deny", "policy", reason="interrupted"))
             raise
-        self.emit(_answered(use, answer))
+        self.emit(_answer_event(use, answer))
         if isinstance(answer, Allow) and answer.notice:
             self.emit(Notice(answer.notice, "warning"))
         return answer
@@ -210,10 +212,10 @@ class PermissionGate:
             answer.cancel()
 
     async def _answer(self, tool: Tool, use: ToolUse) -> Allow | Deny:
-        if (by_hook := await self._asked_of_hooks(tool, use)) is not None:
+        if (by_hook := await self._ask_hooks(tool, use)) is not None:
             return by_hook
         if self.can_use_tool is None:
-            return Deny(nobody_to_ask(use), by="policy")
+            return Deny(no_user_text(use), by="policy")
         kind = "permission_prompt" if use.kind == "permission" else "agent_needs_input"
         self.hooks.notify(f"Claude waits for your answer: {use.preview.title}", kind)
         try:
@@ -222,7 +224,7 @@ class PermissionGate:
             logger.warning("can_use_tool raised", exc_info=True)
             return Deny(f"can_use_tool raised {type(error).__name__}: {error}")
 
-    async def _asked_of_hooks(self, tool: Tool, use: ToolUse) -> Allow | Deny | None:
+    async def _ask_hooks(self, tool: Tool, use: ToolUse) -> Allow | Deny | None:
         """Ask PermissionRequest hooks to answer in the user's place; None when they leave it to the user."""
         if not self.hooks.listens_to("PermissionRequest"):
             return None
@@ -293,16 +295,16 @@ def input_lines(tool_input: Mapping[str, Any]) -> str:
     return "\n".join(f"{key}: {value}" for key, value in tool_input.items())
 
 
-def nobody_to_ask(use: ToolUse) -> str:
+def no_user_text(use: ToolUse) -> str:
     """Explain why a call that needs asking is denied where nobody can be asked, and how to go on."""
     if use.kind != "permission":
         return NOBODY_ANSWERS[use.kind]
     offered = [suggestion.rules for suggestion in use.decision.suggestions if suggestion.rules]
-    way_out = f"{rules_in_words(offered[-1])} would allow it." if offered else "No allow rule can allow it."
+    way_out = f"{describe_rules(offered[-1])} would allow it." if offered else "No allow rule can allow it."
     return f"{use.decision.reason} There is nobody to ask here. {way_out}"
 
 
-def _answered(use: ToolUse, answer: Allow | Deny) -> Answered:
+def _answer_event(use: ToolUse, answer: Allow | Deny) -> Answered:
     if isinstance(answer, Deny):
         return Answered(use.question_id, use.id, "deny", answer.by, reason=answer.reason)
     return Answered(

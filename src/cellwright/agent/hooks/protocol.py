@@ -79,7 +79,7 @@ class HookRun:
     spend: Callable[[Mapping[str, Any], float | None], None] = field(default=_unpaid)
     budget_left: Callable[[], float | None] = field(default=_unbounded)
 
-    async def look(
+    async def run_agent(
         self, prompt: str, session: Session, *, model: str, system: Sequence[Mapping[str, Any]], max_turns: int
     ) -> RunEnd:
         """Have an agent answer that has the run's reading tools, its rules and what is left of its budget."""

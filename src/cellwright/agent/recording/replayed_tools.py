@@ -85,7 +85,7 @@ def _replayed(tool: Tool, recorded: ReplayedCalls, edit_target: EditTarget, on_d
         if then.status == "success":
             try:
                 if tool.access.kind == "edit":
-                    await _make_once(tool, tool_input, then, recorded, edit_target)
+                    await _apply_once(tool, tool_input, then, recorded, edit_target)
                 elif tool.access.kind == "patch" and _is_as_before(then, recorded):
                     # the policy judged its input whole, and its files are as they were
                     return await tool.call(tool_input, ctx)
@@ -93,7 +93,7 @@ def _replayed(tool: Tool, recorded: ReplayedCalls, edit_target: EditTarget, on_d
                 on_drift(Drift("cell" if tool.name == "NotebookEdit" else "file", error.message))
                 raise
             if tool.access.kind == "read":
-                _look_at_files(then, recorded, on_drift)
+                _compare_files(then, recorded, on_drift)
         return _as_recorded(then, ctx)
 
     return replace(tool, call=call)
@@ -126,7 +126,7 @@ def _as_recorded(then: RecordedCall, ctx: ToolContext) -> ToolResult:
     return ToolResult(then.content, then.display, is_error=then.status != "success")
 
 
-def _look_at_files(then: RecordedCall, recorded: ReplayedCalls, on_drift: OnDrift) -> None:
+def _compare_files(then: RecordedCall, recorded: ReplayedCalls, on_drift: OnDrift) -> None:
     """Tell of files that were read and hold something else now, which no later step of the recording explains."""
     for name, state in then.files:
         path = real_path(name)
@@ -141,7 +141,7 @@ def _look_at_files(then: RecordedCall, recorded: ReplayedCalls, on_drift: OnDrif
         on_drift(Drift("file", f"{path} was read for this answer, and {what}."))
 
 
-async def _make_once(
+async def _apply_once(
     tool: Tool, tool_input: Mapping[str, Any], then: RecordedCall, recorded: ReplayedCalls, edit_target: EditTarget
 ) -> None:
     """Bring the file from the state before to the recorded one; ToolError, and nothing touched, if it is in neither."""
@@ -157,7 +157,7 @@ async def _make_once(
             f"The recording does not say which file {tool.name} changed, so nothing was changed. Record again."
         )
     (edit,) = edits
-    if _is_made(edit, then, recorded):
+    if _is_applied(edit, then, recorded):
         return
     kept = recorded.contents.get(edit.after or "")
     if kept is None:
@@ -174,7 +174,7 @@ async def _make_once(
 
 def _is_as_before(then: RecordedCall, recorded: ReplayedCalls) -> bool:
     """Return whether a patch's files are as before it; False if it is made already, ToolError for anything else."""
-    made = {_is_made(edit, then, recorded) for edit in edits_of(then.display, recorded.project)}
+    made = {_is_applied(edit, then, recorded) for edit in edits_of(then.display, recorded.project)}
     if len(made) > 1:
         raise ToolError(
             "Some files of the patch are as they were before it and others as it left them. Nothing was written. "
@@ -184,7 +184,7 @@ def _is_as_before(then: RecordedCall, recorded: ReplayedCalls) -> bool:
     return made == {False}
 
 
-def _is_made(edit: Edit, then: RecordedCall, recorded: ReplayedCalls) -> bool:
+def _is_applied(edit: Edit, then: RecordedCall, recorded: ReplayedCalls) -> bool:
     """Return whether the file is as the edit or a later step left it; ToolError where it is not as before either."""
     now = _hash_now(edit)
     if now == edit.after or (now != edit.before and now in recorded.later_of(then, edit.path)):

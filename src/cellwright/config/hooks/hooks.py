@@ -21,7 +21,7 @@ from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, NO_HOOKS, HookResult
 from cellwright.agent.hooks.results import gather_results, merged
 from cellwright.agent.side_request import small_model
 from cellwright.agent.tool import Tool
-from cellwright.config.hooks.command import HookPlace, failed, run_command
+from cellwright.config.hooks.command import HookEnvironment, failed, run_command
 from cellwright.config.hooks.entries import (
     CommandHook,
     Entries,
@@ -153,7 +153,7 @@ def hooks_from(
         return NO_HOOKS
     return SettingsHooks(
         by_event={event: tuple(found) for event, found in entries.by_event.items()},
-        place=HookPlace(project, environ, children or child_processes(), {} if exported is None else exported),
+        place=HookEnvironment(project, environ, children or child_processes(), {} if exported is None else exported),
         bounds=HttpBounds(environ, allowed_urls, allowed_env_vars),
         model=small_model(environ),
         call_mcp_tool=call_mcp_tool,
@@ -171,7 +171,7 @@ class SettingsHooks:
     """
 
     by_event: Mapping[str, Sequence[HookEntry]]
-    place: HookPlace
+    place: HookEnvironment
     bounds: HttpBounds
     model: str
     call_mcp_tool: CallMcpTool | None
@@ -194,11 +194,11 @@ class SettingsHooks:
                 self._start(entry, event, fields)
             else:
                 calls.append(self._bounded(entry, event, fields, run))
-        return self._once(await gather_results(calls)) if calls else NO_HOOK_RESULT
+        return self._without_reported(await gather_results(calls)) if calls else NO_HOOK_RESULT
 
     def arrived(self) -> HookResult:
         result, self.waiting = merged(self.waiting), []
-        return self._once(result)
+        return self._without_reported(result)
 
     def waking(self) -> bool:
         return any(result.block for result in self.waiting)
@@ -265,7 +265,7 @@ class SettingsHooks:
             HookResult(block=wakes, context=context, messages=result.messages, problems=result.problems)
         )
 
-    def _once(self, result: HookResult) -> HookResult:
+    def _without_reported(self, result: HookResult) -> HookResult:
         """`result` without the failures that the user knows of."""
         for problem in result.problems:
             logger.info("%s", problem)

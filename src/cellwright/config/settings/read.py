@@ -171,13 +171,13 @@ def read_all(
             broken = True
             notices.append(f"{problem}. The file is left out until it is mended; no edit is allowed unasked meanwhile.")
             continue
-        taken = entries_of(layer, values)
-        entries += taken.entries
-        notices += taken.problems
-    for layer, said in (_environment(cwd, environ, notices), *above):
-        taken = entries_of(layer, said)
-        entries += taken.entries
-        notices += taken.problems
+        layered = entries_of(layer, values)
+        entries += layered.entries
+        notices += layered.problems
+    for layer, given in (_environment(cwd, environ, notices), *above):
+        layered = entries_of(layer, given)
+        entries += layered.entries
+        notices += layered.problems
     return SettingsSources(
         cwd=cwd,
         project=project,

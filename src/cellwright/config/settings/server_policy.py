@@ -43,8 +43,8 @@ def servers_policy(environ: Mapping[str, str], notices: list[str]) -> tuple[Laye
     if not text:
         return layer, {}
     try:
-        said = json.loads(text)
-        return layer, _restricting(said)
+        policy_values = json.loads(text)
+        return layer, _restricting(policy_values)
     except (ValueError, RecursionError, AttributeError):
         notices.append(f"{VARIABLE} cannot be read: no mode looser than `default` is allowed. Restart the kernel.")
         return layer, _WHERE_UNREADABLE

@@ -181,7 +181,7 @@ class SettingsInForce:
         if signature == self._signature:
             return
         before = self.settings
-        self._take(signature)
+        self._apply(signature)
         if session_has_begun:
             kept = {field: getattr(before, field) for key, field in NOT_RELOADED.items() if self._is_files(before, key)}
             self.settings = replace(self.settings, **kept)
@@ -204,19 +204,21 @@ class SettingsInForce:
             return
         reading = self._read()
         self._quarantine_new(before, reading, trust)
-        self._take(signature, reading)
+        self._apply(signature, reading)
 
     def question(self) -> TrustQuestion | None:
         """Return what the user has to be asked before the next run; None when nothing is open."""
         new, lost = ([entry for id_, entry in held.items() if id_ not in self._declined] for held in self._held)
         if new or lost:
-            return _about_run(new, lost)
+            return _run_question(new, lost)
         for gate in ("trust", "confirm"):
             items = [item for item in self._trust.waiting if item.gate == gate]
             if gate == "trust" and items and {item.id for item in items} <= self._declined:
                 return None
             if items and not {item.id for item in items} <= self._declined:
-                return _about_folder(self._trust, items) if gate == "trust" else _about_redirects(self._trust, items)
+                return (
+                    _folder_question(self._trust, items) if gate == "trust" else _redirect_question(self._trust, items)
+                )
         return None
 
     def answer(self, question: TrustQuestion, *, yes: bool, chosen: str = "") -> None:
@@ -231,7 +233,7 @@ class SettingsInForce:
             release_from_quarantine(question.ids)
         else:
             accept(self._trust, [item for item in self._trust.waiting if item.id in question.ids])
-        self._take(self._sign())
+        self._apply(self._sign())
 
     def ask_again(self) -> None:
         """A new session begins: what the user has said no to is asked about once more."""
@@ -268,7 +270,7 @@ class SettingsInForce:
         changed, self._changed = self._changed, ()
         return changed
 
-    def _take(self, signature: tuple[object, ...], reading: SettingsSources | None = None) -> None:
+    def _apply(self, signature: tuple[object, ...], reading: SettingsSources | None = None) -> None:
         new = [each[0] for each in signature[1:] if isinstance(each, tuple) and each not in self._signature]
         self._changed = tuple(dict.fromkeys((*self._changed, *(file for file in new if file.suffix == ".json"))))
         self._signature = signature
@@ -330,7 +332,7 @@ def _signature(file: Path) -> tuple[int, ...] | None:
     return (facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino)
 
 
-def _about_folder(trust: Trust, items: Sequence[Item]) -> TrustQuestion:
+def _folder_question(trust: Trust, items: Sequence[Item]) -> TrustQuestion:
     listed = _listed(item.text for item in items)
     if trust.trusted:
         title = f"Trust what is new in {trust.folder}"
@@ -349,7 +351,7 @@ def _about_folder(trust: Trust, items: Sequence[Item]) -> TrustQuestion:
     )
 
 
-def _about_redirects(trust: Trust, items: Sequence[Item]) -> TrustQuestion:
+def _redirect_question(trust: Trust, items: Sequence[Item]) -> TrustQuestion:
     return TrustQuestion(
         about="redirects",
         title=f"Let {trust.folder} decide where the conversation goes",
@@ -362,7 +364,7 @@ def _about_redirects(trust: Trust, items: Sequence[Item]) -> TrustQuestion:
     )
 
 
-def _about_run(new: Sequence[SettingsEntry], lost: Sequence[SettingsEntry]) -> TrustQuestion:
+def _run_question(new: Sequence[SettingsEntry], lost: Sequence[SettingsEntry]) -> TrustQuestion:
     lines = [f"new: {describe(entry)} ({entry.layer.label})" for entry in new]
     lines += [f"gone: {describe(entry)} ({entry.layer.label})" for entry in lost]
     return TrustQuestion(

@@ -43,7 +43,7 @@ class ReplayDecision(Protocol):
 class RunRequest:
     """A question to Claude, and how it is to be answered.
 
-    `context` finds what Claude is told besides the prompt and what it mentions. `place` says in words where it was
+    `context` finds what Claude is told besides the prompt and what it mentions. `origin` says in words where it was
     asked for; `background`: no thread waits for its end. What it needs of the session is looked at when its turn has
     come: then it goes on with a new one (`new_session`), or with the one of the id `resume`. `session` and `provider`
     stand in for the conversation's own for this run; `replay` says whether it is played from a recording. Each of
@@ -53,7 +53,7 @@ class RunRequest:
     prompt: Prompt
     options: RunOptions = field(default_factory=RunOptions)
     context: tuple[ContextProvider, ...] = ()
-    place: str = "Python"
+    origin: str = "Python"
     background: bool = False
     new_session: bool = False
     resume: str | None = None

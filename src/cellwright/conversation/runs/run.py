@@ -21,13 +21,13 @@ State = Literal["waiting", "running", "asking", "done", "failed", "interrupted"]
 class Run:
     """One run from the moment it is asked for: who waits for its end has it, and so do those who look on.
 
-    `place` says where it was asked for; `background`: no cell waits for it. `surface` is where it shows itself. `done`,
+    `origin` says where it was asked for; `background`: no cell waits for it. `surface` is where it shows itself. `done`,
     `result`, `future` and `cancel` are as a task's, from any thread.
     """
 
     id: str
     title: str
-    place: str
+    origin: str
     background: bool
     text: str = ""
     """The user's words, whole."""

@@ -18,7 +18,7 @@ from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.prompt import gather_context, mentioned_files, with_surroundings
-from cellwright.conversation.resolve_options import ask_all, effort_of, model_of, nobody_was_asked, policy_of
+from cellwright.conversation.resolve_options import ask_all, effort_of, model_of, policy_of, unasked_text
 from cellwright.conversation.runs.request import RunRequest, TrustCheck
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
@@ -173,8 +173,8 @@ class StartingRun:
     def _report_unasked(self, question: TrustQuestion, session: Session) -> None:
         """Tell of the question where nobody can be asked: the run goes on without, if it can."""
         if question.required:
-            raise CellwrightError(ErrorCode.PERMISSION_DENIED, nobody_was_asked(question))
-        self.parts.sessions.add_notices(session, [nobody_was_asked(question)])
+            raise CellwrightError(ErrorCode.PERMISSION_DENIED, unasked_text(question))
+        self.parts.sessions.add_notices(session, [unasked_text(question)])
 
     def _ready(self) -> ReadyRun:
         parts, request, options = self.parts, self.request, self.request.options

@@ -38,7 +38,7 @@ Output = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _Show:
     """A display, a result or an error. `text` is what Claude reads in its place."""
 
     output: Output
@@ -58,7 +58,7 @@ class _Cleared:
     wait: bool
 
 
-_Piece = tuple[str, StreamName] | _Shown | _Updated | _Cleared
+_Piece = tuple[str, StreamName] | _Show | _Updated | _Cleared
 
 
 @dataclass(slots=True)
@@ -118,7 +118,7 @@ class CellOutputs:
         data, metadata = _json(data), _json(metadata)
         if not update:
             self._display_ids.add(display_id)
-            self._put(_Shown({"output_type": "display_data", "data": data, "metadata": metadata}, display_id))
+            self._put(_Show({"output_type": "display_data", "data": data, "metadata": metadata}, display_id))
             return
         for outputs in (self, *self.older):
             outputs._put(_Updated(data, metadata, display_id))
@@ -132,12 +132,12 @@ class CellOutputs:
     def result(self, data: Mapping[str, Any], metadata: Mapping[str, Any], execution_count: int) -> None:
         """The value of the cell's last expression."""
         output = {"output_type": "execute_result", "data": _json(data), "metadata": _json(metadata)}
-        self._put(_Shown({**output, "execution_count": execution_count}))
+        self._put(_Show({**output, "execution_count": execution_count}))
 
     def error(self, name: str, value: str, traceback: Sequence[str], short: str) -> None:
         """The cell failed; `short` is the traceback for Claude."""
         output = {"output_type": "error", "ename": name, "evalue": value, "traceback": list(traceback)}
-        self._put(_Shown(output, text=short))
+        self._put(_Show(output, text=short))
 
     def reporters(self, shell: InteractiveShell, code: RunningCode) -> Sequence[Replacement]:
         self._shell, self._count = shell, shell.execution_count
@@ -225,7 +225,7 @@ class CellOutputs:
             return
         if self._clear_next:
             self._forget()
-        if isinstance(piece, _Shown):
+        if isinstance(piece, _Show):
             self._show(piece)
         else:
             self._print(*piece)
@@ -236,7 +236,7 @@ class CellOutputs:
         self._bytes = self._left_out = 0
         self._note = None
 
-    def _show(self, shown: _Shown) -> None:
+    def _show(self, shown: _Show) -> None:
         size = _size(shown.output)
         if self._is_full(size):
             self._leave_out()

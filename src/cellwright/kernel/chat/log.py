@@ -86,7 +86,7 @@ class LoggedRun:
 
     id: str
     prompt: str
-    place: str
+    origin: str
     kind: Kind
     asked_at: float
     background: bool = False
@@ -132,7 +132,7 @@ class LoggedRun:
         return {
             "id": self.id,
             "prompt": cut(self.prompt, PROMPT_CHARS),
-            "place": self.place,
+            "place": self.origin,
             "kind": self.kind,
             "state": self.state,
             "session": self.session,
@@ -147,7 +147,7 @@ class LoggedRun:
 
     def emit_to_panels(self, event: Event) -> None:
         """Say something to panels alone: no event of the session's, so it has no time yet."""
-        EventLog(lambda said: self._append(said, self.ops), 0).emit(event)  # numbers are the session's
+        EventLog(lambda error_json: self._append(error_json, self.ops), 0).emit(event)  # numbers are the session's
 
     def _append(self, event: Event, only: OpReader | None) -> None:
         self._ended = self._ended or isinstance(event, RunEnd)
@@ -175,8 +175,8 @@ def _end_of(error: BaseException | None, answer: str, session: str, ms: float) -
         error = CellwrightError(ErrorCode.EXECUTION_ERROR, message)
     interrupted = error is not None and error.code == ErrorCode.INTERRUPTED
     reason = "end_turn" if error is None else "interrupted" if interrupted else "error"
-    said = None if error is None else error.to_json()
-    return RunEnd(reason, answer, {}, 0.0, ms, 0, 0, 0, 0, session, None, said)
+    error_json = None if error is None else error.to_json()
+    return RunEnd(reason, answer, {}, 0.0, ms, 0, 0, 0, 0, session, None, error_json)
 
 
 def past_run(session: str, turn: int, prompt: str, asked_at: float, ops: Sequence[Op]) -> LoggedRun:
@@ -184,7 +184,7 @@ def past_run(session: str, turn: int, prompt: str, asked_at: float, ops: Sequenc
     return LoggedRun(
         id=f"past-{session}-{turn}",
         prompt=prompt,
-        place="",
+        origin="",
         kind="past",
         asked_at=asked_at,
         session=session,
@@ -344,7 +344,7 @@ class ConversationLog:
             LoggedRun(
                 id=run.id,
                 prompt=run.text,
-                place=run.place,
+                origin=run.origin,
                 kind="prompt",
                 asked_at=run.asked_at,
                 background=run.background,

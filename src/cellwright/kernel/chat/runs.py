@@ -48,12 +48,12 @@ class PanelRuns:
         in_order = self._in_order.setdefault(panel, asyncio.Lock())
         async with in_order:  # a picture takes time, and words would overtake it
             prompt = await read_prompt(params)
-        place = "server" if panel.is_server else "sidebar"
+        origin = "server" if panel.is_server else "sidebar"
         if self._is_command(prompt.text):
-            return {"run": self._command(prompt, place)}
+            return {"run": self._command(prompt, origin)}
         # what a folder brings along is a person's to trust
         person = not panel.is_server or self._chat.connections.is_watched
-        return {"run": self._start(prompt, place, person=person)}
+        return {"run": self._start(prompt, origin, person=person)}
 
     def stop(self, run_id: str) -> None:
         """Interrupt the run; one that waits is taken out of the line."""
@@ -63,7 +63,7 @@ class PanelRuns:
             if run.id == run_id:
                 run.cancel()
 
-    def _start(self, prompt: PanelPrompt, place: str, *, person: bool) -> str:
+    def _start(self, prompt: PanelPrompt, origin: str, *, person: bool) -> str:
         chat, conversation, notebook = self._chat, self._chat.conversation, self._chat.notebook
         given, mode = prompt.options, chat.state.choices.requested_mode
         options = replace(
@@ -77,7 +77,7 @@ class PanelRuns:
             prompt=prompt.text,
             options=options,
             context=context_providers(prompt, notebook.kernel_context, chat.notebooks.served, conversation.jobs),
-            place=place,
+            origin=origin,
             background=True,
         )
         # panels are told of events by the conversation's log, which observes it
@@ -105,7 +105,7 @@ class PanelRuns:
 
         return text.startswith("/") and command_name(text) in COMMANDS
 
-    def _command(self, prompt: PanelPrompt, place: str) -> str:
+    def _command(self, prompt: PanelPrompt, origin: str) -> str:
         """Begin the slash command; its questions are asked in the panel."""
         from cellwright.commands.command import CommandCall
         from cellwright.commands.registry import command_of
@@ -115,7 +115,7 @@ class PanelRuns:
         run = LoggedRun(
             id=f"command-{next(self._numbers)}",
             prompt=prompt.text,
-            place=place,
+            origin=origin,
             kind="command",
             asked_at=time.time(),
             session=chat.conversation.sessions.current.id,

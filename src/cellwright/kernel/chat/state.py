@@ -95,7 +95,9 @@ class Choices:
     @property
     def problems(self) -> list[str]:
         """The reasons no prompt could be sent as the settings stand."""
-        return [said for said in (_problem(lambda: self._model(None)), _problem(lambda: self._mode(None))) if said]
+        return [
+            problem for problem in (_problem(lambda: self._model(None)), _problem(lambda: self._mode(None))) if problem
+        ]
 
     def set(self, params: Mapping[str, Any]) -> None:
         """Choose. Raises CellwrightError for what is forbidden, PageError `invalid` for what makes no sense."""

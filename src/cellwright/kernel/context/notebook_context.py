@@ -166,7 +166,7 @@ class NotebookContext:
     ) -> tuple[ContextBlock | None, list[str]]:
         """Build what is told, if anything, and what the user must know of secrets in it."""
         mark = self._mark(prompt_context.session)
-        whole = _whole(how, cells)
+        whole = _notebook_text(how, cells)
         if how == "code":  # of everything else nothing is told, so that it stays news
             new_mark, hidden = replace(mark, cells=_digest(whole)), ""
         else:
@@ -202,7 +202,7 @@ class NotebookContext:
         return hidden_state_text(hidden_state(cells, self._log, look.names)) if cells else ""
 
 
-def _whole(how: How, cells: Sequence[Cell]) -> str:
+def _notebook_text(how: How, cells: Sequence[Cell]) -> str:
     """The notebook itself, where all of it is told."""
     if how == "auto" or not cells:
         return ""

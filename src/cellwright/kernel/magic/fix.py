@@ -137,10 +137,10 @@ class FixContext:
     def _variables(self, run: RanCell, error: CellFailure) -> str:
         namespace = self.shell.user_ns
         named = [name for name in _names_at(run.source or "", error.frames) if name in namespace]
-        told = [name for name in named if type_name_of(namespace[name]) not in NOT_DESCRIBED][:MAX_NAMES]
-        if not told:
+        described = [name for name in named if type_name_of(namespace[name]) not in NOT_DESCRIBED][:MAX_NAMES]
+        if not described:
             return ""
-        return _quoted("variables", self.describe(namespace, told)[:VARIABLES_CHARS])
+        return _quoted("variables", self.describe(namespace, described)[:VARIABLES_CHARS])
 
     def _closing(self, cell_id: str | None, words: str) -> str:
         if not self.can_edit:
@@ -154,12 +154,12 @@ class FixContext:
 
     def _of_unknown(self, request: FixRequest) -> Fix:
         """A cell whose error is in the notebook: it ran before the extension was loaded, or in another kernel."""
-        told = ""
+        described = ""
         if (before := self._failed_before()) is not None:
             about = "The last error that this kernel remembers. It is this cell's if the source is the same."
-            told = f"{about}\n\n{self._failure(before)}"
+            described = f"{about}\n\n{self._failure(before)}"
         words = f"Fix @cell:{request.cell_id}: its output is an error. {self._closing(request.cell_id, request.words)}"
-        return Fix(words, told)
+        return Fix(words, described)
 
 
 def fix_of(prompt: str, shell: InteractiveShell, log: CellLog, notebooks: OpenNotebooks) -> Fix:

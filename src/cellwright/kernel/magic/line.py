@@ -150,13 +150,13 @@ def parse_line(line: str, defaults: MagicOptions) -> tuple[MagicOptions, str]:
     given: dict[str, Any] = {}
     rest = line.strip()
     while match := _OPTION.match(rest):
-        rest = _take(match, rest[match.end() :], given).lstrip()
+        rest = _parse_option(match, rest[match.end() :], given).lstrip()
     options = replace(defaults, **given)
     _check_together(given)
     return options, rest
 
 
-def _take(match: re.Match[str], rest: str, given: dict[str, Any]) -> str:
+def _parse_option(match: re.Match[str], rest: str, given: dict[str, Any]) -> str:
     name = match["name"]
     option = OPTIONS.get(name)
     if option is None:

@@ -175,7 +175,7 @@ class NamespaceNews:
     def __init__(self, shell: InteractiveShell, log: CellLog) -> None:
         self._shell = shell
         self._log = log
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _NameState] = {}
 
     def look(self, lines: int = 0, *, remember: bool = True) -> NamespaceSnapshot:
         """The namespace as it is now, the newest `lines` values with a line each.
@@ -184,7 +184,7 @@ class NamespaceNews:
         """
         bindings = self._log.bindings()
         values = user_variables(self._shell)
-        seen = {name: _Seen(_order(bindings, name), fingerprint(value)) for name, value in values.items()}
+        seen = {name: _NameState(_order(bindings, name), fingerprint(value)) for name, value in values.items()}
         # what was bound anew says so itself
         moved = frozenset(
             name
@@ -213,7 +213,7 @@ class NamespaceNews:
         return touched | dict.fromkeys(moved, self._log.order)
 
 
-class _Seen(NamedTuple):
+class _NameState(NamedTuple):
     """The state of a name at a look."""
 
     order: int

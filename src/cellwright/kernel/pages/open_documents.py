@@ -74,8 +74,8 @@ class OpenDocuments:
         """Return whether some page has `path`, a real path, open with unsaved changes."""
         now = self._clock()
         with self._lock:
-            for page, (said, _) in list(self._pages.items()):
-                if now - said > FORGOTTEN_SECONDS:
+            for page, (reported_at, _) in list(self._pages.items()):
+                if now - reported_at > FORGOTTEN_SECONDS:
                     del self._pages[page]
             return any(str(path) in paths for _, paths in self._pages.values())
 

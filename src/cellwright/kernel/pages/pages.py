@@ -252,7 +252,7 @@ class Pages:
                 if message.get("page_left") is True and not self.all():
                     self.left = self._clock()
             case {"type": "reply", "id": str(request_id)}:
-                self._answered(request_id, message)
+                self._on_reply(request_id, message)
             case {"type": "request", "id": str(request_id), "method": str(method), "params": dict(params)}:
                 # the handlers are there when the loop is
                 asyncio.run_coroutine_threadsafe(self._served(page, request_id, method, params), self._loop())
@@ -271,7 +271,7 @@ class Pages:
         for follower in self._followers:
             asyncio.run_coroutine_threadsafe(_awaited(follower(page)), self._loop())
 
-    def _answered(self, request_id: str, message: Mapping[str, Any]) -> None:
+    def _on_reply(self, request_id: str, message: Mapping[str, Any]) -> None:
         found = self._waiting.get(request_id)
         if found is None:
             return  # it came too late

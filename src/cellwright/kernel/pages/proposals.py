@@ -24,7 +24,7 @@ TOOL = "NotebookEdit"
 
 
 @dataclass(frozen=True, slots=True)
-class _Open:
+class _OpenProposal:
     """An open question: the notebook's real path, what is shown where, who takes its answer, which pages have it."""
 
     path: Path
@@ -39,8 +39,8 @@ class Proposals:
     def __init__(self, pages: Pages, cwd: Path) -> None:
         self._pages = pages
         self._cwd = cwd
-        self._open: dict[str, _Open] = {}
-        pages.serve("answer", self._answered)
+        self._open: dict[str, _OpenProposal] = {}
+        pages.serve("answer", self._on_answer)
         pages.follow(self._catch_up)
 
     @contextlib.asynccontextmanager
@@ -57,7 +57,9 @@ class Proposals:
             use.decision.reason,
             use.decision.suggestions,
         )
-        proposed = self._open[use.question_id] = _Open(path, {**_card_location(use.input), "ask": ask_op(asked)}, take)
+        proposed = self._open[use.question_id] = _OpenProposal(
+            path, {**_card_location(use.input), "ask": ask_op(asked)}, take
+        )
         try:
             for page in self._pages.showing(path):
                 await self._show(proposed, page)
@@ -66,7 +68,7 @@ class Proposals:
             del self._open[use.question_id]
             await self._pages.notify("withdraw", {"question": use.question_id}, self._pages.showing(path))
 
-    async def _answered(self, _page: PageConnection, params: Mapping[str, Any]) -> None:
+    async def _on_answer(self, _page: PageConnection, params: Mapping[str, Any]) -> None:
         """A page answers one of the questions."""
         answer = read_message({**params, "type": "answer"})
         if not isinstance(answer, AnswerMessage):
@@ -79,7 +81,7 @@ class Proposals:
         for proposed in self._open.values():
             await self._show(proposed, page)
 
-    async def _show(self, proposed: _Open, page: PageConnection) -> None:
+    async def _show(self, proposed: _OpenProposal, page: PageConnection) -> None:
         notebook = page.shows(proposed.path)
         if notebook is None or (page.id, notebook.served_path) in proposed.notified:
             return

@@ -18,7 +18,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field, replace
 
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
-from cellwright.agent.calls.permission_gate import nobody_to_ask
+from cellwright.agent.calls.permission_gate import no_user_text
 from cellwright.agent.thread import CallerJobs
 from cellwright.conversation.answers import allowed, answered, denied
 from cellwright.errors import CellwrightError
@@ -177,7 +177,7 @@ class Questions:
 
 
 def _denied_unasked(use: ToolUse) -> Deny:
-    return Deny(nobody_to_ask(use), "policy")
+    return Deny(no_user_text(use), "policy")
 
 
 def _ask_here(use: ToolUse, wait: EndableWait) -> Allow | Deny:

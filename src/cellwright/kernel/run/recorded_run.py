@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cellwright.agent.recording.replay_drift import drift_in_words
+from cellwright.agent.recording.replay_drift import describe_drift
 from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.conversation.runs.request import TrustCheck
 from cellwright.errors import CellwrightError, ErrorCode
@@ -101,7 +101,7 @@ class RecordedRun:
                 say(self._note)
                 self._note = None
             if isinstance(event, RunEnd) and self._played is not None:
-                for text in drift_in_words(self._played.drift):
+                for text in describe_drift(self._played.drift):
                     say(Notice(text, "warning"))
             if isinstance(event, TurnChanged) and event.counts and self._played is None:
                 self._undo = event.turn
@@ -122,8 +122,8 @@ class RecordedRun:
         if self._played is None:
             return []
         if self._played.drift and self.replay_mode == "strict":
-            told = "\n".join(drift_in_words(self._played.drift))
-            message = f"What was recorded does not hold any more, and replay is strict.\n{told}\nRecord it again."
+            drift_text = "\n".join(describe_drift(self._played.drift))
+            message = f"What was recorded does not hold any more, and replay is strict.\n{drift_text}\nRecord it again."
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
         return []
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cellwright.agent.recording.replay import Replay
 
 
-class PromptPlaces:
+class PromptPositions:
     """The places of this kernel's prompts, in the order in which they were first run.
 
     A cell that asks the same several times (a loop) has a place for each. Where cells have no ids, each run is a place.
@@ -129,7 +129,7 @@ class RecordedRuns:
         self._need_model = need_model
         self._turn_number = turn_number
         self._is_open = is_open
-        self._places = PromptPlaces()
+        self._places = PromptPositions()
         self._recorders: dict[Path, Recorder] = {}
         self._replays: dict[Path, Replay] = {}
         self._found: Path | None = None

@@ -284,7 +284,7 @@ class KernelRelay:
                     if asked == question and not acknowledged.done():
                         acknowledged.set_result(None)
             case {"type": "reply", "id": str(request_id)}:
-                self._answered(request_id, message)
+                self._on_reply(request_id, message)
 
     def _welcomed(self, message: Mapping[str, Any]) -> None:
         if self._welcome is not None and not self._welcome.done():
@@ -323,9 +323,9 @@ class KernelRelay:
     def _send(self, message: Mapping[str, Any]) -> None:
         """Send a small message; where the connection is lost there is nobody who waits for it."""
         with contextlib.suppress(KernelLost):
-            self._the_comm().say(message)
+            self._the_comm().send_now(message)
 
-    def _answered(self, request_id: str, message: Mapping[str, Any]) -> None:
+    def _on_reply(self, request_id: str, message: Mapping[str, Any]) -> None:
         reply = self._replies.get(request_id)
         if reply is None or reply.done():
             return

@@ -97,9 +97,9 @@ class ClientRuns:
         run = ClientRun(uuid.uuid4().hex, place, self.limits.max_event_bytes, self._on_finished)
         self._runs[run.id] = run
         self._reports.started(run)
-        return await self._begun(run, request)
+        return await self._started(run, request)
 
-    async def _begun(self, run: ClientRun, request: ClientRunRequest) -> ClientRun:
+    async def _started(self, run: ClientRun, request: ClientRunRequest) -> ClientRun:
         beginning = asyncio.create_task(self._begin(run, request))
         self._tasks.add(beginning)
         beginning.add_done_callback(self._tasks.discard)

@@ -132,13 +132,13 @@ class Catalog:
             sql = f"SELECT {_ENTRY} FROM session WHERE true {where} ORDER BY updated DESC, mtime DESC"
             return [_entry(row) for row in connection.execute(sql, values)]
 
-        there = self._query(cwd, work)
-        found = [entry for entry in there if entry.id == session_id]
-        found = found or [entry for entry in there if session_id and entry.id.startswith(session_id)]
+        entries = self._query(cwd, work)
+        found = [entry for entry in entries if entry.id == session_id]
+        found = found or [entry for entry in entries if session_id and entry.id.startswith(session_id)]
         if len(found) != 1:
             what = "is the beginning of more than one session's id" if found else "is no session"
             where = f" of {cwd}" if cwd is not None else ""
-            known = ", ".join(entry.id for entry in (found or there)[:5]) or "none"
+            known = ", ".join(entry.id for entry in (found or entries)[:5]) or "none"
             message = f"{session_id!r} {what}{where}. The newest: {known}."
             raise CellwrightError(ErrorCode.SESSION_NOT_FOUND, message)
         return _with_use(found[0])

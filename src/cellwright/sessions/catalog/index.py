@@ -75,18 +75,18 @@ def catch_up(connection: sqlite3.Connection, sessions: Path, folder: str | None)
 
     Gives how many were read, wholly or in part.
     """
-    there = _there(sessions, folder)
+    on_disk = _transcripts(sessions, folder)
     known = _known(connection, folder)
-    if gone := [row.id for path, row in known.items() if path not in there]:
+    if gone := [row.id for path, row in known.items() if path not in on_disk]:
         with transaction(connection):
             for session in gone:
                 _forget(connection, session)
             # the index keeps the words of what is deleted until its parts are put together
             connection.execute("INSERT INTO words(words) VALUES ('optimize')")
-    changed = [path for path, stamp in there.items() if path not in known or known[path].stamp != stamp]
+    changed = [path for path, stamp in on_disk.items() if path not in known or known[path].stamp != stamp]
     # the ones written last first: a process that is ended has then done what is asked for most
-    changed.sort(key=lambda path: there[path].mtime, reverse=True)
-    changes = (change for path in changed if (change := _read(Path(path), there[path], known.get(path))) is not None)
+    changed.sort(key=lambda path: on_disk[path].mtime, reverse=True)
+    changes = (change for path in changed if (change := _read(Path(path), on_disk[path], known.get(path))) is not None)
     while some := list(islice(changes, AT_ONCE)):
         with transaction(connection):
             for change in some:
@@ -94,7 +94,7 @@ def catch_up(connection: sqlite3.Connection, sessions: Path, folder: str | None)
     return len(changed)
 
 
-def _there(sessions: Path, folder: str | None) -> dict[str, FileStamp]:
+def _transcripts(sessions: Path, folder: str | None) -> dict[str, FileStamp]:
     """The transcripts that are there, by their paths."""
     found: dict[str, FileStamp] = {}
     for project in [sessions / folder] if folder is not None else _folders(sessions):

@@ -60,7 +60,7 @@ def on_disk_bytes(utf_8: bytes, encoding: Encoding, shown: str) -> bytes:
     return utf_8 if encoding == UTF_8 else encode(utf_8.decode(), encoding, shown)
 
 
-def _place(notebook: Notebook, to: CellPosition) -> tuple[InsertIndex, str]:
+def _insert_index(notebook: Notebook, to: CellPosition) -> tuple[InsertIndex, str]:
     """Find where a cell goes, and say it in words."""
     if to.where in ("before", "after"):
         place = notebook.place_at(notebook.find(to.anchor_id), after=to.where == "after")
@@ -77,7 +77,7 @@ def in_words(to: CellPosition) -> str:
 def insert_cell(notebook: Notebook, kind: CellType, source: str, to: CellPosition, shown: str) -> CellEdit:
     """The notebook with a new cell."""
     count = len(notebook.heads)
-    place, where = _place(notebook, to)
+    place, where = _insert_index(notebook, to)
     data, name = notebook.with_cell(place, kind, source)
     return CellEdit(
         data=data,
@@ -110,7 +110,7 @@ def delete_cell(notebook: Notebook, at: int, shown: str) -> CellEdit:
 def move_cell(notebook: Notebook, at: int, to: CellPosition, shown: str) -> CellEdit:
     """The notebook with the cell that is at the position `at` elsewhere."""
     kind, name, count = notebook.kind(at), notebook.ids()[at], len(notebook.heads)
-    place, where = _place(notebook, to)
+    place, where = _insert_index(notebook, to)
     data = notebook.moved(at, place)
     now = place.position - (place.position > at)
     lines = _outline(notebook)

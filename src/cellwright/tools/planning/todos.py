@@ -12,7 +12,7 @@ MARKS = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}
 """The marks for how far a todo is, in plain text."""
 
 
-def progress_in_words(todos: Sequence[Mapping[str, Any]]) -> str:
+def describe_progress(todos: Sequence[Mapping[str, Any]]) -> str:
     """`2 of 5 done`, or that there is nothing to do."""
     if not todos:
         return "nothing to do"

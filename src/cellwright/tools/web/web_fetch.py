@@ -218,7 +218,7 @@ class WebFetch:
             message = f"The page has {len(page.text):,} characters; offset {offset} is beyond its end."
             raise ToolError(message, code=ErrorCode.INVALID_PARAMETERS)
         answer, end = await self._answer(page, given.prompt, offset, ctx)
-        parts = [_about(page), answer]
+        parts = [_page_header(page), answer]
         if end < len(page.text):
             parts.append(f"[Characters {offset:,} to {end:,} of {len(page.text):,}; go on with offset={end}.]")
         display = {
@@ -288,7 +288,7 @@ def _fence(text: str) -> str:
     return mark
 
 
-def _about(page: WebPage) -> str:
+def _page_header(page: WebPage) -> str:
     known = {
         "URL": page.url,
         "Type": page.content_type,
@@ -329,7 +329,7 @@ def web_fetch_tool(
 
     @tool(
         name="WebFetch",
-        description=DESCRIPTION.format(kept=_in_words(cache_seconds)),
+        description=DESCRIPTION.format(kept=_duration_text(cache_seconds)),
         access=ToolAccess("fetch", "url"),
         read_only=True,
         category="web",
@@ -345,5 +345,5 @@ def web_fetch_tool(
     return web_fetch
 
 
-def _in_words(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     return f"{seconds / 60:g} minutes" if seconds >= 60 and seconds % 60 == 0 else f"{seconds:g} seconds"
