@@ -155,7 +155,7 @@ def asked_here(own_place: Path, tmp_path: Path) -> Iterator[None]:
     from cellwright.conversation.conversation import Conversation
     from cellwright.conversation.process_conversation import register, unregister
 
-    here = ScriptConversation(Conversation(cwd=tmp_path, face="a test"))
+    here = ScriptConversation(Conversation(cwd=tmp_path, interface="a test"))
 
     def conversation() -> ScriptConversation:
         return here

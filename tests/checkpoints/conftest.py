@@ -27,7 +27,7 @@ class Work:
         self.server = server
         self.cwd = cwd
         self.environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-        self.conversation = Conversation(cwd=cwd, face="a test", environ=self.environ)
+        self.conversation = Conversation(cwd=cwd, interface="a test", environ=self.environ)
         self.events: list[Event] = []
         self.asked: list[ToolUse] = []
 
@@ -61,7 +61,7 @@ class Work:
     def again(self) -> None:
         """As after a restart of the kernel: another process would read the same from the disk."""
         self.conversation.close()
-        self.conversation = Conversation(cwd=self.cwd, face="a test", environ=self.environ)
+        self.conversation = Conversation(cwd=self.cwd, interface="a test", environ=self.environ)
         self.conversation.sessions.resume_newest()
 
     @property

@@ -60,7 +60,7 @@ def notebook(work, tmp_path):
         path = there.put("n.ipynb", json.dumps({"cells": CELLS, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
         there.conversation.close()
         there.conversation = Conversation(
-            cwd=there.cwd, face="a test", environ=there.environ, open_notebooks=OpenInAPage(path)
+            cwd=there.cwd, interface="a test", environ=there.environ, open_notebooks=OpenInAPage(path)
         )
         return there
 

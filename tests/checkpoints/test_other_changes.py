@@ -63,7 +63,7 @@ def test_a_file_with_unsaved_changes_is_left(work):
     unsaved: list[Path] = []
     there.conversation.close()
     there.conversation = Conversation(
-        cwd=there.cwd, face="a test", environ=there.environ, is_unsaved=lambda path: path in unsaved
+        cwd=there.cwd, interface="a test", environ=there.environ, is_unsaved=lambda path: path in unsaved
     )
     there.say()
     unsaved.append(there.cwd / "a.py")

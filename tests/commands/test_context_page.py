@@ -23,7 +23,7 @@ from cellwright.testing import say
 def conversation(messages_server: Any, tmp_path: Path, own_place: Path) -> Iterator[Conversation]:
     server = messages_server([say("It is the tide.")])
     environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-    made = Conversation(cwd=tmp_path, face="a test", environ=environ)
+    made = Conversation(cwd=tmp_path, interface="a test", environ=environ)
     yield made
     made.close()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.config.settings.read import Said
+from cellwright.config.settings.read import InlineSettings
 from cellwright.config.settings.settings import Settings, load_settings
 from cellwright.config.settings.settings_in_force import SettingsInForce
 
@@ -25,7 +25,7 @@ class Place:
         self.home, self.project = home, project
         self.managed = home / "administrator"
         self.environ = {"HOME": str(home), "PATH": os.environ["PATH"]}
-        self.given: list[Said] = []
+        self.given: list[InlineSettings] = []
         """What `c.Claude` says."""
 
     def file(self, where: str) -> Path:
@@ -62,7 +62,9 @@ class Place:
         return load_settings(cwd or self.project, self.environ | environ, managed=self.managed)
 
     def in_force(self, cwd: Path | None = None) -> SettingsInForce:
-        return SettingsInForce(cwd or self.project, self.environ, managed=self.managed, given=lambda: tuple(self.given))
+        return SettingsInForce(
+            cwd or self.project, self.environ, managed=self.managed, inline_settings=lambda: tuple(self.given)
+        )
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ class Talk:
     @property
     def conversation(self) -> Conversation:
         if self._conversation is None:
-            self._conversation = Conversation(cwd=self.project, face="a test", environ=self.environ)
+            self._conversation = Conversation(cwd=self.project, interface="a test", environ=self.environ)
         return self._conversation
 
     def settings(self, folder: Path, **events: str) -> None:
@@ -289,7 +289,7 @@ from cellwright.testing import MessagesServer, say
 
 with MessagesServer([say("ok")]) as server:
     environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key, "HOME": sys.argv[1]}
-    talking = Conversation(cwd=Path.cwd(), face="a test", environ=environ)
+    talking = Conversation(cwd=Path.cwd(), interface="a test", environ=environ)
     task = talking.start(RunRequest(prompt="go"), RunSurface())
     talking.jobs.work_until_done(task)
     talking.close()

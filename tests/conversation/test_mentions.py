@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from PIL import Image
 
 from cellwright.agent.hooks.callbacks import HookMatcher
-from cellwright.agent.prompt import ContextProvider, GatheredContext, PromptContext
+from cellwright.agent.prompt import ContextProvider, PromptContext, ProvidedContext
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.prompt import _without_code, find_mentions
 from cellwright.conversation.runs.request import RunRequest, RunSurface
@@ -102,7 +102,7 @@ class Talk:
     def __init__(self, server: MessagesServer, cwd: Path) -> None:
         self.server = server
         environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key, "HOME": str(cwd)}
-        self.conversation = Conversation(cwd=cwd, face="a test", environ=environ)
+        self.conversation = Conversation(cwd=cwd, interface="a test", environ=environ)
         self.events: list[Event] = []
 
     def say(self, prompt: Any, *, context: tuple[ContextProvider, ...] = (), **options: Any) -> RunEnd:
@@ -268,7 +268,7 @@ def test_a_terminal_says_nothing_of_what_every_session_is_told(talk: Talk) -> No
 
 
 def test_a_mistake_of_ours_does_not_keep_the_prompt_from_being_sent(talk: Talk) -> None:
-    async def broken(_moment: PromptContext) -> GatheredContext:
+    async def broken(_moment: PromptContext) -> ProvidedContext:
         raise ZeroDivisionError("our mistake")
 
     talk.say("hello @a.py", context=(broken,))

@@ -24,7 +24,7 @@ def conversation(tmp_path: Path, own_place: Path) -> Conversation:
     (own_place / ".claude" / "settings.json").write_text(
         json.dumps({"permissions": {"deny": ["Bash(rm *)"], "allow": ["Bash(make *)"]}}), "utf-8"
     )
-    return Conversation(cwd=tmp_path, face="a test", environ={"HOME": str(own_place)})
+    return Conversation(cwd=tmp_path, interface="a test", environ={"HOME": str(own_place)})
 
 
 def policy(conversation: Conversation, **options: Any) -> PermissionPolicy:

@@ -15,8 +15,8 @@ from cellwright.conversation.resolve_options import (
     effort_of,
     mode_of,
     model_of,
-    nobody_was_asked,
     policy_of,
+    unasked_text,
 )
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
@@ -130,7 +130,7 @@ def test_where_nobody_can_be_asked_the_question_is_told(tmp_path):
     (tmp_path / ".claude").mkdir()
     (tmp_path / ".claude" / "settings.json").write_text('{"env": {"A": "1"}}', "utf-8")
     question = SettingsInForce(tmp_path, {"HOME": str(tmp_path / "home")}).question()
-    told = nobody_was_asked(question)
+    told = unasked_text(question)
     assert "environment variable A" in told
     assert "It goes on without." in told
 

@@ -23,7 +23,7 @@ from cellwright.config.settings.settings import load_settings
 from cellwright.doctor.check import Check, Finding
 from cellwright.doctor.checks import bash, disk_space, files, git, ripgrep, state, trust, working_folder
 from cellwright.doctor.connection_checks import api, credential, proxy
-from cellwright.doctor.examination import ExaminedPlace, examine
+from cellwright.doctor.examination import ExaminedEnvironment, examine
 from cellwright.doctor.installation_checks import is_at_least, lab_extension, server_extension, widget
 from cellwright.testing import MessagesServer
 from cellwright.version import VERSION
@@ -258,7 +258,7 @@ def test_what_hangs_holds_nobody_up(tmp_path: Path) -> None:
         return Finding("hangs", "ok", "")
 
     try:
-        found = examine(ExaminedPlace(tmp_path), offline=True, more=[Check("hangs", hangs)], seconds=0.1)
+        found = examine(ExaminedEnvironment(tmp_path), offline=True, more=[Check("hangs", hangs)], seconds=0.1)
     finally:
         never.set()
     finding = found.findings[-1]
@@ -272,7 +272,7 @@ def test_what_fails_is_a_finding_and_offline_nobody_is_asked(tmp_path: Path) -> 
 
     environ = {**os.environ, "ANTHROPIC_API_KEY": SECRET}
     more = [Check("fails", fails), Check("online", fails, online=True)]
-    found = examine(ExaminedPlace(tmp_path, environ), offline=True, more=more, seconds=60)
+    found = examine(ExaminedEnvironment(tmp_path, environ), offline=True, more=more, seconds=60)
     by_name = {finding.name: finding for finding in found.findings}
     assert by_name["fails"].found == "the check failed with RuntimeError: with [secret]"
     assert "online" not in by_name

@@ -6,7 +6,7 @@ import pytest
 from declared_tools import tool_named
 
 from cellwright.agent.calls.approval import ToolUse
-from cellwright.agent.calls.permission_gate import nobody_to_ask
+from cellwright.agent.calls.permission_gate import no_user_text
 from cellwright.events import Preview
 from cellwright.permissions.policy import JUDGES, PermissionPolicy
 from row_tables import for_each_row
@@ -91,7 +91,7 @@ def test_where_nobody_can_be_asked_the_way_out_is_a_rule_that_works(place, tool,
     if decision.behavior != "ask" or expected is QUESTION:
         return
     use = ToolUse("1", tool, tool_input, decision, Preview("p", ""))
-    said = nobody_to_ask(use)
+    said = no_user_text(use)
     rules = decision.suggestions[-1].rules
     assert all(f"`{rule}`" in said for rule in rules)
     assert "would allow it" in said

@@ -12,7 +12,7 @@ from typing import Any
 from cellwright.agent.thread import CallerJobs
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext
 from cellwright.config.settings.settings import Settings, load_settings
-from cellwright.conversation.toolset import Workplace, builtin_tools
+from cellwright.conversation.toolset import ToolEnvironment, builtin_tools
 from cellwright.kernel.cells.notebook_run import Runner, notebook_run_tool
 from cellwright.kernel.cells.notebook_verify import Verifier, notebook_verify_tool
 from cellwright.kernel.execute.python_tool import python_tool
@@ -26,7 +26,7 @@ NOT_THERE_YET = {"Agent": ToolAccess("agent", "subagent_type"), "Skill": ToolAcc
 def tools_of(folder: Path, *, tasks: bool = True) -> tuple[Tool, ...]:
     """All built-in tools: with those for tasks, or with TodoWrite in their place."""
     environ = {**os.environ, "CLAUDE_CODE_ENABLE_TODO_TOOLS": "1", "CLAUDE_CODE_ENABLE_TASKS": str(int(tasks))}
-    return builtin_tools(Workplace(cwd=folder, settings=load_settings(folder, environ), environ=environ))
+    return builtin_tools(ToolEnvironment(cwd=folder, settings=load_settings(folder, environ), environ=environ))
 
 
 @functools.cache
@@ -34,7 +34,7 @@ def declared() -> Mapping[str, Tool]:
     """The built-in tools, with either kind of list, and the kernel's: those have a shell only when they run."""
     nothing: Any = None
     cwd, jobs = Path.cwd(), CallerJobs()
-    place = Workplace(cwd=cwd, settings=Settings(project=cwd), environ={"CELLWRIGHT_SEARCH_API_KEY": "k"})
+    place = ToolEnvironment(cwd=cwd, settings=Settings(project=cwd), environ={"CELLWRIGHT_SEARCH_API_KEY": "k"})
     runner = Runner(nothing, jobs, NothingOpen(), nothing, cwd, in_kernel=True, own_cell=lambda: None)
     tools = (
         *builtin_tools(place),

@@ -26,10 +26,10 @@ def test_a_run_can_be_followed_in_the_log(messages_server: Any, tmp_path: Path, 
     script = [fault("status", retry_after_ms=1), use("Read", file_path="secret-plans.txt"), say("The plan is secret.")]
     server = messages_server(script)
     environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-    conversation = Conversation(cwd=tmp_path, face="a test", environ=environ)
+    conversation = Conversation(cwd=tmp_path, interface="a test", environ=environ)
     conversation.observers.add(RunLog())
     try:
-        conversation.start(RunRequest(prompt="What is the plan?", place="[3]"), RunSurface()).future.result(60)
+        conversation.start(RunRequest(prompt="What is the plan?", origin="[3]"), RunSurface()).future.result(60)
     finally:
         conversation.close()
     lines = last_lines(100)

@@ -46,7 +46,7 @@ class Spending:
         both = self.cost_usd is not None and cost_usd is not None
         self.cost_usd = self.cost_usd + cost_usd if both else None  # type: ignore[operator]
 
-    def count_aside(self, usage: Mapping[str, Any], cost_usd: float | None) -> None:
+    def count_side_request(self, usage: Mapping[str, Any], cost_usd: float | None) -> None:
         """Count an answer that does not; the session remembers it with its next line."""
         self.count(usage, cost_usd)
         self._session.spend(usage, cost_usd)

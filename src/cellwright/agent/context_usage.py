@@ -111,10 +111,10 @@ def _measured(message: Json) -> Iterator[Measured]:
     content = message["content"]
     blocks: Sequence[Json] = [{"type": "text", "text": content}] if isinstance(content, str) else content
     if message["role"] == "assistant":
-        yield from map(_of_answer, blocks)
+        yield from map(_measure_answer, blocks)
     elif any(block["type"] == "tool_result" for block in blocks):
         for block in blocks:
-            yield from _of_result(block) if block["type"] == "tool_result" else [_of_other(block, "words")]
+            yield from _of_result(block) if block["type"] == "tool_result" else [_measure_other(block, "words")]
     else:
         yield from _of_prompt(blocks)
 
@@ -123,7 +123,7 @@ def _of_prompt(blocks: Sequence[Json]) -> Iterator[Measured]:
     attached = False
     for block in blocks:
         if block["type"] != "text":
-            yield _of_other(block, "attachments")
+            yield _measure_other(block, "attachments")
             continue
         text = str(block["text"])
         name = _kind_of_text(text)
@@ -147,10 +147,10 @@ def _of_result(block: Json) -> Iterator[Measured]:
     parts: Sequence[Json] = [{"type": "text", "text": content}] if isinstance(content, str) else content
     yield "results", _size(str(block.get("tool_use_id", "")))
     for part in parts:
-        yield _of_other(part, "results")
+        yield _measure_other(part, "results")
 
 
-def _of_answer(block: Json) -> Measured:
+def _measure_answer(block: Json) -> Measured:
     match block["type"]:
         case "text":
             return "answers", _tokens(str(block["text"]))
@@ -164,7 +164,7 @@ def _of_answer(block: Json) -> Measured:
             return "answers", _as_json(block)
 
 
-def _of_other(block: Json, name: PartName) -> Measured:
+def _measure_other(block: Json, name: PartName) -> Measured:
     match block["type"]:
         case "text":
             return name, _tokens(str(block["text"]))

@@ -69,14 +69,16 @@ class AgentRun:
         self.text = ""
         self.answer = AnswerCheck(agent.answer_type)
         self.hooks = RunHooks(
-            HookRun(agent, self.emit, self.spending.count_aside, self.spending.left), session, as_hooks(agent.hooks)
+            HookRun(agent, self.emit, self.spending.count_side_request, self.spending.left),
+            session,
+            as_hooks(agent.hooks),
         )
         self.calls = ToolCalls(
             tools={tool.name: tool for tool in agent.tools},
             gate=PermissionGate(agent.policy, agent.can_use_tool, session, self.emit, self.hooks),
             session=session,
             emit=self.emit,
-            spend=self.spending.count_aside,
+            spend=self.spending.count_side_request,
             max_parallel=agent.max_parallel_tools,
             timeout=agent.tool_timeout,
             hooks=self.hooks,
@@ -127,9 +129,9 @@ class AgentRun:
         full = full_prompt(prompt)
         self.emit(UserPrompt(full.text, agent.model, self.session.mode or agent.policy.mode, self.session.id))
         self.steering.open(self.emit)
-        full = await full.gathered()
+        full = await full.with_collected_context()
         # before anything is written: a prompt that a hook refuses leaves no trace
-        full = full.followed_by("Hooks", "hook", await self.hooks.before_prompt(full.text))
+        full = full.with_appended("Hooks", "hook", await self.hooks.before_prompt(full.text))
         self.session.begin(
             model=agent.model,
             system=[dict(block) for block in agent.system],
@@ -141,8 +143,8 @@ class AgentRun:
         for notice in (*self.session.notices, *full.notices):
             self.emit(Notice(notice, "warning"))
         self.session.notices.clear()
-        if (told := full.told()) is not None:
-            self.emit(told)
+        if (attached := full.attached_event()) is not None:
+            self.emit(attached)
         self.session.append({"role": "user", "content": full.blocks})
 
     async def _turn(self) -> None:
@@ -193,7 +195,7 @@ class AgentRun:
 
     async def _user_goes_on(self, words_for: Callable[[Submit], Awaitable[ReadySteering]]) -> bool:
         """Return whether the run goes on, instead of ending, with new words of the user; Claude has them then."""
-        ready = await words_for(self.hooks.before_words) if self._may_ask else ReadySteering()
+        ready = await words_for(self.hooks.before_steering) if self._may_ask else ReadySteering()
         if not ready.words:
             return False
         self.session.append({"role": "user", "content": [*ready.blocks]})
@@ -249,7 +251,7 @@ class AgentRun:
 
     def _count_lost(self, answer: PartialUsage) -> None:
         if (lost := answer.lost()) is not None:
-            self.spending.count_aside(*lost)
+            self.spending.count_side_request(*lost)
 
     @property
     def _may_ask(self) -> bool:

@@ -72,11 +72,11 @@ def system_blocks(append: str = "") -> list[dict[str, Any]]:
     return blocks
 
 
-def environment_text(cwd: Path, face: str) -> str:
-    """Describe for Claude, once, the place it works in; `face` says where the user is ("a Jupyter notebook", …)."""
+def environment_text(cwd: Path, interface: str) -> str:
+    """Describe for Claude, once, the place it works in; `interface` says where the user is ("a Jupyter notebook", …)."""
     return (
         "<environment>\n"
-        f"The user talks to you from: {face}\n"
+        f"The user talks to you from: {interface}\n"
         f"Working folder: {cwd}\n"
         f"Platform: {platform.system()} {platform.release()}, Python {sys.version.split()[0]} at {sys.executable}\n"
         f"Date: {datetime.datetime.now().astimezone().date().isoformat()}\n"
@@ -103,9 +103,9 @@ class ContextBlock:
     kind: AttachedKind
     blocks: tuple[Block, ...]
 
-    def told(self) -> AttachedContext:
+    def as_attached(self) -> AttachedContext:
         """The same for a view: its text, and roughly how many tokens it takes."""
-        text = "\n".join(_in_words(block) for block in self.blocks)
+        text = "\n".join(_block_text(block) for block in self.blocks)
         chars = sum(len(str(block["text"])) for block in self.blocks if block["type"] == "text")
         of_types = [block["type"] for block in self.blocks]
         more = TOKENS_PER_PICTURE * of_types.count("image") + TOKENS_PER_DOCUMENT * of_types.count("document")
@@ -118,7 +118,7 @@ def text_context(title: str, kind: AttachedKind, text: str) -> ContextBlock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GatheredContext:
+class ProvidedContext:
     """The context found for before and after the words, and what the user must know of what was not found."""
 
     before: tuple[ContextBlock, ...] = ()
@@ -139,22 +139,22 @@ class PromptContext:
     tools: Mapping[str, Tool]
 
 
-ContextProvider = Callable[[PromptContext], Awaitable[GatheredContext]]
+ContextProvider = Callable[[PromptContext], Awaitable[ProvidedContext]]
 """Finds out what there is to tell; it may read files and ask front ends. Called on the agent's loop; raises nothing."""
 
-Gather = Callable[[], Awaitable[GatheredContext]]
+CollectContext = Callable[[], Awaitable[ProvidedContext]]
 """All that is to be told with one prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullPrompt:
-    """The user's words, and what is told before and after them. `gather` finds more of it, nearest to the words."""
+    """The user's words, and what is told before and after them. `collect_context` finds more of it, nearest to the words."""
 
     words: tuple[Block, ...]
     before: tuple[ContextBlock, ...] = ()
     after: tuple[ContextBlock, ...] = ()
     notices: tuple[str, ...] = ()
-    gather: Gather | None = None
+    collect_context: CollectContext | None = None
 
     @property
     def text(self) -> str:
@@ -166,26 +166,26 @@ class FullPrompt:
         """The content of the user message."""
         return [*_blocks_of(self.before), *map(dict, self.words), *_blocks_of(self.after)]
 
-    async def gathered(self) -> FullPrompt:
-        """The prompt with everything that `gather` finds."""
-        if self.gather is None:
+    async def with_collected_context(self) -> FullPrompt:
+        """The prompt with everything that `collect_context` finds."""
+        if self.collect_context is None:
             return self
-        found = await self.gather()
+        found = await self.collect_context()
         return replace(
             self,
             before=(*self.before, *found.before),
             after=(*found.after, *self.after),
             notices=(*self.notices, *found.notices),
-            gather=None,
+            collect_context=None,
         )
 
-    def followed_by(self, title: str, kind: AttachedKind, blocks: Sequence[Block]) -> FullPrompt:
+    def with_appended(self, title: str, kind: AttachedKind, blocks: Sequence[Block]) -> FullPrompt:
         """The prompt with one thing more that is told, after everything else."""
         return replace(self, after=(*self.after, ContextBlock(title, kind, tuple(blocks)))) if blocks else self
 
-    def told(self) -> ContextAttached | None:
+    def attached_event(self) -> ContextAttached | None:
         """The event that says what is told besides the words; None where nothing is."""
-        parts = tuple(part.told() for part in (*self.before, *self.after))
+        parts = tuple(part.as_attached() for part in (*self.before, *self.after))
         return ContextAttached(parts) if parts else None
 
 
@@ -201,5 +201,5 @@ def _blocks_of(parts: Sequence[ContextBlock]) -> list[dict[str, Any]]:
     return [dict(block) for part in parts for block in part.blocks]
 
 
-def _in_words(block: Block) -> str:
+def _block_text(block: Block) -> str:
     return str(block["text"]) if block["type"] == "text" else _IN_WORDS.get(str(block["type"]), f"[{block['type']}]")

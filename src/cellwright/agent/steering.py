@@ -57,7 +57,7 @@ class Steering:
         """The run begins and shows what is said with `emit`; what was said before is shown now."""
         self._emit = emit
         for words in self._early:
-            self._tell(words, "waiting")
+            self._emit_state(words, "waiting")
         self._early.clear()
 
     def add(self, words: SteeringText) -> None:
@@ -72,7 +72,7 @@ class Steering:
         if self._emit is None:
             self._early.append(words)
         else:
-            self._tell(words, "waiting")
+            self._emit_state(words, "waiting")
 
     def withdraw(self, words_id: str) -> bool:
         """Take words back; False when they are on their way already, or never were here."""
@@ -94,7 +94,7 @@ class Steering:
         """The message with these words is in the session."""
         for words in ready.words:
             self._waiting.remove(words)
-            self._tell(words, "delivered")
+            self._emit_state(words, "delivered")
 
     def close(self, because: str = TOO_LATE) -> None:
         """The run takes no more words; the ones that wait were not delivered."""
@@ -122,9 +122,9 @@ class Steering:
         if words in self._early:
             self._early.remove(words)
         else:
-            self._tell(words, "withdrawn")
+            self._emit_state(words, "withdrawn")
 
-    def _tell(self, words: SteeringText, state: SteerState) -> None:
+    def _emit_state(self, words: SteeringText, state: SteerState) -> None:
         self._show(Steered(words.id, words.text, state, words.how))
 
     def _show(self, event: Steered | Notice) -> None:

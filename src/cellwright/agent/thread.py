@@ -94,7 +94,7 @@ def is_agent_code() -> bool:
     return agent_code_running.get() or any(here not in threads for threads in _users_threads)
 
 
-SECONDS_UNTIL_TOLD = 0.5
+WAITING_NOTICE_SECONDS = 0.5
 """The time that work in the background may wait for the main thread before its call says so."""
 
 WAITS = "Waits until your cell has ended: the kernel runs one thing at a time."
@@ -291,19 +291,19 @@ class CallerJobs:
             workers = list(self._workers)
         for worker in workers:
             worker.wake()
-        telling = None
+        reminder = None
         for limit in limits:
             limit.stand_still()
         if self.in_background:
             if self._offer is not None:
                 self._offer(self.work_off)
             if (tell := tell_waiting.get()) is not None:
-                telling = asyncio.get_running_loop().call_later(SECONDS_UNTIL_TOLD, _tell_if_waiting, done, tell)
+                reminder = asyncio.get_running_loop().call_later(WAITING_NOTICE_SECONDS, _report_if_waiting, done, tell)
         try:
             return await asyncio.wrap_future(done)
         finally:
-            if telling is not None:
-                telling.cancel()
+            if reminder is not None:
+                reminder.cancel()
 
     def work_until_done(self, task: Awaited) -> None:
         """Run jobs until `task` is done, blocking this thread; wakes every tick so that signals get through."""
@@ -378,7 +378,7 @@ def _ending_the_wait(job: Callable[[], T], limits: tuple[CallTimeLimit, ...]) ->
     return begin
 
 
-def _tell_if_waiting(done: concurrent.futures.Future[Any], tell: Callable[[str], None]) -> None:
+def _report_if_waiting(done: concurrent.futures.Future[Any], tell: Callable[[str], None]) -> None:
     if not (done.running() or done.done()):
         tell(WAITS)
 

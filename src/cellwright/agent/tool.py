@@ -279,11 +279,11 @@ def tool(
     def make(function: Callable[..., Any]) -> Tool:
         own_name = name or function.__name__
         inputs = _inputs(function, own_name, offered, fields)
-        said = description or _docstring(function)[0]
-        _check_usable(own_name, said, inputs, access, read_only=read_only)
+        tool_description = description or _docstring(function)[0]
+        _check_usable(own_name, tool_description, inputs, access, read_only=read_only)
         return Tool(
             name=own_name,
-            description=said,
+            description=tool_description,
             input_schema=inputs.schema,
             answered_schema=inputs.answered_schema,
             call=_call(function, inputs),
@@ -474,13 +474,13 @@ def _parse(model: Any, schema: Mapping[str, Any], tool_input: Mapping[str, Any])
         parsed = model.model_validate(dict(tool_input))
     except pydantic.ValidationError as error:
         problems = "; ".join(
-            problem_at(item["loc"], item["input"], schema, _own_words(item)) for item in error.errors()
+            problem_at(item["loc"], item["input"], schema, _author_message(item)) for item in error.errors()
         )
         raise ToolError(f"It was not run: {problems}.", code=ErrorCode.INVALID_PARAMETERS) from error
     return {field: getattr(parsed, field) for field in type(parsed).model_fields}
 
 
-def _own_words(item: Mapping[str, Any]) -> str:
+def _author_message(item: Mapping[str, Any]) -> str:
     """Return what a check of the function's author said; "" for pydantic's own sentences."""
     raised = item.get("ctx", {}).get("error")
     return str(raised) if isinstance(raised, Exception) else ""

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from cellwright.agent.prompt import GatheredContext, PromptContext, text_context
+from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.checkpoints.journal import Journal, drop_journals_older_than, journal_of
 from cellwright.checkpoints.turn_recorder import TurnRecorder
-from cellwright.checkpoints.undo_notes import what_claude_is_told
+from cellwright.checkpoints.undo_notes import describe_undos
 from cellwright.sessions.session import Session
 from cellwright.text import visible_line
 from cellwright.tools.files.originals import OriginalsOnly, UpcomingChange, drop_older_than
@@ -52,14 +52,14 @@ class Checkpoints:
         """The session whose turns can be taken back: `session`, unless the last turn was in one in memory."""
         return self._last if self._last is not None and self._last.path is None else session
 
-    async def tell_what_was_undone(self, moment: PromptContext) -> GatheredContext:
+    async def undo_context(self, prompt_context: PromptContext) -> ProvidedContext:
         """Gather what Claude must know of undone changes with the next prompt; a `ContextProvider`."""
         try:
-            text = what_claude_is_told(self.journal(moment.session).history, self._roots()[0])
+            text = describe_undos(self.journal(prompt_context.session).history, self._roots()[0])
         except OSError:
-            return GatheredContext()
+            return ProvidedContext()
         return (
-            GatheredContext(before=(text_context("What was undone", "context", text),)) if text else GatheredContext()
+            ProvidedContext(before=(text_context("What was undone", "context", text),)) if text else ProvidedContext()
         )
 
     def begin(self, session: Session, prompt: str, seq: int) -> TurnRecord:
@@ -77,10 +77,10 @@ class Checkpoints:
             logger.warning("this turn cannot be taken back: its journal cannot be written: %s", error)
             return NO_CHECKPOINTS
         self._last = session
-        self.turn = TurnRecorder(journal, journal.history.turns[-1], self._roots(), self._over)
+        self.turn = TurnRecorder(journal, journal.history.turns[-1], self._roots(), self._turn_ended)
         return self.turn
 
-    def _over(self) -> None:
+    def _turn_ended(self) -> None:
         self.turn = None
 
     def before_changes(self, changes: Sequence[UpcomingChange]) -> None:

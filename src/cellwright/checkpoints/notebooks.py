@@ -129,8 +129,8 @@ def _before(turn: TurnRecorder, notebook: Path, cells: Sequence[Cell], named: se
     lines: list[Json] = []
     for cell in cells:
         if cell.id in named:
-            beside = cells[cell.position - 1].id if cell.position else ""
-            line = _line(turn, notebook, cell.id, cell, None, beside=beside, after=UNKNOWN)
+            anchor_id = cells[cell.position - 1].id if cell.position else ""
+            line = _line(turn, notebook, cell.id, cell, None, anchor_id=anchor_id, after=UNKNOWN)
             known = turn.turn.cells.get((notebook, cell.id))
             if known is not None and cell.sha256 not in (known.before_source, *known.left):
                 line["anew"] = True  # somebody else changed it between two changes of the turn
@@ -154,7 +154,7 @@ def _line(
     before: Cell | None,
     now: Cell | None,
     *,
-    beside: str = "",
+    anchor_id: str = "",
     after: str | None = None,
 ) -> dict[str, Any]:
     what = f"{notebook}#{name}"
@@ -167,4 +167,4 @@ def _line(
         "before_source": None if before is None else before.sha256,
         "after_source": None if now is None else now.sha256,
     }
-    return {**line, **sources, "beside": beside}
+    return {**line, **sources, "beside": anchor_id}

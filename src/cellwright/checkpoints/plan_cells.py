@@ -33,7 +33,7 @@ FindNotebook = Callable[[Path], OpenNotebook]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellTarget:
-    """The state to restore a cell to: `target` names a cell in the store (None: no cell), `beside` the one before it.
+    """The state to restore a cell to: `target` names a cell in the store (None: no cell), `anchor_id` the one before it.
 
     `expected` are the sources (hashes; None: no cell) that it may have now without anybody else having changed it.
     """
@@ -42,7 +42,7 @@ class CellTarget:
     cell_id: str
     expected: Collection[str | None]
     target: str | None
-    beside: str = ""
+    anchor_id: str = ""
     moved: bool = False
     since: str = ""
     """Since when it should not have changed, in words."""
@@ -57,7 +57,7 @@ class CellUndo:
 
     about: CellTarget
     now: Cell | None = None
-    beside: str = ""
+    anchor_id: str = ""
     """The cell before it now."""
     changes: tuple[CellChange, ...] = ()
     refused: str = ""
@@ -87,7 +87,7 @@ class CellUndo:
             None if self.now is None else sha256(cell_data(self.now)),
             self.about.target,
             None if target is None else sha256(str(target["source"]).encode("utf-8", "surrogatepass")),
-            self.beside,
+            self.anchor_id,
         )
 
 
@@ -114,7 +114,7 @@ def redone_cells(steps: Sequence[CellStep]) -> list[CellTarget]:
             cell_id=step.cell_id,
             expected=(step.now_source,),
             target=step.was,
-            beside=step.beside,
+            anchor_id=step.anchor_id,
             since="the undo",
         )
         for step in steps
@@ -150,7 +150,7 @@ def _target(cell: KeptChange, turn: CheckpointTurn) -> CellTarget:
         cell_id=cell.cell_id,
         expected=(cell.before_source, *cell.left),
         target=cell.before,
-        beside=cell.beside,
+        anchor_id=cell.anchor_id,
         moved=cell.moved,
         since=f"turn {turn.number}",
     )
@@ -158,58 +158,60 @@ def _target(cell: KeptChange, turn: CheckpointTurn) -> CellTarget:
 
 def _of_notebook(targets: Sequence[CellTarget], cells: Sequence[Cell], *, force: bool) -> list[CellUndo]:
     by_id = {cell.id: cell for cell in cells}
-    coming = {target.cell_id for target in targets if target.target is not None}
-    return [_undo(target, by_id, cells, coming, force=force) for target in targets]
+    restored = {target.cell_id for target in targets if target.target is not None}
+    return [_undo(target, by_id, cells, restored, force=force) for target in targets]
 
 
 def _undo(
-    target: CellTarget, by_id: dict[str, Cell], cells: Sequence[Cell], coming: Collection[str], *, force: bool
+    target: CellTarget, by_id: dict[str, Cell], cells: Sequence[Cell], restored: Collection[str], *, force: bool
 ) -> CellUndo:
     now = by_id.get(target.cell_id)
-    beside = cells[now.position - 1].id if now is not None and now.position else ""
-    undo = CellUndo(about=target, now=now, beside=beside)
-    wanted = _kept(target.target)
-    if target.target is not None and wanted is None:
+    anchor_id = cells[now.position - 1].id if now is not None and now.position else ""
+    undo = CellUndo(about=target, now=now, anchor_id=anchor_id)
+    content = _kept(target.target)
+    if target.target is not None and content is None:
         return replace(undo, refused="what it held before is not kept")
     holds = None if now is None else now.sha256
     if holds not in target.expected and not force:
         return replace(undo, refused=f"it has changed since {target.since}", conflict=True)
-    place = CellPosition("after", target.beside) if target.beside in {*by_id, *coming} else CellPosition("start")
-    if target.beside and place.where == "start":
+    place = (
+        CellPosition("after", target.anchor_id) if target.anchor_id in {*by_id, *restored} else CellPosition("start")
+    )
+    if target.anchor_id and place.where == "start":
         place = CellPosition("end")  # the cell it stood behind is gone
-    return replace(undo, changes=_changes(target, now, wanted, place))
+    return replace(undo, changes=_changes(target, now, content, place))
 
 
 def _changes(
-    target: CellTarget, now: Cell | None, wanted: dict[str, Any] | None, place: CellPosition
+    target: CellTarget, now: Cell | None, content: dict[str, Any] | None, place: CellPosition
 ) -> tuple[CellChange, ...]:
-    if wanted is None:
+    if content is None:
         return () if now is None else (Delete(cell_id=target.cell_id, expect=now.sha256),)
     parts: dict[str, Any] = {
-        "source": wanted["source"],
-        "cell_type": wanted["cell_type"],
-        "attachments": wanted["attachments"],
-        "outputs": tuple(wanted["outputs"]),
-        "execution_count": wanted["execution_count"],
+        "source": content["source"],
+        "cell_type": content["cell_type"],
+        "attachments": content["attachments"],
+        "outputs": tuple(content["outputs"]),
+        "execution_count": content["execution_count"],
     }
     if now is None:
-        return (Insert(place=place, cell_id=target.cell_id, metadata=wanted["metadata"], **parts),)
+        return (Insert(place=place, cell_id=target.cell_id, metadata=content["metadata"], **parts),)
     changes: list[CellChange] = []
-    if (now.source, now.cell_type) != (wanted["source"], wanted["cell_type"]):
+    if (now.source, now.cell_type) != (content["source"], content["cell_type"]):
         changes.append(Replace(cell_id=target.cell_id, expect=now.sha256, **parts))
-    if target.moved and place.beside != target.cell_id:
+    if target.moved and place.anchor_id != target.cell_id:
         changes.append(Move(cell_id=target.cell_id, place=place))
     return tuple(changes)
 
 
 def _ordered(undos: Sequence[CellUndo]) -> list[CellUndo]:
     waiting, ordered = list(undos), list[CellUndo]()
-    coming = {undo.about.cell_id for undo in undos if undo.now is None and undo.about.target is not None}
+    restored = {undo.about.cell_id for undo in undos if undo.now is None and undo.about.target is not None}
     while waiting:
-        ready = [undo for undo in waiting if undo.now is not None or undo.about.beside not in coming]
+        ready = [undo for undo in waiting if undo.now is not None or undo.about.anchor_id not in restored]
         ready = ready or waiting  # in a circle, which no notebook has
         ordered += ready
-        coming -= {undo.about.cell_id for undo in ready}
+        restored -= {undo.about.cell_id for undo in ready}
         waiting = [undo for undo in waiting if undo not in ready]
     return ordered
 

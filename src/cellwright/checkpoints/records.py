@@ -73,7 +73,7 @@ class FileChange:
 class CellChange:
     """A cell in a turn, as hashes of cells in the store: what it was before (None: not there) and after.
 
-    `after_source` is the hash of its source then. `beside` is the cell before it, "" for the notebook's first.
+    `after_source` is the hash of its source then. `anchor_id` is the cell before it, "" for the notebook's first.
     """
 
     notebook: Path
@@ -81,7 +81,7 @@ class CellChange:
     before: str | None
     after: str | None
     after_source: str | None = None
-    beside: str = ""
+    anchor_id: str = ""
     kept: bool = True
     before_source: str | None = None
     moved: bool = False
@@ -166,7 +166,7 @@ class CellStep:
     was: str | None
     now: str | None
     now_source: str | None
-    beside: str = ""
+    anchor_id: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -175,7 +175,7 @@ class CellStep:
             "was": self.was,
             "now": self.now,
             "now_source": self.now_source,
-            "beside": self.beside,
+            "beside": self.anchor_id,
         }
 
     @classmethod
@@ -190,7 +190,7 @@ class Undone:
     """An undo of `turns`, or a redo (`redo_of` is the number of the undo that it takes back).
 
     `code`: files and cells were restored, but for those `left` out. `as_after` is the event up to which the conversation
-    goes since (None: it was not touched), `was_after` up to which it went before. `told`: a turn has begun since.
+    goes since (None: it was not touched), `was_after` up to which it went before. `reported`: a turn has begun since.
     """
 
     number: int
@@ -204,7 +204,7 @@ class Undone:
     was_after: int | None = None
     redo_of: int | None = None
     done: bool = False
-    told: bool = False
+    reported: bool = False
     redone: bool = False
 
     def to_json(self) -> dict[str, Any]:
@@ -245,11 +245,11 @@ class History:
     def to_redo(self) -> Undone | None:
         """The undo that a redo would take back; None where there is none, or a turn has begun since."""
         open_undos = [undo for undo in self.undos if undo.done and undo.redo_of is None and not undo.redone]
-        return open_undos[-1] if open_undos and not open_undos[-1].told else None
+        return open_undos[-1] if open_undos and not open_undos[-1].reported else None
 
-    def untold(self) -> list[Undone]:
+    def unreported(self) -> list[Undone]:
         """The undos and redos since the last turn began, oldest first: Claude does not know of them."""
-        return [undo for undo in self.undos if undo.done and not undo.told]
+        return [undo for undo in self.undos if undo.done and not undo.reported]
 
 
 def fold(lines: Iterable[Json]) -> History:
@@ -286,7 +286,7 @@ def add(history: History, line: Json) -> None:
 def _begin(history: History, line: Json) -> None:
     history.turns.append(CheckpointTurn(int(line["turn"]), float(line["at"]), int(line["seq"]), str(line["prompt"])))
     for undo in history.undos:
-        undo.told = True
+        undo.reported = True
 
 
 def _add_file(turn: CheckpointTurn, line: Json) -> None:
@@ -310,7 +310,7 @@ def _add_cell(turn: CheckpointTurn, line: Json) -> None:
     known = turn.cells.get(key)
     if known is None or line.get("anew"):
         turn.cells[key] = known = CellChange(
-            *key, line["before"], line["after"], beside=line["beside"], kept=bool(line["kept"])
+            *key, line["before"], line["after"], anchor_id=line["beside"], kept=bool(line["kept"])
         )
         known.before_source = line["before_source"]
     known.moved = known.moved or bool(line.get("moved"))

@@ -149,15 +149,17 @@ logger = logging.getLogger(__name__)
 class TurnRecorder:
     """Keeps what one run changes. Used by the agent's loop and by worker threads of its tools."""
 
-    def __init__(self, journal: Journal, turn: CheckpointTurn, roots: Sequence[Path], over: Callable[[], None]) -> None:
+    def __init__(
+        self, journal: Journal, turn: CheckpointTurn, roots: Sequence[Path], on_end: Callable[[], None]
+    ) -> None:
         self.turn = turn
-        self._over = over
+        self._on_end = on_end
         self._journal = journal
         self._roots = roots
         self._lock = threading.RLock()
         self._marks: dict[Path, Mark | None] = {}
         self._steady: set[Path] = set()
-        self._told: dict[Path, str | None] = {}
+        self._expected: dict[Path, str | None] = {}
         self._program: list[Path] = []
         self._unkept: set[str] = set()
 
@@ -172,7 +174,7 @@ class TurnRecorder:
             await asyncio.to_thread(self._look_after)
 
     def end(self) -> TurnChanged | None:
-        self._over()
+        self._on_end()
         with self._lock:
             self._write({"end": self.turn.number})
             turn, cwd = self.turn, self._roots[0]
@@ -187,14 +189,16 @@ class TurnRecorder:
         with self._lock:
             changed = [change for change in changes if change.before != change.after or change.changes_mode]
             self._write(*[self._line(change) for change in changed])
-            self._told |= {change.path: None if change.before is None else sha256(change.before) for change in changed}
+            self._expected |= {
+                change.path: None if change.before is None else sha256(change.before) for change in changed
+            }
 
     def after_changes(self, paths: Sequence[Path]) -> None:
         """The changes were made. What else becomes of the files until the call is over is the call's doing, too."""
         with self._lock:
             self._steady.update(paths)
             for path in paths:
-                self._told.pop(path, None)
+                self._expected.pop(path, None)
 
     def before_program(self, paths: Sequence[Path]) -> None:
         """Keep files that a program may change now."""
@@ -255,9 +259,9 @@ class TurnRecorder:
     def _look_after(self) -> None:
         """Take what else the call changed in the turn's files for its own."""
         with self._lock:
-            not_made = self._told.items()
+            not_made = self._expected.items()
             self._write(*[{"file": str(path), "before": None, "after": was, "kept": True} for path, was in not_made])
-            self._told = {}
+            self._expected = {}
             self._write(*[line for path in self._steady if (line := self._found(path)) is not None])
             self._steady = set()
 

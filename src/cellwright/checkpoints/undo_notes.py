@@ -19,15 +19,15 @@ def names_of(turns: Sequence[CheckpointTurn]) -> str:
     return f"turns {', '.join(map(str, numbers))}"
 
 
-def what_claude_is_told(history: History, cwd: Path) -> str:
+def describe_undos(history: History, cwd: Path) -> str:
     """Describe for Claude what happened to its changes since it was last asked; empty where nothing did."""
-    parts = [_told(undo, history, cwd) for undo in history.untold()]
+    parts = [_undo_note(undo, history, cwd) for undo in history.unreported()]
     if not parts:
         return ""
     return "<undo>\n" + "\n".join(parts) + "\nRead files and cells again before you rely on what they hold.\n</undo>"
 
 
-def _told(undo: Undone, history: History, cwd: Path) -> str:
+def _undo_note(undo: Undone, history: History, cwd: Path) -> str:
     turns = [turn for turn in history.turns if turn.number in undo.turns]
     which = names_of(turns) if turns else "a turn"
     changed = [shown_path(cwd, step.path) for step in undo.files]

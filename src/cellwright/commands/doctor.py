@@ -6,7 +6,7 @@ import asyncio
 
 from cellwright.commands.command import CommandCall, CommandPage, Section
 from cellwright.doctor.check import Finding
-from cellwright.doctor.examination import Examination, ExaminedPlace, examine
+from cellwright.doctor.examination import Examination, ExaminedEnvironment, examine
 from cellwright.errors import CellwrightError, ErrorCode
 
 DOCTOR = "[--offline]"
@@ -19,7 +19,7 @@ async def doctor_page(call: CommandCall) -> CommandPage:
         message = f"/doctor takes {DOCTOR}, not {call.text!r}. Nothing was sent."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     conversation = call.conversation
-    patient = ExaminedPlace(conversation.cwd, conversation.in_force.environ, conversation.in_force.settings)
+    patient = ExaminedEnvironment(conversation.cwd, conversation.in_force.environ, conversation.in_force.settings)
     checks = tuple(conversation.checks)
     examination = await asyncio.to_thread(examine, patient, offline=call.text != "", more=checks)
     return page_of(examination)
@@ -35,13 +35,13 @@ def page_of(examination: Examination) -> CommandPage:
     sections = [
         Section(title, text=f"{len(examination.findings)} things were looked at in {examination.seconds:.1f} s.")
     ]
-    sections += [Section(f"{_SIGNS[each.status]} {each.name}", text=_words(each)) for each in bad]
+    sections += [Section(f"{_SIGNS[each.status]} {each.name}", text=_finding_text(each)) for each in bad]
     if good:
-        sections.append(Section("✓ Well", [("what", "found"), *((each.name, _words(each)) for each in good)]))
+        sections.append(Section("✓ Well", [("what", "found"), *((each.name, _finding_text(each)) for each in good)]))
     return CommandPage(sections)
 
 
-def _words(finding: Finding) -> str:
+def _finding_text(finding: Finding) -> str:
     """Say what was found, and under it what to do."""
     words = "\n".join(part for part in (finding.found, f"→ {finding.advice}" if finding.advice else "") if part)
     return words.replace("\n", "\n  ")

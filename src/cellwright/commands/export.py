@@ -46,7 +46,7 @@ async def export_page(call: CommandCall) -> CommandPage:
 
 async def cells_page(call: CommandCall) -> CommandPage:
     """Put what Claude ran into ordinary cells: after the cell that asked for it, or into a notebook of its own."""
-    which, name = _which(call.text)
+    which, name = _split_range(call.text)
     session = call.conversation.sessions.current
     clean = _cleaner(call)
     cleaned = await asyncio.to_thread(clean, _messages(session))
@@ -54,7 +54,7 @@ async def cells_page(call: CommandCall) -> CommandPage:
     if not code_cells(turns):
         raise CellwrightError(
             ErrorCode.INVALID_PARAMETERS,
-            f"Claude ran no Python and no commands in {_in_words(turns)}, so there are no cells to make of it. "
+            f"Claude ran no Python and no commands in {_describe_turns(turns)}, so there are no cells to make of it. "
             "`/cells all` takes the whole conversation.",
         )
     own = call.conversation.tools.open_notebooks.own()
@@ -64,7 +64,7 @@ async def cells_page(call: CommandCall) -> CommandPage:
         path = free_path(call.conversation.cwd, name, f"claude-{session.id}-cells.ipynb")
         text = notebook_text(_with_headings(turns))
         await asyncio.to_thread(_write, path, text.encode("utf-8", "replace"))
-        rows = [(str(path), f"{len(code_cells(turns))} cells of {_in_words(turns)}")]
+        rows = [(str(path), f"{len(code_cells(turns))} cells of {_describe_turns(turns)}")]
     return CommandPage([Section("Turned into cells", [("where", "what"), *rows], _remarks(turns, cleaned.found))])
 
 
@@ -122,27 +122,31 @@ def secrets_left_out(export: ExportedConversation) -> str:
 
 async def _insert(own: OpenNotebook, session: Session, turns: Sequence[Exchange]) -> list[Row]:
     """Cells after the ones that asked for them, told by the provenance of their outputs."""
-    answers = [(cell.id, said) for cell in await own.cells() for out in cell.outputs if (said := provenance_of(out))]
+    answers = [
+        (cell.id, origin) for cell in await own.cells() for out in cell.outputs if (origin := provenance_of(out))
+    ]
     rows: list[Row] = []
     for turn in turns:
         sources = code_cells([turn])
         if not sources:
             continue
-        beside = _asked_by(answers, session, turn)
-        place = CellPosition("after", beside) if beside is not None else CellPosition("end")
+        anchor_id = _prompt_cell(answers, session, turn)
+        place = CellPosition("after", anchor_id) if anchor_id is not None else CellPosition("end")
         changed = await own.change(_in_a_row(sources, place))
         where = (
-            f"after cell {beside}" if beside is not None else "at the end: the cell that asked is not there any more"
+            f"after cell {anchor_id}"
+            if anchor_id is not None
+            else "at the end: the cell that asked is not there any more"
         )
         rows.append((own.path.name, f"{len(changed)} cells of turn {turn.number}, {where}"))
     return rows
 
 
-def _asked_by(answers: Sequence[tuple[str, Json]], session: Session, turn: Exchange) -> str | None:
+def _prompt_cell(answers: Sequence[tuple[str, Json]], session: Session, turn: Exchange) -> str | None:
     """The cell whose prompt began this turn: its answer names the turn, or, played from a recording, the same prompt."""
-    own = [cell for cell, said in answers if (said["session"], said.get("turn")) == (session.id, turn.number)]
+    own = [cell for cell, origin in answers if (origin["session"], origin.get("turn")) == (session.id, turn.number)]
     key = prompt_key(turn.words, session.cwd)
-    same = [cell for cell, said in answers if said[PROMPT] == key]
+    same = [cell for cell, origin in answers if origin[PROMPT] == key]
     return next(iter([*own, *same]), None)
 
 
@@ -165,7 +169,7 @@ def _plain_markdown(text: str) -> str:
     return re.sub(r"([\\`*_\[\]<>#|!$~])", r"\\\1", text)
 
 
-def _which(text: str) -> tuple[str, str]:
+def _split_range(text: str) -> tuple[str, str]:
     """Split off the turns ("" is the last one that ran something) from the file's name, "" where it is not said."""
     first, _, rest = text.partition(" ")
     if first == "all" or (first.isdecimal() and int(first) > 0):
@@ -186,7 +190,7 @@ def _turns(exchanges: Sequence[Exchange], which: str) -> list[Exchange]:
     return running[-1:]
 
 
-def _in_words(turns: Sequence[Exchange]) -> str:
+def _describe_turns(turns: Sequence[Exchange]) -> str:
     return f"turn {turns[0].number}" if len(turns) == 1 else f"{len(turns)} turns" if turns else "this conversation"
 
 

@@ -57,7 +57,7 @@ async def fork_page(call: CommandCall) -> CommandPage:
     if len(words) > 1:
         message = f"/fork takes {FORK}, and not {call.text!r}. Turns count from 1. Nothing was forked."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
-    session_id = words[0] if words else _begun_session(conversation).id
+    session_id = words[0] if words else _started_session(conversation).id
     await fork(conversation, session_id, turn)
     before = conversation.sessions.current.forked_from
     return _now_in("Forked", conversation.sessions.current, f"The session {before} stays as it was.")
@@ -95,7 +95,7 @@ async def tag_page(call: CommandCall) -> CommandPage:
 def clear_page(call: CommandCall) -> CommandPage:
     """Go on with a new session."""
     conversation = call.conversation
-    before = conversation.sessions.begun
+    before = conversation.sessions.started
     conversation.sessions.start_new()
     kept = before is not None and before.path is not None and before.encoded
     text = f"`/resume {before.id}` goes back to the one before." if kept and before is not None else ""
@@ -120,7 +120,7 @@ async def go_on(conversation: Conversation, find: Callable[[], Session | None]) 
 
 async def fork(conversation: Conversation, session_id: str, turn: int | None) -> None:
     """Go on in a fork of the session of this id, or of its first turns. Raises as `go_on`."""
-    current = conversation.sessions.begun
+    current = conversation.sessions.started
     mode = current.mode if current is not None and current.id == session_id else None
 
     def forked() -> Session:
@@ -143,7 +143,7 @@ def _only_one(text: str, cwd: Path) -> CatalogEntry | Sequence[CatalogEntry]:
     return named[0] if len(named) == 1 else found[0] if len(found) == 1 else found
 
 
-def _begun_session(conversation: Conversation) -> Session:
+def _started_session(conversation: Conversation) -> Session:
     session = conversation.sessions.current
     if session.path is None or not session.encoded:
         message = "There is nothing to fork yet: this conversation has no messages. /fork ID takes another session."
@@ -162,7 +162,7 @@ def _listed(found: Sequence[CatalogEntry], call: CommandCall) -> Section:
     if not found:
         what = f"that holds {call.text!r}" if call.text else "yet"
         return Section("Sessions", text=f"There is no session of {call.conversation.cwd} {what}.")
-    current = call.conversation.sessions.begun
+    current = call.conversation.sessions.started
     here = current.id if current is not None else ""
     head: Row = ("id", "when", "turns", "cost", "title")
     rows = [head, *(_row(entry, here) for entry in found[:SHOWN])]

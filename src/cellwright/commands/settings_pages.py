@@ -31,22 +31,22 @@ def config_page(call: CommandCall) -> CommandPage:
             continue  # /permissions shows them
         for entry in entries if entries[-1].element else entries[-1:]:
             remark = "" if known else " (not used here)"
-            rows.append((".".join(path), _shown(path, entry.value), f"{_place(entry.layer)}{remark}"))
+            rows.append((".".join(path), _shown(path, entry.value), f"{_layer_label(entry.layer)}{remark}"))
     sections = [Section("Settings", rows, "The highest place that says a value counts; lists are joined.")]
-    return CommandPage([*sections, *_held_back(conversation), *_problems(settings)])
+    return CommandPage([*sections, *_quarantined(conversation), *_problems(settings)])
 
 
 def _in_force(conversation: Conversation, options: RunOptions) -> list[Row]:
     """List what a run would be given now, where an option or nothing but the default says it."""
     settings, environment = conversation.in_force.settings, conversation.in_force.environment
     rows: list[Row] = []
-    for key, asked, value in (
+    for key, requested, value in (
         ("model", options.model, or_problem(lambda: model_of(options, settings, environment))),
         ("effortLevel", options.effort, effort_of(options, settings) or "the model's own"),
         ("permissions.defaultMode", options.mode, or_problem(lambda: mode_of(options, settings, environment))),
     ):
         origin = settings.origin(key)
-        if asked is not None:
+        if requested is not None:
             rows.append((f"{key} of this run", str(value), "options"))
         elif origin is None:
             rows.append((key, str(value), "default"))
@@ -68,7 +68,7 @@ def _shown(path: tuple[str, ...], value: Any) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
 
 
-def _place(layer: Layer) -> str:
+def _layer_label(layer: Layer) -> str:
     if layer.file is None:
         return layer.label
     try:
@@ -77,13 +77,13 @@ def _place(layer: Layer) -> str:
         return str(layer.file)
 
 
-def _held_back(conversation: Conversation) -> list[Section]:
+def _quarantined(conversation: Conversation) -> list[Section]:
     trust = conversation.in_force.trust
     held: list[Row] = [
         (item.text, "the folder is not trusted" if item.gate == "trust" and not trust.trusted else "not confirmed yet")
         for item in trust.waiting
     ]
-    held += [(text, "changed while Claude was at work") for text in conversation.in_force.held_back]
+    held += [(text, "changed while Claude was at work") for text in conversation.in_force.quarantined]
     return [Section("Configured, but not counting", [("what", "because"), *held])] if held else []
 
 
@@ -104,7 +104,7 @@ def permissions_page(call: CommandCall) -> CommandPage:
     facts: list[Row] = [
         ("", ""),
         ("mode", f"{mode} (from {'options' if options.mode else came_to})"),
-        ("folder", f"{trust.folder}: {_trust_in_words(conversation)}"),
+        ("folder", f"{trust.folder}: {_describe_trust(conversation)}"),
         ("working folders", ", ".join(str(folder) for folder in (conversation.cwd, *settings.additional_directories))),
     ]
     for name, blocked in (("reads", settings.block_reads_outside), ("writes", settings.block_writes_outside)):
@@ -122,14 +122,14 @@ def permissions_page(call: CommandCall) -> CommandPage:
             rules += [(rule, "allowed in this session") for rule in conversation.sessions.current.granted]
         if rules:
             sections.append(Section(behavior.capitalize(), [("rule", "from"), *rules], remark))
-    return CommandPage([*sections, *_held_back(conversation), *_problems(settings)])
+    return CommandPage([*sections, *_quarantined(conversation), *_problems(settings)])
 
 
 def _rules(entries: Sequence[SettingsEntry]) -> list[Row]:
-    return [(_shown(entry.path, entry.value), _place(entry.layer)) for entry in entries if entry.element]
+    return [(_shown(entry.path, entry.value), _layer_label(entry.layer)) for entry in entries if entry.element]
 
 
-def _trust_in_words(conversation: Conversation) -> str:
+def _describe_trust(conversation: Conversation) -> str:
     trust = conversation.in_force.trust
     if trust.waiting:
         return f"{'trusted, but what is new in it is not' if trust.trusted else 'not trusted'} (a new session asks)"

@@ -48,11 +48,11 @@ def steer_page(call: CommandCall) -> CommandPage:
 def _sections(conversation: Conversation) -> list[Section]:
     runs = conversation.runs
     head: Row = ("run", "cell", "prompt", "state", "time", "cost")
-    there = [_run_row(run) for run in runs.there]
-    over = [_run_row(run) for run in reversed(runs.over) if run.background]
-    sections = [Section("Runs", [head, *there], "" if there else "Claude is not at work.")]
-    if over:
-        sections.append(Section("Ended in the background", [head, *over]))
+    active = [_run_row(run) for run in runs.active]
+    ended = [_run_row(run) for run in reversed(runs.finished) if run.background]
+    sections = [Section("Runs", [head, *active], "" if active else "Claude is not at work.")]
+    if ended:
+        sections.append(Section("Ended in the background", [head, *ended]))
     shell = [_shell_row(task) for task in background_tasks().all()]
     if shell:
         sections.append(Section("Shell commands", [("task", "command", "state", "output"), *shell]))
@@ -61,7 +61,7 @@ def _sections(conversation: Conversation) -> list[Section]:
 
 def _run_row(run: Run) -> Row:
     state = STATES[run.state] + (f": {run.error}" if run.state == "failed" else "")
-    where = f"{run.place} in the background" if run.background else run.place
+    where = f"{run.origin} in the background" if run.background else run.origin
     cost = "not known" if run.cost_usd is None else f"{run.cost_usd:.4f} USD"
     return (run.id, where, run.title, state, _duration(run.seconds), cost)
 
@@ -75,14 +75,14 @@ def _shell_row(task: BackgroundTask) -> Row:
 
 
 async def _stop(conversation: Conversation, task_id: str) -> Row:
-    for run in conversation.runs.there:
+    for run in conversation.runs.active:
         if run.id == task_id and run.task is not None:
             run.task.cancel()
             return (run.id, run.title)
     for task in background_tasks().all():
         if task.id == task_id:
             return await _stop_shell(task)
-    ids = [run.id for run in conversation.runs.there]
+    ids = [run.id for run in conversation.runs.active]
     ids += [task.id for task in background_tasks().all() if not task.run.ended.done()]
     known = ", ".join(ids) or "nothing"
     message = f"There is no task {task_id!r}. What goes on: {known}. Nothing was stopped."
@@ -99,7 +99,7 @@ async def _stop_shell(task: BackgroundTask) -> Row:
 
 async def _stop_all(conversation: Conversation) -> list[Row]:
     # the last first: else each would have its turn for a moment
-    runs = [await _stop(conversation, run.id) for run in reversed(conversation.runs.there)]
+    runs = [await _stop(conversation, run.id) for run in reversed(conversation.runs.active)]
     shell = [await _stop_shell(task) for task in background_tasks().all() if not task.run.ended.done()]
     return [*runs, *shell]
 

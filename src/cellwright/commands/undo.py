@@ -112,17 +112,17 @@ def parse(text: str, usage: str) -> UndoArguments:
 
 async def undo_page(call: CommandCall) -> CommandPage:
     """Take back the last turn that changed something, or the last N."""
-    words, taking = parse(call.text, UNDO), _taking_back(call)
+    words, taking = parse(call.text, UNDO), _undo(call)
     code_only = words.what in ("", "code")
     turns = taking.journal.history.newest(words.number or 1, code_only=code_only, left=words.force)
     if not turns:
-        return _nothing("There is no turn to take back.", taking.journal.history)
-    return await _done(call, taking, words, turns)
+        return _nothing_to_undo("There is no turn to take back.", taking.journal.history)
+    return await _apply(call, taking, words, turns)
 
 
 async def rewind_page(call: CommandCall) -> CommandPage:
     """The list of turns, or everything from one turn on taken back."""
-    words, taking = parse(call.text, REWIND), _taking_back(call)
+    words, taking = parse(call.text, REWIND), _undo(call)
     history = taking.journal.history
     if not words.number:
         return CommandPage([_turns(history)])
@@ -135,8 +135,8 @@ async def rewind_page(call: CommandCall) -> CommandPage:
     turns = [turn for turn in reversed(history.turns) if turn.number >= first.number]
     code = what != "conversation" and any(turn.to_undo(left=words.force) for turn in turns)
     if not code and (what == "code" or not _is_in(first)):
-        return _nothing(f"Turn {words.number} and those after it are taken back already.", history)
-    return await _done(call, taking, replace(words, what=what), turns)
+        return _nothing_to_undo(f"Turn {words.number} and those after it are taken back already.", history)
+    return await _apply(call, taking, replace(words, what=what), turns)
 
 
 async def undo_turn(conversation: Conversation, number: int, *, preview: bool, force: bool = False) -> dict[str, Any]:
@@ -174,22 +174,24 @@ def turns_to_undo(conversation: Conversation) -> list[int]:
 
 async def redo_page(call: CommandCall) -> CommandPage:
     """Bring back what the last undo took away."""
-    words, taking = parse(call.text, REDO), _taking_back(call)
+    words, taking = parse(call.text, REDO), _undo(call)
     undo = taking.journal.history.to_redo()
     if undo is None:
-        return _nothing("There is no undo to take back; one can be until the next turn begins.", taking.journal.history)
+        return _nothing_to_undo(
+            "There is no undo to take back; one can be until the next turn begins.", taking.journal.history
+        )
 
     async def plan(_what: What, force: bool) -> UndoPlan:
         return await taking.plan_redo(undo, force=force)
 
-    return await _asked_and_done(call, taking, words, plan, "Bring back")
+    return await _confirm_and_apply(call, taking, words, plan, "Bring back")
 
 
 def _is_in(turn: CheckpointTurn) -> bool:
     return not turn.conversation_undone
 
 
-def _taking_back(call: CommandCall) -> Undo:
+def _undo(call: CommandCall) -> Undo:
     if not call.conversation.checkpoints.enabled():
         raise CellwrightError(ErrorCode.CONFIG_INVALID, _DISABLED)
     return taking_back(call.conversation)
@@ -216,14 +218,14 @@ def _journal(conversation: Conversation, session: Session) -> Journal:
         raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from error
 
 
-async def _done(call: CommandCall, taking: Undo, words: UndoArguments, turns: list[CheckpointTurn]) -> CommandPage:
+async def _apply(call: CommandCall, taking: Undo, words: UndoArguments, turns: list[CheckpointTurn]) -> CommandPage:
     async def plan(what: What, force: bool) -> UndoPlan:
         return await taking.plan(turns, what, force=force)
 
-    return await _asked_and_done(call, taking, words, plan, "Take back")
+    return await _confirm_and_apply(call, taking, words, plan, "Take back")
 
 
-async def _asked_and_done(
+async def _confirm_and_apply(
     call: CommandCall, taking: Undo, words: UndoArguments, make_plan: MakePlan, verb: str
 ) -> CommandPage:
     """Show what would be done, ask unless that was said, do it."""
@@ -236,7 +238,7 @@ async def _asked_and_done(
         if answer == "no":
             return CommandPage([Section("Nothing was changed")])
         if answer == "nobody" and not words.force:
-            return _not_asked(plan, taking, verb)
+            return _unconfirmed(plan, taking, verb)
         if chosen:
             plan = await make_plan("both" if chosen == CONVERSATION else what, words.force or chosen == OVERWRITE)
     call.conversation.runs.refuse_while_running()
@@ -276,11 +278,11 @@ def _from(plan: UndoPlan, taking: Undo) -> list[CheckpointTurn]:
     return turns if all(turn.number in later or turn.conversation_undone for turn in turns) else []
 
 
-def _nothing(text: str, history: History) -> CommandPage:
+def _nothing_to_undo(text: str, history: History) -> CommandPage:
     return CommandPage([Section(text), *([_turns(history)] if history.turns else [])])
 
 
-def _not_asked(plan: UndoPlan, taking: Undo, verb: str) -> CommandPage:
+def _unconfirmed(plan: UndoPlan, taking: Undo, verb: str) -> CommandPage:
     note = "Nobody could be asked, so nothing was changed. Add `yes` to do it without a question."
     section = Section(f"{verb} {names_of(plan.turns)}?", _rows(changes_of_plan(plan, taking.cwd), WOULD_BE), note)
     return CommandPage([section, *_rest(plan, taking)])

@@ -30,7 +30,7 @@ def with_helpers_key(environ: Mapping[str, str], command: str | None) -> Mapping
     with _running:  # two threads that need it at once: the command asks for a password once
         made, key = _keys.get(command, (0.0, ""))
         if not key or time.monotonic() - made > _lifetime_seconds(environ):
-            key = _ask(command, environ)
+            key = _run_helper(command, environ)
             _keys[command] = (time.monotonic(), key)
     return {**environ, "ANTHROPIC_API_KEY": key}
 
@@ -40,7 +40,7 @@ def _lifetime_seconds(environ: Mapping[str, str]) -> float:
     return (int(text) if text.isascii() and text.isdigit() else DEFAULT_LIFETIME_MS) / 1000
 
 
-def _ask(command: str, environ: Mapping[str, str]) -> str:
+def _run_helper(command: str, environ: Mapping[str, str]) -> str:
     try:
         done = subprocess.run(
             command,

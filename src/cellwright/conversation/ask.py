@@ -25,7 +25,7 @@ from cellwright.agent.tool import Tool
 from cellwright.config.settings.read import start_folder
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.process_conversation import ProcessConversation, registered
-from cellwright.conversation.runs.request import Asking, RunRequest, RunSurface
+from cellwright.conversation.runs.request import RunRequest, RunSurface, TrustCheck
 from cellwright.conversation.runs.run_options import Result, RunOptions, result_of
 from cellwright.errors import CellwrightError
 from cellwright.events import Event
@@ -77,8 +77,8 @@ class ScriptConversation:
     """The conversation of a process that is no kernel: nothing shows its runs, and nobody answers."""
 
     conversation: Conversation
-    place: str = "Python"
-    asking: tuple[Asking, ...] = ()
+    origin: str = "Python"
+    trust_checks: tuple[TrustCheck, ...] = ()
 
     @contextlib.contextmanager
     def surface(self) -> Iterator[RunSurface]:
@@ -98,8 +98,8 @@ def process_conversation() -> ProcessConversation:
 
 @functools.cache
 def _script_conversation() -> ScriptConversation:
-    face = "a Python program that imported cellwright"
-    return ScriptConversation(Conversation(cwd=start_folder(os.environ), face=face))
+    interface = "a Python program that imported cellwright"
+    return ScriptConversation(Conversation(cwd=start_folder(os.environ), interface=interface))
 
 
 class AskOptions(TypedDict, total=False):
@@ -170,7 +170,7 @@ def ask(prompt: Prompt, **options: Unpack[AskOptions]) -> Result:
     typed = _answer_type(options)
     events: list[Event] = []
     jobs = here.conversation.jobs
-    request = replace(_request(here, prompt, options, typed), place=here.place)
+    request = replace(_request(here, prompt, options, typed), origin=here.origin)
     with here.surface() as surface:
 
         def emit(event: Event) -> None:
@@ -235,4 +235,4 @@ def _request(here: ProcessConversation, prompt: Prompt, options: AskOptions, typ
     if session is None:
         session = Session.create(here.conversation.cwd, None)
     given_session = None if isinstance(session, _Shared) else session
-    return RunRequest(prompt=prompt, options=run_options, session=given_session, asking=here.asking)
+    return RunRequest(prompt=prompt, options=run_options, session=given_session, trust_checks=here.trust_checks)

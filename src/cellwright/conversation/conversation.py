@@ -18,7 +18,7 @@ from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.thread import AgentThread, CallerJobs, is_agent_code
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.config.hooks.hooks_in_force import HooksInForce
-from cellwright.config.settings.read import Said
+from cellwright.config.settings.read import InlineSettings
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.observers import Observers
@@ -47,19 +47,20 @@ END_TIMEOUT_SECONDS = 2.0
 class Conversation:
     """One session and the means to go on with it. Runs are started from any thread and work on the agent's thread.
 
-    `face` is how Claude is told where the user is. `given` gives the settings that are in no file. `more_tools` makes the
-    tools that this process adds to the built-in ones (the kernel's `Python`); `jobs` is where such tools put work for the
-    thread that waits. `is_unsaved` says of a file whether an editor holds changes of it; `open_notebooks` are the
-    notebooks that are open in its front ends; `checks` are what `/doctor` looks at besides the usual.
+    `interface` is how Claude is told where the user is. `inline_settings` gives the settings that are in no file.
+    `more_tools` makes the tools that this process adds to the built-in ones (the kernel's `Python`); `jobs` is where
+    such tools put work for the thread that waits. `is_unsaved` says of a file whether an editor holds changes of it;
+    `open_notebooks` are the notebooks that are open in its front ends; `checks` are what `/doctor` looks at besides the
+    usual.
     """
 
     def __init__(
         self,
         *,
         cwd: Path,
-        face: str,
+        interface: str,
         environ: Mapping[str, str] | None = None,
-        given: Callable[[], tuple[Said, ...]] = tuple,
+        inline_settings: Callable[[], tuple[InlineSettings, ...]] = tuple,
         more_tools: ToolMaker | None = None,
         provider: Provider | None = None,
         thread: AgentThread | None = None,
@@ -72,7 +73,9 @@ class Conversation:
         self.thread = thread or AgentThread()
         self.jobs = jobs or CallerJobs()
         self.checks = checks
-        self.in_force = SettingsInForce(cwd, os.environ if environ is None else environ, given=given)
+        self.in_force = SettingsInForce(
+            cwd, os.environ if environ is None else environ, inline_settings=inline_settings
+        )
         self.model = ModelConnection(self.in_force, provider)
         self.redaction = Redaction(lambda: secret_values(self.in_force.environment))
         self.tool_log = ToolLog(key=functools.cache(lambda: signing_key(state_folder() / "tool-log-key")))
@@ -95,10 +98,10 @@ class Conversation:
         self.observers.add(RunSpans())
         self.runs = RunQueue(self.thread)
         self.sessions = ConversationSessions(
-            self.in_force, self.runs, self.tools, left=self._left, changed=self.observers.session_changed
+            self.in_force, self.runs, self.tools, left=self._session_left, changed=self.observers.session_changed
         )
         self._parts = RunParts(
-            face=face,
+            interface=interface,
             jobs=self.jobs,
             in_force=self.in_force,
             hooks=self._hooks,
@@ -135,7 +138,7 @@ class Conversation:
             observers.run_added(run)
             starting = StartingRun(self._parts, run, request, behind=self.runs.current)
             try:
-                task = self.thread.submit(starting.work(starting.made_ready_here()))
+                task = self.thread.submit(starting.work(starting.prepare_here()))
             except BaseException as error:
                 self.runs.drop(run, error)
                 observers.run_ended(run)
@@ -148,10 +151,10 @@ class Conversation:
     def close(self) -> None:
         """End the runs, close the session, stop the thread."""
         self.runs.end_all(END_TIMEOUT_SECONDS)
-        if (session := self.sessions.begun) is not None:
+        if (session := self.sessions.started) is not None:
             self._hooks.end_session(session, "other", self.thread, wait=True)
         self.thread.stop()
         self.sessions.close()
 
-    def _left(self, session: Session, because: str) -> None:
+    def _session_left(self, session: Session, because: str) -> None:
         self._hooks.end_session(session, because, self.thread, wait=False)

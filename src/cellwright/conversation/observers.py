@@ -54,20 +54,20 @@ class Observers:
     def run_added(self, run: Run) -> None:
         """Tell of the run, and from now on of its events."""
         run.bus.subscribe(functools.partial(self._on_event, run))
-        self._tell(lambda observer: observer.run_added(run))
+        self._notify(lambda observer: observer.run_added(run))
 
     def run_ended(self, run: Run) -> None:
-        self._tell(lambda observer: observer.run_ended(run))
+        self._notify(lambda observer: observer.run_ended(run))
 
     def session_changed(self, session: Session) -> None:
-        self._tell(lambda observer: observer.session_changed(session))
+        self._notify(lambda observer: observer.session_changed(session))
 
     def _on_event(self, run: Run, event: Event) -> None:
-        self._tell(lambda observer: observer.on_event(run, event))
+        self._notify(lambda observer: observer.on_event(run, event))
 
-    def _tell(self, tell: Callable[[Observer], None]) -> None:
+    def _notify(self, notify: Callable[[Observer], None]) -> None:
         for observer in self._observers:
             try:
-                tell(observer)
+                notify(observer)
             except Exception:  # whoever looks on must not be able to break what they look at
                 logger.exception("an observer of the conversation failed")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from cellwright.conversation.conversation import Conversation
-    from cellwright.conversation.runs.request import Asking, RunSurface
+    from cellwright.conversation.runs.request import RunSurface, TrustCheck
 
 
 class ProcessConversation(Protocol):
@@ -21,11 +21,11 @@ class ProcessConversation(Protocol):
     def conversation(self) -> Conversation: ...
 
     @property
-    def place(self) -> str:
+    def origin(self) -> str:
         """The place the code that asks runs in, in words."""
 
     @property
-    def asking(self) -> tuple[Asking, ...]:
+    def trust_checks(self) -> tuple[TrustCheck, ...]:
         """The questions about that place that may have to be asked before its code may ask Claude."""
 
     def surface(self) -> AbstractContextManager[RunSurface]:

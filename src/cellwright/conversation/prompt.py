@@ -24,9 +24,9 @@ from cellwright.agent.prompt import (
     ContextBlock,
     ContextProvider,
     FullPrompt,
-    GatheredContext,
     Prompt,
     PromptContext,
+    ProvidedContext,
     environment_text,
     text_context,
 )
@@ -56,12 +56,12 @@ def checked(prompt: Prompt) -> Prompt:
 
 
 def with_surroundings(
-    prompt: Prompt, session: Session, agent: Agent, cwd: Path, face: str, language: str | None
+    prompt: Prompt, session: Session, agent: Agent, cwd: Path, interface: str, language: str | None
 ) -> FullPrompt:
     """The prompt with, when it is the session's first, where Claude works; in plan mode, how to plan."""
     before: list[ContextBlock] = []
     if not session.encoded:
-        before.append(text_context("Where Claude works", "environment", environment_text(cwd, face)))
+        before.append(text_context("Where Claude works", "environment", environment_text(cwd, interface)))
         if language:
             text = f"<language>The user wants your answers in: {language}</language>"
             before.append(text_context("The language of answers", "environment", text))
@@ -72,37 +72,37 @@ def with_surroundings(
 
 def gather_context(
     full: FullPrompt,
-    tellings: Sequence[ContextProvider],
+    providers: Sequence[ContextProvider],
     prompt: Prompt,
     agent: Agent,
     session: Session,
     tools: Sequence[Tool],
 ) -> FullPrompt:
-    """`full` with all that `tellings` find, when the run has begun.
+    """`full` with all that `providers` find, when the run has begun.
 
     A prompt that came as blocks mentions nothing: a program has put it together.
     """
     words = prompt if isinstance(prompt, str) else ""
-    moment = PromptContext(words=words, agent=agent, session=session, tools={tool.name: tool for tool in tools})
+    prompt_context = PromptContext(words=words, agent=agent, session=session, tools={tool.name: tool for tool in tools})
 
-    async def gather() -> GatheredContext:
-        found = await asyncio.gather(*(_told(telling, moment) for telling in tellings))
-        return GatheredContext(
+    async def collect_context() -> ProvidedContext:
+        found = await asyncio.gather(*(_provided(provider, prompt_context) for provider in providers))
+        return ProvidedContext(
             before=tuple(part for each in found for part in each.before),
             after=tuple(part for each in found for part in each.after),
             notices=tuple(notice for each in found for notice in each.notices),
         )
 
-    return replace(full, gather=gather)
+    return replace(full, collect_context=collect_context)
 
 
-async def _told(telling: ContextProvider, moment: PromptContext) -> GatheredContext:
+async def _provided(provider: ContextProvider, prompt_context: PromptContext) -> ProvidedContext:
     try:
-        return await telling(moment)
+        return await provider(prompt_context)
     except Exception as error:
         # what is told besides is a help, made of whatever a notebook holds: without it the prompt is answered all the same
         logger.exception("something could not be told with a prompt")
-        return GatheredContext(notices=(f"Not all could be told with the prompt: {type(error).__name__}: {error}",))
+        return ProvidedContext(notices=(f"Not all could be told with the prompt: {type(error).__name__}: {error}",))
 
 
 def _blocks(prompt: Prompt) -> list[Any]:
@@ -216,14 +216,14 @@ def _code(markdown: str) -> Iterator[_Range]:
         if token.type == "fence":
             yield starts[first], min(starts[end], len(markdown))
         elif token.type == "inline":
-            places = _places(token.content, lines, starts, first)
+            places = _char_offsets(token.content, lines, starts, first)
             spans: list[_Range] = []
             parser.inline.parse(token.content, parser, {"spans": spans}, [])
             for opened, closed in spans:
                 yield places[opened], places[closed - 1] + 1
 
 
-def _places(content: str, lines: list[str], starts: list[int], first: int) -> list[int]:
+def _char_offsets(content: str, lines: list[str], starts: list[int], first: int) -> list[int]:
     """Find the place of each character of an inline token: its lines are those of the source from `first`, without what
     belongs to the blocks around it (indentation, `>`, `- `).
     """
@@ -284,27 +284,27 @@ class AttachedMention:
 def mentioned_files(cwd: Path) -> ContextProvider:
     """Tells the files and folders that a prompt mentions; relative paths start at `cwd`."""
 
-    async def tell(moment: PromptContext) -> GatheredContext:
-        wanted = [mention for mention in find_mentions(moment.words) if mention.kind == "file"]
-        return together([await _attached(mention, cwd, moment) for mention in wanted])
+    async def provide(prompt_context: PromptContext) -> ProvidedContext:
+        mentions = [mention for mention in find_mentions(prompt_context.words) if mention.kind == "file"]
+        return together([await _attached(mention, cwd, prompt_context) for mention in mentions])
 
-    return tell
+    return provide
 
 
-def together(attached: Sequence[AttachedMention]) -> GatheredContext:
+def together(attached: Sequence[AttachedMention]) -> ProvidedContext:
     """All of it, as far as it is not too much for one prompt."""
     parts: list[ContextBlock] = []
     notices = [each.notice for each in attached if each.notice]
     chars = 0
     for part in (each.part for each in attached if each.part is not None):
-        chars += part.told().chars
+        chars += part.as_attached().chars
         if chars > CHARS_TOGETHER:
             notices.append(
                 f"{part.title}: not attached, the mentions before it hold {CHARS_TOGETHER:,} characters already."
             )
         else:
             parts.append(part)
-    return GatheredContext(after=tuple(parts), notices=tuple(notices))
+    return ProvidedContext(after=tuple(parts), notices=tuple(notices))
 
 
 def attachment(mention: Mention, title: str, kind: AttachedKind, content: Content) -> ContextBlock:
@@ -329,7 +329,7 @@ def _cut(text: str) -> str:
     return f"{kept}[… {len(text) - len(kept):,} characters more are left out; read them with the tools when you need them.]"
 
 
-async def _attached(mention: Mention, cwd: Path, moment: PromptContext) -> AttachedMention:
+async def _attached(mention: Mention, cwd: Path, prompt_context: PromptContext) -> AttachedMention:
     try:
         path = cwd / Path(mention.name).expanduser()
         is_folder, exists = path.is_dir(), path.exists()
@@ -338,7 +338,7 @@ async def _attached(mention: Mention, cwd: Path, moment: PromptContext) -> Attac
     if not exists:
         return _not_found(mention, "no such file")
     tool_input = {"path": str(path)} if is_folder else _reading(path, mention)
-    content = await read_for(mention, "LS" if is_folder else "Read", tool_input, moment)
+    content = await read_for(mention, "LS" if is_folder else "Read", tool_input, prompt_context)
     if isinstance(content, AttachedMention):
         return content
     lines = f":{mention.first}-{mention.last}" if mention.first else ""
@@ -347,19 +347,19 @@ async def _attached(mention: Mention, cwd: Path, moment: PromptContext) -> Attac
 
 
 async def read_for(
-    mention: Mention, name: str, tool_input: dict[str, Any], moment: PromptContext
+    mention: Mention, name: str, tool_input: dict[str, Any], prompt_context: PromptContext
 ) -> Content | AttachedMention:
     """Read for `mention` with the tool `name`, as Claude's own call would; what is not read says why.
 
     It is never asked for: what the policy would ask about is left out, and Claude may ask.
     """
-    tool = moment.tools.get(name)
+    tool = prompt_context.tools.get(name)
     if tool is None:
         return AttachedMention(notice=f"{mention.text}: not attached, there is no tool {name} here.")
-    if refusal := _refusal(moment, tool, tool_input):
+    if refusal := _refusal(prompt_context, tool, tool_input):
         return AttachedMention(notice=f"{mention.text}: not attached. {refusal}")
     try:
-        result = await tool.call(tool_input, ToolContext("mention", _unheard, session_id=moment.session.id))
+        result = await tool.call(tool_input, ToolContext("mention", _unheard, session_id=prompt_context.session.id))
     except ToolError as error:
         return AttachedMention(notice=f"{mention.text}: not attached. {error.message}")
     return result.content if isinstance(result, ToolResult) else result
@@ -376,9 +376,9 @@ def _reading(path: Path, mention: Mention) -> dict[str, Any]:
     return tool_input
 
 
-def _refusal(moment: PromptContext, tool: Tool, tool_input: dict[str, Any]) -> str:
+def _refusal(prompt_context: PromptContext, tool: Tool, tool_input: dict[str, Any]) -> str:
     """Explain why the policy, as it stands for this run's calls, does not let it be read unasked; "" when it does."""
-    session, policy = moment.session, moment.agent.policy
+    session, policy = prompt_context.session, prompt_context.agent.policy
     policy = policy.allowing(session.granted)
     if session.mode is not None:
         policy = policy.in_mode(session.mode)
@@ -389,9 +389,9 @@ def _refusal(moment: PromptContext, tool: Tool, tool_input: dict[str, Any]) -> s
     return f"{decision.reason} {way}".strip()
 
 
-async def without_secrets(text: str, moment: PromptContext, what: str) -> tuple[str, list[str]]:
+async def without_secrets(text: str, prompt_context: PromptContext, what: str) -> tuple[str, list[str]]:
     """`text` without its secrets, and what the user is told where there were any: `what` names the text."""
-    if (redaction := moment.agent.redaction) is None:
+    if (redaction := prompt_context.agent.redaction) is None:
         return text, []
     cleaned = await asyncio.to_thread(redaction.clean, text)
     return cleaned.text, [f"Kept from Claude in {what}: {', '.join(cleaned.kinds)}."] if cleaned.kinds else []

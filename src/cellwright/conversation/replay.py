@@ -40,7 +40,7 @@ States = frozenset[str | None]
 
 
 class ReplayedEdits:
-    """The place where edits are made again; `replayed_tools.EditPlace`. `on_disk` gives a notebook that nobody has open."""
+    """The place where edits are made again; `replayed_tools.EditTarget`. `on_disk` gives a notebook that nobody has open."""
 
     def __init__(
         self, cwd: Path, state: FileState, notebooks: OpenNotebooks, on_disk: Callable[[Path], OpenNotebook]
@@ -138,30 +138,30 @@ class _Recorded:
         )
 
     def _has_other_type(self, now: Cell | None) -> bool:
-        wanted = self.input.get("cell_type")
-        return now is not None and wanted is not None and now.cell_type != wanted and now.sha256 == self.before
+        target = self.input.get("cell_type")
+        return now is not None and target is not None and now.cell_type != target and now.sha256 == self.before
 
     def _insert(self, ids: list[str]) -> Insert:
-        place = self._place("cell_id", ids)
+        place = self._anchor("cell_id", ids)
         kind: Literal["code", "markdown", "raw"] = self.input["cell_type"]
         return Insert(place=place, cell_type=kind, source=str(self.input["new_source"]), cell_id=self.cell_id)
 
     def _move(self, ids: list[str]) -> Move | None:
-        place = self._place("target_id", ids)
+        place = self._anchor("target_id", ids)
         others = [each for each in ids if each != self.cell_id]
         if place.where in ("start", "end"):
-            wanted = 0 if place.where == "start" else len(others)
+            target = 0 if place.where == "start" else len(others)
         else:
-            wanted = others.index(place.beside) + (place.where == "after")
-        return None if ids.index(self.cell_id) == wanted else Move(cell_id=self.cell_id, place=place)
+            target = others.index(place.anchor_id) + (place.where == "after")
+        return None if ids.index(self.cell_id) == target else Move(cell_id=self.cell_id, place=place)
 
-    def _place(self, key: str, ids: list[str]) -> CellPosition:
-        beside, position = self.input.get(key), self.input.get("position")
-        if beside is None:
+    def _anchor(self, key: str, ids: list[str]) -> CellPosition:
+        anchor_id, position = self.input.get(key), self.input.get("position")
+        if anchor_id is None:
             return CellPosition("start" if position == "start" else "end")
-        if beside not in ids:
-            raise _drift(self.shown, self.cell_id, f"belongs beside cell {beside}, which is not there any more")
-        return CellPosition("before" if position == "before" else "after", str(beside))
+        if anchor_id not in ids:
+            raise _drift(self.shown, self.cell_id, f"belongs beside cell {anchor_id}, which is not there any more")
+        return CellPosition("before" if position == "before" else "after", str(anchor_id))
 
 
 def _what(now: Cell | None, before: str | None) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from cellwright.agent.calls.approval import Allow, CanUseTool, Decision, Deny, ToolUse
 from cellwright.agent.calls.tool_results import output_folder
-from cellwright.config.settings.allowed import mode_is_allowed, model_is_allowed, nearest_mode, who_says
+from cellwright.config.settings.allowed import mode_is_allowed, model_is_allowed, nearest_mode, origin_of
 from cellwright.config.settings.settings import Settings
 from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.conversation.runs.run_options import RunOptions
@@ -22,7 +22,7 @@ from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session
 
 if TYPE_CHECKING:
-    from cellwright.conversation.runs.request import Asking
+    from cellwright.conversation.runs.request import TrustCheck
 
 logger = logging.getLogger(__name__)
 
@@ -46,9 +46,9 @@ PEOPLE = ("widget", "sidebar", "input", "terminal")
 def model_of(options: RunOptions, settings: Settings, environ: Mapping[str, str]) -> str:
     """The model of a run, by its full name. Raises CellwrightError CONFIG_INVALID for one that settings exclude."""
     asked = options.model if not _is_administrators(settings, "model") else None
-    said = asked or settings.model or environ.get("ANTHROPIC_MODEL")
-    name = full_name(said or DEFAULT_MODEL, environ)
-    if said is None and not model_is_allowed(name, settings):
+    requested = asked or settings.model or environ.get("ANTHROPIC_MODEL")
+    name = full_name(requested or DEFAULT_MODEL, environ)
+    if requested is None and not model_is_allowed(name, settings):
         name = _first_allowed(settings, environ)
     check_allowed(name, settings, environ)
     return name
@@ -70,7 +70,7 @@ def check_allowed(name: str, settings: Settings, environ: Mapping[str, str]) -> 
     """Raises CellwrightError CONFIG_INVALID for a model, by its full name, that settings exclude."""
     if not model_is_allowed(name, settings):
         allowed = ", ".join(settings.allowed_models or ()) or "none"
-        who = who_says(settings, "cellwright.allowedModels")
+        who = origin_of(settings, "cellwright.allowedModels")
         message = f"The model {name} may not be used: {who} allows {allowed}."
         raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
     if any(_names(entry, name, environ) for entry in settings.denied_models):
@@ -113,7 +113,7 @@ def mode_of(options: RunOptions, settings: Settings, environ: Mapping[str, str])
         raise CellwrightError(ErrorCode.PERMISSION_DENIED, f"{message} `/config` shows which file says so.")
     if options.mode is not None and not mode_is_allowed(mode, settings):
         allowed = ", ".join(settings.allowed_modes or ())
-        who = who_says(settings, "cellwright.allowedModes")
+        who = origin_of(settings, "cellwright.allowedModes")
         message = f"Mode {mode} may not be used: {who} allows {allowed}."
         raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
     mode = nearest_mode(stricter(mode, settings.loosest_mode), settings)
@@ -149,27 +149,27 @@ def policy_of(options: RunOptions, settings: Settings, cwd: Path, environ: Mappi
 
 
 async def ask_all(
-    asking: Sequence[Asking],
+    trust_checks: Sequence[TrustCheck],
     ask_user: CanUseTool,
     session: Session,
     emit: Emit,
     unasked: Callable[[TrustQuestion], None],
 ) -> bool:
-    """Put every open question of `asking` to the user; whether any was answered with yes.
+    """Put every open question of `trust_checks` to the user; whether any was answered with yes.
 
     `unasked` is told of one that reached nobody. Raises CellwrightError PERMISSION_DENIED for a no to a required one.
     """
     any_yes = False
-    for each in asking:
+    for each in trust_checks:
         while (question := each.question()) is not None:
-            said, chosen = await ask_about_trust(question, ask_user, session, emit)
-            if said == "nobody":
+            requested, chosen = await ask_about_trust(question, ask_user, session, emit)
+            if requested == "nobody":
                 unasked(question)
                 break
-            each.answer(question, yes=said == "yes", chosen=chosen)
-            if said == "no" and question.required:
+            each.answer(question, yes=requested == "yes", chosen=chosen)
+            if requested == "no" and question.required:
                 raise CellwrightError(ErrorCode.PERMISSION_DENIED, f"{question.title}? No. Nothing was sent.")
-            any_yes = any_yes or said == "yes"
+            any_yes = any_yes or requested == "yes"
     return any_yes
 
 
@@ -207,7 +207,7 @@ async def ask_about_trust(
     return "yes", chosen if chosen in question.also else ""
 
 
-def nobody_was_asked(question: TrustQuestion) -> str:
+def unasked_text(question: TrustQuestion) -> str:
     """Word what the user is told where nobody could be asked."""
     outcome = "Nothing was sent." if question.required else "It goes on without."
     return (

@@ -43,10 +43,10 @@ class ConversationSessions:
         self._session: Session | None = None
         self._own_tools: Session | None = None
         self._beginning = threading.Lock()
-        self._told: set[str] = set()
+        self._notices_given: set[str] = set()
 
     @property
-    def begun(self) -> Session | None:
+    def started(self) -> Session | None:
         """The session, if one was asked for yet."""
         return self._session
 
@@ -104,10 +104,10 @@ class ConversationSessions:
         self.current.notices += notices
         return newest is not None
 
-    def tell(self, session: Session, notices: Sequence[str]) -> None:
+    def add_notices(self, session: Session, notices: Sequence[str]) -> None:
         """Tell each of `notices` with the run that begins in `session`, once in this conversation."""
-        session.notices += [notice for notice in dict.fromkeys(notices) if notice not in self._told]
-        self._told.update(notices)
+        session.notices += [notice for notice in dict.fromkeys(notices) if notice not in self._notices_given]
+        self._notices_given.update(notices)
 
     def find(self, session_id: str) -> Session | None:
         """The session of this id (or the start of one) that was held in this folder; None for the one that is used.

@@ -33,7 +33,7 @@ def never_unsaved(_path: Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workplace:
+class ToolEnvironment:
     """The things tools need of the place they work in.
 
     `provider` is the way to the model for tools that ask a small one; it is called when there is something to ask.
@@ -51,7 +51,7 @@ class Workplace:
     """The model's knowledge of files, where others must have it, too."""
 
 
-def builtin_tools(place: Workplace) -> tuple[Tool, ...]:
+def builtin_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
     """The tools that need no kernel, sharing one memory of what was read."""
     from cellwright.agent.side_request import SideRequest, small_model
     from cellwright.tools.code.edit_symbol import edit_symbol_tool
@@ -81,8 +81,8 @@ def builtin_tools(place: Workplace) -> tuple[Tool, ...]:
     cwd, settings, environ = place.cwd, place.settings, place.environ
     state = place.file_state or FileState(place.is_unsaved)
     roots = (cwd, *settings.additional_directories)
-    aside = None if place.provider is None else SideRequest(place.provider, small_model(environ))
-    engine = choose_engine(environ, aside)
+    side_request = None if place.provider is None else SideRequest(place.provider, small_model(environ))
+    engine = choose_engine(environ, side_request)
     return (
         read_tool(state, cwd, place.open_notebooks),
         write_tool(state, cwd),
@@ -108,7 +108,7 @@ def builtin_tools(place: Workplace) -> tuple[Tool, ...]:
         enter_plan_mode_tool(),
         exit_plan_mode_tool(settings.project, settings.plans_directory),
         web_fetch_tool(
-            aside,
+            side_request,
             seconds=settings.web_fetch_timeout,
             most_bytes=settings.max_file_size,
             cache_seconds=settings.cache_ttl,
@@ -119,9 +119,9 @@ def builtin_tools(place: Workplace) -> tuple[Tool, ...]:
 
 def list_tools(environ: Mapping[str, str]) -> tuple[Tool, ...]:
     """The tools for the list of what is to be done: TodoWrite, or the Task tools where the user opted in to them."""
-    from cellwright.tools.planning.todos import task_tools_wanted
+    from cellwright.tools.planning.todos import task_tools_enabled
 
-    if not task_tools_wanted(environ):
+    if not task_tools_enabled(environ):
         from cellwright.tools.planning.todo_write import todo_write_tool
 
         return (todo_write_tool(),)
@@ -140,7 +140,7 @@ def list_tools(environ: Mapping[str, str]) -> tuple[Tool, ...]:
     )
 
 
-def all_tools(place: Workplace, more: Sequence[Tool]) -> tuple[tuple[Tool, ...], list[str]]:
+def all_tools(place: ToolEnvironment, more: Sequence[Tool]) -> tuple[tuple[Tool, ...], list[str]]:
     """The built-in tools, this process's (`more`), those of packages and trusted folders; notices for the user."""
     from cellwright.config.tool_plugins import brought_tools
 
@@ -153,7 +153,7 @@ def all_tools(place: Workplace, more: Sequence[Tool]) -> tuple[tuple[Tool, ...],
 
 
 class ConversationTools:
-    """Makes the tools of runs, once a session. `more` makes this process's own; the rest is as in `Workplace`."""
+    """Makes the tools of runs, once a session. `more` makes this process's own; the rest is as in `ToolEnvironment`."""
 
     def __init__(
         self,
@@ -198,8 +198,8 @@ class ConversationTools:
                 self._made = made
         return (*made, *options.tools)
 
-    def _workplace(self, file_state: FileState) -> Workplace:
-        return Workplace(
+    def _workplace(self, file_state: FileState) -> ToolEnvironment:
+        return ToolEnvironment(
             cwd=self._in_force.cwd,
             settings=self._in_force.settings,
             environ=ChainMap(self._hooks.exported, self._in_force.environment),  # type: ignore[arg-type]  # it is only read

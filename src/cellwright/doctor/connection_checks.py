@@ -80,7 +80,7 @@ def api(environ: Mapping[str, str], settings: Settings, seconds: float = SECONDS
         found = f"not asked: {transport.platform} answers no question that is free"
         return Finding("API", "ok", found, "`cellwright -p hello` says whether it works.")
     try:
-        answer = asyncio.run(_asked(transport, seconds))
+        answer = asyncio.run(_request(transport, seconds))
     except (RequestFailed, CellwrightError) as error:
         said = error.failure.message if isinstance(error, RequestFailed) else error.message
         return Finding("API", "problem", f"{address}: {transport.redact(said)}")
@@ -91,7 +91,7 @@ def api(environ: Mapping[str, str], settings: Settings, seconds: float = SECONDS
     return _judged(answer, address, transport)
 
 
-async def _asked(transport: Transport, seconds: float) -> _Answer:
+async def _request(transport: Transport, seconds: float) -> _Answer:
     try:
         async with asyncio.timeout(seconds), transport.get(MODELS, seconds=seconds) as reply:
             return _Answer(reply.status, reply.headers, await reply.body(100_000))

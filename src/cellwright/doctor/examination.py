@@ -24,7 +24,7 @@ SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class ExaminedPlace:
+class ExaminedEnvironment:
     """Whose health is asked for: the folder a conversation works in, its environment, its settings."""
 
     cwd: Path
@@ -55,7 +55,7 @@ class Examination:
 
 
 def examine(
-    patient: ExaminedPlace, *, offline: bool = False, more: Sequence[Check] = (), seconds: float = SECONDS
+    patient: ExaminedEnvironment, *, offline: bool = False, more: Sequence[Check] = (), seconds: float = SECONDS
 ) -> Examination:
     """Run all checks at once, and `more`, a face's own; blocks for hardly more than `seconds`. `offline`: ask no network.
 
@@ -68,7 +68,7 @@ def examine(
     return Examination([_without(secrets, finding) for finding in found], time.monotonic() - started)
 
 
-def _checks(patient: ExaminedPlace) -> list[Check]:
+def _checks(patient: ExaminedEnvironment) -> list[Check]:
     settings = patient.settings or load_settings(patient.cwd, patient.environ)
     environ = {**patient.environ, **settings.env}
     return [

@@ -17,7 +17,7 @@ from cellwright.agent.tool import Tool
 from cellwright.config.settings.read import start_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.conversation import END_TIMEOUT_SECONDS, Conversation
-from cellwright.conversation.runs.request import Asking, RunRequest, RunSurface
+from cellwright.conversation.runs.request import RunRequest, RunSurface, TrustCheck
 from cellwright.conversation.runs.run_options import RunOptions, result_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd
@@ -36,12 +36,12 @@ from cellwright.kernel.pages.open_notebooks import KernelNotebooks
 from cellwright.kernel.pages.pages import Pages
 from cellwright.kernel.pages.proposals import Proposals
 from cellwright.kernel.pages.undo_requests import UndoRequests
-from cellwright.kernel.run.cell_run import CellWait, PreparedRun, dry_run, goes_on_alone, run_options, until_end
+from cellwright.kernel.run.cell_run import CellWait, PreparedRun, dry_run, run_options, runs_in_background, until_end
 from cellwright.kernel.run.cell_surface import CellSurface, cell_surface
 from cellwright.kernel.run.front_end import front_end_of, this_notebook
 from cellwright.kernel.run.idle_kernel import work_between_cells
 from cellwright.kernel.run.notebook_trust import NotebookTrust
-from cellwright.kernel.run.questions import OpenQuestions, all_beside
+from cellwright.kernel.run.questions import OpenQuestions, mirror_everywhere
 from cellwright.kernel.run.recorded_run import RecordedRun, SkippedRun
 from cellwright.kernel.run.recordings import RunningCell, recorded_runs
 from cellwright.kernel.widgets.bundle import is_built
@@ -83,8 +83,8 @@ class NotebookConversation:
         self._jobs = CallerJobs(work_between_cells(self._kernel) if self._in_kernel else None)
         self.conversation = Conversation(
             cwd=start_folder(os.environ),
-            face="a cell of a Jupyter notebook" if self._in_kernel else "an IPython session in a terminal",
-            given=config.said,
+            interface="a cell of a Jupyter notebook" if self._in_kernel else "an IPython session in a terminal",
+            inline_settings=config.inline_settings,
             more_tools=self._kernel_tools,
             jobs=self._jobs,
             is_unsaved=is_unsaved,
@@ -92,19 +92,19 @@ class NotebookConversation:
             checks=kernel_checks(self._kernel, pages),
         )
         self._trust = NotebookTrust(os.environ)
-        self.log = ConversationLog(self.conversation.thread, lambda: self.conversation.sessions.begun)
+        self.log = ConversationLog(self.conversation.thread, lambda: self.conversation.sessions.started)
         if self._in_kernel:
             self.conversation.observers.add(self.log)
         self.file_news = FileNews(pages)
         self.conversation.observers.add(self.file_news)
         self.panels = Connections()
         self.questions = OpenQuestions()
-        self.beside = all_beside(self.questions.beside, Proposals(pages, self.conversation.cwd).beside)
+        self.mirror = mirror_everywhere(self.questions.mirror, Proposals(pages, self.conversation.cwd).mirror)
         UndoRequests(pages, self.conversation, self.file_news)
         CodeCompletion(shell, self.conversation).serve(pages.serve)
-        self.told = kernel_context(shell, cells, self.notebooks)
+        self.kernel_context = kernel_context(shell, cells, self.notebooks)
         self._recordings = recorded_runs(self.conversation, self._notebook, self._trust)
-        self._asked = False
+        self._has_prompted = False
 
     async def run_awaited(self, prompt: str, options: MagicOptions, more: ContextProvider | None = None) -> None:
         """Run `prompt` in a cell that is awaited; `more` is told with it. Raises what the cell should show."""
@@ -114,15 +114,15 @@ class NotebookConversation:
                 page = await wait.awaited(command.start())
             command.show(page)
             return
-        asked = self._prepared(prompt, options, more)
-        if asked.request.background:
-            self._start_in_background(asked)
+        prepared = self._prepared(prompt, options, more)
+        if prepared.request.background:
+            self._start_in_background(prepared)
             return
         with contextlib.suppress(SkippedRun):
-            with CellWait(self.conversation, asked.surface.output, self._kernel) as wait:
-                run = self.conversation.start(asked.request, asked.surface)
+            with CellWait(self.conversation, prepared.surface.output, self._kernel) as wait:
+                run = self.conversation.start(prepared.request, prepared.surface)
                 end = await wait.awaited(run)
-            asked.finish(end)
+            prepared.finish(end)
 
     def run_blocking(self, prompt: str, options: MagicOptions, more: ContextProvider | None = None) -> None:
         """The same in a cell that blocks."""
@@ -132,27 +132,27 @@ class NotebookConversation:
                 page = wait.blocking(command.start())
             command.show(page)
             return
-        asked = self._prepared(prompt, options, more)
-        if asked.request.background:
-            self._start_in_background(asked)
+        prepared = self._prepared(prompt, options, more)
+        if prepared.request.background:
+            self._start_in_background(prepared)
             return
         with contextlib.suppress(SkippedRun):
-            with CellWait(self.conversation, asked.surface.output, self._kernel) as wait:
-                run = self.conversation.start(asked.request, asked.surface)
+            with CellWait(self.conversation, prepared.surface.output, self._kernel) as wait:
+                run = self.conversation.start(prepared.request, prepared.surface)
                 end = wait.blocking(run)
-            asked.finish(end)
+            prepared.finish(end)
 
-    def _start_in_background(self, asked: PreparedRun) -> None:
-        output = asked.surface.output
-        run = self.conversation.start(asked.request, asked.surface)
+    def _start_in_background(self, prepared: PreparedRun) -> None:
+        output = prepared.surface.output
+        run = self.conversation.start(prepared.request, prepared.surface)
         output.open()
         # in a copy of this cell's context: what is published belongs to this cell, whatever the kernel does then
-        self.conversation.thread.submit(until_end(run, output, asked.finish))
+        self.conversation.thread.submit(until_end(run, output, prepared.finish))
 
     def _command(self, prompt: str, options: MagicOptions) -> CellCommand:
         from cellwright.kernel.magic.slash_command import cell_command  # most cells are prompts
 
-        return cell_command(self.conversation, prompt, options, self._new_surface, self.file_news.tell)
+        return cell_command(self.conversation, prompt, options, self._new_surface, self.file_news.notify)
 
     def fix(self, line: str) -> Fix | None:
         """Build what the line `fix …` asks Claude; None when nothing has failed: then the user was told so."""
@@ -186,7 +186,7 @@ class NotebookConversation:
                 self.conversation.thread.submit(provider.prepare())
             self.conversation.tools.of(RunOptions())
         # a run that begins already imports it itself, when its request is on the way
-        if self._in_kernel and is_built() and not self._asked:
+        if self._in_kernel and is_built() and not self._has_prompted:
             importlib.import_module("cellwright.kernel.widgets.transcript")
 
     def refuse_agent_code(self) -> None:
@@ -224,19 +224,19 @@ class NotebookConversation:
 
     def _new_surface(self, options: MagicOptions) -> CellSurface:
         conversation, front_end = self.conversation, front_end_of(self.shell)
-        told = this_notebook(front_end, self.shell.user_ns, conversation.in_force.environ)
+        document = this_notebook(front_end, self.shell.user_ns, conversation.in_force.environ)
         named = None if options.notebook is None else conversation.cwd / options.notebook
-        self.notebooks.cell_runs(front_end, told, named)
+        self.notebooks.cell_runs(front_end, document, named)
         return cell_surface(
-            self.shell, front_end, conversation, options, self.beside, self._is_looked_on, self.log.log_of
+            self.shell, front_end, conversation, options, self.mirror, self._is_watched, self.log.log_of
         )
 
-    def _is_looked_on(self) -> bool:
-        return self.panels.somebody_looks_on
+    def _is_watched(self) -> bool:
+        return self.panels.is_watched
 
     def _prepared(self, prompt: str, options: MagicOptions, more: ContextProvider | None) -> PreparedRun:
-        self._asked = True
-        options = replace(options, background=goes_on_alone(options, front_end_of(self.shell)))
+        self._has_prompted = True
+        options = replace(options, background=runs_in_background(options, front_end_of(self.shell)))
         typed = None if options.schema is None else named_type(options.schema, self.shell.user_ns)
         if options.dry_run:
             if options.new:
@@ -261,17 +261,17 @@ class NotebookConversation:
             prompt=prompt,
             options=run_options(options, typed),
             context=context,
-            place=self.place,
+            origin=self.origin,
             background=options.background,
             new_session=options.new,
             resume=options.resume,
-            playing=recorded,
-            asking=self.asking,
+            replay=recorded,
+            trust_checks=self.trust_checks,
         )
 
         def finish(end: RunEnd) -> None:
             if not options.background:
-                self.told.run_ended()
+                self.kernel_context.run_ended()
             for notice in recorded.finish():
                 if options.background:  # what is printed now could land in another cell
                     surface.output.emit(Notice(notice, "warning"))
@@ -284,16 +284,16 @@ class NotebookConversation:
     def _context(
         self, prompt: str, options: MagicOptions, more: ContextProvider | None, *, dry: bool = False
     ) -> tuple[ContextProvider, ...]:
-        told = self.told.with_prompt(prompt, options.context, front_end_of(self.shell).cell_id, dry=dry)
-        return told if more is None else (*told, more)
+        providers = self.kernel_context.with_prompt(prompt, options.context, front_end_of(self.shell).cell_id, dry=dry)
+        return providers if more is None else (*providers, more)
 
     @property
-    def asking(self) -> tuple[Asking, ...]:
+    def trust_checks(self) -> tuple[TrustCheck, ...]:
         """The question whether the notebook may ask Claude."""
         return (self._trust,)
 
     @property
-    def place(self) -> str:
+    def origin(self) -> str:
         """The cell that is running, as its user sees it."""
         history = self.shell.history_manager
         # some IPythons count on when a cell begins, others when it ends: what is in the history has begun

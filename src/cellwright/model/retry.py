@@ -90,7 +90,7 @@ def failure_of_response(
     status: int, headers: Mapping[str, str], body: bytes, *, model: str, now: float
 ) -> FailedAttempt:
     """The failure that an answer with an error `status` stands for. Header names are lower case; `now`: epoch time."""
-    says = _what_it_says(body)
+    says = _error_body(body)
     retry_after = _retry_after(headers, now)
     spent = status == 429 and _is_spend_limit(says, headers)
     if status < 400:
@@ -109,7 +109,7 @@ def failure_of_response(
 
 def failure_of_event(data: bytes, *, model: str, request_id: str) -> FailedAttempt:
     """The failure that an `error` event in a stream stands for. What is of a kind not known here is not tried again."""
-    says = _what_it_says(data)
+    says = _error_body(data)
     status = _STATUS_OF_TYPE.get(says.type, _STATUS_OF_TYPE.get(says.type[:1].lower() + says.type[1:], 0))
     spent = says.error_code in _SPEND_CODES
     code, what, advice = _explain(status, says, model, spent=spent)
@@ -196,7 +196,7 @@ def _retry_after(headers: Mapping[str, str], now: float) -> float | None:
     return None if date is None else max(0.0, email.utils.mktime_tz(date) - now)
 
 
-def _what_it_says(body: bytes) -> ApiErrorBody:
+def _error_body(body: bytes) -> ApiErrorBody:
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from cellwright.agent.calls.approval import Decision, rules_in_words
+from cellwright.agent.calls.approval import Decision, describe_rules
 from cellwright.agent.tool import AccessKind, Tool, ToolAccess
 from cellwright.permissions.judges.files import judge_file, judge_path
 from cellwright.permissions.judges.other import (
@@ -142,7 +142,7 @@ class PermissionPolicy:
         )
         if self.mode != "dontAsk":
             return replace(decision, suggestions=offered)
-        way = f"{rules_in_words(offered[-1].rules)} would allow it." if offered else "No allow rule can allow it."
+        way = f"{describe_rules(offered[-1].rules)} would allow it." if offered else "No allow rule can allow it."
         reason = f"Mode dontAsk denies what would be asked for. {decision.reason} {way}"
         return replace(decision, behavior="deny", reason=reason)
 

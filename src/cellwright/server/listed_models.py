@@ -59,14 +59,14 @@ class ListedModels:
             until, listed = self._known.get(digest, (0.0, ListedModelNames()))
             if until > self._clock():
                 return listed
-            listed = await self._asked(environ)
+            listed = await self._fetch(environ)
             if len(self._known) >= MAX_REMEMBERED:
                 self._known.clear()
             seconds = FAILURE_SECONDS if listed.problem else REMEMBERED_SECONDS
             self._known[digest] = (self._clock() + seconds, listed)
             return listed
 
-    async def _asked(self, environ: Mapping[str, str]) -> ListedModelNames:
+    async def _fetch(self, environ: Mapping[str, str]) -> ListedModelNames:
         try:
             async with asyncio.timeout(ASK_SECONDS):
                 body = await (_by_upstream(self._upstream) if self._upstream is not None else _by_key(environ))

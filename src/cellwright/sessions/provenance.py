@@ -44,6 +44,6 @@ def provenance(
 def provenance_of(output: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return what an output of a notebook file says of where it came from; None for what is no answer of ours."""
     metadata = output.get("metadata")
-    said = metadata.get(FIELD) if isinstance(metadata, Mapping) else None
-    whole = isinstance(said, Mapping) and isinstance(said.get("session"), str) and isinstance(said.get(PROMPT), str)
-    return said if whole else None
+    found = metadata.get(FIELD) if isinstance(metadata, Mapping) else None
+    whole = isinstance(found, Mapping) and isinstance(found.get("session"), str) and isinstance(found.get(PROMPT), str)
+    return found if whole else None

@@ -32,7 +32,7 @@ _USER = b'{"role":"user"'
 _RESULT = b'"type":"tool_result"'
 
 # what is told besides the user's words stands in a tag of its own
-_TOLD = re.compile(r"\s*<(?P<tag>[a-z][\w-]*)(?:\s[^>]*)?(?:/>|>.*</(?P=tag)>)\s*", re.DOTALL)
+_CONTEXT = re.compile(r"\s*<(?P<tag>[a-z][\w-]*)(?:\s[^>]*)?(?:/>|>.*</(?P=tag)>)\s*", re.DOTALL)
 
 
 def begins_turn(message: Mapping[str, Any]) -> bool:
@@ -52,14 +52,14 @@ def count_turns(messages: Sequence[Mapping[str, Any]]) -> int:
     return sum(begins_turn(message) for message in messages)
 
 
-def words_and_attached(texts: Sequence[str]) -> tuple[list[str], list[str]]:
+def split_attached(texts: Sequence[str]) -> tuple[list[str], list[str]]:
     """The texts of a prompt, taken apart: the user's own words, and what Claude was told besides."""
-    told = [text for text in texts if text == PLAN_MODE or _TOLD.fullmatch(text)]
-    words = [text for text in texts if text not in told]
-    if not words and told:  # the user wrote nothing but a tag
-        *told, words_in_tag = told
+    attached = [text for text in texts if text == PLAN_MODE or _CONTEXT.fullmatch(text)]
+    words = [text for text in texts if text not in attached]
+    if not words and attached:  # the user wrote nothing but a tag
+        *attached, words_in_tag = attached
         words = [words_in_tag]
-    return words, told
+    return words, attached
 
 
 def until_turn_ended(lines: Sequence[Line], turn: int) -> list[Line] | None:

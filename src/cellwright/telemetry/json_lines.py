@@ -59,7 +59,7 @@ class JsonLines:
             case UserPrompt() | ToolInputDelta():
                 pass  # the reader wrote the one, and gets the other whole with `tool_execution_start`
             case ContextAttached():
-                yield "context_told", _told(event)
+                yield "context_told", _context_line(event)
             case TextDelta():
                 yield "claude_response_chunk", self._chunk(event.text)
             case ThinkingDelta():
@@ -80,9 +80,9 @@ class JsonLines:
             case Steered():
                 yield "steer", {"id": event.steer_id, "text": event.text, "state": event.state, "how": event.how}
             case Asked():
-                yield "question" if event.kind == "question" else "permission_request", _asked(event)
+                yield "question" if event.kind == "question" else "permission_request", _question_line(event)
             case Answered():
-                yield "permission_decision", _answered(event)
+                yield "permission_decision", _answer_line(event)
             case TurnEnd():
                 if self._first_chunk_of_message is not None:
                     # its own chunk: to mark the last one with text, each would have to wait for the next
@@ -157,7 +157,7 @@ def _tool_end(event: ToolEnd) -> Line:
     return data if event.error is None else {**data, "error": dict(event.error)}
 
 
-def _asked(event: Asked) -> Line:
+def _question_line(event: Asked) -> Line:
     return {
         "question_id": event.question_id,
         "kind": event.kind,
@@ -188,7 +188,7 @@ def _decided(event: Decided) -> Line:
     }
 
 
-def _answered(event: Answered) -> Line:
+def _answer_line(event: Answered) -> Line:
     data = {
         "question_id": event.question_id,
         "tool_call_id": event.tool_use_id,
@@ -227,7 +227,7 @@ def _changed(what: Changed) -> Line:
     return {"where": what.where, "kind": what.kind, "added": what.added, "removed": what.removed}
 
 
-def _told(event: ContextAttached) -> Line:
+def _context_line(event: ContextAttached) -> Line:
     return {
         "tokens": event.tokens,
         "parts": [

@@ -125,7 +125,7 @@ class RunLog:
         """Log the event, if it says how the run goes."""
         match event:
             case UserPrompt():
-                logger.info("%s %s: begins, session %s, mode %s", run.id, run.place, event.session_id, event.mode)
+                logger.info("%s %s: begins, session %s, mode %s", run.id, run.origin, event.session_id, event.mode)
             case TurnEnd():
                 words = "%s: request %s, %s, %d tokens in context, %s, ends with %s"
                 about = event.request_id, event.model, event.context_tokens, _usd(event.cost_usd), event.stop_reason

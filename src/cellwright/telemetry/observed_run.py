@@ -13,5 +13,5 @@ class ObservedRun(Protocol):
         """The same in every event, line and span of the run."""
 
     @property
-    def place(self) -> str:
+    def origin(self) -> str:
         """The place where it was asked for: a cell, the panel, a program."""

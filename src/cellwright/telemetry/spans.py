@@ -30,7 +30,7 @@ AGENT = "Cellwright"
 
 
 @dataclass
-class _Open:
+class _OpenSpan:
     """The spans of one run that have not ended. `since` is when the next request can have begun, in seconds."""
 
     tracer: Tracer
@@ -43,7 +43,7 @@ class RunSpans:
     """Follows a conversation; on the agent's thread, but for `run_ended`."""
 
     def __init__(self) -> None:
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, _OpenSpan] = {}
 
     def run_added(self, run: ObservedRun) -> None:
         """Its span begins when it does."""
@@ -78,7 +78,7 @@ class RunSpans:
         }
         span = tracer.start_span(f"invoke_agent {AGENT}", attributes=attributes, start_time=_ns(event.at))
         if span.is_recording():
-            self._open[run.id] = _Open(tracer, span, event.at)
+            self._open[run.id] = _OpenSpan(tracer, span, event.at)
 
     def _end(self, run_id: str, at: float | None) -> None:
         open_spans = self._open.pop(run_id, None)
@@ -87,7 +87,7 @@ class RunSpans:
                 span.end(None if at is None else _ns(at))
 
 
-def _note(spans: _Open, event: Event) -> None:
+def _note(spans: _OpenSpan, event: Event) -> None:
     match event:
         case TurnEnd():
             if not event.replayed:  # no request was sent
@@ -123,7 +123,7 @@ def _note(spans: _Open, event: Event) -> None:
             _fail(spans.run, event.error)
 
 
-def _request(spans: _Open, event: TurnEnd) -> None:
+def _request(spans: _OpenSpan, event: TurnEnd) -> None:
     attributes = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "anthropic",
@@ -135,7 +135,7 @@ def _request(spans: _Open, event: TurnEnd) -> None:
     _child(spans, f"chat {event.model}", attributes, spans.since, client=True).end(_ns(event.at))
 
 
-def _child(spans: _Open, name: str, attributes: Mapping[str, Any], at: float, *, client: bool = False) -> Span:
+def _child(spans: _OpenSpan, name: str, attributes: Mapping[str, Any], at: float, *, client: bool = False) -> Span:
     trace = sys.modules["opentelemetry.trace"]
     kind = trace.SpanKind.CLIENT if client else trace.SpanKind.INTERNAL
     parent = trace.set_span_in_context(spans.run)

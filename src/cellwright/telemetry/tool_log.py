@@ -54,7 +54,7 @@ class ToolSums:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenCall:
     """A call that has begun."""
 
     parameters: Mapping[str, Any]
@@ -75,7 +75,7 @@ class ToolLog:
     sums: dict[str, ToolSums] = field(default_factory=dict)
     _session: str = ""
     _batch: int = 0
-    _open: dict[str, _Open] = field(default_factory=dict)
+    _open: dict[str, _OpenCall] = field(default_factory=dict)
     _failed: bool = False
 
     def keep_in(self, path: Path | None) -> None:
@@ -91,7 +91,7 @@ class ToolLog:
                 self._batch += 1
                 cpu = time.process_time()
                 for call in event.calls:
-                    self._open[call.id] = _Open(call.tool_use["input"], self._batch, event.parallel, cpu)
+                    self._open[call.id] = _OpenCall(call.tool_use["input"], self._batch, event.parallel, cpu)
             case ToolEnd():
                 self.sums.setdefault(event.name, ToolSums()).add(event)
                 self._write_call(event)
@@ -101,7 +101,7 @@ class ToolLog:
                 pass
 
     def _write_call(self, end: ToolEnd) -> None:
-        begun = self._open.pop(end.tool_use_id, None) or _Open({}, self._batch, False, time.process_time())
+        begun = self._open.pop(end.tool_use_id, None) or _OpenCall({}, self._batch, False, time.process_time())
         if self.path is None:
             return
         self._write(

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from cellwright.agent.recording.replay_drift import drift_in_words
+from cellwright.agent.recording.replay_drift import describe_drift
 from cellwright.agent.structured_output.answer import AnswerType, answer_type
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import NEED_SESSIONS, answer_of, command_name, command_of
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import Asking, Playing, RunRequest, belongs_nowhere
+from cellwright.conversation.runs.request import ReplayDecision, RunRequest, TrustCheck, ignore_run
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
@@ -32,29 +32,29 @@ if TYPE_CHECKING:
     from cellwright.agent.recording.replay import Replay, ReplayedTurn
 
 
-def _nothing_to_say() -> list[str]:
+def _no_remarks() -> list[str]:
     return []
 
 
 @dataclass(frozen=True)
-class _Played:
+class _FixedReplay:
     """A run that is played: the user has confirmed what there was to confirm."""
 
     played: ReplayedTurn
-    asking: Sequence[Asking] = ()
+    trust_checks: Sequence[TrustCheck] = ()
 
     def turn(self) -> ReplayedTurn:
         return self.played
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Way:
+class _PromptPlan:
     """A run's way: by the model, recorded, or played from a recording. `finish` gives what the user should know."""
 
     provider: Provider | None = None
-    playing: Playing | None = None
-    belongs_to: Callable[[Run], object] = belongs_nowhere
-    finish: Callable[[], list[str]] = _nothing_to_say
+    replay: ReplayDecision | None = None
+    belongs_to: Callable[[Run], object] = ignore_run
+    finish: Callable[[], list[str]] = _no_remarks
 
 
 @dataclass(eq=False)
@@ -108,16 +108,16 @@ class TerminalCommand:
         if self.options.dry_run:
             return self._dry_run(prompt)
         output_format, quiet = self.options.output_format, self.options.quiet
-        way = self._way(prompt)
+        plan = self._plan(prompt)
         run = TerminalRun(
             functools.partial(make_view, self.streams, output_format, quiet=quiet),
             asker_maker(self.streams, output_format, quiet=quiet),
             self.conversation.in_force.save_rules,
         )
         with run.signals():
-            surface = replace(run.surface, belongs_to=way.belongs_to)
-            end = run.until_end(self.conversation.start(self._request(prompt, way), surface))
-        for notice in way.finish():
+            surface = replace(run.surface, belongs_to=plan.belongs_to)
+            end = run.until_end(self.conversation.start(self._request(prompt, plan), surface))
+        for notice in plan.finish():
             print(f"warning: {notice}", file=self.streams.stderr)
         return self._exit_code(end, run.signal_number)
 
@@ -141,14 +141,14 @@ class TerminalCommand:
         print(text, file=self.streams.stdout)
         return ExitCode.OK
 
-    def _request(self, prompt: str, way: _Way) -> RunRequest:
+    def _request(self, prompt: str, plan: _PromptPlan) -> RunRequest:
         answer_type = None if self.options.dry_run else self._answer_type
         return RunRequest(
             prompt=prompt,
             options=replace(run_options(self.options), answer_type=answer_type),
             session=self._unsaved,
-            provider=way.provider,
-            playing=way.playing,
+            provider=plan.provider,
+            replay=plan.replay,
         )
 
     def _exit_code(self, end: RunEnd, signal_number: int) -> int:
@@ -158,7 +158,7 @@ class TerminalCommand:
         code = exit_code_of(end.error["code"])
         return 128 + signal_number if code == ExitCode.INTERRUPTED and signal_number else code
 
-    def _way(self, prompt: str) -> _Way:
+    def _plan(self, prompt: str) -> _PromptPlan:
         if self.options.record is not None:
             return self._recorded(self._recorder, prompt)
         if self.options.replay is not None:
@@ -171,17 +171,17 @@ class TerminalCommand:
                     raise
                 self._replay.trust()
                 turn = self._replay.turn(prompt)
-            return _Way(playing=_Played(turn), finish=lambda: drift_in_words(turn.drift))
-        return _Way()
+            return _PromptPlan(replay=_FixedReplay(turn), finish=lambda: describe_drift(turn.drift))
+        return _PromptPlan()
 
-    def _recorded(self, recorder: Recorder, prompt: str) -> _Way:
+    def _recorded(self, recorder: Recorder, prompt: str) -> _PromptPlan:
         listening: list[TurnListener] = []
 
         def belongs_to(run: Run) -> None:
             listening.append(recorder.listen(prompt))
             run.bus.subscribe(listening[-1].on_event)
 
-        return _Way(belongs_to=belongs_to, finish=lambda: recorder.save(listening[-1]))
+        return _PromptPlan(belongs_to=belongs_to, finish=lambda: recorder.save(listening[-1]))
 
     @functools.cached_property
     def _recorder(self) -> Recorder:
@@ -202,7 +202,9 @@ class TerminalCommand:
         self._unsaved = self._unsaved or unsaved_copy(self.conversation.sessions.current)
         run = TerminalRun(Unseen, None, list)
         with run.signals():
-            end = run.until_end(self.conversation.start(self._request(prompt, _Way(provider=dry_run)), run.surface))
+            end = run.until_end(
+                self.conversation.start(self._request(prompt, _PromptPlan(provider=dry_run)), run.surface)
+            )
         if end.error is None:
             summary = dry_run.summary(self._answer_type)
             text = shown(summary) if self.options.output_format == "text" else json.dumps(summary)

@@ -174,7 +174,7 @@ class LiveView:
     _doing: str = "waiting for the answer"
     _since: float = field(default_factory=time.monotonic)
     _printed_text: bool = False
-    _over: bool = False
+    _finished: bool = False
     _live: Live | None = None
     _drawn_at: float = 0.0
     _drawn: str = ""
@@ -184,8 +184,8 @@ class LiveView:
             case UserPrompt():
                 self._model = event.model
                 self._now("waiting for the answer")
-            case ContextAttached() if words.told(event):
-                self._print(words.told(event), "dim")
+            case ContextAttached() if words.context_line(event):
+                self._print(words.context_line(event), "dim")
             case TextDelta():
                 self._doing = ""
                 if finished := self._blocks.add(harmless(event.text)):
@@ -221,7 +221,7 @@ class LiveView:
 
     def tick(self) -> None:
         """Let the clocks go on."""
-        if not self._over:
+        if not self._finished:
             self._draw()
 
     def pause(self) -> None:
@@ -283,7 +283,7 @@ class LiveView:
 
     def _run_end(self, event: RunEnd) -> None:
         self._end_text()
-        self._over = True
+        self._finished = True
         self.pause()
         self._print(words.footer(event, self._model), "dim")
 
@@ -312,7 +312,7 @@ class LiveView:
         if self.shares_screen and not self._blocks.tail.strip():
             self.pause()
             return
-        if self._over or now - self._drawn_at < DRAW_SECONDS:
+        if self._finished or now - self._drawn_at < DRAW_SECONDS:
             return
         self._drawn_at = now
         if self._live is None:

@@ -124,7 +124,7 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
     one_prompt = options.prompt or options.print or options.dry_run or options.output_format != "text"
     interactive = not one_prompt and sys.stdin.isatty() and sys.stdout.isatty()
     words = "" if interactive or is_piped(streams.stdin) else read_prompt(options.prompt, streams.stdin)
-    conversation = Conversation(cwd=start_folder(os.environ), face="a terminal")
+    conversation = Conversation(cwd=start_folder(os.environ), interface="a terminal")
     try:
         command = TerminalCommand(options, conversation, streams)
         command.open(words or options.prompt)

@@ -140,8 +140,8 @@ class CallLines:
                 self._print(f"Mode: {event.mode}")
             case Steered(state="delivered"):
                 self._print(f"You: {visible_line(event.text, 1_000)}")
-            case ContextAttached() if words.told(event):
-                self._print(words.told(event))
+            case ContextAttached() if words.context_line(event):
+                self._print(words.context_line(event))
             case Retrying():
                 self._print(words.retry(event))
             case Notice():

@@ -56,8 +56,8 @@ def print_entry(entry: CatalogEntry, exchanges: Sequence[Exchange]) -> None:
     for exchange in exchanges:
         print(f"\n{exchange.number}. {visible_line(exchange.words, WORDS_CHARS)}")
         calls = len(exchange.calls)
-        said = next((part.text for part in reversed(exchange.parts) if isinstance(part, AnswerText)), "")
-        print(f"   {f'({calls} calls) ' if calls else ''}{visible_line(said, WORDS_CHARS)}")
+        answer = next((part.text for part in reversed(exchange.parts) if isinstance(part, AnswerText)), "")
+        print(f"   {f'({calls} calls) ' if calls else ''}{visible_line(answer, WORDS_CHARS)}")
 
 
 def _facts(entry: CatalogEntry) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from cellwright.agent.recording.recordings import parse_recording, read_recording, trust
 from cellwright.commands.doctor import page_of
 from cellwright.config.settings.read import start_folder
-from cellwright.doctor.examination import ExaminedPlace, examine
+from cellwright.doctor.examination import ExaminedEnvironment, examine
 from cellwright.terminal.exit_codes import ExitCode
 
 
@@ -26,7 +26,7 @@ def doctor(argv: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object, for programs")
     parser.add_argument("--offline", action="store_true", help="ask nobody on the network")
     options = parser.parse_args(argv)
-    examination = examine(ExaminedPlace(start_folder(os.environ)), offline=options.offline)
+    examination = examine(ExaminedEnvironment(start_folder(os.environ)), offline=options.offline)
     print(json.dumps(examination.to_json()) if options.json else page_of(examination).plain())
     return ExitCode.FAILED if examination.problems else ExitCode.OK
 

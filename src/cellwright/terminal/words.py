@@ -8,7 +8,7 @@ from typing import Any
 from cellwright.events import Call, ContextAttached, Retrying, RunEnd, ToolEnd, ToolStatus, TurnChanged
 from cellwright.terminal.screen import Style
 from cellwright.text import dollars, visible_line
-from cellwright.tools.planning.todos import LIST_TOOLS, progress_in_words
+from cellwright.tools.planning.todos import LIST_TOOLS, describe_progress
 
 STATUS: dict[ToolStatus, tuple[str, Style]] = {
     "success": ("done", "good"),
@@ -19,7 +19,7 @@ STATUS: dict[ToolStatus, tuple[str, Style]] = {
 }
 
 MAX_DIFF_LINES = 60
-MAX_TOLD = 5
+MAX_TITLES = 5
 
 
 def seconds(duration: float) -> str:
@@ -73,16 +73,16 @@ def todo_lines(
     same = [todo["content"] for todo in before] == [todo["content"] for todo in now]
     changed = [todo for index, todo in enumerate(now) if not same or todo["status"] != before[index]["status"]]
     lines = [f"  {marks[todo['status']]} {visible_line(str(todo['content']), 500)}" for todo in changed]
-    return [f"Todos: {progress_in_words(now)}", *lines]
+    return [f"Todos: {describe_progress(now)}", *lines]
 
 
-def told(event: ContextAttached) -> str:
+def context_line(event: ContextAttached) -> str:
     """List in one line what Claude was told besides the words; "" where that is only what every session is told."""
     titles = [visible_line(part.title, 60) for part in event.parts if part.kind not in ("environment", "mode")]
     if not titles:
         return ""
-    more = f" and {len(titles) - MAX_TOLD} more" if len(titles) > MAX_TOLD else ""
-    return f"Told: {', '.join(titles[:MAX_TOLD])}{more} ({event.tokens:,} tokens)"
+    more = f" and {len(titles) - MAX_TITLES} more" if len(titles) > MAX_TITLES else ""
+    return f"Told: {', '.join(titles[:MAX_TITLES])}{more} ({event.tokens:,} tokens)"
 
 
 def retry(event: Retrying) -> str:

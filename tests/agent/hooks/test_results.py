@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.agent.calls.tool_results import updated_content
-from cellwright.agent.hooks.protocol import EVENTS, NOTHING_SAID, HookResult
+from cellwright.agent.hooks.protocol import EVENTS, NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.results import LONGEST_TEXT, merged, read_answer
 from row_tables import for_each_row
 
@@ -102,8 +102,8 @@ def test_the_strictest_wins_whatever_the_order(behaviors):
 
 
 def test_nothing_said_by_many_is_nothing():
-    assert merged([NOTHING_SAID, NOTHING_SAID]) is NOTHING_SAID
-    assert merged([]) is NOTHING_SAID
+    assert merged([NO_HOOK_RESULT, NO_HOOK_RESULT]) is NO_HOOK_RESULT
+    assert merged([]) is NO_HOOK_RESULT
 
 
 @pytest.mark.parametrize("key", ["reason", "systemMessage", "stopReason"])

@@ -12,7 +12,7 @@ from cellwright.agent.calls.approval import Allow, Deny
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.recording.recorder import Recorder
 from cellwright.agent.recording.replay import Replay, UntrustedRecording
-from cellwright.agent.recording.replay_drift import Drift, drift_in_words
+from cellwright.agent.recording.replay_drift import Drift, describe_drift
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.conversation.replay import ReplayedEdits
 from cellwright.conversation.runs.event_bus import EventBus
@@ -41,7 +41,7 @@ def home(tmp_path, monkeypatch):
     monkeypatch.setenv("CELLWRIGHT_HOME", str(tmp_path / "home"))
 
 
-class Workplace:
+class ToolEnvironment:
     """A project folder, the namespace of a kernel, and tools that work in them and say what they ran."""
 
     def __init__(self, folder):
@@ -85,7 +85,7 @@ class Workplace:
 @pytest.fixture
 def workplace(tmp_path):
     """`workplace(name)` makes a project folder with a kernel of its own."""
-    return lambda name: Workplace(tmp_path / name)
+    return lambda name: ToolEnvironment(tmp_path / name)
 
 
 @pytest.fixture
@@ -228,7 +228,7 @@ def statuses(events):
 
 def test_edits_are_made_once(edited, workplace, tmp_path):
     recorded, before, here = edited
-    there = Workplace(shutil.copytree(before, tmp_path / "there"))
+    there = ToolEnvironment(shutil.copytree(before, tmp_path / "there"))
     agent = agent_in(there, recorded)
     for _ in range(2):
         replay = Replay(recorded.recording, there.folder)
@@ -246,7 +246,7 @@ def test_edits_are_made_once(edited, workplace, tmp_path):
 
 def test_a_file_that_is_otherwise_is_left_untouched_and_that_is_said(edited, tmp_path):
     recorded, before, _ = edited
-    there = Workplace(shutil.copytree(before, tmp_path / "there"))
+    there = ToolEnvironment(shutil.copytree(before, tmp_path / "there"))
     (there.folder / "old.py").write_text("a = 1  # mine\n")
     (there.folder / "new.py").write_text("mine too\n")
     session = Session.create(there.folder, None)
@@ -266,7 +266,7 @@ def test_a_file_that_is_otherwise_is_left_untouched_and_that_is_said(edited, tmp
 
 def test_a_file_that_is_gone_is_not_made_anew(edited, tmp_path):
     recorded, before, _ = edited
-    there = Workplace(shutil.copytree(before, tmp_path / "there"))
+    there = ToolEnvironment(shutil.copytree(before, tmp_path / "there"))
     (there.folder / "old.py").unlink()
     _, notices = play(
         Replay(recorded.recording, there.folder), agent_in(there, recorded), "Edit", Session.create(there.folder, None)
@@ -346,7 +346,7 @@ def test_a_patch_of_several_files_is_made_once(record, workplace, tmp_path):
     recorded = record(here, [use("ApplyPatch", patch=patch), say("ok")], "Patch", **allowing)
     assert here.files() == {"a.py": "a = 2\n", "c.py": "c = 1\n"}
 
-    there = Workplace(shutil.copytree(before, tmp_path / "there"))
+    there = ToolEnvironment(shutil.copytree(before, tmp_path / "there"))
     agent = agent_in(there, recorded, **allowing)
     for _ in range(2):
         replay = Replay(recorded.recording, there.folder)
@@ -377,7 +377,7 @@ def test_a_notebook_that_was_run_again_is_no_drift(record, workplace, tmp_path):
 
 def test_drift_is_told_by_its_kind_and_bounded():
     drifts = [Drift("file", f"{number}.csv has changed.") for number in range(9)] + [Drift("python", "other")] * 2
-    files, python = drift_in_words(drifts)
+    files, python = describe_drift(drifts)
     assert files.splitlines()[0] == "Files are not as they were when this was recorded:"
     assert files.splitlines()[-2:] == ["- 4.csv has changed.", "- … and 4 more"]
     assert python.splitlines()[1:] == ["- other"]
@@ -385,7 +385,7 @@ def test_drift_is_told_by_its_kind_and_bounded():
 
 def test_an_edit_keeps_the_mode_of_the_file(edited, tmp_path):
     recorded, before, _ = edited
-    there = Workplace(shutil.copytree(before, tmp_path / "there"))
+    there = ToolEnvironment(shutil.copytree(before, tmp_path / "there"))
     (there.folder / "old.py").chmod(0o755)
     replay = Replay(recorded.recording, there.folder)
     play(replay, agent_in(there, recorded), "Edit", Session.create(there.folder, None))
@@ -467,7 +467,7 @@ def test_a_tool_that_must_run_again_and_is_not_there_says_so(record, workplace):
 
 def test_deny_rules_hold_and_nothing_is_asked(edited, tmp_path):
     recorded, before, _ = edited
-    there = Workplace(shutil.copytree(before, tmp_path / "there"))
+    there = ToolEnvironment(shutil.copytree(before, tmp_path / "there"))
     policy = PermissionPolicy(mode="default", deny=("Write",), roots=(there.folder,), cwd=there.folder)
 
     async def nobody(use):

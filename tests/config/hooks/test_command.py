@@ -23,7 +23,7 @@ from hook_scenes import (
     wait_for,
 )
 
-from cellwright.agent.hooks.protocol import EVENTS, NOTHING_SAID
+from cellwright.agent.hooks.protocol import EVENTS, NO_HOOK_RESULT
 from cellwright.agent.hooks.results import BLOCKABLE
 from cellwright.config.hooks.entries import NEVER_BLOCKED_BY_FAILURE
 from cellwright.config.hooks.hooks import hooks_from
@@ -164,7 +164,7 @@ def test_the_input_arrives_whole_and_as_documented(tmp_path):
 
 def test_a_program_need_not_read_its_input(tmp_path):
     hooks = hooks_of(tmp_path, {"PreToolUse": [group(command("exec <&-; true"))]})
-    assert fire(hooks, tmp_path, "PreToolUse", **call_fields(command="x" * 1_000_000)) == NOTHING_SAID
+    assert fire(hooks, tmp_path, "PreToolUse", **call_fields(command="x" * 1_000_000)) == NO_HOOK_RESULT
 
 
 def test_arguments_go_to_a_program_without_a_shell(tmp_path):
@@ -212,7 +212,7 @@ def test_the_environment_has_no_secrets_and_nothing_that_runs_code(tmp_path):
 def test_rc_files_are_not_read(tmp_path, own_place):
     for name in (".bashrc", ".bash_profile", ".profile"):
         (own_place / name).write_text("echo from the rc file\n", "utf-8")
-    assert fire_command(tmp_path, "UserPromptSubmit", "true") == NOTHING_SAID
+    assert fire_command(tmp_path, "UserPromptSubmit", "true") == NO_HOOK_RESULT
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_no_descriptor_is_left_open(tmp_path):
 def test_what_a_hook_leaves_in_the_background_is_not_waited_for(tmp_path):
     marker, environ = marked_environ("left")
     hooks = hooks_of(tmp_path, {"Stop": [group(command("sleep 1000 & true"))]}, environ=environ)
-    assert fire(hooks, tmp_path, "Stop") == NOTHING_SAID
+    assert fire(hooks, tmp_path, "Stop") == NO_HOOK_RESULT
     for pid in processes(marker):
         os.kill(pid, 9)
 
@@ -297,7 +297,7 @@ def test_what_a_hook_leaves_in_the_background_is_not_waited_for(tmp_path):
 def test_hooks_run_at_the_same_time(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     hooks = hooks_of(tmp_path, {"Stop": [group(command("cat pipe", timeout=20), command("echo x > pipe", timeout=20))]})
-    assert fire(hooks, tmp_path, "Stop") == NOTHING_SAID
+    assert fire(hooks, tmp_path, "Stop") == NO_HOOK_RESULT
 
 
 def test_the_same_hook_in_several_files_runs_once(tmp_path):
@@ -339,11 +339,11 @@ def test_a_hook_in_the_background_is_not_waited_for_and_decides_nothing(tmp_path
         "hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": "all green"},
     }
     said, waking, arrived, again = in_background(tmp_path, saying(answer), **{"async": True})
-    assert said == NOTHING_SAID
+    assert said == NO_HOOK_RESULT
     assert not waking
     assert (arrived.context, arrived.messages) == (("all green",), ("checked",))
     assert (arrived.block, arrived.stop) == (False, None)
-    assert again == NOTHING_SAID
+    assert again == NO_HOOK_RESULT
 
 
 def test_a_hook_in_the_background_may_wake_claude(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from hook_scenes import call_fields, command, fire, group, hooks_of, source
 
 from cellwright.agent.hooks.callbacks import matcher_problem, matches
-from cellwright.agent.hooks.protocol import EVENTS, NO_HOOKS, NOTHING_SAID
+from cellwright.agent.hooks.protocol import EVENTS, NO_HOOK_RESULT, NO_HOOKS
 from cellwright.config.hooks.hooks import hooks_from, settings_hooks
 from cellwright.config.hooks.mcp import filled_in
 from cellwright.config.settings.settings import load_settings
@@ -162,7 +162,7 @@ def test_a_broken_hook_is_named_and_left_out_alone(tmp_path, broken, why):
     assert "settings.json: hooks.PreToolUse" in problem
     assert why in problem
     assert fire(hooks, tmp_path, "PreToolUse", **call_fields()).behavior == "deny"
-    assert hooks.arrived() == NOTHING_SAID
+    assert hooks.arrived() == NO_HOOK_RESULT
 
 
 @for_each_row(

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from hook_scenes import call_fields, fire, group, hooks_of, told
 
-from cellwright.agent.hooks.protocol import NOTHING_SAID
+from cellwright.agent.hooks.protocol import NO_HOOK_RESULT
 from cellwright.config.hooks.http import MAX_BYTES, HookAddressRefused, check_url
 from row_tables import for_each_row
 
@@ -71,7 +71,7 @@ def test_the_event_is_posted_and_the_answer_obeyed(server, tmp_path):
 def test_an_empty_answer_says_nothing(server, tmp_path, status):
     server.status = status
     server.headers = {"content-length": "0"}
-    assert post(server, tmp_path) == NOTHING_SAID
+    assert post(server, tmp_path) == NO_HOOK_RESULT
 
 
 @pytest.mark.parametrize(

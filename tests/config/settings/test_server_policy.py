@@ -11,7 +11,7 @@ from cellwright.config.settings.settings import Settings, load_settings
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.resolve_options import model_of, policy_of
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.toolset import Workplace, all_tools
+from cellwright.conversation.toolset import ToolEnvironment, all_tools
 from cellwright.errors import CellwrightError
 from row_tables import for_each_row
 
@@ -76,7 +76,7 @@ def test_the_nearest_allowed_mode(under, allowed, wanted, mode):
 
 def test_tools_that_are_forbidden_are_not_there(under, tmp_path):
     def names(settings: Settings) -> set[str]:
-        tools, _ = all_tools(Workplace(cwd=tmp_path, settings=settings), ())
+        tools, _ = all_tools(ToolEnvironment(cwd=tmp_path, settings=settings), ())
         return {tool.name for tool in tools}
 
     everything = names(under({}))

@@ -72,7 +72,7 @@ class Talk:
     def __init__(self, server: MessagesServer, cwd: Path, home: Path) -> None:
         self.server = server
         environ = {"HOME": str(home), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-        self.conversation = Conversation(cwd=cwd, face="a test", environ=environ)
+        self.conversation = Conversation(cwd=cwd, interface="a test", environ=environ)
         self.ends = Ends()
         self.conversation.observers.add(self.ends)
 
@@ -117,13 +117,13 @@ def test_runs_go_one_after_another_in_the_order_they_were_asked_for(talk: Talk, 
     events: list[Event] = []
     first, second, third = talk.start("one"), talk.start("two", events), talk.start("three")
     gate.wait_until_reached()
-    assert [run.state for run in talk.conversation.runs.there] == ["running", "waiting", "waiting"]
+    assert [run.state for run in talk.conversation.runs.active] == ["running", "waiting", "waiting"]
     gate.open()
     assert [task.future.result(60).text for task in (first, second, third)] == ["First done.", "two", "three"]
     assert isinstance(events[0], Notice)
     assert "“one” (run-1)" in events[0].message
     talk.ends.wait(3)
-    assert [run.title for run in talk.conversation.runs.over] == ["one", "two", "three"]
+    assert [run.title for run in talk.conversation.runs.finished] == ["one", "two", "three"]
     assert [message["role"] for message in talk.conversation.sessions.current.messages] == ["user", "assistant"] * 3
 
 
@@ -150,8 +150,8 @@ def test_a_run_that_fails_lets_the_next_one_go(talk: Talk, gate: Gate):
     assert second.future.result(60).error is not None
     assert third.future.result(60).text == "three"
     talk.ends.wait(3)
-    assert [run.state for run in talk.conversation.runs.over] == ["done", "failed", "done"]
-    assert "API_KEY_INVALID" in talk.conversation.runs.over[1].error
+    assert [run.state for run in talk.conversation.runs.finished] == ["done", "failed", "done"]
+    assert "API_KEY_INVALID" in talk.conversation.runs.finished[1].error
 
 
 def test_what_is_done_at_the_turn_of_a_run_is_done_then(talk: Talk, gate: Gate):
@@ -159,7 +159,7 @@ def test_what_is_done_at_the_turn_of_a_run_is_done_then(talk: Talk, gate: Gate):
     turns: list[str] = []
     asking = AtTurn(lambda: turns.append(talk.conversation.sessions.current.id))
     first = talk.start("one")
-    second = talk.start("two", new_session=True, asking=(asking,))
+    second = talk.start("two", new_session=True, trust_checks=(asking,))
     gate.wait_until_reached()
     assert turns == []
     with pytest.raises(CellwrightError, match="still at work"):
@@ -176,23 +176,23 @@ def test_what_is_wrong_at_its_turn_is_raised_to_who_waits(talk: Talk, gate: Gate
     first.future.result(60)
     with pytest.raises(CellwrightError, match="no-such-session"):
         second.future.result(60)
-    assert talk.conversation.runs.there == []
+    assert talk.conversation.runs.active == []
 
 
 def test_a_run_that_cannot_be_made_ready_is_over_and_says_why(talk: Talk):
     with pytest.raises(CellwrightError, match="no-such-session"):
         talk.start("one", resume="no-such-session")
-    (run,) = talk.conversation.runs.over
+    (run,) = talk.conversation.runs.finished
     assert (run.state, run.error[:17]) == ("failed", "SESSION_NOT_FOUND")
     assert isinstance(run.failure, CellwrightError)
 
 
 def test_a_run_that_is_stopped_while_it_is_made_ready_sends_nothing(talk: Talk):
-    task = talk.start("one", asking=(AtTurn(lambda: talk.conversation.runs.there[0].cancel()),))
+    task = talk.start("one", trust_checks=(AtTurn(lambda: talk.conversation.runs.active[0].cancel()),))
     with pytest.raises(CancelledError):
         task.future.result(60)
     talk.ends.wait(1)
-    assert [run.state for run in talk.conversation.runs.over] == ["interrupted"]
+    assert [run.state for run in talk.conversation.runs.finished] == ["interrupted"]
     assert talk.server.requests == []
 
 
@@ -208,8 +208,8 @@ def test_runs_are_made_ready_one_after_another_also_when_one_was_stopped(talk: T
         at_work.append("two ends")
 
     first = talk.start("one")
-    second = talk.start("two", asking=(AtTurn(slow),))
-    third = talk.start("three", asking=(AtTurn(lambda: at_work.append("three")),))
+    second = talk.start("two", trust_checks=(AtTurn(slow),))
+    third = talk.start("three", trust_checks=(AtTurn(lambda: at_work.append("three")),))
     gate.open()
     assert begun.wait(60)
     second.cancel()
@@ -228,7 +228,7 @@ def test_no_run_begins_while_the_session_is_exchanged(talk: Talk):
     with talk.conversation.runs.held_off():
         starting.start()
         starting.join(0.2)  # it cannot come to anything, however long it had
-        assert talk.conversation.runs.there == []
+        assert talk.conversation.runs.active == []
         talk.conversation.sessions.start_new()
     starting.join(60)
     assert started[0].future.result(60).session_id == talk.conversation.sessions.current.id
@@ -251,7 +251,7 @@ def test_a_session_that_cannot_be_gone_on_with_now_is_not_taken_from_others(talk
 
 def test_whoever_asks_first_begins_the_one_session(tmp_path: Path):
     for _ in range(50):
-        sessions = Conversation(cwd=tmp_path, face="a test").sessions
+        sessions = Conversation(cwd=tmp_path, interface="a test").sessions
         together = threading.Barrier(8)
 
         def ask(sessions: ConversationSessions = sessions, together: threading.Barrier = together) -> Session:
@@ -315,8 +315,8 @@ def test_the_end_of_the_conversation_ends_all_runs(talk: Talk, gate: Gate):
 
 def test_tasks_shows_what_goes_on_with_its_cost(talk: Talk, gate: Gate):
     talk.server.add(say("two"))
-    first = talk.start("Write the report\nwith all figures", place="[7]", background=True)
-    second = talk.start("And then?", place="[8]")
+    first = talk.start("Write the report\nwith all figures", origin="[7]", background=True)
+    second = talk.start("And then?", origin="[8]")
     gate.wait_until_reached()
     page = talk.page("/tasks")
     (one, two) = [line for line in page.splitlines() if line.strip().startswith("run-")]

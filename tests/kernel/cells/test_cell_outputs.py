@@ -41,7 +41,7 @@ class Notebook:
         self.puts = 0
 
     def take(self, outputs: CellOutputs) -> None:
-        news = outputs.news()
+        news = outputs.unsent_changes()
         if not news:
             return
         self.puts += 1
@@ -94,16 +94,16 @@ def test_the_notebook_gets_only_what_is_new(loop: asyncio.AbstractEventLoop) -> 
     notebook.take(outputs)
     outputs.write("b")
     show(outputs, "c")
-    news = outputs.news()
+    news = outputs.unsent_changes()
     assert not news.clear
     assert [output.get("text") for output in news.outputs] == ["b", None]
-    assert not outputs.news()
+    assert not outputs.unsent_changes()
 
 
 def test_what_did_not_arrive_is_sent_again(loop: asyncio.AbstractEventLoop) -> None:
     outputs, notebook = new(loop), Notebook()
     outputs.write("a")
-    assert outputs.news()
+    assert outputs.unsent_changes()
     outputs.send_again()
     outputs.write("b")
     notebook.take(outputs)
@@ -114,12 +114,12 @@ def test_a_display_is_updated_in_its_place_also_from_a_later_cell(loop: asyncio.
     first = new(loop)
     second = new(loop, first)
     show(first, "old", "id")
-    first.news()
+    first.unsent_changes()
     assert second.knows("id")
     assert not second.knows("another")
     show(second, "new", "id", update=True)
     assert [output["data"]["text/plain"] for output in first.outputs()] == ["new"]
-    assert first.news().clear
+    assert first.unsent_changes().clear
     assert second.outputs() == ()
 
 

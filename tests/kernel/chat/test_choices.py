@@ -27,7 +27,7 @@ def conversation(messages_server: Any, tmp_path: Path, own_place: Path, config: 
     gate = Gate()
     server = messages_server([turn(say("One"), hold(gate), say(".")), say("Two.")])
     environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-    made = Conversation(cwd=tmp_path, face="a test", environ=environ, given=config.said)
+    made = Conversation(cwd=tmp_path, interface="a test", environ=environ, inline_settings=config.inline_settings)
     made.gate = gate  # type: ignore[attr-defined]
     yield made
     gate.open()
@@ -56,9 +56,9 @@ def test_a_mode_that_is_chosen_while_a_run_goes_on_holds_for_the_next_one_also_o
         gate: Gate = conversation.gate  # type: ignore[attr-defined]
         gate.wait_until_reached(60)
         choices.set({"mode": "plan"})
-        assert (choices.mode, choices.mode_said, session.mode) == ("plan", "plan", "acceptEdits")
+        assert (choices.mode, choices.requested_mode, session.mode) == ("plan", "plan", "acceptEdits")
         gate.open()
 
     assert modes(conversation, "one", before_its_end=choose) == ["acceptEdits"]
     assert modes(conversation, "two") == ["plan"]
-    assert (choices.mode, choices.mode_said) == ("plan", None)
+    assert (choices.mode, choices.requested_mode) == ("plan", None)

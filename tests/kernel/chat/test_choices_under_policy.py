@@ -18,7 +18,7 @@ def under(tmp_path, own_place):
 
     def choices(**own) -> tuple[Choices, Conversation]:
         environ = {"HOME": str(own_place), VARIABLE: json.dumps({"cellwright": own})}
-        conversation = Conversation(cwd=tmp_path, face="a test", environ=environ)
+        conversation = Conversation(cwd=tmp_path, interface="a test", environ=environ)
         made.append(conversation)
         return Choices(conversation, Claude()), conversation
 

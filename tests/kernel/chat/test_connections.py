@@ -29,7 +29,7 @@ def on_a_loop(test: Callable[[Panels], Awaitable[None]]) -> Callable[[], None]:
 
 
 def begun(panels: Panels, run_id: str = "run-1", asked: float = 1.0) -> LoggedRun:
-    run = LoggedRun(id=run_id, prompt="Hello", place="sidebar", kind="command", asked=asked)
+    run = LoggedRun(id=run_id, prompt="Hello", origin="sidebar", kind="command", asked_at=asked)
     panels.log.begin(run)
     return run
 
@@ -55,7 +55,7 @@ def finish(panels: Panels, run: LoggedRun) -> None:
 async def test_the_run_comes_before_its_operations_and_its_end_after_them(panels: Panels) -> None:
     panel = panels.connect()
     run = begun(panels)
-    run.say(TextDelta("Hello"))
+    run.emit_to_panels(TextDelta("Hello"))
     finish(panels, run)
     kinds = [message["type"] for message in panels.sent(panel)]
     assert kinds == ["welcome", "run", "ops", "ops", "run"]
@@ -68,7 +68,7 @@ async def test_what_comes_in_quick_succession_goes_together(panels: Panels) -> N
     panel = panels.connect()
     run = begun(panels)
     for _ in range(1_000):
-        run.say(TextDelta("x"))
+        run.emit_to_panels(TextDelta("x"))
     finish(panels, run)
     assert texts(panels, panel) == "x" * 1_000
     assert len(panels.sent(panel, "ops")) == 2
@@ -77,8 +77,8 @@ async def test_what_comes_in_quick_succession_goes_together(panels: Panels) -> N
 @on_a_loop
 async def test_one_that_comes_back_gets_what_it_lacks_and_hears_what_is_gone(panels: Panels) -> None:
     run = begun(panels)
-    run.say(TextDelta("One "))
-    run.say(Notice("two"))
+    run.emit_to_panels(TextDelta("One "))
+    run.emit_to_panels(Notice("two"))
     finish(panels, run)
     said = {"page": "p", "log": panels.log.id, "have": {"run-1": 1, "run-0": 7, "bad": "x", "worse": -1, "true": True}}
     back = panels.connect(said)
@@ -116,19 +116,19 @@ async def test_one_that_does_not_answer_is_sent_nothing_until_it_is_heard_from(p
     panel = panels.connect()
     run = begun(panels)
     panels.clock.now += QUIET_SECONDS + 1
-    run.say(TextDelta("One "))
+    run.emit_to_panels(TextDelta("One "))
     assert len(panels.sent(panel, "request")) == 1
     assert texts(panels, panel) == "One "
-    assert panels.connections.somebody_looks_on
+    assert panels.connections.is_watched
     panels.clock.now += PING_SECONDS + 1
     begun(panels, "run-2")
     assert panel.is_silent
-    assert not panels.connections.somebody_looks_on
+    assert not panels.connections.is_watched
     assert len(panels.sent(panel, "request")) == 2
     assert "run-2" not in [message["run"]["id"] for message in panels.sent(panel, "run")]
-    panels.connections.tell_state({"type": "state", "n": 1})
+    panels.connections.send_state({"type": "state", "n": 1})
     assert len(panels.sent(panel, "request")) == 2  # it is not asked with each message
-    panel.heard()
+    panel.mark_alive()
     assert panels.sent(panel, "state") == [{"type": "state", "n": 1}]
     assert "run-2" in [message["run"]["id"] for message in panels.sent(panel, "run")]
 
@@ -137,10 +137,10 @@ async def test_one_that_does_not_answer_is_sent_nothing_until_it_is_heard_from(p
 async def test_a_large_message_goes_in_pieces_and_nothing_overtakes_it(panels: Panels) -> None:
     panel = panels.connect()
     run = begun(panels)
-    run.say(TextDelta("x" * 500_000))
+    run.emit_to_panels(TextDelta("x" * 500_000))
     assert texts(panels, panel) == ""  # its last piece has not gone out
-    run.say(TextDelta("y"))
-    panels.connections.tell_state({"type": "state"})
+    run.emit_to_panels(TextDelta("y"))
+    panels.connections.send_state({"type": "state"})
     finish(panels, run)
     await panels.until(lambda: len(panels.sent(panel, "run")) == 2)
     assert texts(panels, panel) == "x" * 500_000 + "y"
@@ -152,7 +152,7 @@ async def test_a_large_message_goes_in_pieces_and_nothing_overtakes_it(panels: P
 async def test_a_panel_that_closes_in_the_middle_of_a_large_message_is_sent_nothing_more(panels: Panels) -> None:
     panel = panels.connect()
     run = begun(panels)
-    run.say(TextDelta("x" * 500_000))
+    run.emit_to_panels(TextDelta("x" * 500_000))
     panels.connections.remove(panel)
     finish(panels, run)
     await asyncio.sleep(0)
@@ -164,14 +164,14 @@ async def test_a_panel_that_closes_in_the_middle_of_a_large_message_is_sent_noth
 async def test_what_was_missed_is_sent_again(panels: Panels) -> None:
     panel = panels.connect()
     run = begun(panels)
-    run.say(TextDelta("One"))
+    run.emit_to_panels(TextDelta("One"))
     finish(panels, run)
     before = panels.sent(panel, "ops")
-    panel.again("run-1", 0)
+    panel.resend("run-1", 0)
     again = panels.sent(panel, "ops")[len(before) :]
     assert [op for message in again for op in message["ops"]] == [op for message in before for op in message["ops"]]
-    panel.again("run-1", 99)
-    panel.again("another", 0)
+    panel.resend("run-1", 99)
+    panel.resend("another", 0)
     assert len(panels.sent(panel, "ops")) == len(before) + len(again)
 
 
@@ -179,11 +179,11 @@ async def test_what_was_missed_is_sent_again(panels: Panels) -> None:
 async def test_programs_get_lines_of_what_begins_while_they_listen(panels: Panels) -> None:
     earlier = begun(panels, "run-0")
     program = panels.connect({"view": "lines", "client": "server", "page": "s"})
-    run = LoggedRun(id="run-1", prompt="", place="server", kind="command", asked=1.0, lines=LineLog())
+    run = LoggedRun(id="run-1", prompt="", origin="server", kind="command", asked_at=1.0, lines=LineLog())
     panels.log.begin(run)
-    run.say(TextDelta("One "))
-    run.say(TextDelta("line"))
-    earlier.say(TextDelta("not for it"))
+    run.emit_to_panels(TextDelta("One "))
+    run.emit_to_panels(TextDelta("line"))
+    earlier.emit_to_panels(TextDelta("not for it"))
     finish(panels, run)
     finish(panels, earlier)
     assert [message["run"]["id"] for message in panels.sent(program, "run")] == ["run-1", "run-1"]
@@ -193,7 +193,7 @@ async def test_programs_get_lines_of_what_begins_while_they_listen(panels: Panel
     back = panels.connect({"view": "lines", "page": "s", "log": panels.log.id, "have": {"run-1": 1}})
     assert panels.sent(back, "lines")[0]["first"] == 1
     assert panels.sent(back, "ops") == []
-    assert not panels.connections.somebody_looks_on  # it is not shown every question
+    assert not panels.connections.is_watched  # it is not shown every question
 
 
 @on_a_loop
@@ -231,9 +231,9 @@ async def test_what_waits_for_a_page_that_sleeps_does_not_grow(panels: Panels) -
     before = len(panels.sent(panel))
     for number in range(3 * RUNS_KEPT):
         finish(panels, begun(panels, f"run-{number}"))
-        panels.connections.tell_state({"type": "state", "n": number})
+        panels.connections.send_state({"type": "state", "n": number})
     assert panels.sent(panel)[before:] == [{"type": "request", "id": "ping", "method": "ping", "params": {}}]
-    panel.heard()
+    panel.mark_alive()
     woken = panels.sent(panel)[before + 1 :]
     assert [message["runs"] for message in woken if message["type"] == "gone"] == [["known"]]
     assert [message["n"] for message in woken if message["type"] == "state"] == [3 * RUNS_KEPT - 1]
@@ -244,11 +244,11 @@ async def test_what_waits_for_a_page_that_sleeps_does_not_grow(panels: Panels) -
 async def test_turns_of_before_stand_before_what_goes_on(panels: Panels) -> None:
     panel = panels.connect()
     run = begun(panels, asked=50.0)
-    run.say(TextDelta("Now"))
+    run.emit_to_panels(TextDelta("Now"))
     past = [
         past_run("s", turn, f"{turn}", float(turn), [{"op": "text", "block": 0, "text": "Then"}]) for turn in (1, 2)
     ]
-    panels.log.put_past(past)
+    panels.log.insert_past(past)
     assert list(panels.log.runs) == ["past-s-1", "past-s-2", "run-1"]
     shown: dict[str, None] = {}
     for message in panels.sent(panel):
@@ -258,10 +258,10 @@ async def test_turns_of_before_stand_before_what_goes_on(panels: Panels) -> None
         elif message["type"] == "run":
             shown[message["run"]["id"]] = None
     assert list(shown) == list(panels.log.runs)
-    run.say(TextDelta(" and then"))
+    run.emit_to_panels(TextDelta(" and then"))
     finish(panels, run)
     assert texts(panels, panel) == "Now and then"
-    panels.log.put_past(past)  # they are there
+    panels.log.insert_past(past)  # they are there
     assert len(panels.sent(panel, "gone")) == 1
 
 

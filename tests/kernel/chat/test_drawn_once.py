@@ -29,11 +29,11 @@ class Scene:
 
     def __init__(self, folder: Path, server: MessagesServer) -> None:
         environ = {"HOME": str(folder), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-        self.conversation = Conversation(cwd=folder, face="a test", environ=environ)
+        self.conversation = Conversation(cwd=folder, interface="a test", environ=environ)
         self.drawn: list[Event] = []
         log = ConversationLog(
             self.conversation.thread,
-            lambda: self.conversation.sessions.begun,
+            lambda: self.conversation.sessions.started,
             draw=lambda add: CountedDrawing(add, self.drawn),
         )
         self.conversation.observers.add(log)
@@ -65,11 +65,11 @@ class Scene:
     def _count(self, event: Event) -> None:
         self.deltas += isinstance(event, TextDelta)
 
-    def news(self, run: LoggedRun) -> None:
-        if run.over:
+    def run_changed(self, run: LoggedRun) -> None:
+        if run.finished:
             self._over.set()
 
-    def gone(self, ids: Sequence[str]) -> None:
+    def runs_removed(self, ids: Sequence[str]) -> None:
         """Nothing is taken out here."""
 
     def moved(self) -> None:

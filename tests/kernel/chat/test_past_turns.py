@@ -47,7 +47,7 @@ def test_the_users_words_are_shown_without_what_was_told_besides(tmp_path: Path)
     )
     (run,) = past_runs(session.id, session.in_effect(), {1})
     assert run.prompt == "What is\nthis?"
-    assert (run.id, run.kind, run.turn, run.state, run.over) == (f"past-{session.id}-1", "past", 1, "done", True)
+    assert (run.id, run.kind, run.turn, run.state, run.finished) == (f"past-{session.id}-1", "past", 1, "done", True)
 
 
 def test_a_turn_is_drawn_with_thinking_calls_pictures_and_costs(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_long_session_shows_its_last_turns_and_leaves_the_loop_free(tmp_path: 
         ]
 
     async def scene() -> None:
-        panels, conversation = Panels(), Conversation(cwd=tmp_path, face="a test")
+        panels, conversation = Panels(), Conversation(cwd=tmp_path, interface="a test")
         panels.session = session_of(tmp_path, *messages)
         conversation.sessions.use(panels.session)
         past = PastTurns(conversation, panels.log, lambda: True)

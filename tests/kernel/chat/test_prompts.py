@@ -19,7 +19,7 @@ from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError
 from cellwright.events import ContextAttached, Event, Notice, UserPrompt
-from cellwright.kernel.chat.prompts import AttachedCell, PanelPrompt, read_prompt, tellings
+from cellwright.kernel.chat.prompts import AttachedCell, PanelPrompt, context_providers, read_prompt
 from cellwright.kernel.context.notebook_context import KernelContext, kernel_context
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.testing import MessagesServer, say
@@ -132,14 +132,16 @@ class Panel:
         self.shell = shell
         self.notebook = cwd / "prices.ipynb"
         environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key, "HOME": str(cwd)}
-        self.conversation = Conversation(cwd=cwd, face="a test", environ=environ)
-        self.told: KernelContext = kernel_context(shell, CellLog(shell), Own(self.notebook))
+        self.conversation = Conversation(cwd=cwd, interface="a test", environ=environ)
+        self.kernel_context: KernelContext = kernel_context(shell, CellLog(shell), Own(self.notebook))
         self.events: list[Event] = []
 
     def say(self, *, busy: bool = False, context: str = "none", **params: Any) -> None:
         prompt = read(context=context, **params)
-        telling = tellings(prompt, self.told, lambda _: None, self.conversation.jobs, 0.2 if busy else 60)
-        request = RunRequest(prompt=prompt.text, options=prompt.options, context=telling)
+        provide = context_providers(
+            prompt, self.kernel_context, lambda _: None, self.conversation.jobs, 0.2 if busy else 60
+        )
+        request = RunRequest(prompt=prompt.text, options=prompt.options, context=provide)
         task = self.conversation.start(request, RunSurface(self.events.append))
         if busy:
             task.future.result(60)  # and nobody does what is the main thread's
@@ -155,7 +157,7 @@ class Panel:
         return [block for block in content if not block.get("text", "").startswith("<environment>")]
 
     @property
-    def told_titles(self) -> list[tuple[str, str]]:
+    def attached_titles(self) -> list[tuple[str, str]]:
         (event,) = (event for event in self.events if isinstance(event, ContextAttached))
         return [(part.kind, part.title) for part in event.parts if part.kind != "environment"]
 
@@ -197,7 +199,7 @@ def test_a_picture_and_a_text_stand_before_the_words(panel: Panel) -> None:
     assert text["text"].startswith("<attached file=\"a 'b'.log\">\none\n<\\/attached> two, ")
     assert "AKIAIOSFODNN7EXAMPLE" not in text["text"]
     assert words["text"] == "What is wrong?"
-    assert panel.told_titles == [("file", "plot.png"), ("file", 'a "b".log')]
+    assert panel.attached_titles == [("file", "plot.png"), ("file", 'a "b".log')]
     assert next(event.prompt for event in panel.events if isinstance(event, UserPrompt)) == "What is wrong?"
     assert any('a "b".log' in notice for notice in panel.notices)
 
@@ -207,7 +209,7 @@ def test_mentions_are_found_as_in_cells(panel: Panel) -> None:
     panel.say(text="apply @rules.md to $basket in @cell:2")
     words, *told = [block["text"] for block in panel.sent]
     assert words == "apply @rules.md to $basket in @cell:2"
-    assert [kind for kind, _ in panel.told_titles] == ["file", "cell", "variable"]
+    assert [kind for kind, _ in panel.attached_titles] == ["file", "cell", "variable"]
     assert "No discounts." in told[0]
     assert "prices = [3, 4]" in told[1]
     assert "pears" in told[2]
@@ -218,7 +220,7 @@ def test_the_cell_that_goes_along(panel: Panel) -> None:
     _, cell, selected = [block["text"] for block in panel.sent]
     assert "prices = [3, 4]" in cell
     assert selected == "<selected>\n[3, 4]\n</selected>"
-    assert panel.told_titles == [("cell", "cell load, number 2, In[7]"), ("cell", "What is selected in it")]
+    assert panel.attached_titles == [("cell", "cell load, number 2, In[7]"), ("cell", "What is selected in it")]
 
 
 def test_a_cell_that_is_gone_is_said(panel: Panel) -> None:

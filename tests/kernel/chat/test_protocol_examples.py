@@ -45,7 +45,7 @@ def test_what_a_panel_says_in_a_run_is_understood(message: dict[str, Any]) -> No
 
 def test_a_run_is_described_with_these_fields() -> None:
     run = Run("run-3", "Plot the prices", "sidebar", background=True)
-    described = LoggedRun(id="run-3", prompt="Plot the prices", place="sidebar", kind="prompt", asked=1.0, run=run)
+    described = LoggedRun(id="run-3", prompt="Plot the prices", origin="sidebar", kind="prompt", asked_at=1.0, run=run)
     assert described.describe().keys() == example("run")["run"].keys()
     assert described.describe()["state"] == "waiting"
 
@@ -67,7 +67,7 @@ def test_the_prompt_is_understood() -> None:
 
 def test_what_is_chosen_is_understood(tmp_path: Path) -> None:
     request = next(request for request in EXAMPLES["requests"] if request["method"] == "set")
-    choices = Choices(Conversation(cwd=tmp_path, face="a test"), Claude())
+    choices = Choices(Conversation(cwd=tmp_path, interface="a test"), Claude())
     choices.set(request["params"])
     assert (choices.model, choices.mode, choices.effort) == ("claude-haiku-5-5", "plan", "high")
     names = {model["id"]: model["name"] for model in choices.models}

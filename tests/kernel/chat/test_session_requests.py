@@ -30,7 +30,7 @@ class Panel:
     def __init__(self, server: MessagesServer, cwd: Path, home: Path) -> None:
         self.server = server
         environ = {"HOME": str(home), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-        self.conversation = Conversation(cwd=cwd, face="a test", environ=environ)
+        self.conversation = Conversation(cwd=cwd, interface="a test", environ=environ)
         self.requests = SessionRequests(self.conversation)
         self.titles: list[str] = []
         self._shown = asyncio.Condition()

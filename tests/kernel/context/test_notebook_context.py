@@ -14,7 +14,7 @@ from plain_shell import plain_shell, run, run_as_claude
 
 from cellwright.agent.agent import Agent
 from cellwright.agent.calls.redaction import Redaction
-from cellwright.agent.prompt import GatheredContext, PromptContext
+from cellwright.agent.prompt import PromptContext, ProvidedContext
 from cellwright.conversation.dry_run import DryRun
 from cellwright.events import CHARS_PER_TOKEN
 from cellwright.kernel.context.notebook_context import (
@@ -50,7 +50,7 @@ class Notebook:
         self.path = folder / "analysis.ipynb"
         self.log = CellLog(shell)
         self.log.start()
-        self.telling: KernelContext = kernel_context(shell, self.log, Own(self.path))
+        self.kernel_context: KernelContext = kernel_context(shell, self.log, Own(self.path))
         self.policy = PermissionPolicy(mode="default", roots=(folder,))
         self.session = Session.create(folder, None)
 
@@ -59,16 +59,16 @@ class Notebook:
         cells = [_cell(f"cell-{n}", source, n in markdown) for n, source in enumerate(sources, start=1)]
         self.path.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
 
-    def gathered(self, words: str = "hi", how: How = "auto", cell_id: str | None = None) -> GatheredContext:
+    def gathered(self, words: str = "hi", how: How = "auto", cell_id: str | None = None) -> ProvidedContext:
         agent = Agent(provider=DryRun(), model="m", system=[], tools=(), policy=self.policy, redaction=Redaction(dict))
-        tellings = self.telling.with_prompt(words, how, cell_id)
-        moment = PromptContext(words=words, agent=agent, session=self.session, tools={})
+        providers = self.kernel_context.with_prompt(words, how, cell_id)
+        prompt_context = PromptContext(words=words, agent=agent, session=self.session, tools={})
 
-        async def gather() -> list[GatheredContext]:
-            return [await telling(moment) for telling in tellings]
+        async def gather() -> list[ProvidedContext]:
+            return [await provider(prompt_context) for provider in providers]
 
         found = asyncio.run(gather())
-        return GatheredContext(
+        return ProvidedContext(
             before=tuple(part for each in found for part in each.before),
             after=tuple(part for each in found for part in each.after),
             notices=tuple(notice for each in found for notice in each.notices),
@@ -150,7 +150,7 @@ def test_claudes_own_doing_is_no_news(notebook: Notebook) -> None:
     run(notebook.shell, "mine = []")
     notebook.prompt()
     run_as_claude(notebook.shell, "yours = 1; mine.append(1)")
-    notebook.telling.run_ended()
+    notebook.kernel_context.run_ended()
     assert notebook.prompt() == ""
 
 
@@ -166,7 +166,7 @@ def test_a_new_session_is_told_everything_again(notebook: Notebook) -> None:
 def test_what_was_taken_back_is_told_again(notebook: Notebook) -> None:
     run(notebook.shell, "x = 1", "a")
     found = notebook.gathered()
-    assert "x = 1" in found.before[0].told().text
+    assert "x = 1" in found.before[0].as_attached().text
     # nothing was sent: a hook refused the prompt
     assert "x = 1" in notebook.prompt()
 
@@ -297,5 +297,5 @@ def test_variables_are_told_where_they_are_mentioned(notebook: Notebook) -> None
     run(notebook.shell, "price = 12.5\n_hidden = 1")
     found = notebook.gathered("why is $price so high? $nothing $_hidden $5", "none")
     assert [(part.kind, part.title) for part in found.after] == [("variable", "$price")]
-    assert "12.5" in found.after[0].told().text
+    assert "12.5" in found.after[0].as_attached().text
     assert found.notices == ()

@@ -58,18 +58,18 @@ def test_the_cell_is_mentioned_and_its_error_and_the_variables_of_the_failing_li
     fix = asked(shell, log)
     assert fix.words.startswith("Fix @cell:cell-2 (In [2]): it failed when it ran last. Make the fix with NotebookEdit")
     assert [mention.name for mention in find_mentions(fix.words)] == ["cell-2"]
-    assert "KeyError: 'dk'\n  Cell In[2], line 4: rates[country])" in fix.told
-    told = re.findall(r"^\w+(?=: )", fix.told.partition("<variables>")[2], re.MULTILINE)
+    assert "KeyError: 'dk'\n  Cell In[2], line 4: rates[country])" in fix.failure_text
+    told = re.findall(r"^\w+(?=: )", fix.failure_text.partition("<variables>")[2], re.MULTILINE)
     assert told == ["total", "rates", "country"]
-    assert "source_as_it_ran" not in fix.told  # the cell is attached as it stands now
+    assert "source_as_it_ran" not in fix.failure_text  # the cell is attached as it stands now
 
 
 def test_the_users_words_are_told_and_nothing_is_too_long(shell: InteractiveShell, log: CellLog):
     run(shell, "1 / 0\n" + "# filler\n" * SOURCE_CHARS, "cell-1")
     fix = asked(shell, log, FixRequest("", "keep the name"), can_edit=False)
     assert fix.words.endswith("The user says: keep the name")
-    assert "characters more)" in fix.told
-    assert len(fix.words + fix.told) < SOURCE_CHARS + 2_000
+    assert "characters more)" in fix.failure_text
+    assert len(fix.words + fix.failure_text) < SOURCE_CHARS + 2_000
 
 
 def test_where_the_notebook_cannot_be_reached_code_is_asked_for(shell: InteractiveShell, log: CellLog):
@@ -79,15 +79,15 @@ def test_where_the_notebook_cannot_be_reached_code_is_asked_for(shell: Interacti
     assert find_mentions(fix.words) == []
     assert "NotebookEdit" not in fix.words
     assert "as one block of code" in fix.words
-    assert "<source_as_it_ran>\ndef half(n): return n / 0\nhalf(1)\n</source_as_it_ran>" in fix.told
+    assert "<source_as_it_ran>\ndef half(n): return n / 0\nhalf(1)\n</source_as_it_ran>" in fix.failure_text
 
 
 def test_of_several_the_last_that_was_not_mended(shell: InteractiveShell, log: CellLog):
     run(shell, "1 / 0", "first")
     run(shell, "x", "second")
     run(shell, "x = 1", "second")
-    assert "ZeroDivisionError" in asked(shell, log).told
-    assert "ZeroDivisionError" in asked(shell, log, FixRequest("first", "")).told
+    assert "ZeroDivisionError" in asked(shell, log).failure_text
+    assert "ZeroDivisionError" in asked(shell, log, FixRequest("first", "")).failure_text
     assert fixed(shell, log, FixRequest("second", "")) is None
     assert "did not fail when it ran last" in nothing_to_fix(FixRequest("second", ""), log)
     run(shell, "1", "first")
@@ -110,12 +110,12 @@ def test_the_failure_before_the_extension_was_loaded_is_known(shell: Interactive
     log.start()
     last, of_cell = asked(shell, log), asked(shell, log, FixRequest("cell-1", ""))
     log.stop()
-    for told in (last.told, of_cell.told):
+    for told in (last.failure_text, of_cell.failure_text):
         assert "ZeroDivisionError" in told
         assert "<source_as_it_ran>\ny = 2\n1 / 0\n</source_as_it_ran>" in told
     assert last.words.startswith("Fix a cell of this notebook: it failed when it ran last. Find the cell by its source")
     assert of_cell.words.startswith("Fix @cell:cell-1: its output is an error. Make the fix with NotebookEdit")
-    assert of_cell.told.startswith(
+    assert of_cell.failure_text.startswith(
         "The last error that this kernel remembers. It is this cell's if the source is the same."
     )
 
@@ -125,19 +125,19 @@ def test_a_cell_that_failed_in_another_kernel_is_attached(shell: InteractiveShel
     assert fix.words.startswith("Fix @cell:cell-7: its output is an error.")
     assert [mention.name for mention in find_mentions(fix.words)] == ["cell-7"]
     assert fix.words.endswith("The user says: please")
-    assert fix.told == ""
+    assert fix.failure_text == ""
     assert fixed(shell, log, FixRequest("cell-7", ""), can_edit=False) is None
 
 
 def test_a_syntax_error_and_one_in_a_function_are_told(shell: InteractiveShell, log: CellLog):
     run(shell, "def half(n):\n    return n / 0", "cell-1")
     run(shell, "value = 4\nhalf(value)", "cell-2")
-    told = asked(shell, log).told
+    told = asked(shell, log).failure_text
     assert "Cell In[2], line 2: half(value)" in told
     assert "in half" in told
     assert "value: int" in told
     run(shell, "for", "cell-3")
-    assert "SyntaxError" in asked(shell, log).told
+    assert "SyntaxError" in asked(shell, log).failure_text
 
 
 def test_a_line_of_another_file_says_nothing_of_the_cells_variables(
@@ -146,7 +146,7 @@ def test_a_line_of_another_file_says_nothing_of_the_cells_variables(
     (tmp_path / "failing_module.py").write_text("a = 1\n1 / 0\n")
     monkeypatch.syspath_prepend(tmp_path)
     run(shell, "first = 1\nsecond = first + 1\nimport failing_module", "cell-1")
-    told = asked(shell, log).told
+    told = asked(shell, log).failure_text
     assert "failing_module.py, line 2" in told
     assert "second" not in told
 

@@ -93,9 +93,9 @@ def test_config_reads_values_as_the_options_do():
 
 
 def test_config_says_settings_as_a_layer_of_them():
-    assert Claude().said() == ()
+    assert Claude().inline_settings() == ()
     config = Claude(model="claude-haiku-5-5", mode="plan", allow=["Bash(make)"], deny=["Python"])
-    ((layer, values),) = config.said()
+    ((layer, values),) = config.inline_settings()
     assert layer.scope == "config"
     assert values == {
         "model": "claude-haiku-5-5",

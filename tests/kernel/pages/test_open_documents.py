@@ -33,22 +33,22 @@ def message(root: Path | str, *paths: Any, page: str = "one") -> dict[str, Any]:
 
 
 def test_a_document_is_unsaved_until_its_page_says_otherwise(documents: OpenDocuments, tmp_path: Path) -> None:
-    documents.told(message(tmp_path, "src/a.py", "b.ipynb"))
+    documents.on_message(message(tmp_path, "src/a.py", "b.ipynb"))
     assert documents.is_unsaved(tmp_path / "src" / "a.py")
     assert documents.is_unsaved(tmp_path / "b.ipynb")
     assert not documents.is_unsaved(tmp_path / "a.py")
-    documents.told(message(tmp_path, "b.ipynb"))
+    documents.on_message(message(tmp_path, "b.ipynb"))
     assert not documents.is_unsaved(tmp_path / "src" / "a.py")
 
 
 def test_each_page_speaks_for_itself(documents: OpenDocuments, tmp_path: Path) -> None:
-    documents.told(message(tmp_path, "a.py", page="one"))
-    documents.told(message(tmp_path, page="two"))
+    documents.on_message(message(tmp_path, "a.py", page="one"))
+    documents.on_message(message(tmp_path, page="two"))
     assert documents.is_unsaved(tmp_path / "a.py")
 
 
 def test_a_page_that_says_nothing_more_is_forgotten(documents: OpenDocuments, clock: Clock, tmp_path: Path) -> None:
-    documents.told(message(tmp_path, "a.py"))
+    documents.on_message(message(tmp_path, "a.py"))
     clock.now = FORGOTTEN_SECONDS
     assert documents.is_unsaved(tmp_path / "a.py")
     clock.now += 1
@@ -60,14 +60,14 @@ def test_paths_are_the_files_they_lead_to(
 ) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    documents.told(message(tmp_path, "link/a.py", "RTC:real/c.py"))
+    documents.on_message(message(tmp_path, "link/a.py", "RTC:real/c.py"))
     assert documents.is_unsaved(tmp_path / "real" / "a.py")
     assert documents.is_unsaved(tmp_path / "real" / "c.py")
     monkeypatch.setenv("HOME", str(tmp_path))
-    documents.told(message("~/real", "d.py"))
+    documents.on_message(message("~/real", "d.py"))
     assert documents.is_unsaved(tmp_path / "real" / "d.py")
     monkeypatch.chdir(tmp_path)
-    documents.told(message("", "only-here.py"))
+    documents.on_message(message("", "only-here.py"))
     assert documents.is_unsaved(tmp_path / "only-here.py")
 
 
@@ -81,5 +81,5 @@ def test_paths_are_the_files_they_lead_to(
     ],
 )
 def test_what_makes_no_sense_is_passed_over(documents: OpenDocuments, nonsense: object) -> None:
-    documents.told(nonsense)
+    documents.on_message(nonsense)
     assert not documents.is_unsaved(Path("/a"))

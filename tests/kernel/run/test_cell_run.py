@@ -21,7 +21,7 @@ from cellwright.terminal.plain_view import Unseen
 
 @pytest.mark.parametrize("awaited", [True, False])
 def test_an_interrupt_while_the_run_starts_ends_it(tmp_path: Path, awaited: bool):
-    conversation = Conversation(cwd=tmp_path, face="a test", environ={})
+    conversation = Conversation(cwd=tmp_path, interface="a test", environ={})
 
     def start() -> AgentTask[Any]:
         signal.raise_signal(signal.SIGINT)
@@ -38,7 +38,7 @@ def test_an_interrupt_while_the_run_starts_ends_it(tmp_path: Path, awaited: bool
 
 def test_stop_pressed_again_and_again_is_one_interrupt(tmp_path: Path):
     """Not in a kernel: ipykernel drops a cell's reply when an interrupt meets its own code after the cell."""
-    conversation = Conversation(cwd=tmp_path, face="a test", environ={})
+    conversation = Conversation(cwd=tmp_path, interface="a test", environ={})
     begun, cut_off = threading.Event(), []
 
     async def work() -> Any:

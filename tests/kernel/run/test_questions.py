@@ -21,7 +21,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Preview, Suggestion
 from cellwright.kernel.output.protocol import AnswerMessage
 from cellwright.kernel.run.interrupts import EndableWait, Interrupts
-from cellwright.kernel.run.questions import OpenQuestions, Questions, Take, all_beside
+from cellwright.kernel.run.questions import OpenQuestions, Questions, SubmitAnswer, mirror_everywhere
 from row_tables import for_each_row
 
 SUGGESTIONS = (
@@ -78,54 +78,54 @@ def test_an_answer_of_the_widget(given: AnswerMessage, means: Allow | Deny):
 
 def test_an_answer_in_another_place_counts_where_no_widget_came():
     @contextlib.asynccontextmanager
-    async def at_the_cell(use: ToolUse, take: Take) -> AsyncIterator[None]:
+    async def at_the_cell(use: ToolUse, take: SubmitAnswer) -> AsyncIterator[None]:
         take(answer("allow", question=use.question_id), "widget")
         yield
 
     given = questions(widget=True)
-    given.beside, given.seconds_to_get_ready = at_the_cell, 0.01
+    given.mirror, given.seconds_to_get_ready = at_the_cell, 0.01
     assert run(given.can_use_tool(USE)) == Allow(by="widget")
 
 
 def test_where_nothing_can_ask_a_panel_that_looks_on_is_waited_for():
     panels, given = OpenQuestions(), questions(widget=False)
-    given.beside, given.somebody_looks_on = panels.beside, lambda: True
+    given.mirror, given.is_watched = panels.mirror, lambda: True
 
     async def scene() -> Allow | Deny:
         asking = asyncio.ensure_future(given.can_use_tool(USE))
-        while not panels.there:
+        while not panels.ids:
             await asyncio.sleep(0)
-        assert panels.there == [USE.question_id]
+        assert panels.ids == [USE.question_id]
         assert not panels.take(answer("allow", question="another"), "sidebar")
         assert panels.take(answer("deny", reason="no", question=USE.question_id), "sidebar")
         panels.take(answer("allow", question=USE.question_id), "sidebar")  # too late
         return await asking
 
     assert run(scene()) == Deny("no", "sidebar")
-    assert not panels.there
+    assert not panels.ids
 
 
 def test_where_nothing_can_ask_and_nobody_looks_on_the_answer_is_no():
     given = questions(widget=False)
-    given.beside = OpenQuestions().beside
+    given.mirror = OpenQuestions().mirror
     assert run(given.can_use_tool(USE)).by == "policy"
 
 
 def test_an_answer_is_taken_in_each_of_several_places():
     first, second, given = OpenQuestions(), OpenQuestions(), questions(widget=True)
-    given.beside = all_beside(first.beside, second.beside)
+    given.mirror = mirror_everywhere(first.mirror, second.mirror)
     given.ready.set()
 
     async def scene() -> Allow | Deny:
         asking = asyncio.ensure_future(given.can_use_tool(USE))
-        while not second.there:
+        while not second.ids:
             await asyncio.sleep(0)
-        assert first.there
+        assert first.ids
         second.take(answer("allow", question=USE.question_id), "sidebar")
         return await asking
 
     assert run(scene()) == Allow(by="sidebar")
-    assert not first.there
+    assert not first.ids
 
 
 def test_the_first_answer_wins_and_others_are_none():
@@ -374,11 +374,11 @@ def test_a_wait_that_is_ended_by_an_answer_elsewhere_is_no_interrupt_of_the_user
     try:
         with Interrupts(thread.loop, interrupted.release, seconds_for_clean_up=0):
             ender.start()
-            with pytest.raises(KeyboardInterrupt), wait.here():  # noqa: PT012  what is entered has to be ended there
+            with pytest.raises(KeyboardInterrupt), wait.entered():  # noqa: PT012  what is entered has to be ended there
                 begun.set()
                 while True:  # as `input()` in a kernel, which looks for its answer again and again
                     threading.Event().wait(0.01)
-            with pytest.raises(KeyboardInterrupt), wait.here():
+            with pytest.raises(KeyboardInterrupt), wait.entered():
                 pytest.fail("it began again")
             signal.raise_signal(signal.SIGINT)
             assert interrupted.acquire(timeout=60)

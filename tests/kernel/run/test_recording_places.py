@@ -10,29 +10,29 @@ import pytest
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.run.front_end import FrontEnd, this_notebook
-from cellwright.kernel.run.recordings import PromptPlaces, beside, found_in
+from cellwright.kernel.run.recordings import PromptPositions, default_recording, found_in
 from cellwright.kernel.run.saved_outputs import SavedAnswers
 from cellwright.sessions.provenance import provenance
 
 
 def test_a_cell_that_is_run_again_is_the_same_place():
-    places = PromptPlaces()
+    places = PromptPositions()
     runs = [("a", "1"), ("b", "2"), ("a", "3"), ("a", "4"), ("c", "5")]
     assert [places.nth("key", cell_id=cell, execution=run) for cell, run in runs] == [1, 2, 1, 1, 3]
     assert places.nth("other", cell_id="a", execution="6") == 1
 
 
 def test_a_loop_in_a_cell_has_a_place_for_each_and_so_has_a_run_without_cell_ids():
-    places = PromptPlaces()
+    places = PromptPositions()
     assert [places.nth("key", cell_id="a", execution="1") for _ in range(3)] == [1, 2, 3]
     assert [places.nth("key", cell_id="a", execution="2") for _ in range(3)] == [1, 2, 3]
-    places = PromptPlaces()
+    places = PromptPositions()
     assert [places.nth("key", cell_id=None, execution=run) for run in ("1", "2", "3")] == [1, 2, 3]
 
 
 def test_the_recording_of_a_notebook_that_nothing_names_is_found_by_its_prompt(tmp_path):
     assert found_in(tmp_path, lambda _: True) is None
-    one, two = (beside(tmp_path / f"{name}.ipynb") for name in ("one", "two"))
+    one, two = (default_recording(tmp_path / f"{name}.ipynb") for name in ("one", "two"))
     one.touch()
     assert one.name == "one.cellwright.jsonl"
     assert found_in(tmp_path, lambda _: False) == one  # what it lacks is said when it is played

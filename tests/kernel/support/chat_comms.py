@@ -80,12 +80,12 @@ class Panels:
                 self._happened.clear()
                 await self._happened.wait()
 
-    def news(self, run: LoggedRun) -> None:
-        self.connections.news(run)
+    def run_changed(self, run: LoggedRun) -> None:
+        self.connections.run_changed(run)
         self._happened.set()
 
-    def gone(self, ids: Sequence[str]) -> None:
-        self.connections.gone(ids)
+    def runs_removed(self, ids: Sequence[str]) -> None:
+        self.connections.runs_removed(ids)
 
     def moved(self) -> None:
         self._happened.set()

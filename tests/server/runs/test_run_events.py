@@ -96,7 +96,7 @@ class Slow:
     """A client that takes what is written when the test lets it."""
 
     def __init__(self) -> None:
-        self.gone = asyncio.Event()
+        self.disconnected = asyncio.Event()
         self.taking = asyncio.Event()
         self.written: list[bytes] = []
 
@@ -107,7 +107,7 @@ class Slow:
         await self.taking.wait()
 
     def cut(self) -> None:
-        self.gone.set()
+        self.disconnected.set()
 
 
 async def _idle() -> None:
@@ -137,7 +137,7 @@ def test_a_client_that_takes_nothing_is_cut_off():
         run, _ = _run()
         client = Slow()
         await send_events(client, run, 0, "text/event-stream", 60.0, stall_seconds=0.01)
-        assert client.gone.is_set()
+        assert client.disconnected.is_set()
         assert len(client.written) == 1
 
     asyncio.run(play())
@@ -167,7 +167,7 @@ def test_a_client_that_leaves_is_not_written_to():
         client.taking.set()
         sending = asyncio.create_task(send_events(client, run, 0, "text/event-stream", 60.0))
         await _idle()
-        client.gone.set()
+        client.disconnected.set()
         await sending
         written = len(client.written)
         run.take(0, [_chunk("x")])
@@ -239,5 +239,5 @@ def test_a_run_that_is_stopped_before_its_kernel_knows_of_it_ends_once():
     run.interrupt()
     run.refuse(RouteError(502, "EXECUTION_ERROR", "too late to say"))
     assert _kinds(run) == ["run_started", "session_complete"]
-    assert (run.over, run.state, run.metadata) == (True, "interrupted", {"stop_reason": "interrupted"})
+    assert (run.finished, run.state, run.metadata) == (True, "interrupted", {"stop_reason": "interrupted"})
     assert over == [run]

@@ -30,7 +30,7 @@ class Talk:
     def __init__(self, server: MessagesServer, cwd: Path, home: Path) -> None:
         self.server = server
         environ = {"HOME": str(home), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-        self.conversation = Conversation(cwd=cwd, face="a test", environ=environ)
+        self.conversation = Conversation(cwd=cwd, interface="a test", environ=environ)
 
     def say(self, prompt: str) -> Any:
         task = self.conversation.start(RunRequest(prompt=prompt, options=RunOptions(tools=(look,))), RunSurface())

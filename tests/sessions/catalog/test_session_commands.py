@@ -27,7 +27,7 @@ class Talk:
     def __init__(self, server: MessagesServer, cwd: Path, home: Path) -> None:
         environ = {"HOME": str(home), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
         self.server = server
-        self.conversation = Conversation(cwd=cwd, face="a test", environ=environ)
+        self.conversation = Conversation(cwd=cwd, interface="a test", environ=environ)
         self.events: list[Event] = []
 
     def do(self, prompt: str) -> CommandPage:
@@ -79,7 +79,7 @@ def test_the_list_says_which_is_this_one_and_what_is_damaged(talk: Talk, held: H
 def test_resume_by_id_by_the_only_words_and_by_the_title(talk: Talk, held: Held) -> None:
     bees, hive = held("Count the bees"), held("The bees and their hive")
     assert "Several hold these words" in talk.told("/resume bees")
-    assert talk.conversation.sessions.begun is None or talk.session not in (bees.stem, hive.stem)
+    assert talk.conversation.sessions.started is None or talk.session not in (bees.stem, hive.stem)
     talk.do("/resume hive")
     assert talk.session == hive.stem
     talk.do("/resume count the bees")

@@ -87,7 +87,9 @@ def talk_in(
     def start(script: list[Any], **more: Any) -> Talk:
         server = messages_server(script)
         environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-        conversation = Conversation(cwd=tmp_path, face="a test", environ={**environ, "PATH": "/usr/bin:/bin"}, **more)
+        conversation = Conversation(
+            cwd=tmp_path, interface="a test", environ={**environ, "PATH": "/usr/bin:/bin"}, **more
+        )
         made.append(conversation)
         return Talk(conversation, RunOptions(allow=("Python", "Bash", "Write"), tools=(python,)))
 

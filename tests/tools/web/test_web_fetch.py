@@ -168,8 +168,8 @@ def web(authority: trustme.CA) -> Iterator[Web]:
 
 
 class Fetch:
-    def __init__(self, web: Web, aside: SideRequest | None = None, **limits: Any) -> None:
-        self.tool = web_fetch_tool(aside, web.network, **limits)
+    def __init__(self, web: Web, side_request: SideRequest | None = None, **limits: Any) -> None:
+        self.tool = web_fetch_tool(side_request, web.network, **limits)
         self.base = f"https://docs.example:{web.port}"
         self.spent: list[float | None] = []
 

@@ -162,13 +162,13 @@ def test_an_engine_with_a_key(status: int) -> None:
 
 def test_which_engine_it_is() -> None:
     with MessagesServer([turn(searched("a", BOATS))]) as server:
-        aside = aside_of(server)
-        chosen = choose_engine({}, aside)
+        side_request = aside_of(server)
+        chosen = choose_engine({}, side_request)
         assert chosen is not None
         assert "Oak boats" in str(search(chosen).content)
-        assert choose_engine({"CELLWRIGHT_SEARCH_ENGINE": "api"}, aside) is not None
+        assert choose_engine({"CELLWRIGHT_SEARCH_ENGINE": "api"}, side_request) is not None
         for name in ("tavily", "nobody's"):
             with pytest.raises(CellwrightError) as caught:
-                choose_engine({"CELLWRIGHT_SEARCH_ENGINE": name}, aside)
+                choose_engine({"CELLWRIGHT_SEARCH_ENGINE": name}, side_request)
             assert caught.value.code == ErrorCode.CONFIG_INVALID
     assert say("x").text == "x"

@@ -93,7 +93,7 @@ class Policy(Protocol):
         ...
 
 
-def rules_in_words(rules: Sequence[str]) -> str:
+def describe_rules(rules: Sequence[str]) -> str:
     """Allow rules as the subject of a sentence."""
     shown = ", ".join(f"`{rule}`" for rule in rules)
     return f"The allow rule {shown}" if len(rules) == 1 else f"The allow rules {shown} together"

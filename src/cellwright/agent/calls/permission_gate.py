@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.calls.approval import Allow, CanUseTool, Decision, Deny, Policy, ToolUse, rules_in_words
+from cellwright.agent.calls.approval import Allow, CanUseTool, Decision, Deny, Policy, ToolUse, describe_rules
 from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.hooks.permission_updates import offered_updates
-from cellwright.agent.hooks.protocol import NOTHING_SAID, HookResult
+from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.run_hooks import RunHooks
 from cellwright.agent.tool import CannotBeDone, Tool
 from cellwright.errors import CellwrightError, ToolError
@@ -71,19 +71,19 @@ class PermissionGate:
 
     async def verdict(self, tool: Tool, tool_use: Mapping[str, Any]) -> Verdict:
         """Judge a call whose input fits its schema. Raises ToolError when a new input does not, or it would only fail."""
-        said = await self._before(tool, tool_use)
-        if said.stop is not None:
-            return Verdict(Deny(said.stop, by="hook", interrupt=True), tool_use["input"], said.context)
-        if said.updated_input is not None:
-            tool_use = {**tool_use, "input": check_input(tool, said.updated_input, answered=True)}
+        hook_result = await self._before(tool, tool_use)
+        if hook_result.stop is not None:
+            return Verdict(Deny(hook_result.stop, by="hook", interrupt=True), tool_use["input"], hook_result.context)
+        if hook_result.updated_input is not None:
+            tool_use = {**tool_use, "input": check_input(tool, hook_result.updated_input, answered=True)}
         tool_input = tool_use["input"]
         await _prepared(tool, tool_input)
         decision = self.decide(tool, tool_input)
-        if said.behavior == "allow" and self.mode == "dontAsk" and decision.behavior == "deny":
+        if hook_result.behavior == "allow" and self.mode == "dontAsk" and decision.behavior == "deny":
             # what this mode only denies because it would ask, a hook may allow
             asking = self.decide(tool, tool_input, mode="default")
             decision = asking if asking.behavior == "ask" and not asking.firm else decision
-        decision, by_hook = _with_hook(decision, said, answers=tool.answered_schema is not None)
+        decision, by_hook = _with_hook(decision, hook_result, answers=tool.answered_schema is not None)
         self.emit(
             Decided(
                 str(tool_use["id"]),
@@ -95,12 +95,12 @@ class PermissionGate:
             )
         )
         if decision.behavior == "deny":
-            return Verdict(Deny(decision.reason, "hook" if by_hook else "policy"), tool_input, said.context)
+            return Verdict(Deny(decision.reason, "hook" if by_hook else "policy"), tool_input, hook_result.context)
         if decision.behavior == "allow":
-            return Verdict(Allow(by="hook" if by_hook else "policy"), tool_input, said.context)
+            return Verdict(Allow(by="hook" if by_hook else "policy"), tool_input, hook_result.context)
         answer = await self._ask(tool, tool_use, decision, forced=by_hook)
         if isinstance(answer, Deny):
-            return Verdict(replace(answer, reason=answer.reason or "the user said no"), tool_input, said.context)
+            return Verdict(replace(answer, reason=answer.reason or "the user said no"), tool_input, hook_result.context)
         if answer.rules and answer.scope != "once":
             self.session.granted = (*self.session.granted, *answer.rules)
             granted, self._granted = self._granted, asyncio.Event()
@@ -109,15 +109,15 @@ class PermissionGate:
             tool_input = check_input(tool, answer.updated_input, answered=True)
             await _prepared(tool, tool_input)
         if denial := self._denied_again(tool, tool_input, None if answer.updated_input or by_hook else decision):
-            return Verdict(denial, tool_input, said.context)
-        return Verdict(answer, tool_input, said.context)
+            return Verdict(denial, tool_input, hook_result.context)
+        return Verdict(answer, tool_input, hook_result.context)
 
-    def _denied_again(self, tool: Tool, tool_input: Mapping[str, Any], asked: Decision | None) -> Deny | None:
-        """Deny a just-allowed call if the policy objects: to another input, or for another reason than `asked`."""
+    def _denied_again(self, tool: Tool, tool_input: Mapping[str, Any], asked_decision: Decision | None) -> Deny | None:
+        """Deny a just-allowed call if the policy objects: to another input, or for another reason than `asked_decision`."""
         again = self.decide(tool, tool_input)
         if again.behavior == "deny":
             return Deny(again.reason, "policy")
-        if asked is not None and again.behavior == "ask" and again.reason != asked.reason:
+        if asked_decision is not None and again.behavior == "ask" and again.reason != asked_decision.reason:
             # a folder has become a link to another place while the user was looking
             return Deny(f"It is no longer what was asked for, so it was not run. {again.reason}", "policy")
         return None
@@ -148,23 +148,25 @@ class PermissionGate:
 
     async def _before(self, tool: Tool, tool_use: Mapping[str, Any]) -> HookResult:
         if not self.hooks.listens_to("PreToolUse"):
-            return NOTHING_SAID
+            return NO_HOOK_RESULT
         fields = {"tool_name": tool.name, "tool_input": tool_use["input"], "tool_use_id": tool_use["id"]}
         return await self.hooks.fire("PreToolUse", fields)
 
     async def _ask(self, tool: Tool, tool_use: Mapping[str, Any], decision: Decision, *, forced: bool) -> Allow | Deny:
         """The user's answer. What was allowed for the session meanwhile is not asked again."""
         if tool.asks_together:
-            return await self._put(tool, tool_use, decision, forced=forced)
+            return await self._ask_user(tool, tool_use, decision, forced=forced)
         async with self._asking:
             if not forced and self._is_allowed(tool, tool_use):
                 return Allow(by="policy")
-            return await self._put(tool, tool_use, decision, forced=forced)
+            return await self._ask_user(tool, tool_use, decision, forced=forced)
 
     def _is_allowed(self, tool: Tool, tool_use: Mapping[str, Any]) -> bool:
         return self.decide(tool, tool_use["input"]).behavior == "allow"
 
-    async def _put(self, tool: Tool, tool_use: Mapping[str, Any], decision: Decision, *, forced: bool) -> Allow | Deny:
+    async def _ask_user(
+        self, tool: Tool, tool_use: Mapping[str, Any], decision: Decision, *, forced: bool
+    ) -> Allow | Deny:
         """Put the question, and give the answer, each as an event."""
         async with self._putting:  # a preview takes its time, and questions come in the calls' order
             question_id = f"{self.session.id}-{self.session.next_seq}-{next(self._question_ids)}"
@@ -179,7 +181,7 @@ class PermissionGate:
         except asyncio.CancelledError:
             self.emit(Answered(question_id, use.id, "deny", "policy", reason="interrupted"))
             raise
-        self.emit(_answered(use, answer))
+        self.emit(_answer_event(use, answer))
         if isinstance(answer, Allow) and answer.notice:
             self.emit(Notice(answer.notice, "warning"))
         return answer
@@ -210,10 +212,10 @@ class PermissionGate:
             answer.cancel()
 
     async def _answer(self, tool: Tool, use: ToolUse) -> Allow | Deny:
-        if (by_hook := await self._asked_of_hooks(tool, use)) is not None:
+        if (by_hook := await self._ask_hooks(tool, use)) is not None:
             return by_hook
         if self.can_use_tool is None:
-            return Deny(nobody_to_ask(use), by="policy")
+            return Deny(no_user_text(use), by="policy")
         kind = "permission_prompt" if use.kind == "permission" else "agent_needs_input"
         self.hooks.notify(f"Claude waits for your answer: {use.preview.title}", kind)
         try:
@@ -222,7 +224,7 @@ class PermissionGate:
             logger.warning("can_use_tool raised", exc_info=True)
             return Deny(f"can_use_tool raised {type(error).__name__}: {error}")
 
-    async def _asked_of_hooks(self, tool: Tool, use: ToolUse) -> Allow | Deny | None:
+    async def _ask_hooks(self, tool: Tool, use: ToolUse) -> Allow | Deny | None:
         """Ask PermissionRequest hooks to answer in the user's place; None when they leave it to the user."""
         if not self.hooks.listens_to("PermissionRequest"):
             return None
@@ -231,19 +233,19 @@ class PermissionGate:
             "tool_input": use.input,
             "permission_suggestions": offered_updates(use.decision.suggestions),
         }
-        said = await self.hooks.fire("PermissionRequest", fields)
-        if said.stop is not None:
-            return Deny(said.stop, by="hook", interrupt=True)
-        if said.behavior == "deny":
-            return Deny(said.reason, by="hook", interrupt=said.interrupt)
-        if said.behavior != "allow" or not self._may_allow(tool, use, said.updated_input):
+        hook_result = await self.hooks.fire("PermissionRequest", fields)
+        if hook_result.stop is not None:
+            return Deny(hook_result.stop, by="hook", interrupt=True)
+        if hook_result.behavior == "deny":
+            return Deny(hook_result.reason, by="hook", interrupt=hook_result.interrupt)
+        if hook_result.behavior != "allow" or not self._may_allow(tool, use, hook_result.updated_input):
             return None
-        if said.mode is not None:
-            self.set_mode(said.mode)
-        rules = self._usable(said.rules)
+        if hook_result.mode is not None:
+            self.set_mode(hook_result.mode)
+        rules = self._usable(hook_result.rules)
         if rules:
-            await self.hooks.keep(said.kept_rules)
-        return Allow(said.updated_input, "session" if rules else "once", rules, by="hook")
+            await self.hooks.persist_rules(hook_result.kept_rules)
+        return Allow(hook_result.updated_input, "session" if rules else "once", rules, by="hook")
 
     def _may_allow(self, tool: Tool, use: ToolUse, updated: Mapping[str, Any] | None) -> bool:
         """Return whether a hook may say yes in the user's place, also to the input it substitutes for the call's."""
@@ -273,18 +275,18 @@ async def _prepared(tool: Tool, tool_input: Mapping[str, Any]) -> None:
         await tool.prepare(tool_input)
 
 
-def _with_hook(decision: Decision, said: HookResult, *, answers: bool) -> tuple[Decision, bool]:
+def _with_hook(decision: Decision, hook_result: HookResult, *, answers: bool) -> tuple[Decision, bool]:
     """The policy's decision with the hooks' word: they can always tighten, and loosen what is not firm.
 
     `answers`: the call is a question to the user, which a hook may answer by the input that it gives.
     """
-    if said.behavior == "deny" and decision.behavior != "deny":
-        return Decision("deny", said.reason or "a PreToolUse hook denied it"), True
-    if said.behavior == "ask" and decision.behavior == "allow":
-        return Decision("ask", said.reason or "A PreToolUse hook wants this to be asked."), True
-    loosens = not decision.firm or (answers and said.updated_input is not None)
-    if said.behavior == "allow" and decision.behavior == "ask" and loosens:
-        return Decision("allow", said.reason or "A PreToolUse hook allows it."), True
+    if hook_result.behavior == "deny" and decision.behavior != "deny":
+        return Decision("deny", hook_result.reason or "a PreToolUse hook denied it"), True
+    if hook_result.behavior == "ask" and decision.behavior == "allow":
+        return Decision("ask", hook_result.reason or "A PreToolUse hook wants this to be asked."), True
+    loosens = not decision.firm or (answers and hook_result.updated_input is not None)
+    if hook_result.behavior == "allow" and decision.behavior == "ask" and loosens:
+        return Decision("allow", hook_result.reason or "A PreToolUse hook allows it."), True
     return decision, False
 
 
@@ -293,16 +295,16 @@ def input_lines(tool_input: Mapping[str, Any]) -> str:
     return "\n".join(f"{key}: {value}" for key, value in tool_input.items())
 
 
-def nobody_to_ask(use: ToolUse) -> str:
+def no_user_text(use: ToolUse) -> str:
     """Explain why a call that needs asking is denied where nobody can be asked, and how to go on."""
     if use.kind != "permission":
         return NOBODY_ANSWERS[use.kind]
     offered = [suggestion.rules for suggestion in use.decision.suggestions if suggestion.rules]
-    way_out = f"{rules_in_words(offered[-1])} would allow it." if offered else "No allow rule can allow it."
+    way_out = f"{describe_rules(offered[-1])} would allow it." if offered else "No allow rule can allow it."
     return f"{use.decision.reason} There is nobody to ask here. {way_out}"
 
 
-def _answered(use: ToolUse, answer: Allow | Deny) -> Answered:
+def _answer_event(use: ToolUse, answer: Allow | Deny) -> Answered:
     if isinstance(answer, Deny):
         return Answered(use.question_id, use.id, "deny", answer.by, reason=answer.reason)
     return Answered(

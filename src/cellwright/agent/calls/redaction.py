@@ -139,7 +139,7 @@ class ResultRedaction:
 
     redaction: Redaction | None
     emit: Emit
-    _told: set[str] = field(default_factory=set)
+    _reported_kinds: set[str] = field(default_factory=set)
 
     async def clean(self, tool: Tool, tool_input: Mapping[str, Any], outcome: Outcome) -> Outcome:
         """`outcome` of a call of `tool` without the secrets in it. Images are not searched."""
@@ -156,13 +156,13 @@ class ResultRedaction:
             cleaned, kinds = _clean_outcome(clean, outcome)
         else:
             cleaned, kinds = await asyncio.to_thread(_clean_outcome, clean, outcome)
-        self._tell(tool.name, kinds)
+        self._report(tool.name, kinds)
         return cleaned
 
-    def _tell(self, name: str, kinds: Counter[str]) -> None:
-        new = [kind for kind in kinds if kind not in self._told]
+    def _report(self, name: str, kinds: Counter[str]) -> None:
+        new = [kind for kind in kinds if kind not in self._reported_kinds]
         if new:
-            self._told.update(new)
+            self._reported_kinds.update(new)
             words = f"Kept from Claude in what {name} gave back: {', '.join(new)}."
             self.emit(Notice(f"{words} The setting `cellwright.redactSecrets` says whether this is done.", "warning"))
 

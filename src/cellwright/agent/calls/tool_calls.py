@@ -76,14 +76,14 @@ class ToolCalls:
     parallel_batches: int = 0
     stop_reason: str | None = None
     """The reason the run must not go on after these calls, or None when it may."""
-    _said: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    _hook_blocks: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     _inputs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(self, calls: Sequence[dict[str, Any]]) -> None:
         """Run `calls` and append one user message that answers them all, also when cancelled on the way."""
         results: dict[str, dict[str, Any]] = {}
-        self._said.clear()
+        self._hook_blocks.clear()
         self._inputs.clear()
         unanswered, words = INTERRUPTED, ReadySteering()
         try:
@@ -94,19 +94,23 @@ class ToolCalls:
                 await self._run_batch(batch, results)
             await self._after_all(calls, results)
             if self.stop_reason is None and self.may_go_on():
-                words = await self.steering.for_step(self.hooks.before_words)
+                words = await self.steering.for_step(self.hooks.before_steering)
         finally:
             for tool_use in calls:
                 if tool_use["id"] not in results:
                     self._end(tool_use, _failure(unanswered, "interrupted", ErrorCode.INTERRUPTED), results)
-            said = [block for key in (*(tool_use["id"] for tool_use in calls), "") for block in self._said.get(key, ())]
+            hook_blocks = [
+                block
+                for key in (*(tool_use["id"] for tool_use in calls), "")
+                for block in self._hook_blocks.get(key, ())
+            ]
             answers = [results[tool_use["id"]] for tool_use in calls]
-            self.session.append({"role": "user", "content": [*answers, *said, *words.blocks]})
+            self.session.append({"role": "user", "content": [*answers, *hook_blocks, *words.blocks]})
             self.steering.delivered(words)
 
     async def _after_all(self, calls: Sequence[dict[str, Any]], results: Mapping[str, Mapping[str, Any]]) -> None:
         """Tell hooks of all calls of the message, and have what hooks said meanwhile go with the results."""
-        said = await self.hooks.after_batch(
+        hook_result = await self.hooks.after_batch(
             {
                 "tool_name": tool_use["name"],
                 "tool_input": self._inputs.get(tool_use["id"], tool_use["input"]),
@@ -116,10 +120,10 @@ class ToolCalls:
             for tool_use in calls
             if tool_use["id"] in results
         )
-        if said.block or said.stop is not None:
-            self.stop_reason = said.stop or said.reason
-        blocks = context_blocks("PostToolBatch hook", said.context)
-        self._said[""] = blocks + context_blocks("Hook", self.hooks.arrived().context)
+        if hook_result.block or hook_result.stop is not None:
+            self.stop_reason = hook_result.stop or hook_result.reason
+        blocks = context_blocks("PostToolBatch hook", hook_result.context)
+        self._hook_blocks[""] = blocks + context_blocks("Hook", self.hooks.arrived().context)
 
     def refuse(self, calls: Sequence[dict[str, Any]], reason: str) -> None:
         """Answer `calls` without running any: the message they are in was cut short."""
@@ -216,18 +220,20 @@ class ToolCalls:
     async def _after(
         self, tool: Tool, tool_use: Mapping[str, Any], tool_input: Mapping[str, Any], outcome: Outcome
     ) -> Outcome:
-        outcome, said = await self.hooks.after_call(tool, tool_use, tool_input, outcome)
-        if said.stop is not None:
-            self.stop_reason = said.stop
+        outcome, hook_result = await self.hooks.after_call(tool, tool_use, tool_input, outcome)
+        if hook_result.stop is not None:
+            self.stop_reason = hook_result.stop
         event = "PostToolUse" if outcome.status == "success" else "PostToolUseFailure"
-        objection = (said.reason,) if said.block else ()
-        self._add(tool_use, event, (*objection, *said.context))
+        objection = (hook_result.reason,) if hook_result.block else ()
+        self._add(tool_use, event, (*objection, *hook_result.context))
         return outcome
 
     def _add(self, tool_use: Mapping[str, Any], event: str, texts: Sequence[str]) -> None:
         """Have Claude read what hooks said of a call, after its result."""
         if texts:
-            self._said.setdefault(tool_use["id"], []).extend(context_blocks(f"{event}:{tool_use['name']} hook", texts))
+            self._hook_blocks.setdefault(tool_use["id"], []).extend(
+                context_blocks(f"{event}:{tool_use['name']} hook", texts)
+            )
 
     async def _call(self, tool: Tool, tool_use_id: str, tool_input: dict[str, Any]) -> Outcome:
         if not tool.read_only:
@@ -250,7 +256,7 @@ class ToolCalls:
         limits = [seconds for seconds in (tool.limits.seconds, self.timeout) if seconds is not None]
         try:
             async with time_limit(min(limits, default=None)) as limit:
-                with _telling(ctx):
+                with _reporting_waits(ctx):
                     return _success(tool, await tool.call(tool_input, ctx))
         except ToolError as error:
             status: ToolStatus = "timeout" if error.code == ErrorCode.EXECUTION_TIMEOUT else "error"
@@ -309,7 +315,7 @@ class ToolCalls:
 
 
 @contextlib.contextmanager
-def _telling(ctx: ToolContext) -> Iterator[None]:
+def _reporting_waits(ctx: ToolContext) -> Iterator[None]:
     token = tell_waiting.set(lambda text: ctx.progress(message=text))
     try:
         yield
@@ -356,8 +362,8 @@ def _timed_out(name: str, seconds: float) -> Outcome:
 
 def _denied(tool: Tool, denial: Deny) -> Outcome:
     by_the_user = denial.by not in ("policy", "hook")
-    said = DENIED[tool.asks] if by_the_user else DENIED["permission"]
-    return _failure(said.format(name=tool.name, reason=denial.reason), "denied", ErrorCode.PERMISSION_DENIED)
+    denial_text = DENIED[tool.asks] if by_the_user else DENIED["permission"]
+    return _failure(denial_text.format(name=tool.name, reason=denial.reason), "denied", ErrorCode.PERMISSION_DENIED)
 
 
 def _success(tool: Tool, value: ToolResult | Content) -> Outcome:

@@ -28,7 +28,7 @@ def output_folder() -> Path:
     return Path(os.path.realpath(tempfile.gettempdir())) / f"cellwright-output-{secrets.token_hex(8)}"
 
 
-def made_output_folder() -> Path:
+def create_output_folder() -> Path:
     """The folder, which is there now, for this user alone. Raises OSError."""
     import atexit
     import shutil
@@ -62,11 +62,11 @@ def _bounded_text(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text if text.strip() else "(no output)"
     cut = len(text) - limit
-    note = f"[… {cut:,} of {len(text):,} characters left out; {_kept(text)} …]"
+    note = f"[… {cut:,} of {len(text):,} characters left out; {_kept_note(text)} …]"
     return f"{text[: limit // 2]}\n{note}\n{text[-(limit - limit // 2) :]}"
 
 
-def _kept(text: str) -> str:
+def _kept_note(text: str) -> str:
     """Say in words where the whole of `text` is kept."""
     data = text.encode("utf-8", "replace")
     if len(data) > LONGEST_BYTES:
@@ -74,7 +74,7 @@ def _kept(text: str) -> str:
     import tempfile
 
     try:
-        descriptor, name = tempfile.mkstemp(dir=made_output_folder(), prefix="result-", suffix=".txt")
+        descriptor, name = tempfile.mkstemp(dir=create_output_folder(), prefix="result-", suffix=".txt")
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
     except OSError as error:

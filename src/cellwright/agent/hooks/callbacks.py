@@ -19,8 +19,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cellwright.agent.hooks.protocol import EVENTS, NO_HOOKS, NOTHING_SAID, HookResult, HookRun, Hooks
-from cellwright.agent.hooks.results import all_told, blocked, read_answer
+from cellwright.agent.hooks.protocol import EVENTS, NO_HOOK_RESULT, NO_HOOKS, HookResult, HookRun, Hooks
+from cellwright.agent.hooks.results import blocked, gather_results, read_answer
 from cellwright.errors import CellwrightError, ErrorCode
 
 MATCHED_FIELDS = {
@@ -160,15 +160,15 @@ class CallbackHooks:
             if matches(matcher.matcher or "", event, fields)
             for callback in matcher.hooks
         ]
-        return await all_told(calls) if calls else NOTHING_SAID
+        return await gather_results(calls) if calls else NO_HOOK_RESULT
 
     def arrived(self) -> HookResult:
-        return NOTHING_SAID
+        return NO_HOOK_RESULT
 
     def waking(self) -> bool:
         return False
 
-    async def keep(self, rules: Sequence[str]) -> str:
+    async def persist_rules(self, rules: Sequence[str]) -> str:
         return ""
 
 
@@ -190,11 +190,11 @@ async def _called(callback: HookCallback, matcher: HookMatcher, event: str, fiel
         logger.warning("hook %s raised", name, exc_info=True)
         return _failed(matcher, event, f"{name} raised {type(error).__name__}: {error}")
     if answer is None:
-        return NOTHING_SAID
+        return NO_HOOK_RESULT
     if not isinstance(answer, Mapping):
         return _failed(matcher, event, f"{name} returned {type(answer).__name__} instead of a dict")
     plain = {_PYTHON_WORDS.get(key, key): value for key, value in answer.items()}
-    return NOTHING_SAID if plain.get("async") is True else read_answer(event, plain, name)
+    return NO_HOOK_RESULT if plain.get("async") is True else read_answer(event, plain, name)
 
 
 def _failed(matcher: HookMatcher, event: str, what: str) -> HookResult:

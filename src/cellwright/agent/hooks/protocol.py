@@ -56,7 +56,7 @@ class HookResult:
     interrupt: bool = False
 
 
-NOTHING_SAID = HookResult()
+NO_HOOK_RESULT = HookResult()
 
 
 def _unpaid(_usage: Mapping[str, Any], _cost_usd: float | None) -> None:
@@ -79,12 +79,12 @@ class HookRun:
     spend: Callable[[Mapping[str, Any], float | None], None] = field(default=_unpaid)
     budget_left: Callable[[], float | None] = field(default=_unbounded)
 
-    async def look(
+    async def run_agent(
         self, prompt: str, session: Session, *, model: str, system: Sequence[Mapping[str, Any]], max_turns: int
     ) -> RunEnd:
         """Have an agent answer that has the run's reading tools, its rules and what is left of its budget."""
 
-        def hear(event: Event) -> None:
+        def on_event(event: Event) -> None:
             if isinstance(event, RunEnd):
                 self.spend(event.usage, event.cost_usd)
 
@@ -99,7 +99,7 @@ class HookRun:
             effort=None,
             hooks=NO_HOOKS,
         )
-        return await agent.run(prompt, session, hear)
+        return await agent.run(prompt, session, on_event)
 
 
 class Hooks(Protocol):
@@ -124,7 +124,7 @@ class Hooks(Protocol):
         """Return whether one of them wants a run to go on for what it said."""
         ...
 
-    async def keep(self, rules: Sequence[str]) -> str:
+    async def persist_rules(self, rules: Sequence[str]) -> str:
         """Keep allow rules for later sessions, where the hooks have such a place; gives what went wrong, or ""."""
         ...
 
@@ -136,15 +136,15 @@ class NoHooks:
         return False
 
     async def fire(self, event: str, fields: Mapping[str, Any], run: HookRun | None) -> HookResult:
-        return NOTHING_SAID
+        return NO_HOOK_RESULT
 
     def arrived(self) -> HookResult:
-        return NOTHING_SAID
+        return NO_HOOK_RESULT
 
     def waking(self) -> bool:
         return False
 
-    async def keep(self, rules: Sequence[str]) -> str:
+    async def persist_rules(self, rules: Sequence[str]) -> str:
         return ""
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 
 from cellwright.agent.calls.tool_results import bounded
 from cellwright.agent.hooks.permission_updates import read_updates
-from cellwright.agent.hooks.protocol import NOTHING_SAID, HookResult, HookRun, Hooks
+from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult, HookRun, Hooks
 from cellwright.text import replace_surrogates, replace_surrogates_in
 
 LONGEST_TEXT = 10_000
@@ -71,35 +71,35 @@ def read_answer(event: str, answer: Mapping[str, Any], source: str) -> HookResul
 
 def merged(results: Sequence[HookResult]) -> HookResult:
     """Merge `results` into one: the strictest decision, all that is said, and the later of two new inputs."""
-    said = [result for result in results if result is not NOTHING_SAID]
-    if len(said) < 2:
-        return said[0] if said else NOTHING_SAID
-    behavior = max((result.behavior for result in said), key=_RANK.__getitem__)
-    reasons = [r.reason for r in said if r.reason and (r.block or (r.behavior and r.behavior == behavior))]
-    stops = [result.stop for result in said if result.stop is not None]
+    found = [result for result in results if result is not NO_HOOK_RESULT]
+    if len(found) < 2:
+        return found[0] if found else NO_HOOK_RESULT
+    behavior = max((result.behavior for result in found), key=_RANK.__getitem__)
+    reasons = [r.reason for r in found if r.reason and (r.block or (r.behavior and r.behavior == behavior))]
+    stops = [result.stop for result in found if result.stop is not None]
     return HookResult(
         behavior=behavior,
         reason="\n".join(dict.fromkeys(reasons)),
-        block=any(result.block for result in said),
+        block=any(result.block for result in found),
         stop="\n".join(dict.fromkeys(stops)) if stops else None,
-        context=tuple(text for result in said for text in result.context),
-        messages=tuple(text for result in said for text in result.messages),
-        problems=tuple(text for result in said for text in result.problems),
-        updated_input=_last(result.updated_input for result in said),
-        updated_output=_last(result.updated_output for result in said),
-        rules=tuple(rule for result in said for rule in result.rules),
-        kept_rules=tuple(rule for result in said for rule in result.kept_rules),
-        mode=_last(result.mode for result in said),
-        interrupt=any(result.interrupt for result in said),
+        context=tuple(text for result in found for text in result.context),
+        messages=tuple(text for result in found for text in result.messages),
+        problems=tuple(text for result in found for text in result.problems),
+        updated_input=_last(result.updated_input for result in found),
+        updated_output=_last(result.updated_output for result in found),
+        rules=tuple(rule for result in found for rule in result.rules),
+        kept_rules=tuple(rule for result in found for rule in result.kept_rules),
+        mode=_last(result.mode for result in found),
+        interrupt=any(result.interrupt for result in found),
     )
 
 
-async def all_told(telling: Sequence[Coroutine[Any, Any, HookResult]]) -> HookResult:
+async def gather_results(calls: Sequence[Coroutine[Any, Any, HookResult]]) -> HookResult:
     """Run hooks at the same time and merge what they say. Cancelled, it ends when all of them have ended."""
-    if len(telling) == 1:
-        return await telling[0]
+    if len(calls) == 1:
+        return await calls[0]
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(each) for each in telling]
+        tasks = [group.create_task(each) for each in calls]
     return merged([task.result() for task in tasks])
 
 
@@ -130,84 +130,84 @@ class _Reader:
     problems: list[str] = field(default_factory=list)
 
     def read(self) -> HookResult:
-        said = NOTHING_SAID
+        result = NO_HOOK_RESULT
         if not isinstance(goes_on := self.answer.get("continue", True), bool):
             self._problem(f"`continue` is {goes_on!r}")
         if goes_on is False:
-            said = replace(said, stop=self._text(self.answer, "stopReason") or f"{self.source} stopped the run.")
-        said = self._decision(said)
+            result = replace(result, stop=self._text(self.answer, "stopReason") or f"{self.source} stopped the run.")
+        result = self._decision(result)
         specific = self.answer.get("hookSpecificOutput")
         if specific is not None:
-            said = self._specific(said, specific)
-        said = self._misplaced(said)
+            result = self._specific(result, specific)
+        result = self._misplaced(result)
         message = self._text(self.answer, "systemMessage")
-        said = replace(said, messages=(message,) if message else ())
-        return replace(said, problems=tuple(self.problems)) if self.problems else said
+        result = replace(result, messages=(message,) if message else ())
+        return replace(result, problems=tuple(self.problems)) if self.problems else result
 
-    def _decision(self, said: HookResult) -> HookResult:
+    def _decision(self, result: HookResult) -> HookResult:
         if (decision := self.answer.get("decision")) is None:
-            return said
+            return result
         reason = self._text(self.answer, "reason")
         if self.event == "PreToolUse":
-            return self._judged(said, decision, reason, "decision")
+            return self._judged(result, decision, reason, "decision")
         if decision == "block" and self.event in BLOCKABLE:
-            return replace(said, block=True, reason=reason or f"{self.source} said no and gave no reason")
+            return replace(result, block=True, reason=reason or f"{self.source} said no and gave no reason")
         if decision not in ("block", "approve"):
             self._problem(f'`decision` is {decision!r}, where only "block" means something')
         elif decision == "block":
             self._problem(f'`decision: "block"` has no meaning for {self.event}')
-        return said
+        return result
 
-    def _judged(self, said: HookResult, decision: Any, reason: str, key: str) -> HookResult:
+    def _judged(self, result: HookResult, decision: Any, reason: str, key: str) -> HookResult:
         behavior = _DECISIONS.get(decision) if isinstance(decision, str) else None
         if behavior is None:
             self._problem(f"`{key}` is {decision!r}; it is taken as ask")
             behavior = "ask"
-        return replace(said, behavior=cast(Literal["allow", "ask", "deny"], behavior), reason=reason)
+        return replace(result, behavior=cast(Literal["allow", "ask", "deny"], behavior), reason=reason)
 
-    def _specific(self, said: HookResult, specific: Any) -> HookResult:
+    def _specific(self, result: HookResult, specific: Any) -> HookResult:
         if not isinstance(specific, Mapping):
             self._problem("`hookSpecificOutput` is not an object")
-            return said
+            return result
         named = specific.get("hookEventName", self.event)
         if named != self.event:
             self._problem(f"`hookEventName` is {named!r}, so what it says of that event counts for nothing")
-            return said
+            return result
         if self.event in _WITH_CONTEXT and (context := self._text(specific, "additionalContext")).strip():
-            said = replace(said, context=(context,))
+            result = replace(result, context=(context,))
         if self.event in JUDGING and specific.get("permissionDecision") is not None:
             reason = self._text(specific, "permissionDecisionReason")
-            said = self._judged(said, specific["permissionDecision"], reason, "permissionDecision")
+            result = self._judged(result, specific["permissionDecision"], reason, "permissionDecision")
         if self.event == "PreToolUse":
-            return replace(said, updated_input=self._object(specific, "updatedInput"))
+            return replace(result, updated_input=self._object(specific, "updatedInput"))
         if self.event == "PostToolUse":
             output = specific.get("updatedToolOutput", specific.get("updatedMCPToolOutput"))
-            return replace(said, updated_output=output)
+            return replace(result, updated_output=output)
         if self.event == "PermissionRequest" and specific.get("decision") is not None:
-            return self._request(said, specific["decision"])
-        return said
+            return self._request(result, specific["decision"])
+        return result
 
-    def _misplaced(self, said: HookResult) -> HookResult:
+    def _misplaced(self, result: HookResult) -> HookResult:
         """A guard that has its answer one level too high must not be taken for one that says nothing, or yes."""
         decision = self.answer.get("permissionDecision")
         if self.event not in JUDGING or decision is None:
-            return said
+            return result
         self._problem("`permissionDecision` stands outside of `hookSpecificOutput`, where it is taken as ask")
-        return said if said.behavior in ("deny", decision) else replace(said, behavior="ask")
+        return result if result.behavior in ("deny", decision) else replace(result, behavior="ask")
 
-    def _request(self, said: HookResult, decision: Any) -> HookResult:
+    def _request(self, result: HookResult, decision: Any) -> HookResult:
         behavior = decision.get("behavior") if isinstance(decision, Mapping) else None
         if behavior not in ("allow", "deny"):
             self._problem('`decision.behavior` is neither "allow" nor "deny"; the user is asked')
-            return said
+            return result
         if behavior == "deny":
             reason = self._text(decision, "message") or f"{self.source} denied it"
-            return replace(said, behavior="deny", reason=reason, interrupt=decision.get("interrupt") is True)
+            return replace(result, behavior="deny", reason=reason, interrupt=decision.get("interrupt") is True)
         updates = read_updates(decision.get("updatedPermissions") or ())
         for problem in updates.problems:
             self._problem(problem)
         return replace(
-            said,
+            result,
             behavior="allow",
             updated_input=self._object(decision, "updatedInput"),
             rules=updates.rules,
@@ -244,7 +244,7 @@ class HooksTogether:
 
     async def fire(self, event: str, fields: Mapping[str, Any], run: HookRun | None) -> HookResult:
         listening = [part.fire(event, fields, run) for part in self.parts if part.listens_to(event)]
-        return await all_told(listening) if listening else NOTHING_SAID
+        return await gather_results(listening) if listening else NO_HOOK_RESULT
 
     def arrived(self) -> HookResult:
         return merged([part.arrived() for part in self.parts])
@@ -252,5 +252,5 @@ class HooksTogether:
     def waking(self) -> bool:
         return any(part.waking() for part in self.parts)
 
-    async def keep(self, rules: Sequence[str]) -> str:
-        return " ".join([problem for part in self.parts if (problem := await part.keep(rules))])
+    async def persist_rules(self, rules: Sequence[str]) -> str:
+        return " ".join([problem for part in self.parts if (problem := await part.persist_rules(rules))])

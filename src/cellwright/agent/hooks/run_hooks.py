@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.calls.tool_results import response_of, updated_content
-from cellwright.agent.hooks.protocol import NO_HOOKS, NOTHING_SAID, HookResult, HookRun, Hooks
+from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, NO_HOOKS, HookResult, HookRun, Hooks
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Notice
 from cellwright.model.models import canonical
@@ -49,7 +49,7 @@ class RunHooks:
     hooks: Hooks = NO_HOOKS
     blocked_stops: int = 0
     ended: bool = False
-    _told: set[str] = field(default_factory=set)
+    _reported_problems: set[str] = field(default_factory=set)
     _notifying: list[asyncio.Task[HookResult]] = field(default_factory=list)
 
     def listens_to(self, event: str) -> bool:
@@ -58,20 +58,20 @@ class RunHooks:
     async def fire(self, event: str, fields: Mapping[str, Any]) -> HookResult:
         """Tell the hooks of `event`, with `fields` besides the ones every event has, and show what they say."""
         if not self.hooks.listens_to(event):
-            return NOTHING_SAID
-        said = await self.hooks.fire(event, {**self._common(event), **fields}, self.run)
-        self.show(said)
-        return said
+            return NO_HOOK_RESULT
+        result = await self.hooks.fire(event, {**self._common(event), **fields}, self.run)
+        self.show(result)
+        return result
 
-    def show(self, said: HookResult) -> None:
+    def show(self, result: HookResult) -> None:
         """Show the user what hooks have to tell; a run that is over shows nothing more."""
         if self.ended:
             return
-        for message in said.messages:
+        for message in result.messages:
             self.run.emit(Notice(message))
-        for problem in said.problems:
-            if problem not in self._told:
-                self._told.add(problem)
+        for problem in result.problems:
+            if problem not in self._reported_problems:
+                self._reported_problems.add(problem)
                 self.run.emit(Notice(problem, "warning"))
 
     def notify(self, message: str, kind: str) -> None:
@@ -107,7 +107,7 @@ class RunHooks:
         self.session.started_by = ""
         return blocks + context_blocks("UserPromptSubmit hook", submitted.context)
 
-    async def before_words(self, text: str) -> list[dict[str, Any]]:
+    async def before_steering(self, text: str) -> list[dict[str, Any]]:
         """Collect what Claude is told with words that the user adds to an ongoing run; raises as `before_prompt`."""
         submitted = await self.fire("UserPromptSubmit", {"prompt": replace_surrogates(text), "source": "user"})
         _refuse_if_stopped("UserPromptSubmit", submitted)
@@ -130,10 +130,10 @@ class RunHooks:
             "cache_ttl": "5m",
             "estimated_cache_write_usd": worst_case_usd(to, tokens, 0),
         }
-        said = await self.fire("PreModelSwitch", fields)
-        _refuse_if_stopped("PreModelSwitch", said)
-        if said.behavior in ("deny", "ask"):
-            why = said.reason or "no reason was given"
+        result = await self.fire("PreModelSwitch", fields)
+        _refuse_if_stopped("PreModelSwitch", result)
+        if result.behavior in ("deny", "ask"):
+            why = result.reason or "no reason was given"
             message = f"A PreModelSwitch hook keeps this session on {before}: {why} Nothing was sent."
             raise CellwrightError(ErrorCode.PERMISSION_DENIED, message, recoverable=True)
         return (await self.fire("PostModelSwitch", fields)).context
@@ -156,17 +156,17 @@ class RunHooks:
             )
             return outcome, await self.fire("PostToolUseFailure", {**fields, "error": error, "is_interrupt": False})
         if not self.hooks.listens_to("PostToolUse"):
-            return outcome, NOTHING_SAID
+            return outcome, NO_HOOK_RESULT
         response = response_of(tool, tool_input, outcome.content, outcome.display)
-        said = await self.fire("PostToolUse", {**fields, "tool_response": response})
-        if said.updated_output is not None:
-            content = updated_content(said.updated_output)
+        result = await self.fire("PostToolUse", {**fields, "tool_response": response})
+        if result.updated_output is not None:
+            content = updated_content(result.updated_output)
             if content is not None:
-                return replace(outcome, content=content), said
+                return replace(outcome, content=content), result
             self.run.emit(
                 Notice(f"A PostToolUse hook's new output does not have the shape of {tool.name}'s.", "warning")
             )
-        return outcome, said
+        return outcome, result
 
     async def after_batch(self, calls: Iterable[Mapping[str, Any]]) -> HookResult:
         """Tell of all calls of a message; `block` keeps the run from going on."""
@@ -175,13 +175,13 @@ class RunHooks:
     async def before_stop(self, last_message: str) -> list[dict[str, Any]]:
         """Return what Claude goes on with instead of ending here; nothing when it may end."""
         fields = {"stop_hook_active": self.blocked_stops > 0, "last_assistant_message": last_message}
-        said = await self.fire("Stop", fields)
-        if said.stop is not None:
-            self.run.emit(Notice(said.stop))
+        result = await self.fire("Stop", fields)
+        if result.stop is not None:
+            self.run.emit(Notice(result.stop))
             return []
         waking = self.arrived().context if self.hooks.waking() else ()
-        reasons = (f"Stop hook feedback:\n{said.reason}",) if said.block else ()
-        blocks = [*_texts(reasons), *context_blocks("Stop hook", said.context), *context_blocks("Hook", waking)]
+        reasons = (f"Stop hook feedback:\n{result.reason}",) if result.block else ()
+        blocks = [*_texts(reasons), *context_blocks("Stop hook", result.context), *context_blocks("Hook", waking)]
         if blocks and self.blocked_stops == MAX_BLOCKED_STOPS:
             message = f"Stop hooks kept Claude from ending {MAX_BLOCKED_STOPS} times; now it ends."
             self.run.emit(Notice(message, "warning"))
@@ -196,16 +196,16 @@ class RunHooks:
             fields = {"error": kind, "error_details": error.message, "last_assistant_message": last_message}
             await self.fire("StopFailure", fields)
 
-    async def keep(self, rules: Sequence[str]) -> None:
+    async def persist_rules(self, rules: Sequence[str]) -> None:
         """Keep allow rules that a hook has given for later sessions."""
-        if rules and (problem := await self.hooks.keep(rules)):
+        if rules and (problem := await self.hooks.persist_rules(rules)):
             self.run.emit(Notice(problem, "warning"))
 
     async def objection(self, event: str, fields: Mapping[str, Any]) -> str:
         """Return the hooks' reason against `event`, which a call is about to bring about; "" when they have none."""
-        said = await self.fire(event, fields)
-        if said.block or said.stop is not None:
-            return said.reason or said.stop or "a hook said no and gave no reason"
+        result = await self.fire(event, fields)
+        if result.block or result.stop is not None:
+            return result.reason or result.stop or "a hook said no and gave no reason"
         return ""
 
     async def after_move(self, old: str, new: str) -> HookResult:
@@ -214,9 +214,9 @@ class RunHooks:
 
     def arrived(self) -> HookResult:
         """Show and return what hooks that nobody waited for have said meanwhile."""
-        said = self.hooks.arrived()
-        self.show(said)
-        return said
+        result = self.hooks.arrived()
+        self.show(result)
+        return result
 
     def _common(self, event: str) -> dict[str, Any]:
         agent = self.run.agent
@@ -244,8 +244,8 @@ def _texts(texts: Iterable[str]) -> list[dict[str, Any]]:
     return [{"type": "text", "text": replace_surrogates(text)} for text in texts]
 
 
-def _refuse_if_stopped(event: str, said: HookResult) -> None:
-    if said.block or said.stop is not None:
-        why = said.reason or said.stop or "no reason was given"
+def _refuse_if_stopped(event: str, result: HookResult) -> None:
+    if result.block or result.stop is not None:
+        why = result.reason or result.stop or "no reason was given"
         message = f"A {event} hook kept the prompt from being sent: {why}"
         raise CellwrightError(ErrorCode.PERMISSION_DENIED, message, recoverable=True)

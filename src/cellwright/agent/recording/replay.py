@@ -25,7 +25,7 @@ from cellwright.agent.recording.recordings import (
     trust,
 )
 from cellwright.agent.recording.replay_drift import Drift, later_states
-from cellwright.agent.recording.replayed_tools import EditPlace, ReplayedCalls, replayed_tools
+from cellwright.agent.recording.replayed_tools import EditTarget, ReplayedCalls, replayed_tools
 from cellwright.agent.tool import Tool
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
@@ -127,7 +127,7 @@ class ReplayedTurn:
         self._calls = replay.calls(turn)
         self._messages = iter(turn.messages)
 
-    def played_by(self, agent: Agent, place: EditPlace) -> Agent:
+    def played_by(self, agent: Agent, place: EditTarget) -> Agent:
         """`agent` as one that plays this turn: run it on the turn's prompt. `place` is where edits are made again."""
         calls = self._calls if agent.redaction is None else replace(self._calls, redaction=agent.redaction)
         return replace(

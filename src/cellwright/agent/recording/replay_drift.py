@@ -45,7 +45,7 @@ class Drift:
     text: str
 
 
-def drift_in_words(drifts: Iterable[Drift]) -> list[str]:
+def describe_drift(drifts: Iterable[Drift]) -> list[str]:
     """A text for each kind of drift that there is."""
     by_kind: dict[DriftKind, list[str]] = {}
     for drift in drifts:

@@ -21,10 +21,10 @@ from cellwright.agent.recording.replay_drift import (
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
 
-Tell = Callable[[Drift], None]
+OnDrift = Callable[[Drift], None]
 
 
-class EditPlace(Protocol):
+class EditTarget(Protocol):
     """The place where edits are made again. Both raise ToolError, touching nothing, where something else is there."""
 
     async def write_file(self, edit: Edit, content: bytes) -> None:
@@ -58,57 +58,59 @@ class ReplayedCalls:
         return self.later[call.tool_use_id].get(path, frozenset())
 
 
-def replayed_tools(tools: Sequence[Tool], recorded: ReplayedCalls, place: EditPlace, tell: Tell) -> list[Tool]:
+def replayed_tools(
+    tools: Sequence[Tool], recorded: ReplayedCalls, edit_target: EditTarget, on_drift: OnDrift
+) -> list[Tool]:
     """The tools of a turn that is played, with stand-ins for those that are not there.
 
-    Edits are made again in `place`; `tell` gets what differs.
+    Edits are made again in `edit_target`; `on_drift` gets what differs.
     """
     missing = {call.name for call in recorded.calls.values()} - {tool.name for tool in tools}
     stand_ins = [
         Tool(name=name, description="Played from a recording.", input_schema={"type": "object"}, call=_not_available)
         for name in sorted(missing)
     ]
-    return [_replayed(tool, recorded, place, tell) for tool in (*tools, *stand_ins)]
+    return [_replayed(tool, recorded, edit_target, on_drift) for tool in (*tools, *stand_ins)]
 
 
 async def _not_available(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
     raise ToolError("This tool is not available here, and what it did cannot be played.", code=ErrorCode.TOOL_NOT_FOUND)
 
 
-def _replayed(tool: Tool, recorded: ReplayedCalls, place: EditPlace, tell: Tell) -> Tool:
+def _replayed(tool: Tool, recorded: ReplayedCalls, edit_target: EditTarget, on_drift: OnDrift) -> Tool:
     async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult | Content:
         then = recorded.of(ctx)
         if tool.name in recorded.run_again and then.status in ("success", "error"):
-            return await _again(tool.call(tool_input, ctx), tool, then, recorded, tell)
+            return await _rerun(tool.call(tool_input, ctx), tool, then, recorded, on_drift)
         if then.status == "success":
             try:
                 if tool.access.kind == "edit":
-                    await _make_once(tool, tool_input, then, recorded, place)
+                    await _apply_once(tool, tool_input, then, recorded, edit_target)
                 elif tool.access.kind == "patch" and _is_as_before(then, recorded):
                     # the policy judged its input whole, and its files are as they were
                     return await tool.call(tool_input, ctx)
             except ToolError as error:
-                tell(Drift("cell" if tool.name == "NotebookEdit" else "file", error.message))
+                on_drift(Drift("cell" if tool.name == "NotebookEdit" else "file", error.message))
                 raise
             if tool.access.kind == "read":
-                _look_at_files(then, recorded, tell)
+                _compare_files(then, recorded, on_drift)
         return _as_recorded(then, ctx)
 
     return replace(tool, call=call)
 
 
-async def _again(
-    running: Awaitable[ToolResult | Content], tool: Tool, then: RecordedCall, recorded: ReplayedCalls, tell: Tell
+async def _rerun(
+    running: Awaitable[ToolResult | Content], tool: Tool, then: RecordedCall, recorded: ReplayedCalls, on_drift: OnDrift
 ) -> ToolResult | Content:
-    """Await what the call comes to now; `tell` hears where that differs for `Python`, whose results matter."""
+    """Await what the call comes to now; `on_drift` hears where that differs for `Python`, whose results matter."""
     try:
         result = await running
     except ToolError as error:
-        tell(Drift("cell" if tool.name == "NotebookRun" else "python", f"{tool.name}: {error.message}"))
+        on_drift(Drift("cell" if tool.name == "NotebookRun" else "python", f"{tool.name}: {error.message}"))
         raise
     content = result.content if isinstance(result, ToolResult) else result
     if tool.name == "Python" and (drift := _differs(then, content, recorded)) is not None:
-        tell(drift)
+        on_drift(drift)
     return result
 
 
@@ -124,29 +126,29 @@ def _as_recorded(then: RecordedCall, ctx: ToolContext) -> ToolResult:
     return ToolResult(then.content, then.display, is_error=then.status != "success")
 
 
-def _look_at_files(then: RecordedCall, recorded: ReplayedCalls, tell: Tell) -> None:
+def _compare_files(then: RecordedCall, recorded: ReplayedCalls, on_drift: OnDrift) -> None:
     """Tell of files that were read and hold something else now, which no later step of the recording explains."""
     for name, state in then.files:
         path = real_path(name)
         try:
             now = state_of(path)
         except OSError as error:
-            tell(Drift("file", f"{path} was read then and cannot be read now: {error.strerror}."))
+            on_drift(Drift("file", f"{path} was read then and cannot be read now: {error.strerror}."))
             continue
         if now == state or now in recorded.later_of(then, path):
             continue
         what = "is not there any more" if now is None else "has changed since"
-        tell(Drift("file", f"{path} was read for this answer, and {what}."))
+        on_drift(Drift("file", f"{path} was read for this answer, and {what}."))
 
 
-async def _make_once(
-    tool: Tool, tool_input: Mapping[str, Any], then: RecordedCall, recorded: ReplayedCalls, place: EditPlace
+async def _apply_once(
+    tool: Tool, tool_input: Mapping[str, Any], then: RecordedCall, recorded: ReplayedCalls, edit_target: EditTarget
 ) -> None:
     """Bring the file from the state before to the recorded one; ToolError, and nothing touched, if it is in neither."""
     if tool.name == "NotebookEdit":
         cell = cell_place(then.display, recorded.project)
         later = recorded.later_of(then, cell) if cell is not None else frozenset()
-        if await place.edit_cell(tool_input, then.display or {}, later):
+        if await edit_target.edit_cell(tool_input, then.display or {}, later):
             return
     edits = edits_of(then.display, recorded.project)
     # what the policy was asked about is the path of the input
@@ -155,7 +157,7 @@ async def _make_once(
             f"The recording does not say which file {tool.name} changed, so nothing was changed. Record again."
         )
     (edit,) = edits
-    if _is_made(edit, then, recorded):
+    if _is_applied(edit, then, recorded):
         return
     kept = recorded.contents.get(edit.after or "")
     if kept is None:
@@ -165,14 +167,14 @@ async def _make_once(
             code=ErrorCode.FILE_ACCESS_ERROR,
         )
     try:
-        await place.write_file(edit, content_bytes(kept))
+        await edit_target.write_file(edit, content_bytes(kept))
     except OSError as error:
         raise ToolError(f"{edit.path} cannot be written: {error}.", code=ErrorCode.FILE_ACCESS_ERROR) from error
 
 
 def _is_as_before(then: RecordedCall, recorded: ReplayedCalls) -> bool:
     """Return whether a patch's files are as before it; False if it is made already, ToolError for anything else."""
-    made = {_is_made(edit, then, recorded) for edit in edits_of(then.display, recorded.project)}
+    made = {_is_applied(edit, then, recorded) for edit in edits_of(then.display, recorded.project)}
     if len(made) > 1:
         raise ToolError(
             "Some files of the patch are as they were before it and others as it left them. Nothing was written. "
@@ -182,7 +184,7 @@ def _is_as_before(then: RecordedCall, recorded: ReplayedCalls) -> bool:
     return made == {False}
 
 
-def _is_made(edit: Edit, then: RecordedCall, recorded: ReplayedCalls) -> bool:
+def _is_applied(edit: Edit, then: RecordedCall, recorded: ReplayedCalls) -> bool:
     """Return whether the file is as the edit or a later step left it; ToolError where it is not as before either."""
     now = _hash_now(edit)
     if now == edit.after or (now != edit.before and now in recorded.later_of(then, edit.path)):

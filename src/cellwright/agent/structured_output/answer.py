@@ -84,14 +84,14 @@ def _read_typed(adapter: Any, text: str) -> Any:
         return adapter.validate_json(text)
     except pydantic.ValidationError as error:
         problems = [
-            f"{_place(each['loc'])}: {each['msg']}" for each in error.errors(include_url=False, include_input=False)
+            f"{_location(each['loc'])}: {each['msg']}" for each in error.errors(include_url=False, include_input=False)
         ]
         raise AnswerProblem("; ".join(problems)[:SHOWN_CHARS]) from None
     except Exception as error:  # a validator of the user's may raise anything at what it did not foresee
         raise AnswerProblem(f"checking it raised {type(error).__name__}: {error}"[:SHOWN_CHARS]) from error
 
 
-def _place(location: tuple[int | str, ...]) -> str:
+def _location(location: tuple[int | str, ...]) -> str:
     return ".".join(map(str, location)) or "the answer"
 
 

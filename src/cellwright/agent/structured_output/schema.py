@@ -58,15 +58,15 @@ class _Transformed:
         if "$ref" in left:
             return {"$ref": self._reference(left["$ref"], path), **done}
         done |= self._kind(left, path)
-        told = [str(left.pop("description"))] if left.get("description") else []
+        notes = [str(left.pop("description"))] if left.get("description") else []
         if title := left.pop("title", None):
             done["title"] = title
         if left.get("default", ...) is None:
             del left["default"]  # every optional field has it
         if left:
-            told.append("{" + ", ".join(f"{word}: {_short(value)}" for word, value in left.items()) + "}")
-        if told:
-            done["description"] = "\n\n".join(told)
+            notes.append("{" + ", ".join(f"{word}: {_short(value)}" for word, value in left.items()) + "}")
+        if notes:
+            done["description"] = "\n\n".join(notes)
         return done
 
     def _kind(self, left: dict[str, Any], path: str) -> dict[str, Any]:

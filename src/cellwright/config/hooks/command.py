@@ -22,8 +22,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.calls.tool_results import made_output_folder
-from cellwright.agent.hooks.protocol import NOTHING_SAID, HookResult
+from cellwright.agent.calls.tool_results import create_output_folder
+from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.results import BLOCKABLE, JUDGING, blocked, capped, read_answer
 from cellwright.config.hooks.entries import CommandHook, HookEntry
 from cellwright.tools.process.children import MARK_NAME, ChildProcesses, Command, child_processes
@@ -47,7 +47,7 @@ def export_file(event: str) -> Iterator[Path | None]:
     if event not in EXPORTING:
         yield None
         return
-    descriptor, name = tempfile.mkstemp(dir=made_output_folder(), prefix="exports-")
+    descriptor, name = tempfile.mkstemp(dir=create_output_folder(), prefix="exports-")
     os.close(descriptor)
     try:
         yield Path(name)
@@ -75,7 +75,7 @@ _PLACEHOLDER = "${CLAUDE_PROJECT_DIR}"
 
 
 @dataclass(frozen=True, slots=True)
-class HookPlace:
+class HookEnvironment:
     """The place of commands: the project's folder, the inherited environment less its secrets, and their parent.
 
     `exported` is what hooks have set for the session's shell commands.
@@ -87,7 +87,7 @@ class HookPlace:
     exported: dict[str, str] = field(default_factory=dict)
 
 
-async def run_command(hook: CommandHook, event: str, fields: Mapping[str, Any], place: HookPlace) -> HookResult:
+async def run_command(hook: CommandHook, event: str, fields: Mapping[str, Any], place: HookEnvironment) -> HookResult:
     """Run the hook and read its answer. Never raises but for a cancellation."""
     environ = _environment(fields, place)
     folder = _folder(fields, place)
@@ -129,15 +129,15 @@ def read_end(hook: CommandHook, event: str, ended: HookExit) -> HookResult:
         return _refused(event, _json_of(hook, event, ended.output), complaint)
     if ended.code == 0 or _is_object(ended.output):
         return read_output(hook, event, ended.output, cut=ended.cut)
-    said = complaint.partition("\n")[0] or "it wrote nothing to stderr"
-    return failed(hook, event, f"exited with {ended.code}: {said}")
+    complaint_line = complaint.partition("\n")[0] or "it wrote nothing to stderr"
+    return failed(hook, event, f"exited with {ended.code}: {complaint_line}")
 
 
 def read_output(hook: HookEntry, event: str, output: str, *, cut: bool = False) -> HookResult:
     """Read the output of a hook that went well."""
     if not output.lstrip().startswith("{"):
         text = output.strip() if event in PLAIN_CONTEXT else ""
-        return HookResult(context=(capped(text),)) if text else NOTHING_SAID
+        return HookResult(context=(capped(text),)) if text else NO_HOOK_RESULT
     if not _is_object(output):
         why = " (it wrote too much)" if cut else ""
         return failed(hook, event, f"wrote what begins like JSON and is not{why}")
@@ -146,7 +146,7 @@ def read_output(hook: HookEntry, event: str, output: str, *, cut: bool = False) 
 
 def _json_of(hook: HookEntry, event: str, output: str) -> HookResult:
     if not _is_object(output):
-        return NOTHING_SAID
+        return NO_HOOK_RESULT
     return read_answer(event, json.loads(output), f"The hook `{short(hook.name)}`")
 
 
@@ -174,17 +174,17 @@ def short(name: str) -> str:
     return line if len(line) <= 80 else f"{line[:79]}…"
 
 
-def _refused(event: str, said: HookResult, complaint: str) -> HookResult:
+def _refused(event: str, result: HookResult, complaint: str) -> HookResult:
     """Exit code 2 means no whatever the JSON says; the reason is the JSON's if that says no too."""
-    if said.behavior == "deny" or said.block:
-        return said
+    if result.behavior == "deny" or result.block:
+        return result
     no = blocked(event, complaint)
     if event in JUDGING or event in BLOCKABLE:
-        return replace(said, behavior=no.behavior, block=no.block, reason=no.reason, updated_input=None)
-    return replace(said, behavior="", messages=(*said.messages, *no.messages))
+        return replace(result, behavior=no.behavior, block=no.block, reason=no.reason, updated_input=None)
+    return replace(result, behavior="", messages=(*result.messages, *no.messages))
 
 
-def _arguments(hook: CommandHook, environ: Mapping[str, str], place: HookPlace) -> Sequence[str]:
+def _arguments(hook: CommandHook, environ: Mapping[str, str], place: HookEnvironment) -> Sequence[str]:
     if hook.args is not None:
         return [part.replace(_PLACEHOLDER, str(place.project)) for part in (hook.command, *hook.args)]
     name = "pwsh" if hook.powershell else "bash"
@@ -196,13 +196,13 @@ def _arguments(hook: CommandHook, environ: Mapping[str, str], place: HookPlace) 
     return [shell, "--noprofile", "--norc", "-c", hook.command]
 
 
-def _environment(fields: Mapping[str, Any], place: HookPlace) -> dict[str, str]:
+def _environment(fields: Mapping[str, Any], place: HookEnvironment) -> dict[str, str]:
     environ = {name: value for name, value in place.environ.items() if not name.startswith("OTEL_")}
     effort = (fields.get("effort") or {}).get("level")
     more = {"CLAUDE_PROJECT_DIR": str(place.project), **({"CLAUDE_EFFORT": str(effort)} if effort else {})}
     return {**child_environment(environ), **more}
 
 
-def _folder(fields: Mapping[str, Any], place: HookPlace) -> Path:
+def _folder(fields: Mapping[str, Any], place: HookEnvironment) -> Path:
     folder = Path(str(fields.get("cwd") or place.project))
     return folder if os.path.isdir(folder) else place.project  # noqa: PTH112  a folder may be gone by now

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.agent.hooks.callbacks import matches
-from cellwright.agent.hooks.protocol import NO_HOOKS, NOTHING_SAID, HookResult, HookRun, Hooks
-from cellwright.agent.hooks.results import all_told, merged
+from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, NO_HOOKS, HookResult, HookRun, Hooks
+from cellwright.agent.hooks.results import gather_results, merged
 from cellwright.agent.side_request import small_model
 from cellwright.agent.tool import Tool
-from cellwright.config.hooks.command import HookPlace, failed, run_command
+from cellwright.config.hooks.command import HookEnvironment, failed, run_command
 from cellwright.config.hooks.entries import (
     CommandHook,
     Entries,
@@ -153,27 +153,30 @@ def hooks_from(
         return NO_HOOKS
     return SettingsHooks(
         by_event={event: tuple(found) for event, found in entries.by_event.items()},
-        place=HookPlace(project, environ, children or child_processes(), {} if exported is None else exported),
+        place=HookEnvironment(project, environ, children or child_processes(), {} if exported is None else exported),
         bounds=HttpBounds(environ, allowed_urls, allowed_env_vars),
         model=small_model(environ),
         call_mcp_tool=call_mcp_tool,
         save_rules=save_rules,
-        told=set(),
+        reported_problems=set(),
         waiting=[HookResult(problems=tuple(entries.problems))] if entries.problems else [],
     )
 
 
 @dataclass(slots=True)
 class SettingsHooks:
-    """The hooks of settings files. `told` holds the failures that the user knows of, `waiting` what nobody waited for."""
+    """The hooks of settings files.
+
+    `reported_problems` holds the failures that the user knows of, `waiting` what nobody waited for.
+    """
 
     by_event: Mapping[str, Sequence[HookEntry]]
-    place: HookPlace
+    place: HookEnvironment
     bounds: HttpBounds
     model: str
     call_mcp_tool: CallMcpTool | None
     save_rules: SaveRules | None
-    told: set[str]
+    reported_problems: set[str]
     waiting: list[HookResult]
     _background: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -185,22 +188,22 @@ class SettingsHooks:
         fields = as_documented(fields, tool)
         if event == "SessionStart":
             self.place.exported.clear()
-        telling = []
+        calls = []
         for entry in _distinct(self._concerned(event, fields, tool)):
             if isinstance(entry, CommandHook) and entry.in_background:
                 self._start(entry, event, fields)
             else:
-                telling.append(self._bounded(entry, event, fields, run))
-        return self._once(await all_told(telling)) if telling else NOTHING_SAID
+                calls.append(self._bounded(entry, event, fields, run))
+        return self._without_reported(await gather_results(calls)) if calls else NO_HOOK_RESULT
 
     def arrived(self) -> HookResult:
-        said, self.waiting = merged(self.waiting), []
-        return self._once(said)
+        result, self.waiting = merged(self.waiting), []
+        return self._without_reported(result)
 
     def waking(self) -> bool:
-        return any(said.block for said in self.waiting)
+        return any(result.block for result in self.waiting)
 
-    async def keep(self, rules: Sequence[str]) -> str:
+    async def persist_rules(self, rules: Sequence[str]) -> str:
         if self.save_rules is None:
             return ""
         try:
@@ -229,11 +232,13 @@ class SettingsHooks:
             run.emit(Notice(entry.status) if call is None else ToolProgress(str(call), message=entry.status))
         try:
             async with asyncio.timeout(entry.seconds):
-                return await self._told(entry, event, fields, run)
+                return await self._run_entry(entry, event, fields, run)
         except TimeoutError:
             return failed(entry, event, f"did not answer within {entry.seconds:g} s, its timeout, and was ended")
 
-    async def _told(self, entry: HookEntry, event: str, fields: Mapping[str, Any], run: HookRun | None) -> HookResult:
+    async def _run_entry(
+        self, entry: HookEntry, event: str, fields: Mapping[str, Any], run: HookRun | None
+    ) -> HookResult:
         match entry:
             case CommandHook():
                 return await run_command(entry, event, fields, self.place)
@@ -253,18 +258,20 @@ class SettingsHooks:
         task.add_done_callback(self._background.discard)
 
     async def _in_background(self, entry: CommandHook, event: str, fields: Mapping[str, Any]) -> None:
-        said = await self._bounded(entry, event, fields, None)
-        wakes = entry.wakes and (said.block or said.behavior == "deny")
-        context = (*said.context, said.reason) if wakes else said.context
-        self.waiting.append(HookResult(block=wakes, context=context, messages=said.messages, problems=said.problems))
+        result = await self._bounded(entry, event, fields, None)
+        wakes = entry.wakes and (result.block or result.behavior == "deny")
+        context = (*result.context, result.reason) if wakes else result.context
+        self.waiting.append(
+            HookResult(block=wakes, context=context, messages=result.messages, problems=result.problems)
+        )
 
-    def _once(self, said: HookResult) -> HookResult:
-        """`said` without the failures that the user knows of."""
-        for problem in said.problems:
+    def _without_reported(self, result: HookResult) -> HookResult:
+        """`result` without the failures that the user knows of."""
+        for problem in result.problems:
             logger.info("%s", problem)
-        fresh = tuple(problem for problem in said.problems if problem not in self.told)
-        self.told.update(fresh)
-        return replace(said, problems=fresh) if fresh != said.problems else said
+        fresh = tuple(problem for problem in result.problems if problem not in self.reported_problems)
+        self.reported_problems.update(fresh)
+        return replace(result, problems=fresh) if fresh != result.problems else result
 
 
 def _distinct(entries: Iterator[HookEntry]) -> list[HookEntry]:

@@ -67,16 +67,16 @@ class HooksInForce:
                 )
         return self._hooks
 
-    async def tell_changes(self, session: Session, mode: str) -> None:
+    async def fire_config_changes(self, session: Session, mode: str) -> None:
         """Tell ConfigChange hooks, before a run in `mode`, which settings files have changed.
 
         Raises `CellwrightError` where one refuses it; then the change is told again before the next run.
         """
         for file in self._changes:
-            await self._tell_change(file, session, mode)
+            await self._fire_config_change(file, session, mode)
         self._changes = ()
 
-    async def _tell_change(self, file: Path, session: Session, mode: str) -> None:
+    async def _fire_config_change(self, file: Path, session: Session, mode: str) -> None:
         hooks = self._hooks_before_changes
         if not hooks.listens_to("ConfigChange"):
             return
@@ -84,10 +84,10 @@ class HooksInForce:
         if source is None:
             return
         common = session_fields("ConfigChange", session, mode)
-        said = await hooks.fire("ConfigChange", {**common, "source": source, "file_path": str(file)}, None)
-        session.notices += [*said.messages, *said.problems]
-        if source != "policy_settings" and (said.block or said.stop is not None):
-            why = said.reason or said.stop or "no reason was given"
+        result = await hooks.fire("ConfigChange", {**common, "source": source, "file_path": str(file)}, None)
+        session.notices += [*result.messages, *result.problems]
+        if source != "policy_settings" and (result.block or result.stop is not None):
+            why = result.reason or result.stop or "no reason was given"
             message = (
                 f"A ConfigChange hook refuses what has changed in {file}: {why} Take the change back. Nothing was sent."
             )

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.hooks.protocol import NOTHING_SAID, HookResult
+from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.results import read_answer
 from cellwright.config.hooks.command import failed, short
 from cellwright.config.hooks.entries import HttpHook
@@ -57,7 +57,7 @@ async def send(hook: HttpHook, event: str, fields: Mapping[str, Any], bounds: Ht
     if not 200 <= status < 300:
         return failed(hook, event, f"answered with status {status}")
     if not body.strip():
-        return NOTHING_SAID
+        return NO_HOOK_RESULT
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
@@ -85,13 +85,13 @@ def check_url(url: str, allowed: Sequence[str] | None) -> None:
 def _covers(pattern: str, parts: urllib.parse.SplitResult) -> bool:
     """A pattern's host is held against the host alone: a `*` in it reaches no further."""
     try:
-        wanted = urllib.parse.urlsplit(pattern)
+        allowed = urllib.parse.urlsplit(pattern)
     except ValueError:
         return False
     return (
-        parts.scheme == wanted.scheme
-        and _like(parts.netloc.casefold(), wanted.netloc.casefold())
-        and _like(_path(parts), _path(wanted))
+        parts.scheme == allowed.scheme
+        and _like(parts.netloc.casefold(), allowed.netloc.casefold())
+        and _like(_path(parts), _path(allowed))
     )
 
 

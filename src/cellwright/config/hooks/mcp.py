@@ -37,11 +37,11 @@ def filled_in(value: Any, fields: Mapping[str, Any]) -> Any:
     if not isinstance(value, str):
         return value
     if whole := _PLACEHOLDER.fullmatch(value):
-        return _looked_up(whole[1], fields)
-    return _PLACEHOLDER.sub(lambda found: _as_text(_looked_up(found[1], fields)), value)
+        return _look_up(whole[1], fields)
+    return _PLACEHOLDER.sub(lambda found: _as_text(_look_up(found[1], fields)), value)
 
 
-def _looked_up(path: str, fields: Mapping[str, Any]) -> Any:
+def _look_up(path: str, fields: Mapping[str, Any]) -> Any:
     found: Any = fields
     for name in path.split("."):
         found = found.get(name) if isinstance(found, Mapping) else None

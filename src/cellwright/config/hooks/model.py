@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.hooks.protocol import NOTHING_SAID, HookResult, HookRun
+from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult, HookRun
 from cellwright.agent.hooks.results import blocked, capped
 from cellwright.agent.side_request import MAX_TOKENS, SideRequest, text_of
 from cellwright.agent.tool import ToolContext
@@ -46,7 +46,7 @@ async def ask_model(
         return failed(hook, event, f"was not asked: {model} could cost more than the budget has left")
     try:
         text = await (
-            _looked(prompt, model, run, Path(str(fields["cwd"]))) if hook.looks else _answered(prompt, model, run)
+            _ask_agent(prompt, model, run, Path(str(fields["cwd"]))) if hook.looks else _ask_model(prompt, model, run)
         )
     except CellwrightError as error:
         return failed(hook, event, f"got no answer from {model}: {error.message}")
@@ -59,7 +59,7 @@ def read_verdict(hook: ModelHook, event: str, text: str) -> HookResult:
     if verdict is None or not isinstance(verdict.get("ok"), bool):
         return failed(hook, event, f"was answered with something else than a verdict: {short(text)}")
     if verdict["ok"]:
-        return NOTHING_SAID
+        return NO_HOOK_RESULT
     reason = capped(str(verdict.get("reason") or "")) or f"the condition is not met: {short(hook.prompt)}"
     if event in ("Stop", "SubagentStop") and verdict.get("impossible") is True:
         return HookResult(messages=(f"The hook's condition cannot be met: {reason}",))
@@ -84,7 +84,7 @@ def _affordable(prompt: str, model: str, left: float | None) -> bool:
     return worst is not None and worst <= left
 
 
-async def _answered(prompt: str, model: str, run: HookRun) -> str:
+async def _ask_model(prompt: str, model: str, run: HookRun) -> str:
     ctx = ToolContext("hook", lambda **_: None, spend=run.spend)
     turn = await SideRequest(lambda: run.agent.provider, model).ask(
         [{"role": "user", "content": [{"type": "text", "text": f"{prompt}\n\n{ANSWER}"}]}], ctx
@@ -92,10 +92,10 @@ async def _answered(prompt: str, model: str, run: HookRun) -> str:
     return text_of(turn)
 
 
-async def _looked(prompt: str, model: str, run: HookRun, cwd: Path) -> str:
+async def _ask_agent(prompt: str, model: str, run: HookRun, cwd: Path) -> str:
     """The answer of an agent that may look at files first."""
     system = ({"type": "text", "text": _LOOKING},)
-    end = await run.look(prompt, Session.create(cwd, None), model=model, system=system, max_turns=MAX_TURNS)
+    end = await run.run_agent(prompt, Session.create(cwd, None), model=model, system=system, max_turns=MAX_TURNS)
     if end.error is not None:
         raise CellwrightError(ErrorCode(end.error["code"]), end.error["message"])
     return end.text

@@ -11,7 +11,7 @@ from cellwright.permissions.modes import MODES, Mode
 _MCP = "mcp__"
 
 
-def who_says(settings: Settings, key: str) -> str:
+def origin_of(settings: Settings, key: str) -> str:
     """The place that says `key`, in words."""
     origin = settings.origin(key)
     return origin.label if origin is not None else "the administrator"

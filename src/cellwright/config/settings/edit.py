@@ -59,8 +59,8 @@ def _add(file: Path, rules: Sequence[str]) -> None:
     except UnicodeDecodeError as error:
         raise SettingsProblem(f"{file}: is not UTF-8") from error
     text = text if text.strip() else "{}\n"
-    wanted = parse_settings(text, file)
-    permissions = wanted.setdefault("permissions", {})
+    expected = parse_settings(text, file)
+    permissions = expected.setdefault("permissions", {})
     if not isinstance(permissions, dict) or not isinstance(permissions.setdefault("allow", []), list):
         raise SettingsProblem(f"{file}: `permissions` is not an object with a list `allow`")
     changed = text
@@ -70,7 +70,7 @@ def _add(file: Path, rules: Sequence[str]) -> None:
             changed = with_allow_rule(changed, rule)
     if changed == text:
         return
-    if json.loads(changed) != wanted:
+    if json.loads(changed) != expected:
         raise SettingsProblem(f"{file}: is laid out in a way that a rule cannot be added to")
     # the file itself is no link (its owner saw to that), but the project's folder may be reached through one
     write_atomically(file.parent.resolve() / file.name, changed.encode(), replacing=status)

@@ -75,7 +75,7 @@ class Layered(NamedTuple):
 
 def entries_of(layer: Layer, values: Mapping[str, Any]) -> Layered:
     """Take `values`, which `layer` says, apart. What has not the form it should have is left out and named."""
-    taking = _Taking(layer)
+    taking = _LayerReader(layer)
     for path, value in _walk((), values):
         key = KEYS.get(path)
         if key is not None:
@@ -97,7 +97,7 @@ def _walk(path: tuple[str, ...], values: Mapping[str, Any]) -> Iterator[tuple[tu
 
 
 @dataclass(slots=True)
-class _Taking:
+class _LayerReader:
     """The entries of one layer as they are taken."""
 
     layer: Layer

@@ -84,7 +84,7 @@ _FROM_ENVIRONMENT = {
 TOOLS_FOLDER = ".claude/tools"
 
 
-Said = tuple[Layer, Mapping[str, Any]]
+InlineSettings = tuple[Layer, Mapping[str, Any]]
 """A layer that is in no file, and its values."""
 
 
@@ -171,13 +171,13 @@ def read_all(
             broken = True
             notices.append(f"{problem}. The file is left out until it is mended; no edit is allowed unasked meanwhile.")
             continue
-        taken = entries_of(layer, values)
-        entries += taken.entries
-        notices += taken.problems
-    for layer, said in (_environment(cwd, environ, notices), *above):
-        taken = entries_of(layer, said)
-        entries += taken.entries
-        notices += taken.problems
+        layered = entries_of(layer, values)
+        entries += layered.entries
+        notices += layered.problems
+    for layer, given in (_environment(cwd, environ, notices), *above):
+        layered = entries_of(layer, given)
+        entries += layered.entries
+        notices += layered.problems
     return SettingsSources(
         cwd=cwd,
         project=project,
@@ -244,7 +244,7 @@ def _drop_ins(folder: Path) -> list[Path]:
         return []
 
 
-def _environment(cwd: Path, environ: Mapping[str, str], notices: list[str]) -> Said:
+def _environment(cwd: Path, environ: Mapping[str, str], notices: list[str]) -> InlineSettings:
     layer = Layer(scope="environment", label="the environment", root=cwd, folder=cwd)
     own: dict[str, Any] = {}
     values: dict[str, Any] = {"cellwright": own}

@@ -43,8 +43,8 @@ def servers_policy(environ: Mapping[str, str], notices: list[str]) -> tuple[Laye
     if not text:
         return layer, {}
     try:
-        said = json.loads(text)
-        return layer, _restricting(said)
+        policy_values = json.loads(text)
+        return layer, _restricting(policy_values)
     except (ValueError, RecursionError, AttributeError):
         notices.append(f"{VARIABLE} cannot be read: no mode looser than `default` is allowed. Restart the kernel.")
         return layer, _WHERE_UNREADABLE
@@ -63,10 +63,10 @@ def own_environment(merged: Merged) -> dict[str, str] | None:
     return {name: value for name, value in env.items() if not leads_to_a_model(name)}
 
 
-def _restricting(said: Mapping[str, Any]) -> dict[str, Any]:
+def _restricting(values: Mapping[str, Any]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for path, only in _TAKES_AWAY.items():
-        place: Any = said
+        place: Any = values
         for name in path:
             place = place.get(name) if isinstance(place, dict) else None
         if place is None or (only is not None and place != only):
@@ -75,5 +75,5 @@ def _restricting(said: Mapping[str, Any]) -> dict[str, Any]:
         for name in path[:-1]:
             into = into.setdefault(name, {})
         into[path[-1]] = place
-    said.keys()  # an object, or it cannot be read
+    values.keys()  # an object, or it cannot be read
     return kept

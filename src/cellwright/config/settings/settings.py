@@ -168,8 +168,8 @@ def settings_of(
     for entry in _listed(merged, "additionalDirectories"):
         rules.open_folder(entry)
     modes = [entry for entry in (*kept, *reading.entries) if entry.path == _MODE]
-    mode, said = _mode(modes, withheld, rules.notices)
-    merged.set_to(_MODE, said)
+    mode, entry_in_force = _mode(modes, withheld, rules.notices)
+    merged.set_to(_MODE, entry_in_force)
     bypass_disabled = _any(merged, "permissions.disableBypassPermissionsMode", "disable")
     if mode == "bypassPermissions" and bypass_disabled:
         rules.notices.append("Mode bypassPermissions is switched off by `permissions.disableBypassPermissionsMode`.")
@@ -242,9 +242,9 @@ def _listed(merged: Merged, name: str) -> list[SettingsEntry]:
     return [entry for entry in merged.entries.get(("permissions", name), ()) if entry.element]
 
 
-def _any(merged: Merged, key: str, wanted: Any) -> bool:
+def _any(merged: Merged, key: str, expected: Any) -> bool:
     # what restricts holds, whichever file says it
-    return any(entry.value == wanted for entry in merged.entries.get(tuple(key.split(".")), ()))
+    return any(entry.value == expected for entry in merged.entries.get(tuple(key.split(".")), ()))
 
 
 def _hooks(merged: Merged) -> tuple[HooksSource, ...]:
@@ -270,7 +270,7 @@ def _mode(
     A folder can always make it stricter; looser only what is believed, and never bypassPermissions.
     """
     mode: Mode | None = None
-    said: SettingsEntry | None = None
+    entry_in_force: SettingsEntry | None = None
     for entry in merge(entries).entries.get(_MODE, ()):
         layer = entry.layer
         try:
@@ -284,10 +284,10 @@ def _mode(
         # the administrator's is as far as one may go
         own = (layer.scope != "managed" or mode is None) and _is_believed(entry, found, withheld)
         if own or stricter(found, before) == found:
-            mode, said = found, entry
+            mode, entry_in_force = found, entry
         elif layer.foreign or (layer.of_folder and found == "bypassPermissions"):
             notices.append(f"{layer.label}: mode `{found}` is looser than `{before}`; a folder cannot set it.")
-    return mode or "default", said
+    return mode or "default", entry_in_force
 
 
 def _loosest(entries: Sequence[SettingsEntry]) -> Mode:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from cellwright.config.settings.layers import SCOPES, Layer, SettingsEntry
-from cellwright.config.settings.read import Said, SettingsSources, read_all, watched_files, watched_variables
+from cellwright.config.settings.read import InlineSettings, SettingsSources, read_all, watched_files, watched_variables
 from cellwright.config.settings.server_policy import VARIABLE
 from cellwright.config.settings.settings import Settings, save_allow_rules, settings_of
 from cellwright.config.trust.store import changing_answers, read_answers, texts, trust_file
@@ -30,7 +30,7 @@ class Quarantine(NamedTuple):
     gone: tuple[SettingsEntry, ...]
 
 
-def held_back() -> Quarantine:
+def read_quarantine() -> Quarantine:
     """Read what is held back. A damaged record holds nothing."""
     kept = read_answers().get("held_back")
     if not isinstance(kept, dict):
@@ -40,9 +40,9 @@ def held_back() -> Quarantine:
     return Quarantine(frozenset(texts(kept.get("new"))), tuple(entry for entry in gone if entry is not None))
 
 
-def hold_back(new: Iterable[str], gone: Iterable[SettingsEntry]) -> None:
+def add_to_quarantine(new: Iterable[str], gone: Iterable[SettingsEntry]) -> None:
     """Hold these back as well, in every process. Raises CellwrightError FILE_ACCESS_ERROR."""
-    before = held_back()
+    before = read_quarantine()
     with changing_answers() as content:
         content["held_back"] = {
             "new": sorted({*before.new, *new}),
@@ -50,9 +50,9 @@ def hold_back(new: Iterable[str], gone: Iterable[SettingsEntry]) -> None:
         }
 
 
-def let_go(ids: Iterable[str]) -> None:
+def release_from_quarantine(ids: Iterable[str]) -> None:
     """The user has taken these over. Raises CellwrightError FILE_ACCESS_ERROR."""
-    before, ids = held_back(), frozenset(ids)
+    before, ids = read_quarantine(), frozenset(ids)
     with changing_answers() as content:
         content["held_back"] = {
             "new": sorted(before.new - ids),
@@ -124,7 +124,7 @@ class TrustQuestion:
 class SettingsInForce:
     """Reads the settings, judges what of them counts, and holds back what came while a run was going on.
 
-    `given` gives the layers that are in no file (`c.Claude`), the lowest first; it is asked again before each run.
+    `inline_settings` gives the layers that are in no file (`c.Claude`), the lowest first; it is asked again before each run.
     """
 
     def __init__(
@@ -133,13 +133,13 @@ class SettingsInForce:
         environ: Mapping[str, str],
         *,
         managed: Path | None = None,
-        given: Callable[[], tuple[Said, ...]] = tuple,
+        inline_settings: Callable[[], tuple[InlineSettings, ...]] = tuple,
     ) -> None:
         self.cwd = cwd
         self.environ = environ
         # as it was at the start: nothing that runs here changes it
         self._servers_policy = {VARIABLE: environ.get(VARIABLE, "")}
-        self._given = given
+        self._inline_settings = inline_settings
         self._managed = managed
         self._declined: frozenset[str] = frozenset()
         self._suspects: dict[str, SettingsEntry] = {}
@@ -150,7 +150,7 @@ class SettingsInForce:
         self._changed: tuple[Path, ...] = ()
         self._signature = self._sign()
         self._reading = self._read()
-        self._hold_what_was_held()
+        self._restore_quarantine()
         self._trust = judge(self._reading, environ)
         self.settings = self._settle()
 
@@ -165,7 +165,7 @@ class SettingsInForce:
         return self._trust
 
     @property
-    def held_back(self) -> list[str]:
+    def quarantined(self) -> list[str]:
         """The changes made during a run that do not count, each in a line."""
         return [f"new: {describe(entry)}" for entry in self._suspects.values()] + [
             f"gone: {describe(entry)}" for entry in self._lost.values()
@@ -181,7 +181,7 @@ class SettingsInForce:
         if signature == self._signature:
             return
         before = self.settings
-        self._take(signature)
+        self._apply(signature)
         if session_has_begun:
             kept = {field: getattr(before, field) for key, field in NOT_RELOADED.items() if self._is_files(before, key)}
             self.settings = replace(self.settings, **kept)
@@ -203,20 +203,22 @@ class SettingsInForce:
         if signature == self._signature:
             return
         reading = self._read()
-        self._hold_back(before, reading, trust)
-        self._take(signature, reading)
+        self._quarantine_new(before, reading, trust)
+        self._apply(signature, reading)
 
     def question(self) -> TrustQuestion | None:
         """Return what the user has to be asked before the next run; None when nothing is open."""
         new, lost = ([entry for id_, entry in held.items() if id_ not in self._declined] for held in self._held)
         if new or lost:
-            return _about_run(new, lost)
+            return _run_question(new, lost)
         for gate in ("trust", "confirm"):
             items = [item for item in self._trust.waiting if item.gate == gate]
             if gate == "trust" and items and {item.id for item in items} <= self._declined:
                 return None
             if items and not {item.id for item in items} <= self._declined:
-                return _about_folder(self._trust, items) if gate == "trust" else _about_redirects(self._trust, items)
+                return (
+                    _folder_question(self._trust, items) if gate == "trust" else _redirect_question(self._trust, items)
+                )
         return None
 
     def answer(self, question: TrustQuestion, *, yes: bool, chosen: str = "") -> None:
@@ -228,10 +230,10 @@ class SettingsInForce:
             for id_ in question.ids:
                 self._suspects.pop(id_, None)
                 self._lost.pop(id_, None)
-            let_go(question.ids)
+            release_from_quarantine(question.ids)
         else:
             accept(self._trust, [item for item in self._trust.waiting if item.id in question.ids])
-        self._take(self._sign())
+        self._apply(self._sign())
 
     def ask_again(self) -> None:
         """A new session begins: what the user has said no to is asked about once more."""
@@ -253,17 +255,22 @@ class SettingsInForce:
 
     def _sign(self) -> tuple[object, ...]:
         files = (*watched_files(self.cwd, self.environ, self._managed), trust_file())
-        return ((self._given(), watched_variables(self.environ)), *((file, _signature(file)) for file in files))
+        return (
+            (self._inline_settings(), watched_variables(self.environ)),
+            *((file, _signature(file)) for file in files),
+        )
 
     def _read(self) -> SettingsSources:
-        return read_all(self.cwd, {**self.environ, **self._servers_policy}, managed=self._managed, above=self._given())
+        return read_all(
+            self.cwd, {**self.environ, **self._servers_policy}, managed=self._managed, above=self._inline_settings()
+        )
 
     def take_changed(self) -> tuple[Path, ...]:
         """The settings files that have changed since this was asked last."""
         changed, self._changed = self._changed, ()
         return changed
 
-    def _take(self, signature: tuple[object, ...], reading: SettingsSources | None = None) -> None:
+    def _apply(self, signature: tuple[object, ...], reading: SettingsSources | None = None) -> None:
         new = [each[0] for each in signature[1:] if isinstance(each, tuple) and each not in self._signature]
         self._changed = tuple(dict.fromkeys((*self._changed, *(file for file in new if file.suffix == ".json"))))
         self._signature = signature
@@ -280,7 +287,7 @@ class SettingsInForce:
             notices=self._trust.notices,
         )
 
-    def _hold_back(self, before: SettingsSources, after: SettingsSources, trust: Trust) -> None:
+    def _quarantine_new(self, before: SettingsSources, after: SettingsSources, trust: Trust) -> None:
         """Hold back what was written during a run and gives more rights, or takes a restriction away."""
         old, new = ({entry.id: entry for entry in reading.entries} for reading in (before, after))
         withheld = judge(after, self.environ).withheld
@@ -296,11 +303,11 @@ class SettingsInForce:
                 self._lost[id_] = entry
         if self._suspects or self._lost:
             with contextlib.suppress(CellwrightError):  # it holds in this process all the same
-                hold_back(self._suspects, [entry for entry in self._lost.values() if _is_kept(entry)])
+                add_to_quarantine(self._suspects, [entry for entry in self._lost.values() if _is_kept(entry)])
 
-    def _hold_what_was_held(self) -> None:
+    def _restore_quarantine(self) -> None:
         """Hold back in this process, too, what an earlier one held back and nobody has answered for."""
-        held = held_back()
+        held = read_quarantine()
         here = {entry.id: entry for entry in self._reading.entries}
         files = set(watched_files(self.cwd, self.environ, self._managed))
         self._suspects = {id_: here[id_] for id_ in held.new if id_ in here}
@@ -325,7 +332,7 @@ def _signature(file: Path) -> tuple[int, ...] | None:
     return (facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino)
 
 
-def _about_folder(trust: Trust, items: Sequence[Item]) -> TrustQuestion:
+def _folder_question(trust: Trust, items: Sequence[Item]) -> TrustQuestion:
     listed = _listed(item.text for item in items)
     if trust.trusted:
         title = f"Trust what is new in {trust.folder}"
@@ -344,7 +351,7 @@ def _about_folder(trust: Trust, items: Sequence[Item]) -> TrustQuestion:
     )
 
 
-def _about_redirects(trust: Trust, items: Sequence[Item]) -> TrustQuestion:
+def _redirect_question(trust: Trust, items: Sequence[Item]) -> TrustQuestion:
     return TrustQuestion(
         about="redirects",
         title=f"Let {trust.folder} decide where the conversation goes",
@@ -357,7 +364,7 @@ def _about_redirects(trust: Trust, items: Sequence[Item]) -> TrustQuestion:
     )
 
 
-def _about_run(new: Sequence[SettingsEntry], lost: Sequence[SettingsEntry]) -> TrustQuestion:
+def _run_question(new: Sequence[SettingsEntry], lost: Sequence[SettingsEntry]) -> TrustQuestion:
     lines = [f"new: {describe(entry)} ({entry.layer.label})" for entry in new]
     lines += [f"gone: {describe(entry)} ({entry.layer.label})" for entry in lost]
     return TrustQuestion(

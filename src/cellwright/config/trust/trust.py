@@ -106,7 +106,7 @@ def judge(reading: SettingsSources, environ: Mapping[str, str]) -> Trust:
     items = _items(reading)
     known = folder_trust(folder)
     if (known is None or not known.trusted) and items and trusted_by_claude_code(folder, environ):
-        known = _taken_over(folder, items)
+        known = _adopted(folder, items)
     known = known or FolderTrust()
     waiting = tuple(item for item in items if not _counts(item, known))
     kept_out = {item.entry.id for item in waiting if item.entry is not None}
@@ -158,7 +158,7 @@ def trusted_by_claude_code(folder: Path, environ: Mapping[str, str]) -> bool:
     return any(isinstance(each, dict) and each.get("hasTrustDialogAccepted") is True for each in found)
 
 
-def _taken_over(folder: Path, items: Sequence[Item]) -> FolderTrust:
+def _adopted(folder: Path, items: Sequence[Item]) -> FolderTrust:
     """Claude Code's trust is bound to nothing; from now on it is to what the folder configures today."""
     accepted = frozenset(item.id for item in items if item.gate == "trust")
 
@@ -228,23 +228,27 @@ def describe(entry: SettingsEntry) -> str:
     match entry.path:
         case ("hooks", event):
             matcher = f" ({value['matcher']})" if value.get("matcher") else ""
-            said = f"hook {event}{matcher}: {'; '.join(_handler(handler) for handler in value['hooks'])}"
+            described = f"hook {event}{matcher}: {'; '.join(_handler(handler) for handler in value['hooks'])}"
         case ("env", _):
             shown = f" = {value}" if gate_of(entry) == "confirm" and not _is_secret(name) else ""
-            said = f"environment variable {name}{shown}"
+            described = f"environment variable {name}{shown}"
         case ("permissions", "allow"):
-            said = f"allow rule {value}"
+            described = f"allow rule {value}"
         case ("permissions", "deny" | "ask"):
-            said = f"{name} rule {value}"
+            described = f"{name} rule {value}"
         case ("permissions", "additionalDirectories"):
-            said = f"folder to read and to write in: {value}"
+            described = f"folder to read and to write in: {value}"
         case ("permissions", "defaultMode"):
-            said = f"permission mode {value}"
+            described = f"permission mode {value}"
         case ("apiKeyHelper",):
-            said = f"command that gives the API key: {value}"
+            described = f"command that gives the API key: {value}"
         case _:
-            said = f"setting {entry.key} = {json.dumps(value)}"
-    return said if len(said) <= _LONGEST_LINE else f"{said[:_LONGEST_LINE]}… ({len(said):,} characters)"
+            described = f"setting {entry.key} = {json.dumps(value)}"
+    return (
+        described
+        if len(described) <= _LONGEST_LINE
+        else f"{described[:_LONGEST_LINE]}… ({len(described):,} characters)"
+    )
 
 
 def _handler(handler: Any) -> str:

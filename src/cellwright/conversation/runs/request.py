@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cellwright.conversation.runs.run import Run
 
 
-class Asking(Protocol):
+class TrustCheck(Protocol):
     """Something that may have to ask the user before a run."""
 
     def question(self) -> TrustQuestion | None: ...
@@ -28,11 +28,11 @@ class Asking(Protocol):
         """The user said yes or no; `chosen` is the one of `question.also` that they took, else empty."""
 
 
-class Playing(Protocol):
+class ReplayDecision(Protocol):
     """The decision whether a run is played from a recording."""
 
     @property
-    def asking(self) -> Sequence[Asking]:
+    def trust_checks(self) -> Sequence[TrustCheck]:
         """The questions that may have to be asked about it before."""
 
     def turn(self) -> ReplayedTurn | None:
@@ -43,31 +43,31 @@ class Playing(Protocol):
 class RunRequest:
     """A question to Claude, and how it is to be answered.
 
-    `context` finds what Claude is told besides the prompt and what it mentions. `place` says in words where it was asked
-    for; `background`: no thread waits for its end. What it needs of the session is looked at when its turn has come: then
-    it goes on with a new one (`new_session`), or with the one of the id `resume`. `session` and `provider` stand in for
-    the conversation's own for this run; `playing` says whether it is played from a recording. Each of `asking` may have a
-    question about trust before it, besides the settings.
+    `context` finds what Claude is told besides the prompt and what it mentions. `origin` says in words where it was
+    asked for; `background`: no thread waits for its end. What it needs of the session is looked at when its turn has
+    come: then it goes on with a new one (`new_session`), or with the one of the id `resume`. `session` and `provider`
+    stand in for the conversation's own for this run; `replay` says whether it is played from a recording. Each of
+    `trust_checks` may have a question about trust before it, besides the settings.
     """
 
     prompt: Prompt
     options: RunOptions = field(default_factory=RunOptions)
     context: tuple[ContextProvider, ...] = ()
-    place: str = "Python"
+    origin: str = "Python"
     background: bool = False
     new_session: bool = False
     resume: str | None = None
     session: Session | None = None
     provider: Provider | None = None
-    playing: Playing | None = None
-    asking: tuple[Asking, ...] = ()
+    replay: ReplayDecision | None = None
+    trust_checks: tuple[TrustCheck, ...] = ()
 
 
 def unseen(_event: Event) -> None:
     """Ignore the event: nobody looks, or those who do observe the conversation."""
 
 
-def belongs_nowhere(_run: Run) -> None:
+def ignore_run(_run: Run) -> None:
     """Ignore the run: nobody needs to know which one it is that shows itself."""
 
 
@@ -84,4 +84,4 @@ class RunSurface:
     emit: Emit = unseen
     can_use_tool: CanUseTool | None = None
     ask_user: CanUseTool | None = None
-    belongs_to: Callable[[Run], object] = belongs_nowhere
+    belongs_to: Callable[[Run], object] = ignore_run

@@ -21,18 +21,18 @@ State = Literal["waiting", "running", "asking", "done", "failed", "interrupted"]
 class Run:
     """One run from the moment it is asked for: who waits for its end has it, and so do those who look on.
 
-    `place` says where it was asked for; `background`: no cell waits for it. `surface` is where it shows itself. `done`,
+    `origin` says where it was asked for; `background`: no cell waits for it. `surface` is where it shows itself. `done`,
     `result`, `future` and `cancel` are as a task's, from any thread.
     """
 
     id: str
     title: str
-    place: str
+    origin: str
     background: bool
     text: str = ""
     """The user's words, whole."""
     surface: RunSurface = field(default_factory=RunSurface)
-    asked: float = field(default_factory=time.time)
+    asked_at: float = field(default_factory=time.time)
     """When, in seconds since the epoch."""
     steering: Steering = field(default_factory=Steering)
     bus: EventBus = field(init=False)
@@ -43,7 +43,7 @@ class Run:
     error: str = ""
     failure: BaseException | None = None
     """The exception that ended it, where it came to no end of its own."""
-    _asked: float = field(default_factory=time.monotonic)
+    _asked_at_monotonic: float = field(default_factory=time.monotonic)
     _began: bool = False
     _ended: float | None = None
     _end: State = "done"
@@ -90,7 +90,7 @@ class Run:
     @property
     def seconds(self) -> float:
         """The time since it was asked for, or the time it took in all."""
-        return (time.monotonic() if self._ended is None else self._ended) - self._asked
+        return (time.monotonic() if self._ended is None else self._ended) - self._asked_at_monotonic
 
     def _note(self, event: Event) -> None:
         match event:

@@ -24,7 +24,7 @@ from cellwright.conversation.runs.run import Run
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import RunEnd
 
-KEPT = 10
+MAX_FINISHED = 10
 """The number of runs that are over and can still be asked about."""
 
 TITLE_CHARS = 80
@@ -43,24 +43,24 @@ class RunQueue:
         self._lock = threading.RLock()  # whoever holds runs off may ask which there are
         self._making_ready = threading.Lock()
         self._numbers: Iterator[int] = itertools.count(1)
-        self._there: list[Run] = []
-        self._over: deque[Run] = deque(maxlen=KEPT)
+        self._active: list[Run] = []
+        self._finished: deque[Run] = deque(maxlen=MAX_FINISHED)
 
     @property
-    def there(self) -> list[Run]:
+    def active(self) -> list[Run]:
         """The run that goes on, then those that wait, in order."""
         with self._lock:
-            return [run for run in self._there if run.task is None or not run.task.done]
+            return [run for run in self._active if run.task is None or not run.task.done]
 
     @property
-    def over(self) -> list[Run]:
+    def finished(self) -> list[Run]:
         """The last runs that ended, oldest first."""
         with self._lock:
-            return list(self._over)
+            return list(self._finished)
 
     @property
     def current(self) -> Run | None:
-        return next(iter(self.there), None)
+        return next(iter(self.active), None)
 
     def add(self, request: RunRequest, surface: RunSurface) -> Run:
         """A run at the end of the line; it has to begin, or to be dropped."""
@@ -68,8 +68,8 @@ class RunQueue:
             prompt = request.prompt
             text = prompt if isinstance(prompt, str) else _text_of(prompt)
             number = next(self._numbers)
-            run = Run(f"run-{number}", _title(text), request.place, request.background, text, surface)
-            self._there.append(run)
+            run = Run(f"run-{number}", _title(text), request.origin, request.background, text, surface)
+            self._active.append(run)
             return run
 
     def ended(self, run: Run, future: Future[RunEnd]) -> None:
@@ -82,7 +82,7 @@ class RunQueue:
         run.fail(error)
         self._leave(run)
 
-    def may_begin_here(self, run: Run) -> bool:
+    def can_prepare_here(self, run: Run) -> bool:
         """Return whether the caller can make `run` ready: its turn has come, and the agent's thread is not held up."""
         return self.current is run and not self._thread.is_current()
 
@@ -121,7 +121,7 @@ class RunQueue:
 
     def end_all(self, seconds: float) -> None:
         """Interrupt the run that goes on and those that wait, and give them `seconds` to come to their end."""
-        tasks = [run.task for run in self.there if run.task is not None]
+        tasks = [run.task for run in self.active if run.task is not None]
         for task in tasks:
             task.cancel()
         if not self._thread.is_current():
@@ -141,7 +141,7 @@ class RunQueue:
         """
         if is_agent_code():
             raise CellwrightError(ErrorCode.PERMISSION_DENIED, "Code that Claude runs cannot speak for the user.")
-        run = next((run for run in self.there if run_id in (None, run.id)), None)
+        run = next((run for run in self.active if run_id in (None, run.id)), None)
         if run is None:
             message = "No run goes on that could be told anything. Ask with a prompt instead."
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message, recoverable=True)
@@ -149,12 +149,12 @@ class RunQueue:
 
     def withdraw(self, words_id: str) -> bool:
         """Take back what `steer` was given; False when Claude has it already. From any thread."""
-        return any(self._thread.call(functools.partial(run.steering.withdraw, words_id)) for run in self.there)
+        return any(self._thread.call(functools.partial(run.steering.withdraw, words_id)) for run in self.active)
 
     def _leave(self, run: Run) -> None:
         with self._lock:
-            self._there.remove(run)
-            self._over.append(run)
+            self._active.remove(run)
+            self._finished.append(run)
 
 
 def _title(text: str) -> str:

@@ -18,8 +18,8 @@ from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.prompt import gather_context, mentioned_files, with_surroundings
-from cellwright.conversation.resolve_options import ask_all, effort_of, model_of, nobody_was_asked, policy_of
-from cellwright.conversation.runs.request import Asking, RunRequest
+from cellwright.conversation.resolve_options import ask_all, effort_of, model_of, policy_of, unasked_text
+from cellwright.conversation.runs.request import RunRequest, TrustCheck
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_queue import RunQueue
@@ -37,9 +37,9 @@ from cellwright.tools.process.children import child_processes
 
 @dataclass(frozen=True, kw_only=True)
 class RunParts:
-    """The parts that the runs of a conversation have in common. `face` is how Claude is told where the user is."""
+    """The parts that the runs of a conversation have in common. `interface` is how Claude is told where the user is."""
 
-    face: str
+    interface: str
     jobs: CallerJobs
     in_force: SettingsInForce
     hooks: HooksInForce
@@ -86,10 +86,10 @@ class ReadyRun:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenQuestions:
+class PendingQuestions:
     """The questions that the user has to be asked before a run in `session`."""
 
-    asking: Sequence[Asking]
+    trust_checks: Sequence[TrustCheck]
     ask_user: CanUseTool
     session: Session
 
@@ -103,41 +103,41 @@ class StartingRun:
     request: RunRequest
     behind: Run | None
 
-    def made_ready_here(self) -> ReadyRun | OpenQuestions | None:
+    def prepare_here(self) -> ReadyRun | PendingQuestions | None:
         """The run, made ready on this thread, so that what is wrong is raised where it was asked for.
 
         None where its turn has not come, or this is the agent's thread, which would be held up.
         """
-        return self._made_ready() if self.parts.queue.may_begin_here(self.run) else None
+        return self._prepare() if self.parts.queue.can_prepare_here(self.run) else None
 
-    async def work(self, made: ReadyRun | OpenQuestions | None) -> RunEnd:
+    async def work(self, made: ReadyRun | PendingQuestions | None) -> RunEnd:
         """The run from its turn to its end, on the agent's thread."""
         parts = self.parts
-        made = made or await self._at_its_turn()
+        made = made or await self._await_turn()
         with parts.jobs.owned_by(self.run):
-            ready = made if isinstance(made, ReadyRun) else await self._answered(made)
+            ready = made if isinstance(made, ReadyRun) else await self._ask_and_prepare(made)
             parts.in_force.run_begins()  # a run cannot loosen the settings that it runs under
             try:
-                await parts.hooks.tell_changes(ready.session, ready.agent.policy.mode)
+                await parts.hooks.fire_config_changes(ready.session, ready.agent.policy.mode)
                 return await ready.agent.run(
                     ready.prompt, ready.session, self.run.bus.publish, steering=self.run.steering
                 )
             finally:
                 parts.in_force.run_ends(goes_on=child_processes().running)
 
-    async def _at_its_turn(self) -> ReadyRun | OpenQuestions:
+    async def _await_turn(self) -> ReadyRun | PendingQuestions:
         """The run made ready, when those before it have ended."""
         log = EventLog(self.run.bus.publish, 0)  # numbers are the session's, and that has another run
         if (first := self.behind) is not None and first is not self.run:
             log.emit(Notice(f"Claude is still at work on “{first.title}” ({first.id}). This waits for its turn."))
         try:
             await self.parts.queue.turn_of(self.run)
-            return await asyncio.to_thread(self._made_ready)  # a key helper may take its time
+            return await asyncio.to_thread(self._prepare)  # a key helper may take its time
         except asyncio.CancelledError:
             log.emit(Notice("Interrupted while it waited for its turn. Nothing was sent.", "warning"))
             raise
 
-    def _made_ready(self) -> ReadyRun | OpenQuestions:
+    def _prepare(self) -> ReadyRun | PendingQuestions:
         request, sessions, in_force = self.request, self.parts.sessions, self.parts.in_force
         with self.parts.queue.making_ready():
             if request.new_session:
@@ -146,36 +146,40 @@ class StartingRun:
                 sessions.resume(request.resume)
             session = request.session or sessions.current
             in_force.refresh(session_has_begun=bool(session.encoded))
-            asking = [*request.asking, in_force, *(request.playing.asking if request.playing is not None else ())]
-            questions = [question for each in asking if (question := each.question()) is not None]
+            trust_checks = [
+                *request.trust_checks,
+                in_force,
+                *(request.replay.trust_checks if request.replay is not None else ()),
+            ]
+            questions = [question for each in trust_checks if (question := each.question()) is not None]
             if questions and (ask_user := self.run.surface.ask_user) is not None:
-                return OpenQuestions(asking, ask_user, session)
+                return PendingQuestions(trust_checks, ask_user, session)
             for question in questions:
-                self._tell_unasked(question, session)
+                self._report_unasked(question, session)
             return self._ready()
 
-    async def _answered(self, open_questions: OpenQuestions) -> ReadyRun:
+    async def _ask_and_prepare(self, pending: PendingQuestions) -> ReadyRun:
         """The run made ready, when the user has been asked what has to be asked before."""
-        session = open_questions.session
+        session = pending.session
 
         def unasked(question: TrustQuestion) -> None:
-            self._tell_unasked(question, session)
+            self._report_unasked(question, session)
 
-        any_yes = await ask_all(open_questions.asking, open_questions.ask_user, session, self.run.bus.publish, unasked)
+        any_yes = await ask_all(pending.trust_checks, pending.ask_user, session, self.run.bus.publish, unasked)
         if any_yes and not session.encoded:
             self.parts.tools.forget()  # made when less was known to be allowed
         return await asyncio.to_thread(self._ready)  # a key helper may take its time
 
-    def _tell_unasked(self, question: TrustQuestion, session: Session) -> None:
+    def _report_unasked(self, question: TrustQuestion, session: Session) -> None:
         """Tell of the question where nobody can be asked: the run goes on without, if it can."""
         if question.required:
-            raise CellwrightError(ErrorCode.PERMISSION_DENIED, nobody_was_asked(question))
-        self.parts.sessions.tell(session, [nobody_was_asked(question)])
+            raise CellwrightError(ErrorCode.PERMISSION_DENIED, unasked_text(question))
+        self.parts.sessions.add_notices(session, [unasked_text(question)])
 
     def _ready(self) -> ReadyRun:
         parts, request, options = self.parts, self.request, self.request.options
         cwd, settings = parts.in_force.cwd, parts.in_force.settings
-        turn = request.playing.turn() if request.playing is not None else None
+        turn = request.replay.turn() if request.replay is not None else None
         agent = parts.agent(options, request.provider or turn or parts.model.provider, self.run.surface.can_use_tool)
         if request.provider is not None:
             agent = replace(agent, checkpoints=NO_CHECKPOINTS)  # a dry run changes nothing
@@ -189,18 +193,18 @@ class StartingRun:
         session = parts.sessions.with_tools(agent.tool_params, request.session, own=own_tools)
         if options.mode is not None:
             session.mode = None  # what the user says now goes before what the session came to
-        self._tell_notices(session)
-        full = with_surroundings(request.prompt, session, agent, cwd, parts.face, settings.language)
+        self._emit_notices(session)
+        full = with_surroundings(request.prompt, session, agent, cwd, parts.interface, settings.language)
         if turn is None:  # what is played again is told nothing new
-            tellings = (parts.checkpoints.tell_what_was_undone, mentioned_files(cwd), *request.context)
-            full = gather_context(full, tellings, request.prompt, agent, session, parts.tools.of(RunOptions()))
+            providers = (parts.checkpoints.undo_context, mentioned_files(cwd), *request.context)
+            full = gather_context(full, providers, request.prompt, agent, session, parts.tools.of(RunOptions()))
         parts.tool_log.keep_in(settings.tool_log)
         return ReadyRun(agent, full, session)
 
-    def _tell_notices(self, session: Session) -> None:
+    def _emit_notices(self, session: Session) -> None:
         parts, options = self.parts, self.request.options
         if self.request.provider is None:  # a dry run shows nothing of what it is told
-            parts.sessions.tell(session, [*parts.in_force.settings.notices, *parts.retention.at_run(session)])
+            parts.sessions.add_notices(session, [*parts.in_force.settings.notices, *parts.retention.at_run(session)])
         grants = [problem for rule in options.allow if (problem := grant_problem(parse_rule(rule)))]
         restrictions = [problem for rule in options.deny if (problem := restriction_problem(parse_rule(rule)))]
-        parts.sessions.tell(session, [*grants, *restrictions, *parts.tools.notices])
+        parts.sessions.add_notices(session, [*grants, *restrictions, *parts.tools.notices])

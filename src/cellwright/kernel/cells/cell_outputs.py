@@ -38,7 +38,7 @@ Output = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _Show:
     """A display, a result or an error. `text` is what Claude reads in its place."""
 
     output: Output
@@ -58,7 +58,7 @@ class _Cleared:
     wait: bool
 
 
-_Piece = tuple[str, StreamName] | _Shown | _Updated | _Cleared
+_Piece = tuple[str, StreamName] | _Show | _Updated | _Cleared
 
 
 @dataclass(slots=True)
@@ -97,7 +97,7 @@ class CellOutputs:
     _shell: InteractiveShell | None = field(default=None, init=False)
     _count: int = field(default=0, init=False)
     _inbox: deque[_Piece] = field(default_factory=deque, init=False)
-    _told: bool = field(default=False, init=False)
+    _notified: bool = field(default=False, init=False)
     _display_ids: set[str] = field(default_factory=set, init=False)
     _context: contextvars.Context = field(default_factory=contextvars.copy_context, init=False)
     _kept: list[_Kept] = field(default_factory=list, init=False)
@@ -118,7 +118,7 @@ class CellOutputs:
         data, metadata = _json(data), _json(metadata)
         if not update:
             self._display_ids.add(display_id)
-            self._put(_Shown({"output_type": "display_data", "data": data, "metadata": metadata}, display_id))
+            self._put(_Show({"output_type": "display_data", "data": data, "metadata": metadata}, display_id))
             return
         for outputs in (self, *self.older):
             outputs._put(_Updated(data, metadata, display_id))
@@ -132,12 +132,12 @@ class CellOutputs:
     def result(self, data: Mapping[str, Any], metadata: Mapping[str, Any], execution_count: int) -> None:
         """The value of the cell's last expression."""
         output = {"output_type": "execute_result", "data": _json(data), "metadata": _json(metadata)}
-        self._put(_Shown({**output, "execution_count": execution_count}))
+        self._put(_Show({**output, "execution_count": execution_count}))
 
     def error(self, name: str, value: str, traceback: Sequence[str], short: str) -> None:
         """The cell failed; `short` is the traceback for Claude."""
         output = {"output_type": "error", "ename": name, "evalue": value, "traceback": list(traceback)}
-        self._put(_Shown(output, text=short))
+        self._put(_Show(output, text=short))
 
     def reporters(self, shell: InteractiveShell, code: RunningCode) -> Sequence[Replacement]:
         self._shell, self._count = shell, shell.execution_count
@@ -147,25 +147,25 @@ class CellOutputs:
 
     def _put(self, piece: _Piece) -> None:
         self._inbox.append(piece)
-        if not self._told:
+        if not self._notified:
             # in this order: an interrupt between the two lines must not leave news that nobody is told of
             self.loop.call_soon_threadsafe(self.changed, context=self._context)
-            self._told = True
+            self._notified = True
 
     # ------------------------------------------------------------------ on the agent's thread
 
-    def news(self) -> OutputChanges:
+    def unsent_changes(self) -> OutputChanges:
         """Return what came since this was last asked."""
         self._drain()
         if self._stale:
             outputs = tuple(kept.output for kept in self._kept)
-            news = OutputChanges(outputs, clear=True)
+            unsent_changes = OutputChanges(outputs, clear=True)
         else:
-            news = OutputChanges(tuple(self._added()), clear=False)
+            unsent_changes = OutputChanges(tuple(self._added()), clear=False)
         self._stale = False
         self._sent = len(self._kept)
         self._sent_chars = _stream_chars(self._kept[-1]) if self._kept else 0
-        return news
+        return unsent_changes
 
     def send_again(self) -> None:
         """Note that what was sent has not arrived: the next news are all outputs."""
@@ -206,7 +206,7 @@ class CellOutputs:
         yield from (kept.output for kept in self._kept[self._sent :])
 
     def _drain(self) -> None:
-        self._told = False
+        self._notified = False
         while True:
             try:
                 piece = self._inbox.popleft()
@@ -225,7 +225,7 @@ class CellOutputs:
             return
         if self._clear_next:
             self._forget()
-        if isinstance(piece, _Shown):
+        if isinstance(piece, _Show):
             self._show(piece)
         else:
             self._print(*piece)
@@ -236,7 +236,7 @@ class CellOutputs:
         self._bytes = self._left_out = 0
         self._note = None
 
-    def _show(self, shown: _Shown) -> None:
+    def _show(self, shown: _Show) -> None:
         size = _size(shown.output)
         if self._is_full(size):
             self._leave_out()

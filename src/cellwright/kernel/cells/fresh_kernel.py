@@ -69,13 +69,13 @@ async def run_fresh(
     started = asyncio.get_running_loop().time()
     try:
         async with asyncio.timeout(seconds):
-            async with contextlib.aclosing(_said(request, cwd, environ)) as saying:
-                async for said in saying:
-                    if "begins" in said:
-                        current, result.begun = said["begins"], True
+            async with contextlib.aclosing(_events(request, cwd, environ)) as saying:
+                async for event in saying:
+                    if "begins" in event:
+                        current, result.begun = event["begins"], True
                         begins(current)
                     else:
-                        _take(said, result, kernel)
+                        _apply_event(event, result, kernel)
     except TimeoutError:
         result.stopped, result.why = current, "time"
     result.seconds = asyncio.get_running_loop().time() - started
@@ -84,19 +84,19 @@ async def run_fresh(
     return result
 
 
-def _take(said: Mapping[str, Any], result: FreshResult, kernel: str) -> None:
-    if "problem" in said:
-        message = f"The fresh kernel {kernel} could not run anything: {said['problem']}"
+def _apply_event(event: Mapping[str, Any], result: FreshResult, kernel: str) -> None:
+    if "problem" in event:
+        message = f"The fresh kernel {kernel} could not run anything: {event['problem']}"
         raise ToolError(message, code=ErrorCode.EXECUTION_ERROR)
-    if "stopped" in said:
-        result.stopped, result.why = said["stopped"], said["why"]
+    if "stopped" in event:
+        result.stopped, result.why = event["stopped"], event["why"]
         return
-    result.outputs[said["ended"]] = said["outputs"]
-    if said["failed"]:
-        result.failed.add(said["ended"])
+    result.outputs[event["ended"]] = event["outputs"]
+    if event["failed"]:
+        result.failed.add(event["ended"])
 
 
-async def _said(
+async def _events(
     request: Mapping[str, Any], cwd: Path, environ: Mapping[str, str]
 ) -> AsyncGenerator[dict[str, Any], None]:
     """Yield what the program says, line by line, until its end."""

@@ -26,17 +26,17 @@ MAX_BYTES = 30_000_000
 
 def main() -> None:
     request = json.load(sys.stdin)
-    said = os.fdopen(os.dup(1), "wb")  # the kernel inherits 1 and 2, and must not write between the lines
+    stream = os.fdopen(os.dup(1), "wb")  # the kernel inherits 1 and 2, and must not write between the lines
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
     try:
-        asyncio.run(_run(request, said))
+        asyncio.run(_run(request, stream))
     except Exception as error:  # noqa: BLE001  whatever keeps the kernel from starting is said to whoever waits
-        _say(said, problem=f"{type(error).__name__}: {error}")
+        _emit(stream, problem=f"{type(error).__name__}: {error}")
 
 
-async def _run(request: dict[str, Any], said: BinaryIO) -> None:
+async def _run(request: dict[str, Any], stream: BinaryIO) -> None:
     from nbclient import NotebookClient
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
     from nbformat.v4 import new_code_cell, new_notebook
@@ -50,27 +50,27 @@ async def _run(request: dict[str, Any], said: BinaryIO) -> None:
         allow_errors=True,
         store_widget_state=False,
     )
-    told: dict[int, str] = {}
+    sent_outputs: dict[int, str] = {}
     async with client.async_setup_kernel():
         for index, cell in enumerate(client.nb.cells):
-            _say(said, begins=index)
+            _emit(stream, begins=index)
             started = time.perf_counter()
             try:
                 await client.async_execute_cell(cell, index)
             except CellTimeoutError:
-                _say(said, stopped=index, why="timeout")
+                _emit(stream, stopped=index, why="timeout")
                 break
             except DeadKernelError:
-                _say(said, stopped=index, why="died")
+                _emit(stream, stopped=index, why="died")
                 break
             failed = any(output["output_type"] == "error" for output in cell.outputs)
-            told[index] = _outputs(cell)
-            _say_ended(said, index, told[index], failed, time.perf_counter() - started)
+            sent_outputs[index] = _outputs(cell)
+            _emit_ended(stream, index, sent_outputs[index], failed, time.perf_counter() - started)
             for earlier in range(index):
                 # a display may be updated from a later cell
-                if (now := _outputs(client.nb.cells[earlier])) != told[earlier]:
-                    told[earlier] = now
-                    _say_ended(said, earlier, now, False, 0.0)
+                if (now := _outputs(client.nb.cells[earlier])) != sent_outputs[earlier]:
+                    sent_outputs[earlier] = now
+                    _emit_ended(stream, earlier, now, False, 0.0)
             if failed and not request["cells"][index]["may_fail"]:
                 break
 
@@ -80,13 +80,13 @@ def _outputs(cell: Any) -> str:
     return text if len(text) <= MAX_BYTES else "null"
 
 
-def _say_ended(said: BinaryIO, index: int, outputs: str, failed: bool, seconds: float) -> None:
-    _say(said, ended=index, outputs=json.loads(outputs), failed=failed, seconds=seconds)
+def _emit_ended(stream: BinaryIO, index: int, outputs: str, failed: bool, seconds: float) -> None:
+    _emit(stream, ended=index, outputs=json.loads(outputs), failed=failed, seconds=seconds)
 
 
-def _say(said: BinaryIO, **what: Any) -> None:
-    said.write(json.dumps(what).encode() + b"\n")
-    said.flush()
+def _emit(stream: BinaryIO, **what: Any) -> None:
+    stream.write(json.dumps(what).encode() + b"\n")
+    stream.flush()
 
 
 if __name__ == "__main__":

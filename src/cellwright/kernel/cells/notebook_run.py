@@ -96,15 +96,15 @@ def chosen_cells(
     return chosen
 
 
-def _by_id(cells: Sequence[Cell], wanted: Sequence[str], shown: str) -> list[Cell]:
+def _by_id(cells: Sequence[Cell], cell_ids: Sequence[str], shown: str) -> list[Cell]:
     by_id = {cell.id: cell for cell in cells}
-    missing = [cell_id for cell_id in wanted if cell_id not in by_id]
+    missing = [cell_id for cell_id in cell_ids if cell_id not in by_id]
     if missing:
         known = ", ".join(list(by_id)[:40]) + (" …" if len(by_id) > 40 else "")
         raise _bad(
             f"There is no cell {', '.join(missing)} in {shown}; nothing was run. The cells are: {known or 'none'}."
         )
-    return [by_id[cell_id] for cell_id in dict.fromkeys(wanted)]
+    return [by_id[cell_id] for cell_id in dict.fromkeys(cell_ids)]
 
 
 def _by_place(cells: Sequence[Cell], which: Which, running: str | None, log: CellLog, shown: str) -> list[Cell]:

@@ -51,7 +51,7 @@ class CellWriter:
     problem: str = field(default="", init=False)
     _changed_meanwhile: bool = field(default=False, init=False)
     _changed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
-    _over: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _finished: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _following: asyncio.Task[None] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ class CellWriter:
     async def start(self) -> None:
         """Take away the outputs of the run before, and show that the cell runs. Raises CellConflict."""
         try:
-            await self._put(self.outputs.news(), running=True)
+            await self._put(self.outputs.unsent_changes(), running=True)
         except CellConflict:
             raise
         except ToolError as error:
@@ -69,20 +69,20 @@ class CellWriter:
 
     async def finish(self) -> None:
         """The code is at its end: write what is left, and the execution count. A cell that never began is as before."""
-        self._over.set()
+        self._finished.set()
         self._changed.set()
         if self._following is not None:
             await self._following
         count = self.outputs.execution_count
         if count is not None:
-            await self._tried(self._put(self.outputs.news(), count))
+            await self._tried(self._put(self.outputs.unsent_changes(), count))
         else:
             await self._tried(self._put(OutputChanges(self.cell.outputs, clear=True), self.cell.execution_count))
 
     async def refresh(self) -> None:
         """Write what came after its end: what later cells changed in its displays, what did not arrive before."""
-        if (news := self.outputs.news()) and self.outputs.execution_count is not None:
-            await self._tried(self._put(news, self.outputs.execution_count))
+        if (unsent_changes := self.outputs.unsent_changes()) and self.outputs.execution_count is not None:
+            await self._tried(self._put(unsent_changes, self.outputs.execution_count))
 
     @property
     def may_arrive(self) -> bool:
@@ -90,25 +90,27 @@ class CellWriter:
         return bool(self.problem) and not self._changed_meanwhile
 
     async def _follow(self) -> None:
-        while not self._over.is_set():
+        while not self._finished.is_set():
             await self._changed.wait()
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._over.wait(), self._pause)
-            if news := self.outputs.news():
-                await self._tried(self._put(news, running=True))
+                await asyncio.wait_for(self._finished.wait(), self._pause)
+            if unsent_changes := self.outputs.unsent_changes():
+                await self._tried(self._put(unsent_changes, running=True))
 
     @property
     def _pause(self) -> float:
         return (PUT_SECONDS if self.notebook.live else FILE_SECONDS) + self.outputs.size / BYTES_PER_SECOND
 
-    async def _put(self, news: OutputChanges, execution_count: int | None = None, *, running: bool = False) -> None:
+    async def _put(
+        self, unsent_changes: OutputChanges, execution_count: int | None = None, *, running: bool = False
+    ) -> None:
         await self.notebook.put_outputs(
             self.cell.id,
             expect=self.cell.sha256,
-            outputs=news.outputs,
+            outputs=unsent_changes.outputs,
             execution_count=execution_count,
-            clear=news.clear,
+            clear=unsent_changes.clear,
             running=running,
         )
 

@@ -95,9 +95,9 @@ class Chat:
         """Have `handler` answer the panels' requests of this method."""
         self._handlers[method] = handler
 
-    def connect(self, link: CommLink, said: Mapping[str, Any]) -> PanelConnection:
+    def connect(self, link: CommLink, hello: Mapping[str, Any]) -> PanelConnection:
         """Take in a panel that has opened its comm; from any thread."""
-        connection = PanelConnection(link, said, self.log)
+        connection = PanelConnection(link, hello, self.log)
         self.on_loop(self._connected, connection)
         return connection
 
@@ -107,12 +107,12 @@ class Chat:
         with contextlib.suppress(RuntimeError):
             self.conversation.thread.loop.call_soon_threadsafe(call, *args)
 
-    def heard(self, connection: PanelConnection, piece: object) -> None:
+    def on_message(self, connection: PanelConnection, piece: object) -> None:
         """A piece of a message from a panel."""
         message = connection.link.joined(piece)
         if connection.closed:
             return
-        connection.heard()
+        connection.mark_alive()
         match message:
             case None:
                 pass
@@ -127,9 +127,9 @@ class Chat:
             case {"type": "stop", "run": str(run_id)}:
                 self.runs.stop(run_id)
             case {"type": "again", "run": str(run_id), "have": int(have)} if have >= 0:
-                connection.again(run_id, have)
+                connection.resend(run_id, have)
             case _:
-                self._take(connection, message)
+                self._handle(connection, message)
 
     def close(self) -> None:
         """End all connections; from any thread, while the loop is there."""
@@ -149,12 +149,12 @@ class Chat:
         connection.begin([welcome, self.state.message()])
         self._past.refresh()
 
-    def _take(self, connection: PanelConnection, message: Mapping[str, Any]) -> None:
+    def _handle(self, connection: PanelConnection, message: Mapping[str, Any]) -> None:
         match read_message(message):
             case AnswerMessage() as answer:
                 # a program's yes is none where a person has to say it
                 self.questions.take(answer, "callback" if connection.is_server else "sidebar")
-                connection.say({"type": "ack", "question": answer.question})
+                connection.send({"type": "ack", "question": answer.question})
             case Steer() as words:
                 self._steer(words, message.get("run"))
             case WithdrawMessage(words_id):
@@ -171,8 +171,8 @@ class Chat:
         except CellwrightError as error:
             logged = None if run_id is None else self.log.runs.get(run_id)
             if logged is not None and not logged.has_ended:
-                logged.say(Steered(words.id, words.text, "withdrawn", words.how))
-                logged.say(Notice(error.message, "warning"))
+                logged.emit_to_panels(Steered(words.id, words.text, "withdrawn", words.how))
+                logged.emit_to_panels(Notice(error.message, "warning"))
 
     async def _serve(
         self, connection: PanelConnection, request_id: str, method: str, params: Mapping[str, Any]
@@ -180,16 +180,16 @@ class Chat:
         handler = self._handlers.get(method)
         reply = await reply_to(method, None if handler is None else functools.partial(handler, connection, params))
         if request_id and not connection.closed:
-            connection.say({"type": "reply", "id": request_id, **reply})
+            connection.send({"type": "reply", "id": request_id, **reply})
 
-    def news(self, run: LoggedRun) -> None:
+    def run_changed(self, run: LoggedRun) -> None:
         """Show the panels what is new of a run."""
         self.state.changed()
-        self.connections.news(run)
+        self.connections.run_changed(run)
 
-    def gone(self, ids: Sequence[str]) -> None:
+    def runs_removed(self, ids: Sequence[str]) -> None:
         """Take runs out of the panels."""
-        self.connections.gone(ids)
+        self.connections.runs_removed(ids)
 
     def moved(self) -> None:
         """Show the panels the conversation as it stands now."""

@@ -51,15 +51,15 @@ IN_NAME = 40
 
 def score(query: str, text: str) -> float | None:
     """Rate how well `text` fits `query`, more is better; None where it does not. Upper and lower case are one."""
-    wanted, letters = query.lower(), _small(text)
-    window = _window(wanted, letters)
+    pattern, letters = query.lower(), _small(text)
+    window = _window(pattern, letters)
     if window is None:
         return None
     start, end = window
     points = float(BEGINS_TEXT if start == 0 else 0)
     at, before = 0, -2
     for place in range(start, end):
-        if at == len(wanted) or letters[place] != wanted[at]:
+        if at == len(pattern) or letters[place] != pattern[at]:
             points -= GAP
             continue
         points += LETTER
@@ -90,29 +90,29 @@ def best(
     return [thing for _, thing in heapq.nlargest(most, found, key=lambda each: each[0])]
 
 
-def _window(wanted: str, letters: str) -> tuple[int, int] | None:
-    """Find where in `letters` those of `wanted` stand in order: together, or as near as their first end allows."""
-    if (whole := letters.find(wanted)) >= 0:
-        return _at_word(wanted, letters, whole)
+def _window(pattern: str, letters: str) -> tuple[int, int] | None:
+    """Find where in `letters` those of `pattern` stand in order: together, or as near as their first end allows."""
+    if (whole := letters.find(pattern)) >= 0:
+        return _at_word(pattern, letters, whole)
     end = 0
-    for letter in wanted:
+    for letter in pattern:
         end = letters.find(letter, end) + 1
         if end == 0:
             return None
     start = end
-    for letter in reversed(wanted):
+    for letter in reversed(pattern):
         start = letters.rfind(letter, 0, start)
     return start, end
 
 
-def _at_word(wanted: str, letters: str, first: int) -> tuple[int, int]:
-    """The place of all of `wanted` that begins a word, else the first one."""
+def _at_word(pattern: str, letters: str, first: int) -> tuple[int, int]:
+    """The place of all of `pattern` that begins a word, else the first one."""
     place = first
     while place >= 0:
         if _begins_word(letters, place):
-            return place, place + len(wanted)
-        place = letters.find(wanted, place + 1) if wanted else -1
-    return first, first + len(wanted)
+            return place, place + len(pattern)
+        place = letters.find(pattern, place + 1) if pattern else -1
+    return first, first + len(pattern)
 
 
 def _small(text: str) -> str:

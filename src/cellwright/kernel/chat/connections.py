@@ -33,7 +33,7 @@ MAX_CONNECTIONS = 32
 
 
 @dataclass(slots=True)
-class _Place:
+class _Cursor:
     """The part of a run that a panel has: so many operations or lines, and what is told of it up to this version.
 
     `is_known`: the panel has heard of the run, here or on an earlier connection.
@@ -47,33 +47,33 @@ class _Place:
 class PanelConnection:
     """One panel. `page` is the page's own id; `client` says what it is: `JupyterLab 4.6.6`, `server`.
 
-    `said` is what it opened the comm with; `log` is what it reads.
+    `hello` is what it opened the comm with; `log` is what it reads.
     """
 
     def __init__(
         self,
         link: CommLink,
-        said: Message,
+        hello: Message,
         log: ConversationLog,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.link = link
-        self.page = str(said.get("page", ""))[:200]
-        self.client = str(said.get("client", ""))[:100]
-        self.view: View = "lines" if said.get("view") == "lines" else "ops"
+        self.page = str(hello.get("page", ""))[:200]
+        self.client = str(hello.get("client", ""))[:100]
+        self.view: View = "lines" if hello.get("view") == "lines" else "ops"
         self.closed = False
         self._log = log
         self._clock = clock
-        self._heard = clock()
-        self._asked: float | None = None
-        self._pinged = float("-inf")
+        self._last_seen = clock()
+        self._unanswered_since: float | None = None
+        self._last_ping = float("-inf")
         self._since = log.last_number
-        self._places: dict[str, _Place] = {}
+        self._cursors: dict[str, _Cursor] = {}
         self._outgoing: deque[Message] = deque()
         self._state: Message | None = None
-        self._news: dict[str, None] = {}
+        self._changed_runs: dict[str, None] = {}
         self._sending: asyncio.Task[None] | None = None
-        self._came_with = _had(said) if said.get("log") == log.id else {}
+        self._came_with = _read_positions(hello) if hello.get("log") == log.id else {}
 
     @property
     def is_server(self) -> bool:
@@ -83,11 +83,11 @@ class PanelConnection:
     @property
     def is_silent(self) -> bool:
         """True when it was asked for a sign of life and did not answer."""
-        return self._asked is not None and self._clock() - self._asked > PING_SECONDS
+        return self._unanswered_since is not None and self._clock() - self._unanswered_since > PING_SECONDS
 
     @property
     def seconds_quiet(self) -> float:
-        return self._clock() - self._heard
+        return self._clock() - self._last_seen
 
     def begin(self, welcome: Sequence[Message]) -> None:
         """Send `welcome`, then what the panel lacks of each run, and which of those that it holds are gone."""
@@ -96,44 +96,44 @@ class PanelConnection:
         if gone:
             self._outgoing.append({"type": "gone", "runs": gone})
         for run in self._log.runs.values():
-            self._take_in(run)
-        self._send_what_is_missing()
+            self._track(run)
+        self._flush()
 
-    def heard(self) -> None:
+    def mark_alive(self) -> None:
         """The panel has said something: it is there."""
-        self._heard, self._asked = self._clock(), None
-        self._send_what_is_missing()
+        self._last_seen, self._unanswered_since = self._clock(), None
+        self._flush()
 
-    def say(self, message: Message) -> None:
+    def send(self, message: Message) -> None:
         """Send `message`, in order with what else goes out."""
         self._outgoing.append(message)
-        self._send_what_is_missing()
+        self._flush()
 
-    def say_state(self, state: Message) -> None:
+    def send_state(self, state: Message) -> None:
         """Send `state`; where one still waits to be sent it takes its place: a page that sleeps for days costs one."""
         self._state = state
-        self._send_what_is_missing()
+        self._flush()
 
-    def news(self, run: LoggedRun) -> None:
+    def run_changed(self, run: LoggedRun) -> None:
         """Something of `run` is new, or the run itself."""
-        self._take_in(run)
-        self._send_what_is_missing()
+        self._track(run)
+        self._flush()
 
-    def gone(self, ids: Iterable[str]) -> None:
+    def runs_removed(self, ids: Iterable[str]) -> None:
         """These runs are no part of the conversation any more."""
-        forgotten = {run_id: self._places.pop(run_id) for run_id in ids if run_id in self._places}
+        forgotten = {run_id: self._cursors.pop(run_id) for run_id in ids if run_id in self._cursors}
         for run_id in forgotten:
-            self._news.pop(run_id, None)
-        known = [run_id for run_id, place in forgotten.items() if place.is_known]
+            self._changed_runs.pop(run_id, None)
+        known = [run_id for run_id, cursor in forgotten.items() if cursor.is_known]
         if known:
-            self.say({"type": "gone", "runs": known})
+            self.send({"type": "gone", "runs": known})
 
-    def again(self, run_id: str, have: int) -> None:
+    def resend(self, run_id: str, have: int) -> None:
         """The panel has missed something of a run."""
-        if (place := self._places.get(run_id)) is not None and have <= place.have:
-            place.have = have
-            self._news[run_id] = None
-            self._send_what_is_missing()
+        if (cursor := self._cursors.get(run_id)) is not None and have <= cursor.have:
+            cursor.have = have
+            self._changed_runs[run_id] = None
+            self._flush()
 
     def close(self) -> None:
         """Send nothing more."""
@@ -142,17 +142,17 @@ class PanelConnection:
             self._sending.cancel()
         self.link.forget()
 
-    def _take_in(self, run: LoggedRun) -> None:
-        if run.id not in self._places:
+    def _track(self, run: LoggedRun) -> None:
+        if run.id not in self._cursors:
             have = self._came_with.pop(run.id, None)
             if self.view == "lines" and have is None and run.number <= self._since:
                 return  # programs get what begins while they listen
-            there = len(run.ops if self.view == "ops" else run.lines or ())
-            self._places[run.id] = _Place(have if have is not None and have <= there else 0, have is not None)
-        self._news[run.id] = None
+            available = len(run.ops if self.view == "ops" else run.lines or ())
+            self._cursors[run.id] = _Cursor(have if have is not None and have <= available else 0, have is not None)
+        self._changed_runs[run.id] = None
 
-    def _send_what_is_missing(self) -> None:
-        while not self.closed and self._sending is None and self._is_there():
+    def _flush(self) -> None:
+        while not self.closed and self._sending is None and self._is_responsive():
             message = self._next()
             if message is None:
                 return
@@ -167,14 +167,14 @@ class PanelConnection:
             await asyncio.sleep(before.pause)
             self.link.put(piece)
         self._sending = None
-        self._send_what_is_missing()
+        self._flush()
 
-    def _is_there(self) -> bool:
+    def _is_responsive(self) -> bool:
         """Return whether something may be sent. A panel long unheard is asked, and soon not believed in."""
         now = self._clock()
-        if now - self._heard > QUIET_SECONDS and now - self._pinged > PING_SECONDS:
-            self._pinged = now
-            self._asked = now if self._asked is None else self._asked
+        if now - self._last_seen > QUIET_SECONDS and now - self._last_ping > PING_SECONDS:
+            self._last_ping = now
+            self._unanswered_since = now if self._unanswered_since is None else self._unanswered_since
             self.link.put(Piece({"type": "request", "id": "ping", "method": "ping", "params": {}}, 0.0))
         return not self.is_silent
 
@@ -184,29 +184,29 @@ class PanelConnection:
         if self._state is not None:
             state, self._state = self._state, None
             return state
-        while self._news:
-            run_id = next(iter(self._news))
-            run, place = self._log.runs.get(run_id), self._places.get(run_id)
-            if run is not None and place is not None and (message := self._of_run(run, place)) is not None:
+        while self._changed_runs:
+            run_id = next(iter(self._changed_runs))
+            run, cursor = self._log.runs.get(run_id), self._cursors.get(run_id)
+            if run is not None and cursor is not None and (message := self._of_run(run, cursor)) is not None:
                 return message
-            del self._news[run_id]
+            del self._changed_runs[run_id]
         return None
 
-    def _of_run(self, run: LoggedRun, place: _Place) -> Message | None:
+    def _of_run(self, run: LoggedRun, cursor: _Cursor) -> Message | None:
         """Build what the panel gets of `run` next: that it is there, what happened in it, what is told of it now."""
-        if place.version < 0:
-            return self._described(run, place)
+        if cursor.version < 0:
+            return self._described(run, cursor)
         log = run.ops if self.view == "ops" else run.lines
-        if log is not None and place.have < len(log):
-            first, new = place.have, log.after(place.have)
-            place.have += len(new)
+        if log is not None and cursor.have < len(log):
+            first, new = cursor.have, log.after(cursor.have)
+            cursor.have += len(new)
             if self.view == "lines":
                 return {"type": "lines", "run": run.id, "first": first, "lines": new}
             return {"type": "ops", "run": run.id, "first": first, "now": time.time(), "ops": new}
-        return self._described(run, place) if place.version < run.version else None
+        return self._described(run, cursor) if cursor.version < run.version else None
 
-    def _described(self, run: LoggedRun, place: _Place) -> Message:
-        place.version, place.is_known = run.version, True
+    def _described(self, run: LoggedRun, cursor: _Cursor) -> Message:
+        cursor.version, cursor.is_known = run.version, True
         return {"type": "run", "run": run.describe()}
 
 
@@ -230,27 +230,27 @@ class Connections:
             self.all.remove(connection)
             connection.close()
 
-    def tell_state(self, state: Message) -> None:
+    def send_state(self, state: Message) -> None:
         """Send `state` to all."""
         for connection in list(self.all):
-            connection.say_state(state)
+            connection.send_state(state)
 
-    def news(self, run: LoggedRun) -> None:
+    def run_changed(self, run: LoggedRun) -> None:
         for connection in list(self.all):
-            connection.news(run)
+            connection.run_changed(run)
 
-    def gone(self, ids: Sequence[str]) -> None:
+    def runs_removed(self, ids: Sequence[str]) -> None:
         for connection in list(self.all):
-            connection.gone(ids)
+            connection.runs_removed(ids)
 
     @property
-    def somebody_looks_on(self) -> bool:
+    def is_watched(self) -> bool:
         """True when a panel is there that shows the questions of all runs. From any thread."""
         return any(connection.view == "ops" and not connection.is_silent for connection in tuple(self.all))
 
 
-def _had(said: Message) -> dict[str, int]:
+def _read_positions(hello: Message) -> dict[str, int]:
     """Read how much of each run a returning panel holds; what makes no sense is passed over."""
-    have = said.get("have")
+    have = hello.get("have")
     pairs = have.items() if isinstance(have, Mapping) else ()
     return {str(run_id): n for run_id, n in pairs if isinstance(n, int) and not isinstance(n, bool) and n >= 0}

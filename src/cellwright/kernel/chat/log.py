@@ -86,16 +86,16 @@ class LoggedRun:
 
     id: str
     prompt: str
-    place: str
+    origin: str
     kind: Kind
-    asked: float
+    asked_at: float
     background: bool = False
     run: Run | None = None
     session: str = ""
     home: str = ""
     turn: int | None = None
     last_turn: int | None = None
-    over: bool = False
+    finished: bool = False
     version: int = 0
     state_of_command: State = "running"
     log: OpLog = field(default_factory=OpLog)
@@ -105,7 +105,7 @@ class LoggedRun:
     chars: int = 0
     """About how much its log holds, when it is over."""
     _ended: bool = False
-    _told: tuple[Any, ...] = ()
+    _last_described: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         self.ops = OpReader(self.log)
@@ -123,7 +123,7 @@ class LoggedRun:
     def has_changed(self) -> bool:
         """Return whether what is told of it has changed since this was last asked; it is a new version then."""
         now = (self.state, self.session, self.turn)
-        changed, self._told = now != self._told, now
+        changed, self._last_described = now != self._last_described, now
         self.version += changed
         return changed
 
@@ -132,24 +132,24 @@ class LoggedRun:
         return {
             "id": self.id,
             "prompt": cut(self.prompt, PROMPT_CHARS),
-            "place": self.place,
+            "place": self.origin,
             "kind": self.kind,
             "state": self.state,
             "session": self.session,
             "turn": self.turn,
-            "asked": self.asked,
+            "asked": self.asked_at,
             "background": self.background,
         }
 
     def on_event(self, event: Event) -> None:
         """An event of the run."""
-        self._take(event, None)
+        self._append(event, None)
 
-    def say(self, event: Event) -> None:
+    def emit_to_panels(self, event: Event) -> None:
         """Say something to panels alone: no event of the session's, so it has no time yet."""
-        EventLog(lambda said: self._take(said, self.ops), 0).emit(event)  # numbers are the session's
+        EventLog(lambda error_json: self._append(error_json, self.ops), 0).emit(event)  # numbers are the session's
 
-    def _take(self, event: Event, only: OpReader | None) -> None:
+    def _append(self, event: Event, only: OpReader | None) -> None:
         self._ended = self._ended or isinstance(event, RunEnd)
         if self.lines is not None:
             self.lines.add(event)
@@ -158,8 +158,8 @@ class LoggedRun:
     def end(self, error: BaseException | None = None, answer: str = "") -> None:
         """Nothing comes any more. What is no run, or never began, has its end said here: its `answer`, or the `error`."""
         if not self._ended:
-            self.say(_end_of(error, answer, self.session, (time.time() - self.asked) * 1000))
-        self.over = True
+            self.emit_to_panels(_end_of(error, answer, self.session, (time.time() - self.asked_at) * 1000))
+        self.finished = True
         self.version += 1
         if self.lines is not None:
             self.lines.flush()
@@ -175,23 +175,23 @@ def _end_of(error: BaseException | None, answer: str, session: str, ms: float) -
         error = CellwrightError(ErrorCode.EXECUTION_ERROR, message)
     interrupted = error is not None and error.code == ErrorCode.INTERRUPTED
     reason = "end_turn" if error is None else "interrupted" if interrupted else "error"
-    said = None if error is None else error.to_json()
-    return RunEnd(reason, answer, {}, 0.0, ms, 0, 0, 0, 0, session, None, said)
+    error_json = None if error is None else error.to_json()
+    return RunEnd(reason, answer, {}, 0.0, ms, 0, 0, 0, 0, session, None, error_json)
 
 
-def past_run(session: str, turn: int, prompt: str, asked: float, ops: Sequence[Op]) -> LoggedRun:
+def past_run(session: str, turn: int, prompt: str, asked_at: float, ops: Sequence[Op]) -> LoggedRun:
     """A turn of a transcript, drawn from it as `ops`."""
     return LoggedRun(
         id=f"past-{session}-{turn}",
         prompt=prompt,
-        place="",
+        origin="",
         kind="past",
-        asked=asked,
+        asked_at=asked_at,
         session=session,
         home=session,
         turn=turn,
         last_turn=turn,
-        over=True,
+        finished=True,
         state_of_command="done",
         chars=chars_of(ops),
         log=OpLog(drawn=ops),
@@ -208,10 +208,10 @@ CHARS_KEPT = 50_000_000
 class LogWatcher(Protocol):
     """Whoever shows the log. Called on the agent's loop."""
 
-    def news(self, run: LoggedRun) -> None:
+    def run_changed(self, run: LoggedRun) -> None:
         """Something of `run` is new."""
 
-    def gone(self, ids: Sequence[str]) -> None:
+    def runs_removed(self, ids: Sequence[str]) -> None:
         """These runs are no part of the conversation any more."""
 
     def moved(self) -> None:
@@ -247,10 +247,10 @@ class ConversationLog:
         """Keep the runs that begin from now on as JSON lines, too: a program reads them."""
         self.keeps_lines = True
 
-    def news(self, run: LoggedRun) -> None:
+    def run_changed(self, run: LoggedRun) -> None:
         """Tell who watches that something of `run` is new."""
         for watcher in self._watchers:
-            watcher.news(run)
+            watcher.run_changed(run)
 
     def log_of(self, run: Run) -> OpLog:
         """Return the log that `run` is drawn from, for whoever shows it; from any thread."""
@@ -259,9 +259,9 @@ class ConversationLog:
                 self._logs[run] = OpLog(self._draw)
             return self._logs[run]
 
-    def _gone(self, ids: Sequence[str]) -> None:
+    def _runs_removed(self, ids: Sequence[str]) -> None:
         for watcher in self._watchers:
-            watcher.gone(ids)
+            watcher.runs_removed(ids)
 
     def _moved(self) -> None:
         for watcher in self._watchers:
@@ -278,7 +278,7 @@ class ConversationLog:
             logged.turn = self._next_turn(event.session_id)
         logged.on_event(event)
         if logged.has_changed():
-            self.news(logged)
+            self.run_changed(logged)
 
     def run_ended(self, run: Run) -> None:
         self._on_loop(self._end, run)
@@ -290,15 +290,15 @@ class ConversationLog:
         """Take in a run that is none of the conversation's own: a slash command."""
         self.last_number += 1
         logged.number = self.last_number
-        logged.log.subscribe(lambda: self._written(logged))
+        logged.log.subscribe(lambda: self._on_written(logged))
         self.runs[logged.id] = logged
         self._forget_old()
-        self.news(logged)
+        self.run_changed(logged)
 
     def end(self, logged: LoggedRun, error: BaseException | None = None, answer: str = "") -> None:
         """It is over."""
         logged.end(error, answer)
-        self.news(logged)
+        self.run_changed(logged)
         self._forget_old()
 
     def stuck(self, run: Run | None, tool_use_id: str, text: str) -> None:
@@ -312,7 +312,7 @@ class ConversationLog:
         session = self._session()
         return 0 if session is None else self._turns.of(session)
 
-    def put_past(self, past: Iterable[LoggedRun]) -> None:
+    def insert_past(self, past: Iterable[LoggedRun]) -> None:
         """Put turns of a transcript before everything that is not over, in the order of their turns.
 
         Panels are told of what follows them anew: runs are shown in the order of the log.
@@ -320,33 +320,33 @@ class ConversationLog:
         new = {run.id: run for run in past if run.id not in self.runs}
         if not new:
             return
-        over = [run for run in self.runs.values() if run.over]
-        rest = [run for run in self.runs.values() if not run.over]
-        placed = sorted([*over, *new.values()], key=lambda run: run.asked)
+        finished = [run for run in self.runs.values() if run.finished]
+        rest = [run for run in self.runs.values() if not run.finished]
+        placed = sorted([*finished, *new.values()], key=lambda run: run.asked_at)
         first = next(at for at, run in enumerate(placed) if run.id in new)
         again = [run for run in (*placed[first:], *rest) if run.id not in new]
         if again:
-            self._gone([run.id for run in again])
+            self._runs_removed([run.id for run in again])
         self.runs = {run.id: run for run in (*placed, *rest)}
         self._forget_old()
         for run in (*placed[first:], *rest):
             if run.id in self.runs:
-                self.news(run)
+                self.run_changed(run)
 
     def drop(self, ids: Sequence[str]) -> None:
         """Take runs out that are no part of the conversation any more."""
-        there = [run_id for run_id in ids if self.runs.pop(run_id, None) is not None]
-        if there:
-            self._gone(there)
+        removed = [run_id for run_id in ids if self.runs.pop(run_id, None) is not None]
+        if removed:
+            self._runs_removed(removed)
 
     def _add(self, run: Run) -> None:
         self.begin(
             LoggedRun(
                 id=run.id,
                 prompt=run.text,
-                place=run.place,
+                origin=run.origin,
                 kind="prompt",
-                asked=run.asked,
+                asked_at=run.asked_at,
                 background=run.background,
                 run=run,
                 home=self._home,
@@ -364,12 +364,12 @@ class ConversationLog:
             logged.turn, logged.last_turn = (logged.turn, last) if last >= logged.turn else (None, None)
         self.end(logged, run.failure)
 
-    def _written(self, logged: LoggedRun) -> None:
-        if logged.over:
+    def _on_written(self, logged: LoggedRun) -> None:
+        if logged.finished:
             return  # its end was told, and it may be gone
         if logged.lines is not None:
             logged.lines.flush()
-        self.news(logged)
+        self.run_changed(logged)
 
     @property
     def _home(self) -> str:
@@ -385,11 +385,11 @@ class ConversationLog:
         return self._turns.of(session) if session is not None and session.id == session_id else 0
 
     def _forget_old(self) -> None:
-        over = [run for run in self.runs.values() if run.over]
-        chars = sum(run.chars for run in over)
+        finished = [run for run in self.runs.values() if run.finished]
+        chars = sum(run.chars for run in finished)
         old: list[str] = []
-        for run in over[:-1]:
-            if len(over) - len(old) <= RUNS_KEPT and chars <= CHARS_KEPT:
+        for run in finished[:-1]:
+            if len(finished) - len(old) <= RUNS_KEPT and chars <= CHARS_KEPT:
                 break
             old.append(run.id)
             chars -= run.chars

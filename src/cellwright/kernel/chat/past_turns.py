@@ -19,7 +19,7 @@ from cellwright.model.models import limits
 from cellwright.sessions.export.exchanges import ToolExchange
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcript import NO_MESSAGES, Line
-from cellwright.sessions.turns import begins_turn_encoded, words_and_attached
+from cellwright.sessions.turns import begins_turn_encoded, split_attached
 
 logger = logging.getLogger(__name__)
 
@@ -32,22 +32,22 @@ PICTURE_CHARS = 200_000
 class PastTurns:
     """Keeps `log` to the session that `conversation` has: what of it is not there is drawn, in a thread of its own.
 
-    On the agent's loop. Nothing is done while no panel is there (`wanted`).
+    On the agent's loop. Nothing is done while no panel is there (`is_needed`).
     """
 
-    def __init__(self, conversation: Conversation, log: ConversationLog, wanted: Callable[[], bool]) -> None:
+    def __init__(self, conversation: Conversation, log: ConversationLog, is_needed: Callable[[], bool]) -> None:
         self._conversation = conversation
         self._log = log
-        self._wanted = wanted
+        self._is_needed = is_needed
         self._drawing: asyncio.Task[None] | None = None
 
     def refresh(self) -> None:
         """A panel has come, or the conversation goes on with another session, or with less or more of this one."""
-        session = self._conversation.sessions.begun
+        session = self._conversation.sessions.started
         if session is None:
             return
-        self._log.drop([run.id for run in self._log.runs.values() if run.over and not self._is_of(run, session)])
-        if not self._wanted():
+        self._log.drop([run.id for run in self._log.runs.values() if run.finished and not self._is_of(run, session)])
+        if not self._is_needed():
             return
         missing = self._missing(session)
         if self._drawing is not None:
@@ -73,17 +73,17 @@ class PastTurns:
     async def _draw(self, session: Session, missing: set[int]) -> None:
         lines = session.in_effect()
         runs = await asyncio.to_thread(past_runs, session.id, lines, missing)
-        if self._conversation.sessions.begun is session:
-            self._log.put_past(runs)
+        if self._conversation.sessions.started is session:
+            self._log.insert_past(runs)
 
 
-def past_runs(session_id: str, lines: Sequence[Line], wanted: set[int]) -> list[LoggedRun]:
+def past_runs(session_id: str, lines: Sequence[Line], requested: set[int]) -> list[LoggedRun]:
     """The turns with these numbers (from 1) of a session whose lines in effect are `lines`."""
     starts = [at for at, line in enumerate(lines) if begins_turn_encoded(line.message)]
     ends = [*starts[1:], len(lines)]
     runs: list[LoggedRun] = []
     for turn, (start, end) in enumerate(zip(starts, ends, strict=False), 1):
-        if turn not in wanted:
+        if turn not in requested:
             continue
         try:
             runs.append(_past_run(session_id, turn, lines[start:end]))
@@ -95,22 +95,22 @@ def past_runs(session_id: str, lines: Sequence[Line], wanted: set[int]) -> list[
 def _past_run(session_id: str, turn: int, lines: Sequence[Line]) -> LoggedRun:
     first, *rest = lines
     blocks = _blocks(json.loads(first.message)["content"])
-    words, _told = words_and_attached([str(block["text"]) for block in blocks if block["type"] == "text"])
-    asked = float(first.meta["at"])
-    ops = list(_ops(session_id, asked, rest))
-    return past_run(session_id, turn, "\n".join(words).strip("\n"), asked, ops)
+    words, _attached = split_attached([str(block["text"]) for block in blocks if block["type"] == "text"])
+    asked_at = float(first.meta["at"])
+    ops = list(_ops(session_id, asked_at, rest))
+    return past_run(session_id, turn, "\n".join(words).strip("\n"), asked_at, ops)
 
 
-def _ops(session_id: str, asked: float, lines: Sequence[Line]) -> Iterator[Op]:
+def _ops(session_id: str, asked_at: float, lines: Sequence[Line]) -> Iterator[Op]:
     model = next((str(line.meta["model"]) for line in lines if "model" in line.meta), "")
-    yield {"op": "run", "model": model, "mode": "", "session": session_id, "started": asked}
+    yield {"op": "run", "model": model, "mode": "", "session": session_id, "started": asked_at}
     block, open_calls = 0, dict[str, float]()
     for line in lines:
         message = json.loads(line.message)
         at = float(line.meta["at"])
         for part in _blocks(message["content"]):
             if message["role"] == "assistant":
-                yield from _said(part, block, at, open_calls)
+                yield from _block_ops(part, block, at, open_calls)
                 block += 1
             else:
                 yield from _result(part, at, open_calls)
@@ -122,12 +122,12 @@ def _ops(session_id: str, asked: float, lines: Sequence[Line]) -> Iterator[Op]:
         "stop_reason": "end_turn",
         "cost_usd": None if None in costs else sum(filter(None, costs)),
         "session_cost_usd": None,
-        "ms": (float(lines[-1].meta["at"]) - asked) * 1000 if lines else 0.0,
+        "ms": (float(lines[-1].meta["at"]) - asked_at) * 1000 if lines else 0.0,
         "error": None,
     }
 
 
-def _said(part: Json, block: int, at: float, open_calls: dict[str, float]) -> Iterator[Op]:
+def _block_ops(part: Json, block: int, at: float, open_calls: dict[str, float]) -> Iterator[Op]:
     match part["type"]:
         case "text" if str(part["text"]).strip():
             yield {"op": "text", "block": block, "text": part["text"]}

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from cellwright.agent.prompt import ContextBlock, ContextProvider, GatheredContext, PromptContext, text_context
+from cellwright.agent.prompt import ContextBlock, ContextProvider, PromptContext, ProvidedContext, text_context
 from cellwright.agent.thread import CallerJobs
 from cellwright.conversation.prompt import Mention, find_mentions, together, without_secrets
 from cellwright.conversation.runs.run_options import RunOptions
@@ -88,29 +88,33 @@ async def read_prompt(params: Mapping[str, Any]) -> PanelPrompt:
     return PanelPrompt(text=text, context=cast("How", context), cell=cell, options=options, attached=attached)
 
 
-def tellings(
-    prompt: PanelPrompt, told: KernelContext, served: Served, jobs: CallerJobs, idle_seconds: float = IDLE_SECONDS
+def context_providers(
+    prompt: PanelPrompt,
+    kernel_context: KernelContext,
+    served: Served,
+    jobs: CallerJobs,
+    idle_seconds: float = IDLE_SECONDS,
 ) -> tuple[ContextProvider, ...]:
     """Build what finds out what is told with `prompt`, nearest to its words first.
 
     The namespace is looked at by `jobs`, between the user's cells; where one runs on for `idle_seconds`, it is not.
     """
-    found = [_given(prompt.attached)] if prompt.attached else []
+    found = [_attachments_provider(prompt.attached)] if prompt.attached else []
     if prompt.cell is not None:
-        found.append(_given_cell(prompt.cell, served, told.notebooks))
-    return (*found, _of_kernel(prompt.context, told, jobs, idle_seconds))
+        found.append(_attached_cell_provider(prompt.cell, served, kernel_context.notebooks))
+    return (*found, _kernel_context_provider(prompt.context, kernel_context, jobs, idle_seconds))
 
 
-async def _attachments(said: object) -> tuple[ContextBlock, ...]:
-    if not isinstance(said, list):
+async def _attachments(raw: object) -> tuple[ContextBlock, ...]:
+    if not isinstance(raw, list):
         raise _invalid("`attachments` must be a list.")
-    if len(said) > MAX_ATTACHMENTS:
-        raise _invalid(f"These are {len(said)} attachments; a prompt takes {MAX_ATTACHMENTS} at most.")
-    return tuple([await _attachment(each) for each in said])
+    if len(raw) > MAX_ATTACHMENTS:
+        raise _invalid(f"These are {len(raw)} attachments; a prompt takes {MAX_ATTACHMENTS} at most.")
+    return tuple([await _attachment(each) for each in raw])
 
 
-async def _attachment(said: object) -> ContextBlock:
-    match said:
+async def _attachment(raw: object) -> ContextBlock:
+    match raw:
         case {"kind": "image", "name": str(name), "data": str(data)}:
             return await asyncio.to_thread(_image, name[:NAME_CHARS], data)
         case {"kind": "text", "name": str(name), "text": str(text)}:
@@ -157,8 +161,8 @@ def _in_quotes(name: str) -> str:
     return "".join(letter for letter in name.replace('"', "'") if letter.isprintable())
 
 
-def _cell(said: object) -> AttachedCell | None:
-    match said:
+def _cell(raw: object) -> AttachedCell | None:
+    match raw:
         case None:
             return None
         case {"path": str(path), "id": str(cell_id), "selection": str(selection)} if cell_id:
@@ -168,8 +172,8 @@ def _cell(said: object) -> AttachedCell | None:
     raise _invalid('`cell` must be {"path", "id", "selection"} or null.')
 
 
-def _options(said: object) -> RunOptions:
-    if not isinstance(said, Mapping):
+def _options(raw: object) -> RunOptions:
+    if not isinstance(raw, Mapping):
         raise _invalid("`options` must be an object.")
     checks = {
         "model": lambda value: isinstance(value, str) and value.strip() != "",
@@ -178,93 +182,95 @@ def _options(said: object) -> RunOptions:
         "max_turns": lambda value: type(value) is int and value > 0,
         "budget_usd": lambda value: type(value) in (int, float) and 0 < value < 1e6,
     }
-    for name, value in said.items():
+    for name, value in raw.items():
         if name not in checks or not checks[name](value):
             raise _invalid(f"The option {name} cannot be {value!r}.")
-    return RunOptions(**said)
+    return RunOptions(**raw)
 
 
 def _invalid(problem: str) -> CellwrightError:
     return CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{problem} Nothing was sent.")
 
 
-def _given(attached: Sequence[ContextBlock]) -> ContextProvider:
+def _attachments_provider(attached: Sequence[ContextBlock]) -> ContextProvider:
     """Tells what was attached; the secrets in its texts are kept back."""
 
-    async def tell(moment: PromptContext) -> GatheredContext:
+    async def provide(prompt_context: PromptContext) -> ProvidedContext:
         parts, notices = [], []
         for part in attached:
-            cleaned, removed = await _cleaned(part, moment)
+            cleaned, removed = await _cleaned(part, prompt_context)
             parts.append(cleaned)
             notices += removed
         # before the words: a model makes more of a picture that it sees before it reads what is asked
-        return GatheredContext(before=tuple(parts), notices=tuple(notices))
+        return ProvidedContext(before=tuple(parts), notices=tuple(notices))
 
-    return tell
+    return provide
 
 
-async def _cleaned(part: ContextBlock, moment: PromptContext) -> tuple[ContextBlock, list[str]]:
+async def _cleaned(part: ContextBlock, prompt_context: PromptContext) -> tuple[ContextBlock, list[str]]:
     first, *others = part.blocks
-    text, notices = await without_secrets(str(first["text"]), moment, part.title)
+    text, notices = await without_secrets(str(first["text"]), prompt_context, part.title)
     return ContextBlock(part.title, part.kind, ({**first, "text": text}, *others)), notices
 
 
-def _given_cell(cell: AttachedCell, served: Served, notebooks: OpenNotebooks) -> ContextProvider:
+def _attached_cell_provider(cell: AttachedCell, served: Served, notebooks: OpenNotebooks) -> ContextProvider:
     """Tells the cell that the user sends along, and what is selected in it."""
     mention = Mention("cell", cell.id, f"@cell:{cell.id}")
 
-    async def tell(moment: PromptContext) -> GatheredContext:
+    async def provide(prompt_context: PromptContext) -> ProvidedContext:
         notebook = served(cell.path) or notebooks.own()
         if notebook is None:
-            return GatheredContext(
+            return ProvidedContext(
                 notices=("The cell was not sent along: its notebook cannot be seen from this kernel.",)
             )
         try:
             cells = await notebook.cells(outputs=False)
         except ToolError as error:
-            return GatheredContext(notices=(f"The cell was not sent along. {error.message}",))
-        found = together([await attached_cell(mention, notebook, cells, moment)])
+            return ProvidedContext(notices=(f"The cell was not sent along. {error.message}",))
+        found = together([await attached_cell(mention, notebook, cells, prompt_context)])
         if not cell.selection.strip() or not found.after:
             return found
-        text, notices = await without_secrets(cell.selection, moment, "the selection")
+        text, notices = await without_secrets(cell.selection, prompt_context, "the selection")
         selected = text_context("What is selected in it", "cell", f"<selected>\n{text}\n</selected>")
-        return GatheredContext(after=(*found.after, selected), notices=(*found.notices, *notices))
+        return ProvidedContext(after=(*found.after, selected), notices=(*found.notices, *notices))
 
-    return tell
+    return provide
 
 
-def _of_kernel(how: How, told: KernelContext, jobs: CallerJobs, idle_seconds: float) -> ContextProvider:
+def _kernel_context_provider(
+    how: How, context: KernelContext, jobs: CallerJobs, idle_seconds: float
+) -> ContextProvider:
     """Tells the notebook's news, and the cells and variables that the words mention."""
 
-    async def tell(moment: PromptContext) -> GatheredContext:
+    async def provide(prompt_context: PromptContext) -> ProvidedContext:
         try:
             async with asyncio.timeout(idle_seconds):
-                each = await jobs.call(lambda: told.with_prompt(moment.words, how, None))
+                each = await jobs.call(lambda: context.with_prompt(prompt_context.words, how, None))
         except TimeoutError:
-            return await _while_busy(how, told, moment)
-        return _in_one([await telling(moment) for telling in each])
+            return await _while_busy(how, context, prompt_context)
+        return _in_one([await provider(prompt_context) for provider in each])
 
-    return tell
+    return provide
 
 
-async def _while_busy(how: How, told: KernelContext, moment: PromptContext) -> GatheredContext:
+async def _while_busy(how: How, kernel_context: KernelContext, prompt_context: PromptContext) -> ProvidedContext:
     """Gather what can be told while a cell runs. The notebook's news stay news."""
-    found = [await mentioned_cells(told.notebooks)(moment)]
+    found = [await mentioned_cells(kernel_context.notebooks)(prompt_context)]
     # the code alone needs no look into the values
-    if how in ("code", "full") and (telling := told.context.telling("code", None)) is not None:
-        found.append(await telling(moment))
+    if how in ("code", "full") and (provider := kernel_context.context.provider("code", None)) is not None:
+        found.append(await provider(prompt_context))
     if how == "full":
-        found.append(GatheredContext(notices=(f"Of the notebook the code alone was sent: {BUSY}.",)))
+        found.append(ProvidedContext(notices=(f"Of the notebook the code alone was sent: {BUSY}.",)))
     missing = tuple(
         f"{mention.text}: not attached, {BUSY}."
-        for mention in find_mentions(moment.words)
-        if mention.kind == "variable" and mention.name in told.shell.user_ns
+        for mention in find_mentions(prompt_context.words)
+        if mention.kind == "variable" and mention.name in kernel_context.shell.user_ns
     )
-    return _in_one([*found, GatheredContext(notices=missing)])
+    return _in_one([*found, ProvidedContext(notices=missing)])
 
 
-def _in_one(found: Sequence[GatheredContext]) -> GatheredContext:
-    return GatheredContext(
+def _in_one(found: Sequence[ProvidedContext]) -> ProvidedContext:
+    return ProvidedContext(
         before=tuple(part for each in found for part in each.before),
         after=tuple(part for each in found for part in each.after),
         notices=tuple(notice for each in found for notice in each.notices),

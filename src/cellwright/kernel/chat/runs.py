@@ -20,7 +20,7 @@ from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, Asked, Event, TextDelta
 from cellwright.kernel.chat.log import LineLog, LoggedRun
-from cellwright.kernel.chat.prompts import PanelPrompt, read_prompt, tellings
+from cellwright.kernel.chat.prompts import PanelPrompt, context_providers, read_prompt
 from cellwright.kernel.run.questions import Questions
 
 if TYPE_CHECKING:
@@ -48,24 +48,24 @@ class PanelRuns:
         in_order = self._in_order.setdefault(panel, asyncio.Lock())
         async with in_order:  # a picture takes time, and words would overtake it
             prompt = await read_prompt(params)
-        place = "server" if panel.is_server else "sidebar"
+        origin = "server" if panel.is_server else "sidebar"
         if self._is_command(prompt.text):
-            return {"run": self._command(prompt, place)}
+            return {"run": self._command(prompt, origin)}
         # what a folder brings along is a person's to trust
-        person = not panel.is_server or self._chat.connections.somebody_looks_on
-        return {"run": self._start(prompt, place, person=person)}
+        person = not panel.is_server or self._chat.connections.is_watched
+        return {"run": self._start(prompt, origin, person=person)}
 
     def stop(self, run_id: str) -> None:
         """Interrupt the run; one that waits is taken out of the line."""
         if (command := self._commands.get(run_id)) is not None:
             command.cancel()
-        for run in self._chat.conversation.runs.there:
+        for run in self._chat.conversation.runs.active:
             if run.id == run_id:
                 run.cancel()
 
-    def _start(self, prompt: PanelPrompt, place: str, *, person: bool) -> str:
+    def _start(self, prompt: PanelPrompt, origin: str, *, person: bool) -> str:
         chat, conversation, notebook = self._chat, self._chat.conversation, self._chat.notebook
-        given, mode = prompt.options, chat.state.choices.mode_said
+        given, mode = prompt.options, chat.state.choices.requested_mode
         options = replace(
             given,
             mode=given.mode or mode,
@@ -76,8 +76,8 @@ class PanelRuns:
         request = RunRequest(
             prompt=prompt.text,
             options=options,
-            context=tellings(prompt, notebook.told, chat.notebooks.served, conversation.jobs),
-            place=place,
+            context=context_providers(prompt, notebook.kernel_context, chat.notebooks.served, conversation.jobs),
+            origin=origin,
             background=True,
         )
         # panels are told of events by the conversation's log, which observes it
@@ -96,8 +96,8 @@ class PanelRuns:
             widget=False,
             save_rules=conversation.in_force.save_rules,
             answer_seconds=conversation.in_force.settings.ask_user_question_seconds,
-            beside=self._chat.notebook.beside,
-            somebody_looks_on=lambda: True,  # a panel that comes later sees them, too
+            mirror=self._chat.notebook.mirror,
+            is_watched=lambda: True,  # a panel that comes later sees them, too
         )
 
     def _is_command(self, text: str) -> bool:
@@ -105,7 +105,7 @@ class PanelRuns:
 
         return text.startswith("/") and command_name(text) in COMMANDS
 
-    def _command(self, prompt: PanelPrompt, place: str) -> str:
+    def _command(self, prompt: PanelPrompt, origin: str) -> str:
         """Begin the slash command; its questions are asked in the panel."""
         from cellwright.commands.command import CommandCall
         from cellwright.commands.registry import command_of
@@ -115,35 +115,35 @@ class PanelRuns:
         run = LoggedRun(
             id=f"command-{next(self._numbers)}",
             prompt=prompt.text,
-            place=place,
+            origin=origin,
             kind="command",
-            asked=time.time(),
+            asked_at=time.time(),
             session=chat.conversation.sessions.current.id,
             home=chat.conversation.sessions.current.id,
             lines=LineLog() if chat.log.keeps_lines else None,
         )
         questions = self._questions()
 
-        def heard(event: Event) -> None:
+        def on_event(event: Event) -> None:
             run.on_event(event)
             if isinstance(event, Asked | Answered):
                 run.state_of_command = "asking" if isinstance(event, Asked) else "running"
             if run.has_changed():
-                chat.log.news(run)
+                chat.log.run_changed(run)
 
-        call = CommandCall(chat.conversation, RunOptions(), text, heard, questions.can_use_tool)
+        call = CommandCall(chat.conversation, RunOptions(), text, on_event, questions.can_use_tool)
         chat.log.begin(run)
-        self._commands[run.id] = chat.conversation.thread.submit(self._done(run, command, call))
+        self._commands[run.id] = chat.conversation.thread.submit(self._finish_command(run, command, call))
         return run.id
 
-    async def _done(self, run: LoggedRun, command: SlashCommand, call: CommandCall) -> None:
+    async def _finish_command(self, run: LoggedRun, command: SlashCommand, call: CommandCall) -> None:
         from cellwright.commands.registry import answer_of
 
         error: BaseException | None = None
         answer = ""
         try:
             answer = (await answer_of(command, call)).markdown()
-            run.say(TextDelta(answer))
+            run.emit_to_panels(TextDelta(answer))
             run.state_of_command = "done"
         except asyncio.CancelledError:
             error = CellwrightError(ErrorCode.INTERRUPTED, "Interrupted.", recoverable=True)
@@ -152,4 +152,4 @@ class PanelRuns:
             error, run.state_of_command = raised, "failed"
         self._commands.pop(run.id, None)
         self._chat.log.end(run, error, answer)
-        self._chat.notebook.file_news.tell()
+        self._chat.notebook.file_news.notify()

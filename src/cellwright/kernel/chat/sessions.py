@@ -107,14 +107,14 @@ class SessionTitle:
 
     def refresh(self) -> None:
         """Look again what the session is called. On the agent's loop."""
-        if (session := self._conversation.sessions.begun) is not None:
+        if (session := self._conversation.sessions.started) is not None:
             self._start(session, ask=False)
 
     def run_added(self, run: Run) -> None:
         """A run that has been asked for has said nothing yet."""
 
     def on_event(self, run: Run, event: Event) -> None:
-        if isinstance(event, RunEnd) and (session := self._conversation.sessions.begun) is not None:
+        if isinstance(event, RunEnd) and (session := self._conversation.sessions.started) is not None:
             # a turn that was played from a recording asked nobody, and one in another session is not this one's
             self._start(session, ask=event.error is None and bool(event.usage) and event.session_id == session.id)
 
@@ -125,18 +125,18 @@ class SessionTitle:
         self._on_loop(self.refresh)
 
     def _start(self, session: Session, *, ask: bool) -> None:
-        work = asyncio.get_running_loop().create_task(self._tell(session, ask=ask))
+        work = asyncio.get_running_loop().create_task(self._send_title(session, ask=ask))
         self._work.add(work)
         work.add_done_callback(self._work.discard)
 
-    async def _tell(self, session: Session, *, ask: bool) -> None:
+    async def _send_title(self, session: Session, *, ask: bool) -> None:
         if ask and self._conversation.in_force.settings.session_titles == "model":
-            await self._have_it_named(session)
+            await self._generate_title(session)
         title = await asyncio.to_thread(title_of, session)
-        if session is self._conversation.sessions.begun:
+        if session is self._conversation.sessions.started:
             self._show(title)
 
-    async def _have_it_named(self, session: Session) -> None:
+    async def _generate_title(self, session: Session) -> None:
         if session.path is None or await asyncio.to_thread(has_title, session.path):
             return
         conversation = self._conversation

@@ -95,7 +95,9 @@ class Choices:
     @property
     def problems(self) -> list[str]:
         """The reasons no prompt could be sent as the settings stand."""
-        return [said for said in (_problem(lambda: self._model(None)), _problem(lambda: self._mode(None))) if said]
+        return [
+            problem for problem in (_problem(lambda: self._model(None)), _problem(lambda: self._mode(None))) if problem
+        ]
 
     def set(self, params: Mapping[str, Any]) -> None:
         """Choose. Raises CellwrightError for what is forbidden, PageError `invalid` for what makes no sense."""
@@ -114,7 +116,7 @@ class Choices:
             self._set_mode(mode)
 
     @property
-    def mode_said(self) -> str | None:
+    def requested_mode(self) -> str | None:
         """The mode that was chosen while a run goes on, for a prompt that is sent now; None where it holds by itself."""
         return self._said_meanwhile
 
@@ -252,7 +254,7 @@ class ChatState:
             "efforts": self.choices.efforts,
             "current": there[0] if there else None,
             "waiting": there[1:],
-            "asking": chat.questions.there,
+            "asking": chat.questions.ids,
             "notices": self._notices(),
         }
 
@@ -270,7 +272,7 @@ class ChatState:
         self._chat.on_loop(self.changed)
 
     def _run_ids(self) -> list[str]:
-        return [run.id for run in self._chat.conversation.runs.there]
+        return [run.id for run in self._chat.conversation.runs.active]
 
     def _send(self) -> None:
         if self._timer is not None:
@@ -286,7 +288,7 @@ class ChatState:
             return  # the session's folder cannot be used: the next prompt says so
         if message != self._sent:
             self._sent = message
-            self._chat.connections.tell_state(message)
+            self._chat.connections.send_state(message)
 
 
 def serve_context(chat: Chat) -> None:

@@ -28,35 +28,35 @@ class ChatTarget:
         """Let panels connect."""
         import comm  # there is one in each kernel
 
-        comm.get_comm_manager().register_target(TARGET, self._opened)
+        comm.get_comm_manager().register_target(TARGET, self._on_open)
 
     def close(self) -> None:
         """End all connections, and take no new ones."""
         import comm  # there is one in each kernel
 
-        comm.get_comm_manager().unregister_target(TARGET, self._opened)
+        comm.get_comm_manager().unregister_target(TARGET, self._on_open)
         if self._chat is not None:
             self._chat.close()
 
-    def _opened(self, comm: Any, message: Mapping[str, Any]) -> None:
+    def _on_open(self, comm: Any, message: Mapping[str, Any]) -> None:
         from cellwright.errors import CellwrightError  # loading the extension needs none
         from cellwright.version import VERSION
 
         link = CommLink(comm)
-        said = message["content"]["data"]
-        if not isinstance(said, dict) or said.get("protocol") != PROTOCOL:
+        hello = message["content"]["data"]
+        if not isinstance(hello, dict) or hello.get("protocol") != PROTOCOL:
             _refuse(link, {"type": "unsupported", "protocol": PROTOCOL, "version": VERSION})
             return
         try:
-            chat = self._made()
+            chat = self._create_chat()
         except CellwrightError as error:
             _refuse(link, {"type": "failed", "code": str(error.code), "message": error.message})
             return
-        connection = chat.connect(link, said)
-        comm.on_msg(lambda message: chat.on_loop(chat.heard, connection, message["content"]["data"]))
+        connection = chat.connect(link, hello)
+        comm.on_msg(lambda message: chat.on_loop(chat.on_message, connection, message["content"]["data"]))
         comm.on_close(lambda _: chat.on_loop(chat.connections.remove, connection))
 
-    def _made(self) -> Chat:
+    def _create_chat(self) -> Chat:
         with self._making:
             if self._chat is None:
                 self._chat = self._make()

@@ -88,7 +88,7 @@ class Budget:
 
 def context_text(facts: ContextFacts, budget: Budget) -> str:
     """The text; never longer than the budget, but for the sentence about what was left out."""
-    parts = [budget.take(_place(facts))]
+    parts = [budget.take(_position_text(facts))]
     if facts.failure is not None:
         parts.append(budget.take(f"The cell {_named(facts.failure)} failed:\n{facts.failure.error}", ERROR_SHARE))
     if facts.hidden:
@@ -107,7 +107,7 @@ def context_text(facts: ContextFacts, budget: Budget) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _place(facts: ContextFacts) -> str:
+def _position_text(facts: ContextFacts) -> str:
     if not facts.cell_id:
         return ""
     where = f", number {facts.position} of {facts.total}" if facts.position else ""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cellwright.agent.prompt import ContextProvider, GatheredContext, PromptContext
+from cellwright.agent.prompt import ContextProvider, PromptContext, ProvidedContext
 from cellwright.conversation.prompt import (
     AttachedMention,
     Mention,
@@ -30,37 +30,37 @@ Describe = Callable[[Mapping[str, Any], Sequence[str]], str]
 def mentioned_cells(notebooks: OpenNotebooks) -> ContextProvider:
     """Tells the cells of this kernel's notebook that a prompt mentions, as they stand there."""
 
-    async def tell(moment: PromptContext) -> GatheredContext:
-        wanted = [mention for mention in find_mentions(moment.words) if mention.kind == "cell"]
-        if not wanted:
-            return GatheredContext()
+    async def provide(prompt_context: PromptContext) -> ProvidedContext:
+        mentions = [mention for mention in find_mentions(prompt_context.words) if mention.kind == "cell"]
+        if not mentions:
+            return ProvidedContext()
         own = notebooks.own()
         if own is None:
             why = "which notebook this is cannot be told from here, so it was sent as text."
-            return GatheredContext(notices=tuple(f"{mention.text}: {why}" for mention in wanted))
+            return ProvidedContext(notices=tuple(f"{mention.text}: {why}" for mention in mentions))
         try:
             cells = await own.cells(outputs=False)
         except ToolError as error:
-            return GatheredContext(
-                notices=tuple(f"{mention.text}: not attached. {error.message}" for mention in wanted)
+            return ProvidedContext(
+                notices=tuple(f"{mention.text}: not attached. {error.message}" for mention in mentions)
             )
-        return together([await attached_cell(mention, own, cells, moment) for mention in wanted])
+        return together([await attached_cell(mention, own, cells, prompt_context) for mention in mentions])
 
-    return tell
+    return provide
 
 
 async def attached_cell(
-    mention: Mention, own: OpenNotebook, cells: Sequence[Cell], moment: PromptContext
+    mention: Mention, own: OpenNotebook, cells: Sequence[Cell], prompt_context: PromptContext
 ) -> AttachedMention:
     """The cell of `own` that is mentioned, read as Claude would read it; `cells` are those of `own`."""
     cell = find_cell(mention.name, cells)
     if cell is None:
         return AttachedMention(notice=f"{mention.text}: no such cell in {own.path.name}. It was sent as text.")
     tool_input = {"notebook_path": str(own.path), "cell_ids": [cell.id]}
-    content = await read_for(mention, "NotebookRead", tool_input, moment)
+    content = await read_for(mention, "NotebookRead", tool_input, prompt_context)
     if isinstance(content, AttachedMention):
         return content
-    if (redaction := moment.agent.redaction) is not None:
+    if (redaction := prompt_context.agent.redaction) is not None:
         content = _each_text(content, lambda text: redaction.clean_outputs(text).text)
     count = f", In[{cell.execution_count}]" if cell.execution_count else ""
     return AttachedMention(attachment(mention, f"cell {cell.id}, number {cell.position + 1}{count}", "cell", content))
@@ -83,20 +83,20 @@ def mentioned_variables(words: str, namespace: Mapping[str, Any], describe: Desc
     A `$name` that is no variable is text: prompts hold `$PATH`, too.
     """
     named = [mention for mention in find_mentions(words) if mention.kind == "variable"]
-    wanted = [mention for mention in named if mention.name in namespace and not is_hidden(mention.name)]
-    if not wanted:
+    mentions = [mention for mention in named if mention.name in namespace and not is_hidden(mention.name)]
+    if not mentions:
         return None
-    described = [(mention, describe(namespace, [mention.name])) for mention in wanted]
+    described = [(mention, describe(namespace, [mention.name])) for mention in mentions]
 
-    async def tell(moment: PromptContext) -> GatheredContext:
+    async def provide(prompt_context: PromptContext) -> ProvidedContext:
         attached = []
         for mention, text in described:
-            cleaned, notices = await without_secrets(text, moment, mention.text)
+            cleaned, notices = await without_secrets(text, prompt_context, mention.text)
             part = attachment(mention, mention.text, "variable", cleaned)
             attached.append(AttachedMention(part, " ".join(notices)))
         return together(attached)
 
-    return tell
+    return provide
 
 
 def _each_text(content: Any, change: Callable[[str], str]) -> Any:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.prompt import ContextBlock, ContextProvider, GatheredContext, PromptContext, text_context
+from cellwright.agent.prompt import ContextBlock, ContextProvider, PromptContext, ProvidedContext, text_context
 from cellwright.conversation.prompt import without_secrets
 from cellwright.errors import ToolError
 from cellwright.events import CHARS_PER_TOKEN
@@ -94,7 +94,7 @@ class NotebookContext:
         # of this kernel: another one has other cells under the same numbers
         self._id = secrets.token_hex(4)
 
-    def telling(self, how: How, cell_id: str | None, *, dry: bool = False) -> ContextProvider | None:
+    def provider(self, how: How, cell_id: str | None, *, dry: bool = False) -> ContextProvider | None:
         """Build what finds the context of a prompt in the cell `cell_id`. Called on the thread that runs the cells.
 
         The namespace is looked at now; what of it is news, and the notebook, when the run has begun. `dry`: Claude will
@@ -103,16 +103,19 @@ class NotebookContext:
         if how == "none":
             return None
         now = _Now(
-            cell_id or "", self._told_up_to(), self._log.runs(BEFORE_ALL), self._news.look(LINES[how], remember=not dry)
+            cell_id or "",
+            self._context_limit(),
+            self._log.runs(BEFORE_ALL),
+            self._news.look(LINES[how], remember=not dry),
         )
 
-        async def tell(moment: PromptContext) -> GatheredContext:
+        async def provide(prompt_context: PromptContext) -> ProvidedContext:
             cells = await self._cells(how)
             notices = (UNSEEN.format(how=how),) if how != "auto" and not cells else ()
-            part, removed = await self._part(how, now, cells, moment)
-            return GatheredContext(before=(part,) if part is not None else (), notices=(*notices, *removed))
+            part, removed = await self._part(how, now, cells, prompt_context)
+            return ProvidedContext(before=(part,) if part is not None else (), notices=(*notices, *removed))
 
-        return tell
+        return provide
 
     def run_ended(self) -> None:
         """Look at the namespace, for what Claude itself has changed in it is no news to it."""
@@ -145,7 +148,7 @@ class NotebookContext:
             deleted=variables.deleted,
         )
 
-    def _told_up_to(self) -> int:
+    def _context_limit(self) -> int:
         """The order that this prompt's news reach to: a cell that still runs, with this prompt in it, is told later."""
         running = (run.order for run in self._log.runs() if run.success is None and run.order > 0 and not run.is_prompt)
         return min((order - 1 for order in running), default=self._log.order)
@@ -159,30 +162,30 @@ class NotebookContext:
         return None
 
     async def _part(
-        self, how: How, now: _Now, cells: Sequence[Cell], moment: PromptContext
+        self, how: How, now: _Now, cells: Sequence[Cell], prompt_context: PromptContext
     ) -> tuple[ContextBlock | None, list[str]]:
         """Build what is told, if anything, and what the user must know of secrets in it."""
-        mark = self._mark(moment.session)
-        whole = _whole(how, cells)
+        mark = self._mark(prompt_context.session)
+        whole = _notebook_text(how, cells)
         if how == "code":  # of everything else nothing is told, so that it stays news
-            told, hidden = replace(mark, cells=_digest(whole)), ""
+            new_mark, hidden = replace(mark, cells=_digest(whole)), ""
         else:
             hidden = await asyncio.to_thread(self._hidden, cells, now.look)  # sources are parsed
             kept = _digest(whole) if how == "full" else mark.cells
-            told = ContextMark(now.at, _plain_id(now.cell_id), _digest(hidden), kept)
+            new_mark = ContextMark(now.at, _plain_id(now.cell_id), _digest(hidden), kept)
         facts = self._facts(how, mark, now).with_notebook(
-            cell_id=now.cell_id if told.cell != mark.cell else "",
+            cell_id=now.cell_id if new_mark.cell != mark.cell else "",
             cells=cells,
-            hidden=hidden if told.hidden != mark.hidden else "",
-            whole=whole if told.cells != mark.cells else "",
+            hidden=hidden if new_mark.hidden != mark.hidden else "",
+            whole=whole if new_mark.cells != mark.cells else "",
         )
         if not facts.anything:
             return None, []
         tokens = {"auto": self._budget_tokens, "code": CODE_TOKENS, "full": FULL_TOKENS}[how]
         text = context_text(facts, Budget(tokens * CHARS_PER_TOKEN))
-        text, notices = await without_secrets(text, moment, "what it is told of the notebook")
+        text, notices = await without_secrets(text, prompt_context, "what it is told of the notebook")
         title = "The notebook so far" if how == "auto" and facts.first else TITLES[how]
-        return text_context(title, "context", f"{told.opening(self._id)}\n{_harmless(text)}\n</{TAG}>"), notices
+        return text_context(title, "context", f"{new_mark.opening(self._id)}\n{_harmless(text)}\n</{TAG}>"), notices
 
     async def _cells(self, how: How) -> list[Cell]:
         """The notebook as it stands; none where it cannot be seen, or not soon."""
@@ -199,7 +202,7 @@ class NotebookContext:
         return hidden_state_text(hidden_state(cells, self._log, look.names)) if cells else ""
 
 
-def _whole(how: How, cells: Sequence[Cell]) -> str:
+def _notebook_text(how: How, cells: Sequence[Cell]) -> str:
     """The notebook itself, where all of it is told."""
     if how == "auto" or not cells:
         return ""
@@ -248,11 +251,11 @@ class KernelContext:
     ) -> tuple[ContextProvider, ...]:
         """Build what finds out what is told with `prompt` in the cell `cell_id`; the namespace is looked at now."""
         found = (
-            self.context.telling(how, cell_id, dry=dry),
+            self.context.provider(how, cell_id, dry=dry),
             mentioned_cells(self.notebooks),
             mentioned_variables(prompt, self.shell.user_ns, describe_lines),
         )
-        return tuple(telling for telling in found if telling is not None)
+        return tuple(provider for provider in found if provider is not None)
 
     def run_ended(self) -> None:
         """The run is over; called where its prompt was sent."""

@@ -98,10 +98,10 @@ class CodeRun:
     wakeup_fd: int = field(kw_only=True)
     cell_id: str = field(default="", kw_only=True)
     interrupted: bool = field(default=False, init=False)
-    _begun: bool = field(default=False, init=False)
-    _over: bool = field(default=False, init=False)
+    _started: bool = field(default=False, init=False)
+    _finished: bool = field(default=False, init=False)
     _in_code: bool = field(default=False, init=False)
-    _heard: bool = field(default=False, init=False)
+    _interrupt_handled: bool = field(default=False, init=False)
     """The handler of the signal has run."""
     _sent_again: bool = field(default=False, init=False)
     _thread: threading.Thread | None = field(default=None, init=False)
@@ -111,10 +111,10 @@ class CodeRun:
     def interrupt(self) -> bool:
         """Interrupt the code, from another thread. False when it had not begun; now it never will."""
         with self._lock:  # the code cannot end between the question and the signal
-            if not self._begun:
-                self._over = True
+            if not self._started:
+                self._finished = True
                 return False
-            if not self._over:
+            if not self._finished:
                 self.interrupted = True
                 self._signal()
             return True
@@ -125,7 +125,7 @@ class CodeRun:
         One that comes between the interpreter's last look and a system call wakes nobody: `time.sleep(300)` sleeps on.
         """
         with self._lock:
-            if self._over or self._heard or not self._begun:
+            if self._finished or self._interrupt_handled or not self._started:
                 return False
             self._sent_again = True
             self._signal()
@@ -224,16 +224,16 @@ class CodeRun:
         with self._own_interrupts(), _execution_state_kept(shell):
             with self._lock:
                 self._thread = threading.current_thread()
-                self._begun = not self._over
+                self._started = not self._finished
             try:
                 with (
                     running_agent_code(),
                     diverted_output(shell, self.output, cell.transformed, own_file, with_children=self.with_children),
                 ):
-                    yield self._begun and not self.interrupted
+                    yield self._started and not self.interrupted
             finally:
                 with self._lock:
-                    self._over = True
+                    self._finished = True
 
     @contextlib.contextmanager
     def _own_interrupts(self) -> Iterator[None]:
@@ -251,9 +251,9 @@ class CodeRun:
 
     def _on_sigint(self, *_: object) -> None:
         again, self._sent_again = self._sent_again, False
-        if again and self._heard:
+        if again and self._interrupt_handled:
             return  # it crossed the one that was heard
-        self.interrupted = self._heard = True
+        self.interrupted = self._interrupt_handled = True
         if not self._in_code:
             return
         if self._task is None or _current_task() is self._task:

@@ -31,8 +31,8 @@ class MainThreadLimit:
     def __init__(self) -> None:
         self._ends: float | None = None
         self._sent = False
-        self._over = False
-        self._news = threading.Condition()
+        self._closed = False
+        self._changed = threading.Condition()
         self._watcher: threading.Thread | None = None
         self._before: Any = None
 
@@ -48,9 +48,9 @@ class MainThreadLimit:
             return
         try:
             self._ends = None
-            with self._news:
-                self._over = True
-                self._news.notify()
+            with self._changed:
+                self._closed = True
+                self._changed.notify()
             self._watcher.join()
         finally:
             # a signal that is still on its way is handled in this call, by our handler
@@ -61,8 +61,8 @@ class MainThreadLimit:
         """The block has so many seconds. Who catches `TimeLimitOver` calls `lift`: it may have come when the block ended."""
         try:
             self._ends = time.monotonic() + seconds
-            with self._news:
-                self._news.notify()
+            with self._changed:
+                self._changed.notify()
             yield
         finally:
             self.lift()
@@ -72,18 +72,18 @@ class MainThreadLimit:
         self._ends = None
 
     def _watch(self) -> None:
-        with self._news:
-            while not self._over:
+        with self._changed:
+            while not self._closed:
                 ends = self._ends
                 if ends is None:
-                    self._news.wait()
+                    self._changed.wait()
                 elif (left := ends - time.monotonic()) > 0:
-                    self._news.wait(left)
+                    self._changed.wait(left)
                 else:
                     self._sent = True
                     _interrupt_main()
                     # it puts the end off when it arrives
-                    self._news.wait(self.AGAIN)
+                    self._changed.wait(self.AGAIN)
 
     def _on_sigint(self, number: int, frame: FrameType | None) -> None:
         if self._sent:

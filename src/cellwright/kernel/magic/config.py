@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, cast
 from traitlets import Bool, Enum, Float, Int, List, TraitError, Unicode, validate
 from traitlets.config import Configurable
 
-from cellwright.kernel.magic.line import BESIDE, CONTEXTS, OPTIONS, REPLAY_WAYS, How, MagicOptions
+from cellwright.kernel.magic.line import CONTEXTS, DEFAULT_FILE, OPTIONS, REPLAY_WAYS, How, MagicOptions
 from cellwright.model.models import EFFORTS
 from cellwright.permissions.modes import LISTED_MODES
 from cellwright.terminal.arguments import FORMATS
 
 if TYPE_CHECKING:
-    from cellwright.config.settings.read import Said
+    from cellwright.config.settings.read import InlineSettings
 
 
 class Claude(Configurable):
@@ -68,7 +68,7 @@ class Claude(Configurable):
                 raise TraitError(problem)
         return proposal["value"]
 
-    def said(self) -> tuple[Said, ...]:
+    def inline_settings(self) -> tuple[InlineSettings, ...]:
         """Return what is set here of the settings, as a layer of them."""
         from cellwright.config.settings.layers import Layer  # not needed before there is a conversation
 
@@ -87,7 +87,7 @@ class Claude(Configurable):
         return MagicOptions(
             max_turns=self.max_turns,
             budget=self.budget,
-            record=BESIDE if self.record == "auto" else None,
+            record=DEFAULT_FILE if self.record == "auto" else None,
             replay=self.replay,
             recording=self.recording,
             context=cast("How", self.context),

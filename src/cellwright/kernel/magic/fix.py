@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cellwright.agent.prompt import GatheredContext, PromptContext, text_context
+from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
 from cellwright.errors import CellwrightError
 from cellwright.kernel.context.mentions import Describe
 from cellwright.kernel.context.notebook_context import describe_lines
@@ -74,13 +74,13 @@ class Fix:
     """The request for a fix: the words of the prompt, and what is told with them."""
 
     words: str
-    told: str
+    failure_text: str
 
-    async def telling(self, moment: PromptContext) -> GatheredContext:
+    async def provide_context(self, prompt_context: PromptContext) -> ProvidedContext:
         """Describe what failed for the run that begins; secrets in it do not leave the machine."""
-        redaction = moment.agent.redaction
-        text = self.told if redaction is None else redaction.clean(self.told).text
-        return GatheredContext(after=(text_context("What failed", "context", text),) if text else ())
+        redaction = prompt_context.agent.redaction
+        text = self.failure_text if redaction is None else redaction.clean(self.failure_text).text
+        return ProvidedContext(after=(text_context("What failed", "context", text),) if text else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +137,10 @@ class FixContext:
     def _variables(self, run: RanCell, error: CellFailure) -> str:
         namespace = self.shell.user_ns
         named = [name for name in _names_at(run.source or "", error.frames) if name in namespace]
-        told = [name for name in named if type_name_of(namespace[name]) not in NOT_DESCRIBED][:MAX_NAMES]
-        if not told:
+        described = [name for name in named if type_name_of(namespace[name]) not in NOT_DESCRIBED][:MAX_NAMES]
+        if not described:
             return ""
-        return _quoted("variables", self.describe(namespace, told)[:VARIABLES_CHARS])
+        return _quoted("variables", self.describe(namespace, described)[:VARIABLES_CHARS])
 
     def _closing(self, cell_id: str | None, words: str) -> str:
         if not self.can_edit:
@@ -154,12 +154,12 @@ class FixContext:
 
     def _of_unknown(self, request: FixRequest) -> Fix:
         """A cell whose error is in the notebook: it ran before the extension was loaded, or in another kernel."""
-        told = ""
+        described = ""
         if (before := self._failed_before()) is not None:
             about = "The last error that this kernel remembers. It is this cell's if the source is the same."
-            told = f"{about}\n\n{self._failure(before)}"
+            described = f"{about}\n\n{self._failure(before)}"
         words = f"Fix @cell:{request.cell_id}: its output is an error. {self._closing(request.cell_id, request.words)}"
-        return Fix(words, told)
+        return Fix(words, described)
 
 
 def fix_of(prompt: str, shell: InteractiveShell, log: CellLog, notebooks: OpenNotebooks) -> Fix:

@@ -26,7 +26,7 @@ How = Literal["none", "auto", "code", "full"]
 
 CONTEXTS = ("none", "auto", "code", "full")
 REPLAY_WAYS = ("auto", "strict", "off")
-BESIDE = "auto"
+DEFAULT_FILE = "auto"
 """Record into the file beside the notebook."""
 
 
@@ -124,7 +124,7 @@ OPTIONS: dict[str, Option] = {
     ),
     "schema": Option("NAME", _annotation, "have the answer as a value: a model, TypedDict, list[Model] or JSON schema"),
     "dry-run": Option("", None, "show what would be sent and how many tokens that is; send nothing"),
-    "record": Option("FILE", _text, "keep this turn in FILE; alone on the line: beside the notebook", BESIDE),
+    "record": Option("FILE", _text, "keep this turn in FILE; alone on the line: beside the notebook", DEFAULT_FILE),
     "replay": Option(
         "FILE", _text, "play the turn from FILE without a request; auto, strict or off: as the docs say", "auto"
     ),
@@ -150,13 +150,13 @@ def parse_line(line: str, defaults: MagicOptions) -> tuple[MagicOptions, str]:
     given: dict[str, Any] = {}
     rest = line.strip()
     while match := _OPTION.match(rest):
-        rest = _take(match, rest[match.end() :], given).lstrip()
+        rest = _parse_option(match, rest[match.end() :], given).lstrip()
     options = replace(defaults, **given)
     _check_together(given)
     return options, rest
 
 
-def _take(match: re.Match[str], rest: str, given: dict[str, Any]) -> str:
+def _parse_option(match: re.Match[str], rest: str, given: dict[str, Any]) -> str:
     name = match["name"]
     option = OPTIONS.get(name)
     if option is None:

@@ -55,7 +55,7 @@ class _Request(NamedTuple):
 
     prompt: str
     options: MagicOptions
-    telling: ContextProvider | None = None
+    context_provider: ContextProvider | None = None
 
 
 class ClaudeMagic:
@@ -91,5 +91,5 @@ class ClaudeMagic:
             return None
         if not cell.strip() and _FIX.match(prompt):
             fix = self.extension.conversation().fix(prompt)
-            return None if fix is None else _Request(fix.words, options, fix.telling)
+            return None if fix is None else _Request(fix.words, options, fix.provide_context)
         return _Request(prompt, options)

@@ -30,7 +30,7 @@ class CellCommand:
 
     def start(self) -> AgentTask[CommandPage]:
         """Have it done on the agent's thread."""
-        return self.call.conversation.thread.submit(self._answered())
+        return self.call.conversation.thread.submit(self._answer())
 
     def show(self, page: CommandPage) -> None:
         """Show the page in the cell, unless it stands there already, where the question was."""
@@ -41,7 +41,7 @@ class CellCommand:
         elif not isinstance(self.output, SavedOutput):
             display(_bundle(page), raw=True)
 
-    async def _answered(self) -> CommandPage:
+    async def _answer(self) -> CommandPage:
         try:
             page = await answer_of(self.command, self.call)
         finally:

@@ -64,7 +64,7 @@ class HiddenState:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _CodeCell:
     """A code cell with what its source says, its last run, and those of its runs that the log still has, oldest first."""
 
     cell: Cell
@@ -153,7 +153,7 @@ def _listed(what: str, found: Sequence[str], between: str) -> Iterator[str]:
         yield f"{what}: {between.join(found[:LISTED])}{more}."
 
 
-def _known(cells: Sequence[Cell], log: CellLog) -> list[_Known]:
+def _known(cells: Sequence[Cell], log: CellLog) -> list[_CodeCell]:
     """The code cells that are no prompts and not empty; prompts do not run again what they did."""
     by_id: dict[str, list[RanCell]] = {}
     # before the log began, and where no front end names cells, a run is known by its source
@@ -169,11 +169,11 @@ def _known(cells: Sequence[Cell], log: CellLog) -> list[_Known]:
         named = by_id.get(cell.id, [])
         last = log.last_run(cell.id)
         runs_of = named if named or last is not None else by_source.get(cell.sha256, [])
-        found.append(_Known(cell, cell_names(cell.source), last or next(reversed(runs_of), None), runs_of))
+        found.append(_CodeCell(cell, cell_names(cell.source), last or next(reversed(runs_of), None), runs_of))
     return found
 
 
-def _marks(each: _Known, above: Sequence[_Known]) -> Iterator[HiddenStateMark]:
+def _marks(each: _CodeCell, above: Sequence[_CodeCell]) -> Iterator[HiddenStateMark]:
     run = each.run
     if run is None:
         yield HiddenStateMark("never_run", "not run in this kernel")
@@ -196,13 +196,13 @@ def _marks(each: _Known, above: Sequence[_Known]) -> Iterator[HiddenStateMark]:
         yield HiddenStateMark("failed", "its last run failed")
 
 
-def _orphaned(each: _Known, orphans: Sequence[Orphan]) -> Iterator[HiddenStateMark]:
+def _orphaned(each: _CodeCell, orphans: Sequence[Orphan]) -> Iterator[HiddenStateMark]:
     if used := sorted(each.names.used & {orphan.name for orphan in orphans}):
         listed = ", ".join(f"`{visible_line(name)}`" for name in used[:LISTED])
         yield HiddenStateMark("orphaned", f"uses {listed}, which no cell defines any more")
 
 
-def _outdated(each: _Known, above: Sequence[_Known]) -> tuple[str, str] | None:
+def _outdated(each: _CodeCell, above: Sequence[_CodeCell]) -> tuple[str, str] | None:
     """A name that the cell has read and that the cell it is from gives differently now; and that cell's id."""
     assert each.run is not None
     order = each.run.order
@@ -217,7 +217,7 @@ def _outdated(each: _Known, above: Sequence[_Known]) -> tuple[str, str] | None:
     return None
 
 
-def _later(each: _Known, above: Sequence[_Known]) -> tuple[str, str] | None:
+def _later(each: _CodeCell, above: Sequence[_CodeCell]) -> tuple[str, str] | None:
     """A name that the cell uses and that a cell above it has changed after it ran; and that cell's id."""
     assert each.run is not None
     for other in reversed(above):
@@ -233,12 +233,12 @@ def _read(names: CellNames) -> frozenset[str]:
     return names.used - names.bound
 
 
-def _giver(name: str, above: Sequence[_Known]) -> _Known | None:
+def _giver(name: str, above: Sequence[_CodeCell]) -> _CodeCell | None:
     """The cell that gives a name in a run from the top: the nearest one above that binds it."""
     return next((other for other in reversed(above) if name in other.names.bound), None)
 
 
-def _orphans(known: Sequence[_Known], log: CellLog, names: frozenset[str]) -> Iterator[Orphan]:
+def _orphans(known: Sequence[_CodeCell], log: CellLog, names: frozenset[str]) -> Iterator[Orphan]:
     given = frozenset().union(*(each.names.bound for each in known))
     by_id = {each.cell.id: each for each in known}
     bindings = log.bindings()

@@ -175,7 +175,7 @@ class NamespaceNews:
     def __init__(self, shell: InteractiveShell, log: CellLog) -> None:
         self._shell = shell
         self._log = log
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _NameState] = {}
 
     def look(self, lines: int = 0, *, remember: bool = True) -> NamespaceSnapshot:
         """The namespace as it is now, the newest `lines` values with a line each.
@@ -184,7 +184,7 @@ class NamespaceNews:
         """
         bindings = self._log.bindings()
         values = user_variables(self._shell)
-        seen = {name: _Seen(_order(bindings, name), fingerprint(value)) for name, value in values.items()}
+        seen = {name: _NameState(_order(bindings, name), fingerprint(value)) for name, value in values.items()}
         # what was bound anew says so itself
         moved = frozenset(
             name
@@ -197,9 +197,9 @@ class NamespaceNews:
         # of those that one cell touched, what is new to the namespace comes first
         names = sorted(values, key=lambda name: touched.get(name, BEFORE_ALL))[::-1]
         shown = [name for name in names if not is_code(values[name])][:lines]
-        told = dict(describe_all({name: values[name] for name in shown}, line))
+        summaries = dict(describe_all({name: values[name] for name in shown}, line))
         return NamespaceSnapshot(
-            {name: Variable(_text(told, name), _group_of(values[name]), bindings.get(name)) for name in names},
+            {name: Variable(_text(summaries, name), _group_of(values[name]), bindings.get(name)) for name in names},
             moved,
             frozenset(self._shell.user_ns),
         )
@@ -213,7 +213,7 @@ class NamespaceNews:
         return touched | dict.fromkeys(moved, self._log.order)
 
 
-class _Seen(NamedTuple):
+class _NameState(NamedTuple):
     """The state of a name at a look."""
 
     order: int
@@ -224,9 +224,9 @@ def _order(bindings: Mapping[str, Binding], name: str) -> int:
     return bindings[name].order if name in bindings else BEFORE_ALL
 
 
-def _text(told: Mapping[str, str], name: str) -> str:
+def _text(summaries: Mapping[str, str], name: str) -> str:
     """The line of a value without its name; "" where there is none."""
-    return told[name].removeprefix(f"{name}: ") if name in told else ""
+    return summaries[name].removeprefix(f"{name}: ") if name in summaries else ""
 
 
 def _group_of(value: object) -> str:

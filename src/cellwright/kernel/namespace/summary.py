@@ -25,7 +25,7 @@ LINE_CHARS = 240
 OWN_WORDS = "_repr_claude_"
 MAX_TYPES = ("text/markdown", "text/plain", "text/html")
 
-Tell = Callable[[str, object], str]
+Summarize = Callable[[str, object], str]
 
 
 def line(name: str, value: object) -> str:
@@ -53,7 +53,7 @@ def describe(name: str, value: object, budget: int = CHARS_EACH) -> str:
 
 def describe_all(
     values: Mapping[str, object],
-    tell: Tell = describe,
+    summarize: Summarize = describe,
     seconds: float = SECONDS_ALL,
     seconds_each: float = SECONDS_EACH,
 ) -> Iterator[tuple[str, str]]:
@@ -65,13 +65,13 @@ def describe_all(
             if left <= 0:
                 yield name, f"{name}: {_type(value)}, not described: the others took {seconds:g} s"
             else:
-                yield name, _told(limit, min(seconds_each, left), name, value, tell)
+                yield name, _bounded_summary(limit, min(seconds_each, left), name, value, summarize)
 
 
-def _told(limit: MainThreadLimit, seconds: float, name: str, value: object, tell: Tell) -> str:
+def _bounded_summary(limit: MainThreadLimit, seconds: float, name: str, value: object, summarize: Summarize) -> str:
     try:
         with limit.seconds(seconds):
-            return tell(name, value)
+            return summarize(name, value)
     except TimeLimitOver:
         limit.lift()
         return f"{name}: {_type(value)}, whose description takes longer than {seconds:.2g} s"

@@ -202,7 +202,7 @@ class WidgetOutput(SavedOutput):
         self._later_pages = Reattached(front_end.page, self._ops)
         self._widget: TranscriptWidget | None = None
         self._restart_offered = False
-        self._over = False
+        self._closed = False
 
     def belongs_to(self, run: Run) -> None:
         self._run = lambda: run
@@ -233,7 +233,7 @@ class WidgetOutput(SavedOutput):
         self._restart_offered = True
 
     def close(self) -> None:
-        self._over = True
+        self._closed = True
         self._ops.close()
         super().close()
         # a front end that names no cell may be one that shows text alone, and no updates of it
@@ -261,7 +261,7 @@ class WidgetOutput(SavedOutput):
                 self._on_loop(self._questions.ready.set)
             case KeptMessage():
                 self._later_pages.kept(widget, page)
-            case AnswerMessage() | Stop() | Restart() | Steer() | WithdrawMessage() if self._over:
+            case AnswerMessage() | Stop() | Restart() | Steer() | WithdrawMessage() if self._closed:
                 pass  # it crossed the end; what runs now is another cell
             case AnswerMessage() as answer:
                 self._on_loop(lambda: self._questions.take(answer))

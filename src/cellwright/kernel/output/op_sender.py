@@ -38,7 +38,7 @@ class OpSender(OpReader):
         self._send: Send | None = None
         self._sent = 0
         self._closed = False
-        self._leave = log.subscribe(self._news)
+        self._leave = log.subscribe(self._on_ops)
 
     def follow(self, log: OpLog) -> None:
         """Go on with another log, after what came of the one before."""
@@ -46,7 +46,7 @@ class OpSender(OpReader):
             self._catch_up()
             self._leave()
             self._log, self._read = log, 0
-            self._leave = log.subscribe(self._news)
+            self._leave = log.subscribe(self._on_ops)
 
     def attach(self, send: Send) -> None:
         """From now on operations go to `send`; the ones that there are already go out at once."""
@@ -72,7 +72,7 @@ class OpSender(OpReader):
             self._closed = True
             self._leave()
 
-    def _news(self) -> None:
+    def _on_ops(self) -> None:
         with self._lock:
             self._flush()
 
@@ -97,7 +97,7 @@ class Reattached:
         self._lock = threading.Lock()
         self._there: set[str] = set()
         self._saved: SavedMessage | None = None
-        self._over = False
+        self._finished = False
 
     def begin(self, saved: SavedMessage) -> None:
         """The run has shown itself: a page that has read nothing of it from disk can show it, too."""
@@ -109,7 +109,7 @@ class Reattached:
         with self._lock:
             if page != self._first:
                 self._there.add(page)
-            elif self._over:
+            elif self._finished:
                 return  # its output was updated
             self._ops.replay(have)
             if self._saved is not None and page != self._first:
@@ -119,7 +119,7 @@ class Reattached:
         """The run is over and the first page has its output: take the widget away where nobody needs it."""
         with self._lock:
             self._saved = saved
-            self._over = True
+            self._finished = True
             if self._there:
                 widget.send(saved)
             else:
@@ -128,7 +128,7 @@ class Reattached:
     def kept(self, widget: TranscriptWidget, page: str) -> None:
         """`page` has put what it was sent into the widget's place."""
         with self._lock:
-            if not self._over or page not in self._there:
+            if not self._finished or page not in self._there:
                 return
             self._there.remove(page)
             if not self._there:

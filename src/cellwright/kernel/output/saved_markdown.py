@@ -39,7 +39,7 @@ from cellwright.events import (
 )
 from cellwright.kernel.output.transcript_ops import cut
 from cellwright.sessions.export.safe_markdown import code_span, fenced, neutralised, visible_controls
-from cellwright.tools.planning.todos import LIST_TOOLS, MARKS, progress_in_words
+from cellwright.tools.planning.todos import LIST_TOOLS, MARKS, describe_progress
 
 ANSWER_CHARS = 100_000
 DIFF_CHARS = 10_000
@@ -171,14 +171,14 @@ class _Remark:
 
 
 @dataclass(eq=False)
-class _Said:
+class _Quote:
     """The user's words while the run went on; a text that was not delivered is kept, too."""
 
     text: str
     delivered: bool = True
 
 
-_Part = _Text | _ToolLine | _Remark | _Said
+_Part = _Text | _ToolLine | _Remark | _Quote
 
 
 class SavedTranscript:
@@ -223,7 +223,7 @@ class SavedTranscript:
                 self._changed = event.counts
             case RunEnd():
                 self._end = event
-                self._parts += [_Said(text, delivered=False) for text in self._waiting.values()]
+                self._parts += [_Quote(text, delivered=False) for text in self._waiting.values()]
             case _:
                 pass  # nothing that is kept
 
@@ -259,7 +259,7 @@ class SavedTranscript:
             if isinstance(part, _Text):
                 if "".join(part.pieces).strip():
                     yield part
-            elif isinstance(part, _Remark | _Said) or not (self._quiet or _shows_in_the_list(part)):
+            elif isinstance(part, _Remark | _Quote) or not (self._quiet or _shows_in_the_list(part)):
                 yield part
 
     def _kept(self) -> Iterator[_Part]:
@@ -283,7 +283,7 @@ class SavedTranscript:
             return
         self._waiting.pop(event.steer_id, None)
         if event.state == "delivered":
-            self._parts.append(_Said(event.text))
+            self._parts.append(_Quote(event.text))
 
     def _text(self, index: int) -> _Text:
         text = self._streaming.get(index)
@@ -381,7 +381,7 @@ def _folded(title: str, markdown: str) -> str:
 
 def _task_list(todos: Sequence[Mapping[str, Any]]) -> str:
     """The todos as a task list; what is being done says so, since a box is only empty or ticked."""
-    lines = [f"**Todos** · {progress_in_words(todos)}", ""]
+    lines = [f"**Todos** · {describe_progress(todos)}", ""]
     for todo in todos:
         box = "x" if todo["status"] == "completed" else " "
         doing = " *(in progress)*" if todo["status"] == "in_progress" else ""
@@ -391,7 +391,7 @@ def _task_list(todos: Sequence[Mapping[str, Any]]) -> str:
 
 def _plain_list(todos: Sequence[Mapping[str, Any]]) -> str:
     lines = [f"{MARKS[todo['status']]} {' '.join(str(todo['content']).split())}" for todo in todos]
-    return "\n".join([f"Todos: {progress_in_words(todos)}", *lines])
+    return "\n".join([f"Todos: {describe_progress(todos)}", *lines])
 
 
 def _outcome_markdown(tool: _ToolLine) -> str:
@@ -403,7 +403,7 @@ def _outcome_markdown(tool: _ToolLine) -> str:
 def _markdown_of(part: _Part) -> str:
     if isinstance(part, _Text):
         return neutralised("".join(part.pieces).strip("\n"))
-    if isinstance(part, _Said):
+    if isinstance(part, _Quote):
         lines = neutralised(visible_controls(part.text).strip()).splitlines()
         shown = [f"**{_who(part)}:** {lines[0]}"] if len(lines) == 1 else [f"**{_who(part)}:**", "", *lines]
         return "\n".join(f"> {line}".rstrip() for line in shown)
@@ -413,7 +413,7 @@ def _markdown_of(part: _Part) -> str:
     return f"{said}\n\n{fenced(visible_controls(more))}" if more else said
 
 
-def _who(part: _Said) -> str:
+def _who(part: _Quote) -> str:
     return "You" if part.delivered else "Not delivered, since the run had ended"
 
 
@@ -429,6 +429,6 @@ def _plain_of(part: _Part) -> str:
         answers = [f"  {question} → {answer}" for question, answer in part.answers.items()]
         outcome = f" · {part.outcome}" if part.outcome else ""
         return "\n".join([f"{part.mark} {part.title}{outcome}", *answers])
-    if isinstance(part, _Said):
+    if isinstance(part, _Quote):
         return f"{_who(part)}: {part.text.strip()}"
     return part.text

@@ -43,7 +43,7 @@ RESULT_CHARS = 10_000
 DIFF_CHARS = 100_000
 EDITABLE_INPUT_BYTES = 100_000
 EFFECT_CHARS = 200
-TOLD_CHARS = 20_000
+CONTEXT_CHARS = 20_000
 EFFECTS = 100
 
 DISPLAY_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp", "text/plain")
@@ -121,7 +121,7 @@ class TranscriptOps:
                 self._kinds[event.question_id] = event.kind
                 self._add(ask_op(event))
             case Answered():
-                self._add(_answered(event, self._kinds.get(event.question_id, "permission")))
+                self._add(_answer_op(event, self._kinds.get(event.question_id, "permission")))
             case _:
                 self._add(_plain(event))
 
@@ -182,7 +182,7 @@ def _plain(
     """The operation of an event that needs nothing but itself."""
     match event:
         case ContextAttached():
-            return _told(event)
+            return _context_op(event)
         case UserPrompt():
             return {
                 "op": "run",
@@ -245,12 +245,12 @@ def _changed(what: Changed) -> Op:
     return {"where": what.where, "kind": what.kind, "added": what.added, "removed": what.removed}
 
 
-def _told(event: ContextAttached) -> Op:
+def _context_op(event: ContextAttached) -> Op:
     parts = [
         {
             "title": part.title,
             "kind": part.kind,
-            "text": cut(part.text, TOLD_CHARS),
+            "text": cut(part.text, CONTEXT_CHARS),
             "chars": part.chars,
             "tokens": part.tokens,
         }
@@ -280,7 +280,7 @@ def ask_op(event: Asked) -> Op:
     }
 
 
-def _answered(event: Answered, kind: QuestionKind) -> Op:
+def _answer_op(event: Answered, kind: QuestionKind) -> Op:
     given = event.updated_input or {}
     answer = {name: given[name] for name in ANSWER_FIELDS.get(kind, ()) if name in given}
     return {

@@ -44,7 +44,7 @@ MAX_CELLS = 200
 
 
 @dataclass(slots=True)
-class _Spent:
+class _Usage:
     """The cost of one request, as far as it came."""
 
     usage: Mapping[str, Any]
@@ -75,7 +75,7 @@ class CodeCompletion:
         """
         gap = _gap(params)
         self.stop()
-        spent = _Spent({}, 0.0)
+        spent = _Usage({}, 0.0)
         task = self._current = asyncio.create_task(self._completed(gap, spent))
         text, stopped = "", False
         try:
@@ -97,12 +97,12 @@ class CodeCompletion:
         if self._current is not None:
             self._current.cancel()
 
-    async def _completed(self, gap: Gap, spent: _Spent) -> str:
+    async def _completed(self, gap: Gap, spent: _Usage) -> str:
         conversation = self._conversation
-        session = conversation.sessions.begun
+        session = conversation.sessions.started
         conversation.in_force.refresh(session_has_begun=session is not None and bool(session.encoded))
         model = await self._allowed_model()
-        around, cell = await self._told(gap)
+        around, cell = await self._code_context(gap)
         # a key helper may take its time
         provider = await asyncio.to_thread(lambda: conversation.model.provider)
         request = Request(
@@ -143,7 +143,7 @@ class CodeCompletion:
             raise CellwrightError(ErrorCode.BUDGET_EXCEEDED, message)
         return model
 
-    async def _told(self, gap: Gap) -> tuple[str, str]:
+    async def _code_context(self, gap: Gap) -> tuple[str, str]:
         """Build what the model is told, without secrets."""
         cell = the_cell(gap)
         names = code_names(user_variables(self._shell), "\n".join((*gap.above, gap.prefix)))
@@ -155,7 +155,7 @@ class CodeCompletion:
             return clean(around).text, clean(cell).text
         return await asyncio.to_thread(lambda: (clean(around).text, clean(cell).text))
 
-    async def _answer(self, provider: Provider, request: Request, gap: Gap, spent: _Spent) -> str:
+    async def _answer(self, provider: Provider, request: Request, gap: Gap, spent: _Usage) -> str:
         """The answer's text, as much of it as is used; leaving the stream closes its connection."""
         answer, text = PartialUsage(), ""
         try:
@@ -186,14 +186,14 @@ class CodeCompletion:
                 spent.usage, spent.cost_usd = lost
         return text
 
-    def _count(self, spent: _Spent) -> None:
+    def _count(self, spent: _Usage) -> None:
         """Count what was spent with the session's, and with the day's."""
         if not spent.usage:
             return
         conversation = self._conversation
         conversation.model.count_completion(spent.usage, spent.cost_usd)
         self._unbooked = self._unbooked.plus(spent.usage, spent.cost_usd)
-        if (session := conversation.sessions.begun) is not None:
+        if (session := conversation.sessions.started) is not None:
             session.spend(self._unbooked.total.usage, self._unbooked.total.cost_usd)
             self._unbooked = Tally()
         if spent.cost_usd:

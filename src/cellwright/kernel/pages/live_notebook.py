@@ -150,12 +150,12 @@ class LiveNotebook:
                 raise PageGone
             result = await self._pages.request(page, method, {"path": shown.served_path, **params})
         except PageGone:
-            raise self._gone(method, page) from None
+            raise self._page_gone(method, page) from None
         except PageError as error:
             raise self._refused(error) from error
         return result if isinstance(result, Mapping) else {}
 
-    def _gone(self, method: str, page: PageConnection | None) -> ToolError:
+    def _page_gone(self, method: str, page: PageConnection | None) -> ToolError:
         name = self._path.name
         if page is None or method == "cells":
             text = (
@@ -237,8 +237,8 @@ def _changed(change: CellChange, value: Mapping[str, Any]) -> ChangedCell:
     )
 
 
-def _place(place: CellPosition) -> dict[str, str]:
-    return {"where": place.where, "beside": place.beside}
+def _location_json(place: CellPosition) -> dict[str, str]:
+    return {"where": place.where, "beside": place.anchor_id}
 
 
 def _change_json(change: CellChange, source: str | None) -> dict[str, Any]:
@@ -257,7 +257,7 @@ def _change_json(change: CellChange, source: str | None) -> dict[str, Any]:
         case Insert():
             return {
                 "type": "insert",
-                **_place(change.place),
+                **_location_json(change.place),
                 "cell_type": change.cell_type,
                 "source": change.source,
                 "id": change.cell_id or new_cell_id(),
@@ -269,7 +269,7 @@ def _change_json(change: CellChange, source: str | None) -> dict[str, Any]:
         case Delete():
             return {"type": "delete", "id": change.cell_id, "expect": source}
         case Move():
-            return {"type": "move", "id": change.cell_id, **_place(change.place)}
+            return {"type": "move", "id": change.cell_id, **_location_json(change.place)}
 
 
 def new_cell_id() -> str:

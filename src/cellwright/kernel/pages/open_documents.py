@@ -48,7 +48,7 @@ class OpenDocuments:
 
         self._comm = comm.create_comm(target_name=TARGET, data={"protocol": 1})
         keep_own_shell(self._comm)
-        self._comm.on_msg(lambda message: self.told(message["content"]["data"]))
+        self._comm.on_msg(lambda message: self.on_message(message["content"]["data"]))
 
     def close(self) -> None:
         """Close the comm; what the pages said is forgotten."""
@@ -57,16 +57,16 @@ class OpenDocuments:
         with self._lock:
             self._pages.clear()
 
-    def told(self, message: object) -> None:
+    def on_message(self, message: object) -> None:
         """A page said which of its documents are unsaved. What makes no sense is passed over."""
         if not isinstance(message, dict) or message.get("type") != "unsaved":
             return
         page, root, paths = message.get("page"), message.get("root"), message.get("paths")
         if not (isinstance(page, str) and isinstance(root, str) and isinstance(paths, list)):
             return
-        told = [path for path in paths[:MAX_PATHS] if isinstance(path, str) and "\0" not in path]
-        folder = served_folder(root, told)
-        found = frozenset(os.path.realpath(folder / relative_path(path)) for path in told)
+        on_message = [path for path in paths[:MAX_PATHS] if isinstance(path, str) and "\0" not in path]
+        folder = served_folder(root, on_message)
+        found = frozenset(os.path.realpath(folder / relative_path(path)) for path in on_message)
         with self._lock:
             self._pages[page] = self._clock(), found
 
@@ -74,8 +74,8 @@ class OpenDocuments:
         """Return whether some page has `path`, a real path, open with unsaved changes."""
         now = self._clock()
         with self._lock:
-            for page, (said, _) in list(self._pages.items()):
-                if now - said > FORGOTTEN_SECONDS:
+            for page, (reported_at, _) in list(self._pages.items()):
+                if now - reported_at > FORGOTTEN_SECONDS:
                     del self._pages[page]
             return any(str(path) in paths for _, paths in self._pages.values())
 
@@ -86,17 +86,17 @@ class FileNews:
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
         self._writing: set[str] = set()
-        self._telling: set[asyncio.Task[None]] = set()
+        self._notifications: set[asyncio.Task[None]] = set()
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Tell all pages. On the agent's thread."""
         # the server's page has neither a file browser nor editors
         shown = [page for page in self._pages.all() if page.front_end != SERVER]
         if shown:
             # of the loop that runs: one that is being stopped must not begin anew
-            telling = asyncio.get_running_loop().create_task(self._pages.tell("files_changed", {}, shown))
-            self._telling.add(telling)
-            telling.add_done_callback(self._telling.discard)
+            notification = asyncio.get_running_loop().create_task(self._pages.notify("files_changed", {}, shown))
+            self._notifications.add(notification)
+            notification.add_done_callback(self._notifications.discard)
 
     def run_added(self, run: Run) -> None:
         """Nothing has changed yet."""
@@ -107,10 +107,10 @@ class FileNews:
                 self._writing |= {call.id for call in calls if not call.read_only}
             case ToolEnd(tool_use_id=call_id) if call_id in self._writing:
                 self._writing.remove(call_id)
-                self.tell()
+                self.notify()
             case RunEnd():
                 self._writing.clear()
-                self.tell()  # hooks, and what runs on in the background, write as well
+                self.notify()  # hooks, and what runs on in the background, write as well
 
     def run_ended(self, run: Run) -> None:
         """Its `RunEnd` was heard."""

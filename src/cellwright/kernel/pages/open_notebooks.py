@@ -27,30 +27,30 @@ COMES_BACK_SECONDS = 600.0
 TICK_SECONDS = 0.02
 
 
-def _nothing_to_say(_cells: Sequence[Cell]) -> KernelRemarks:
+def _no_remarks(_cells: Sequence[Cell]) -> KernelRemarks:
     return KernelRemarks()
 
 
 class KernelNotebooks:
     """The notebooks of this kernel's pages. `remarks` is what the kernel says of the cells of its own."""
 
-    def __init__(self, pages: Pages, remarks: Callable[[Sequence[Cell]], KernelRemarks] = _nothing_to_say) -> None:
+    def __init__(self, pages: Pages, remarks: Callable[[Sequence[Cell]], KernelRemarks] = _no_remarks) -> None:
         self._pages = pages
         self.remarks = remarks
         self._seen = SeenSources()
         self._loaded = time.monotonic()
         self._named: Path | None = None
-        self._told: Path | None = None
+        self._document: Path | None = None
         self._shown: Path | None = None
         self._front_end: FrontEnd | None = None
         self._running = ""
 
-    def cell_runs(self, front_end: FrontEnd, told: Path | None, named: Path | None) -> None:
-        """A prompt begins: `told` is the notebook it seems to stand in, `named` the one that its user says."""
+    def cell_runs(self, front_end: FrontEnd, document: Path | None, named: Path | None) -> None:
+        """A prompt begins: `document` is the notebook it seems to stand in, `named` the one that its user says."""
         self._front_end = front_end
         request = {} if front_end.kernel is None else front_end.kernel.get_parent("shell")
         self._running = str(request.get("content", {}).get("code", "")).strip()
-        self._told = None if told is None else real_path(told)
+        self._document = None if document is None else real_path(document)
         self._named = None if named is None else real_path(named)
         self._pages.prefer(front_end.page)
 
@@ -116,7 +116,7 @@ class KernelNotebooks:
     @property
     def _last_known(self) -> Path | None:
         """The path of the notebook when a page showed it, or when the kernel was started."""
-        return self._shown or self._told
+        return self._shown or self._document
 
     def _holds_running_cell(self, path: Path) -> bool:
         """Return whether the cell that is running stands in this file."""

@@ -55,7 +55,7 @@ SERVER = "Jupyter Server"
 ROUTES = ("page", "shared", "contents")
 REQUEST_SECONDS = 15.0
 PING_SECONDS = 4.0
-HEARD_SECONDS = 2.0
+RECENTLY_SEEN_SECONDS = 2.0
 """A page that was heard from so lately need not be asked whether it is there."""
 
 
@@ -88,8 +88,8 @@ class PageConnection:
     front_end: str = ""
     root: str = ""
     notebooks: tuple[PageNotebook, ...] = ()
-    said: float = 0.0
-    heard: float = 0.0
+    last_hello: float = 0.0
+    last_seen: float = 0.0
     silent: bool = False
     """It did not answer; until it is heard from again it counts as closed."""
 
@@ -133,13 +133,13 @@ class Pages:
         """Let pages connect."""
         import comm  # there is one in each kernel
 
-        comm.get_comm_manager().register_target(TARGET, self._opened)
+        comm.get_comm_manager().register_target(TARGET, self._on_open)
 
     def close(self) -> None:
         """End all connections, and take no new ones."""
         import comm  # there is one in each kernel
 
-        comm.get_comm_manager().unregister_target(TARGET, self._opened)
+        comm.get_comm_manager().unregister_target(TARGET, self._on_open)
         for page in self.all():
             page.link.close()
             self._forget(page)
@@ -160,7 +160,7 @@ class Pages:
         """The pages, the one that ran the newest prompt first, then those that spoke last."""
         with self._lock:
             pages = [page for page in self._pages if not page.silent]
-        return sorted(pages, key=lambda page: (page.sent(self.preferred), page.said), reverse=True)
+        return sorted(pages, key=lambda page: (page.sent(self.preferred), page.last_hello), reverse=True)
 
     def showing(self, path: Path) -> list[PageConnection]:
         """Those that show the notebook at `path`, a real path; where its user looks at it comes first."""
@@ -170,7 +170,7 @@ class Pages:
     async def answering(self, path: Path) -> PageConnection:
         """The first page that shows `path` and is alive. Raises PageGone."""
         for page in self.showing(path):
-            if self._clock() - page.heard < HEARD_SECONDS:
+            if self._clock() - page.last_seen < RECENTLY_SEEN_SECONDS:
                 return page
             try:
                 await self.request(page, "ping", {}, PING_SECONDS)
@@ -189,7 +189,10 @@ class Pages:
         now = self._clock()
         with self._lock:
             return any(
-                page.silent and now - page.heard < seconds and (shown := page.shows(path)) is not None and shown.unsaved
+                page.silent
+                and now - page.last_seen < seconds
+                and (shown := page.shows(path)) is not None
+                and shown.unsaved
                 for page in self._pages
             )
 
@@ -211,23 +214,23 @@ class Pages:
         finally:
             del self._waiting[request_id]
 
-    async def tell(self, method: str, params: Mapping[str, Any], pages: list[PageConnection] | None = None) -> None:
+    async def notify(self, method: str, params: Mapping[str, Any], pages: list[PageConnection] | None = None) -> None:
         """Ask all pages (or `pages`) for something without waiting for their answers."""
         for page in self.all() if pages is None else pages:
             await page.link.send({"type": "request", "id": "", "method": method, "params": dict(params)})
 
-    def _opened(self, comm: Any, message: Mapping[str, Any]) -> None:
+    def _on_open(self, comm: Any, message: Mapping[str, Any]) -> None:
         link = CommLink(comm)
-        said = message["content"]["data"]
+        hello = message["content"]["data"]
         session = str(message["header"].get("session", ""))
-        if said.get("protocol") != PROTOCOL:
+        if hello.get("protocol") != PROTOCOL:
             comm.send({"type": "unsupported", "protocol": PROTOCOL})
             link.close()
             return
         page = PageConnection(session, link)
-        comm.on_msg(lambda message: self._heard(page, message["content"]["data"]))
+        comm.on_msg(lambda message: self._on_message(page, message["content"]["data"]))
         comm.on_close(lambda _: self._forget(page))
-        self._hello(page, said)
+        self._hello(page, hello)
         with self._lock:
             # the same page, connected anew
             self._pages = [other for other in self._pages if (other.id, other.session) != (page.id, session)]
@@ -236,8 +239,8 @@ class Pages:
             self.left = float("-inf")
         comm.send({"type": "welcome", "protocol": PROTOCOL})
 
-    def _heard(self, page: PageConnection, piece: object) -> None:
-        page.heard, page.silent = self._clock(), False
+    def _on_message(self, page: PageConnection, piece: object) -> None:
+        page.last_seen, page.silent = self._clock(), False
         message = page.link.joined(piece)
         if message is None:
             return
@@ -249,26 +252,26 @@ class Pages:
                 if message.get("page_left") is True and not self.all():
                     self.left = self._clock()
             case {"type": "reply", "id": str(request_id)}:
-                self._answered(request_id, message)
+                self._on_reply(request_id, message)
             case {"type": "request", "id": str(request_id), "method": str(method), "params": dict(params)}:
                 # the handlers are there when the loop is
                 asyncio.run_coroutine_threadsafe(self._served(page, request_id, method, params), self._loop())
 
-    def _hello(self, page: PageConnection, said: Mapping[str, Any]) -> None:
+    def _hello(self, page: PageConnection, hello: Mapping[str, Any]) -> None:
         """The page says what it shows. What makes no sense is passed over."""
-        root, front_end, shown = said.get("root"), said.get("front_end"), said.get("notebooks")
+        root, front_end, shown = hello.get("root"), hello.get("front_end"), hello.get("notebooks")
         page.root = root if isinstance(root, str) else ""
-        page.id = str(said.get("page", ""))
+        page.id = str(hello.get("page", ""))
         page.front_end = front_end[:100] if isinstance(front_end, str) else ""
         notebooks = [each for each in shown[:MAX_NOTEBOOKS] if _has_path(each)] if isinstance(shown, list) else []
         own_first = sorted(notebooks, key=lambda each: each.get("own") is not True)
         folder = served_folder(page.root, [each["path"] for each in own_first])
         page.notebooks = tuple(_notebook(folder, each) for each in notebooks)
-        page.said = page.heard = self._clock()
+        page.last_hello = page.last_seen = self._clock()
         for follower in self._followers:
             asyncio.run_coroutine_threadsafe(_awaited(follower(page)), self._loop())
 
-    def _answered(self, request_id: str, message: Mapping[str, Any]) -> None:
+    def _on_reply(self, request_id: str, message: Mapping[str, Any]) -> None:
         found = self._waiting.get(request_id)
         if found is None:
             return  # it came too late
@@ -314,21 +317,21 @@ async def _pong(_page: PageConnection, _params: Mapping[str, Any]) -> None:
     """The page asks whether the kernel is there."""
 
 
-def _has_path(said: object) -> bool:
-    path = said.get("path") if isinstance(said, dict) else None
+def _has_path(notebook: object) -> bool:
+    path = notebook.get("path") if isinstance(notebook, dict) else None
     return isinstance(path, str) and path != "" and "\0" not in path
 
 
-def _notebook(folder: Path, said: Mapping[str, Any]) -> PageNotebook:
-    real = Path(os.path.realpath(folder / relative_path(said["path"])))
-    own, trusted, unsaved = (said.get(name) is True for name in ("own", "trusted", "unsaved"))
-    route = said.get("route")
+def _notebook(folder: Path, described: Mapping[str, Any]) -> PageNotebook:
+    real = Path(os.path.realpath(folder / relative_path(described["path"])))
+    own, trusted, unsaved = (described.get(name) is True for name in ("own", "trusted", "unsaved"))
+    route = described.get("route")
     return PageNotebook(
         real,
-        said["path"],
+        described["path"],
         own,
         trusted,
         unsaved,
-        str(said.get("session", "")),
+        str(described.get("session", "")),
         route if isinstance(route, str) and route in ROUTES else "page",
     )

@@ -17,20 +17,20 @@ from cellwright.kernel.output.protocol import AnswerMessage, read_message
 from cellwright.kernel.output.transcript_ops import ask_op
 from cellwright.kernel.pages.comm import PageError
 from cellwright.kernel.pages.pages import PageConnection, Pages
-from cellwright.kernel.run.questions import Take
+from cellwright.kernel.run.questions import SubmitAnswer
 from cellwright.tools.paths import real_path, resolve_path
 
 TOOL = "NotebookEdit"
 
 
 @dataclass(frozen=True, slots=True)
-class _Open:
+class _OpenProposal:
     """An open question: the notebook's real path, what is shown where, who takes its answer, which pages have it."""
 
     path: Path
     shown: Mapping[str, Any]
-    take: Take
-    told: set[tuple[str, str]] = field(default_factory=set)
+    take: SubmitAnswer
+    notified: set[tuple[str, str]] = field(default_factory=set)
 
 
 class Proposals:
@@ -39,12 +39,12 @@ class Proposals:
     def __init__(self, pages: Pages, cwd: Path) -> None:
         self._pages = pages
         self._cwd = cwd
-        self._open: dict[str, _Open] = {}
-        pages.serve("answer", self._answered)
+        self._open: dict[str, _OpenProposal] = {}
+        pages.serve("answer", self._on_answer)
         pages.follow(self._catch_up)
 
     @contextlib.asynccontextmanager
-    async def beside(self, use: ToolUse, take: Take) -> AsyncIterator[None]:
+    async def mirror(self, use: ToolUse, take: SubmitAnswer) -> AsyncIterator[None]:
         """Have the pages show `use` as long as the block lasts, if it changes a cell that they have open."""
         path = real_path(resolve_path(self._cwd, str(use.input["notebook_path"]))) if use.name == TOOL else None
         if path is None or use.kind != "permission":
@@ -57,16 +57,18 @@ class Proposals:
             use.decision.reason,
             use.decision.suggestions,
         )
-        proposed = self._open[use.question_id] = _Open(path, {**_place(use.input), "ask": ask_op(asked)}, take)
+        proposed = self._open[use.question_id] = _OpenProposal(
+            path, {**_card_location(use.input), "ask": ask_op(asked)}, take
+        )
         try:
             for page in self._pages.showing(path):
                 await self._show(proposed, page)
             yield
         finally:
             del self._open[use.question_id]
-            await self._pages.tell("withdraw", {"question": use.question_id}, self._pages.showing(path))
+            await self._pages.notify("withdraw", {"question": use.question_id}, self._pages.showing(path))
 
-    async def _answered(self, _page: PageConnection, params: Mapping[str, Any]) -> None:
+    async def _on_answer(self, _page: PageConnection, params: Mapping[str, Any]) -> None:
         """A page answers one of the questions."""
         answer = read_message({**params, "type": "answer"})
         if not isinstance(answer, AnswerMessage):
@@ -79,15 +81,15 @@ class Proposals:
         for proposed in self._open.values():
             await self._show(proposed, page)
 
-    async def _show(self, proposed: _Open, page: PageConnection) -> None:
+    async def _show(self, proposed: _OpenProposal, page: PageConnection) -> None:
         notebook = page.shows(proposed.path)
-        if notebook is None or (page.id, notebook.served_path) in proposed.told:
+        if notebook is None or (page.id, notebook.served_path) in proposed.notified:
             return
-        proposed.told.add((page.id, notebook.served_path))
-        await self._pages.tell("propose", {**proposed.shown, "path": notebook.served_path}, [page])
+        proposed.notified.add((page.id, notebook.served_path))
+        await self._pages.notify("propose", {**proposed.shown, "path": notebook.served_path}, [page])
 
 
-def _place(tool_input: Mapping[str, Any]) -> dict[str, Any]:
+def _card_location(tool_input: Mapping[str, Any]) -> dict[str, Any]:
     """Return the place of the card in the notebook."""
     cell = str(tool_input.get("cell_id", ""))
     if tool_input.get("edit_mode") != "insert":

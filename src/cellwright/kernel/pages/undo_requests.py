@@ -48,4 +48,4 @@ class UndoRequests:
             raise PageError("failed", error.message) from error
         finally:
             if not preview:
-                self._file_news.tell()
+                self._file_news.notify()

@@ -89,7 +89,7 @@ class CellWait:
 
     async def awaited(self, task: Task[R]) -> R:
         """Wait for the end, leaving this thread's loop free. Raises `KeyboardInterrupt` when interrupted."""
-        self._began(task)
+        self._attach(task)
         with _pumping(self._kernel):
             while not task.done:
                 try:
@@ -101,11 +101,11 @@ class CellWait:
 
     def blocking(self, task: Task[R]) -> R:
         """The same where a cell cannot be awaited."""
-        self._began(task)
+        self._attach(task)
         self._jobs.work_until_done(task)
         return _end_of(task)
 
-    def _began(self, task: Task[Any]) -> None:
+    def _attach(self, task: Task[Any]) -> None:
         with self._lock:
             # before there was a task to cancel; once only, a second time would cut off its clean-up
             early = self._stopped
@@ -181,7 +181,7 @@ def run_options(options: MagicOptions, typed: AnswerType | None = None) -> RunOp
     )
 
 
-def goes_on_alone(options: MagicOptions, front_end: FrontEnd) -> bool:
+def runs_in_background(options: MagicOptions, front_end: FrontEnd) -> bool:
     """Return whether the run goes on without its cell. Raises `CellwrightError` if nobody could see or answer it."""
     if not options.background:
         return False

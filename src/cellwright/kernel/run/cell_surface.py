@@ -15,7 +15,7 @@ from cellwright.kernel.magic.line import MagicOptions
 from cellwright.kernel.output.cell_output import CellOutput, SavedOutput, ViewOutput, WidgetOutput
 from cellwright.kernel.output.op_log import OpLog
 from cellwright.kernel.run.front_end import FrontEnd
-from cellwright.kernel.run.questions import READY_TIMEOUT_SECONDS, Beside, Questions
+from cellwright.kernel.run.questions import READY_TIMEOUT_SECONDS, QuestionMirror, Questions
 from cellwright.kernel.widgets.bundle import is_built
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def cell_surface(
     front_end: FrontEnd,
     conversation: Conversation,
     options: MagicOptions,
-    beside: Beside,
-    somebody_looks_on: Callable[[], bool],
+    mirror: QuestionMirror,
+    is_watched: Callable[[], bool],
     log_of: Callable[[Run], OpLog],
 ) -> CellSurface:
     """The cell that is running: a widget where one can be shown, else text, else only what is saved.
@@ -56,7 +56,7 @@ def cell_surface(
     widget = for_people and front_end.kernel is not None and not front_end.headless
     notice = ""
     if widget and not is_built():
-        widget, notice = False, _once(NOT_BUILT)
+        widget, notice = False, _shown_once(NOT_BUILT)
     # a question on stdout would end up among the JSON
     questions = Questions(
         conversation.jobs,
@@ -64,8 +64,8 @@ def cell_surface(
         widget,
         conversation.in_force.save_rules,
         answer_seconds=conversation.in_force.settings.ask_user_question_seconds,
-        beside=beside,
-        somebody_looks_on=somebody_looks_on,
+        mirror=mirror,
+        is_watched=is_watched,
         seconds_to_get_ready=BACKGROUND_SECONDS_TO_GET_READY if options.background else READY_TIMEOUT_SECONDS,
     )
     output: CellOutput
@@ -106,12 +106,12 @@ def _view(options: MagicOptions, *, in_terminal: bool) -> View:
     return live_view(sys.stdout, shares_screen=True)
 
 
-_said: set[str] = set()
+_notices_shown: set[str] = set()
 
 
-def _once(notice: str) -> str:
+def _shown_once(notice: str) -> str:
     """`notice` the first time in this process, then nothing."""
-    if notice in _said:
+    if notice in _notices_shown:
         return ""
-    _said.add(notice)
+    _notices_shown.add(notice)
     return notice

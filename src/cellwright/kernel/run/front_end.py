@@ -60,7 +60,7 @@ def this_notebook(front_end: FrontEnd, namespace: Mapping[str, Any], environ: Ma
     started from a notebook, hand on the variable of that one.
     """
     for name in TOLD_IN_NAMESPACE:
-        told = namespace.get(name)
-        if isinstance(told, str) and told.endswith(".ipynb") and (path := Path(told).absolute()).is_file():
+        value = namespace.get(name)
+        if isinstance(value, str) and value.endswith(".ipynb") and (path := Path(value).absolute()).is_file():
             return path
     return None if front_end.headless else notebook_of(environ)

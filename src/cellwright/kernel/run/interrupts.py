@@ -59,7 +59,7 @@ class EndableWait:
         self._ended = False
 
     @contextlib.contextmanager
-    def here(self) -> Iterator[None]:
+    def entered(self) -> Iterator[None]:
         """While this waits for a person, on the thread that does. Raises `KeyboardInterrupt` when it is ended."""
         with interruptible():
             try:
@@ -79,7 +79,7 @@ class EndableWait:
             self._ended = True
             if self._waiting:
                 for interrupts in _entered[-1:]:
-                    interrupts.pass_over_one()
+                    interrupts.ignore_next()
                 interrupt_main_thread()
 
 
@@ -102,7 +102,7 @@ class Interrupts:
         self._last = float("-inf")
         self._writer: socket.socket | None = None
         self._before: tuple[Any, int] = (None, -1)
-        self._to_pass_over = 0
+        self._to_ignore = 0
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
@@ -132,14 +132,14 @@ class Interrupts:
     async def _watch(self, reader: socket.socket) -> None:
         with reader:
             while data := await self._loop.sock_recv(reader, 64):
-                passed_over = min(self._to_pass_over, data.count(signal.SIGINT))
-                self._to_pass_over -= passed_over
-                if data.count(signal.SIGINT) > passed_over:
+                ignored = min(self._to_ignore, data.count(signal.SIGINT))
+                self._to_ignore -= ignored
+                if data.count(signal.SIGINT) > ignored:
                     self._interrupted()
 
-    def pass_over_one(self) -> None:
+    def ignore_next(self) -> None:
         """The next SIGINT is no interrupt of the user's."""
-        self._to_pass_over += 1
+        self._to_ignore += 1
 
     def _interrupted(self) -> None:
         now = time.monotonic()

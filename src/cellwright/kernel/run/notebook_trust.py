@@ -51,7 +51,7 @@ class NotebookTrust:
         if notebook is None:
             self._found.set_result(None)
         else:
-            threading.Thread(target=self._look, args=(notebook,), name="cellwright-notebook", daemon=True).start()
+            threading.Thread(target=self._read, args=(notebook,), name="cellwright-notebook", daemon=True).start()
 
     def question(self) -> TrustQuestion | None:
         """Return what the user has to be asked before the first prompt of this kernel."""
@@ -81,7 +81,7 @@ class NotebookTrust:
             for digest in question.ids:
                 remember_notebook(digest)
 
-    def _look(self, notebook: Path) -> None:
+    def _read(self, notebook: Path) -> None:
         try:
             self._found.set_result(foreign_notebook(notebook))
         except Exception as error:  # noqa: BLE001  crosses threads: raised again where it is asked for

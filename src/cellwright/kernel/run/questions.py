@@ -18,7 +18,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field, replace
 
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
-from cellwright.agent.calls.permission_gate import nobody_to_ask
+from cellwright.agent.calls.permission_gate import no_user_text
 from cellwright.agent.thread import CallerJobs
 from cellwright.conversation.answers import allowed, answered, denied
 from cellwright.errors import CellwrightError
@@ -27,10 +27,10 @@ from cellwright.kernel.output.protocol import AnswerMessage
 from cellwright.kernel.run.interrupts import EndableWait
 from cellwright.text import visible_line
 
-Take = Callable[[AnswerMessage, AnsweredBy], None]
+SubmitAnswer = Callable[[AnswerMessage, AnsweredBy], None]
 """Takes an answer, and who gave it, for the question that it names."""
 
-Beside = Callable[[ToolUse, Take], AbstractAsyncContextManager[None]]
+QuestionMirror = Callable[[ToolUse, SubmitAnswer], AbstractAsyncContextManager[None]]
 """Shows a question in another place as well, while the context lasts; the answer from there comes the same way."""
 
 
@@ -38,10 +38,10 @@ class OpenQuestions:
     """The questions that wait for an answer, oldest first. All of it on the agent's loop."""
 
     def __init__(self) -> None:
-        self._open: dict[str, Take] = {}
+        self._open: dict[str, SubmitAnswer] = {}
 
     @property
-    def there(self) -> list[str]:
+    def ids(self) -> list[str]:
         """The ids of the questions."""
         return list(self._open)
 
@@ -54,7 +54,7 @@ class OpenQuestions:
         return True
 
     @contextlib.asynccontextmanager
-    async def beside(self, use: ToolUse, take: Take) -> AsyncIterator[None]:
+    async def mirror(self, use: ToolUse, take: SubmitAnswer) -> AsyncIterator[None]:
         """Have answers to `use` taken from anywhere while the block lasts."""
         self._open[use.question_id] = take
         try:
@@ -63,29 +63,29 @@ class OpenQuestions:
             del self._open[use.question_id]
 
 
-def all_beside(*places: Beside) -> Beside:
+def mirror_everywhere(*mirrors: QuestionMirror) -> QuestionMirror:
     """All of these places at once."""
 
     @contextlib.asynccontextmanager
-    async def beside(use: ToolUse, take: Take) -> AsyncIterator[None]:
+    async def mirror(use: ToolUse, take: SubmitAnswer) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            for place in places:
-                await stack.enter_async_context(place(use, take))
+            for mirror_one in mirrors:
+                await stack.enter_async_context(mirror_one(use, take))
             yield
 
-    return beside
+    return mirror
 
 
 READY_TIMEOUT_SECONDS = 2.0
 """The time a displayed widget may take to say that it is there."""
 
 
-def _nowhere(_use: ToolUse, _take: Take) -> AbstractAsyncContextManager[None]:
+def _no_mirror(_use: ToolUse, _take: SubmitAnswer) -> AbstractAsyncContextManager[None]:
     """Show the question nowhere else: there is no other place."""
     return contextlib.nullcontext()
 
 
-def _nobody() -> bool:
+def _nobody_watches() -> bool:
     """Return False: nobody looks on."""
     return False
 
@@ -99,8 +99,8 @@ class Questions:
 
     `widget`: whether one was displayed; `ready` is set when it has answered. `save_rules` keeps rules for ever; where it
     cannot, the answer says so. `answer_seconds` is how long a question of Claude's own waits in the widget before
-    Claude goes on without an answer; None: as long as it takes. `beside` shows questions in other places as well;
-    `somebody_looks_on` says whether one of these shows all of them.
+    Claude goes on without an answer; None: as long as it takes. `mirror` shows questions in other places as well;
+    `is_watched` says whether one of these shows all of them.
     """
 
     jobs: CallerJobs
@@ -109,8 +109,8 @@ class Questions:
     save_rules: Callable[[Sequence[str]], object]
     answer_seconds: float | None = None
     seconds_to_get_ready: float = READY_TIMEOUT_SECONDS
-    beside: Beside = _nowhere
-    somebody_looks_on: Callable[[], bool] = _nobody
+    mirror: QuestionMirror = _no_mirror
+    is_watched: Callable[[], bool] = _nobody_watches
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     _open: dict[str, tuple[ToolUse, Answering]] = field(default_factory=dict)
 
@@ -119,7 +119,7 @@ class Questions:
         answer: Answering = asyncio.get_running_loop().create_future()
         self._open[use.question_id] = (use, answer)
         try:
-            async with self.beside(use, self.take):
+            async with self.mirror(use, self.take):
                 given = await self._answer(use, answer)
         finally:
             del self._open[use.question_id]
@@ -137,7 +137,7 @@ class Questions:
             return
         use, future = asked
         if not future.done():
-            future.set_result(_meant(use, answer, by))
+            future.set_result(_decision(use, answer, by))
 
     async def _answer(self, use: ToolUse, answer: Answering) -> Allow | Deny:
         if self.widget and await self._widget_is_ready():
@@ -146,7 +146,7 @@ class Questions:
             return answer.result()
         if not self.allows_input:
             # it may have been closed and come again: a question that was shown is not taken away
-            return await self._answer_in_time(use, answer) if self.somebody_looks_on() else _denied_unasked(use)
+            return await self._answer_in_time(use, answer) if self.is_watched() else _denied_unasked(use)
         wait = EndableWait()
         typed: Answering = asyncio.ensure_future(self.jobs.call(functools.partial(_ask_here, use, wait)))
         try:
@@ -177,11 +177,11 @@ class Questions:
 
 
 def _denied_unasked(use: ToolUse) -> Deny:
-    return Deny(nobody_to_ask(use), "policy")
+    return Deny(no_user_text(use), "policy")
 
 
 def _ask_here(use: ToolUse, wait: EndableWait) -> Allow | Deny:
-    with wait.here():
+    with wait.entered():
         return ask_by_input(use)
 
 
@@ -202,7 +202,7 @@ def ask_by_input(use: ToolUse) -> Allow | Deny:
     return Asker(lambda line, _style: print(line, flush=True), read, "input").ask(use)
 
 
-def _meant(use: ToolUse, answer: AnswerMessage, by: AnsweredBy) -> Allow | Deny:
+def _decision(use: ToolUse, answer: AnswerMessage, by: AnsweredBy) -> Allow | Deny:
     """Translate the user's answer in the browser into a decision."""
     if answer.behavior == "deny":
         return denied(use, answer.reason, by)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cellwright.agent.recording.replay_drift import drift_in_words
+from cellwright.agent.recording.replay_drift import describe_drift
 from cellwright.config.settings.settings_in_force import TrustQuestion
-from cellwright.conversation.runs.request import Asking
+from cellwright.conversation.runs.request import TrustCheck
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd, TurnChanged, UserPrompt
 from cellwright.kernel.run.saved_outputs import AnswerQuestion
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FILE = "file"
 
 
-class WantedTurn(NamedTuple):
+class RequestedTurn(NamedTuple):
     """The turn that is looked for: the `nth` with this prompt, whose key is `key`."""
 
     prompt: str
@@ -39,16 +39,16 @@ class SkippedRun(CellwrightError):
 
 @dataclass(eq=False, kw_only=True)
 class RecordedRun:
-    """One run; `request.Playing`.
+    """One run; `request.ReplayDecision`.
 
-    `way`: "auto" plays what is recorded and runs the rest live, "strict" and "file" (`--replay FILE`) play or fail, None
-    plays when the user answers `question` so. `need_model` raises CellwrightError where nothing can be sent; `turn_number`
-    counts the prompts of the session; `file_name` is how the notebook names a recording; `answered` hears of the end, and
-    `keep` of the outputs that the cell is to hold where it is skipped.
+    `replay_mode`: "auto" plays what is recorded and runs the rest live, "strict" and "file" (`--replay FILE`) play or
+    fail, None plays when the user answers `question` so. `need_model` raises CellwrightError where nothing can be sent;
+    `turn_number` counts the prompts of the session; `file_name` is how the notebook names a recording; `answered` hears
+    of the end, and `keep` of the outputs that the cell is to hold where it is skipped.
     """
 
-    wanted: WantedTurn
-    way: str | None
+    requested: RequestedTurn
+    replay_mode: str | None
     need_model: Callable[[], object]
     turn_number: Callable[[], int]
     file_name: Callable[[Replay | Recorder], str | None]
@@ -66,8 +66,8 @@ class RecordedRun:
     _undo: int | None = field(default=None, init=False)
 
     @property
-    def asking(self) -> Sequence[Asking]:
-        questions: list[Asking] = [] if self.question is None else [self.question]
+    def trust_checks(self) -> Sequence[TrustCheck]:
+        questions: list[TrustCheck] = [] if self.question is None else [self.question]
         return [*questions, RecordingTrust(self)]
 
     @property
@@ -75,18 +75,18 @@ class RecordedRun:
         """True when the recording is played, as far as that is known by now."""
         if self.replay is None or (self.question is not None and self.question.chosen != "replay"):
             return False
-        return self.way in (FILE, "strict") or self.replay.holds(self.wanted.prompt, nth=self.wanted.nth)
+        return self.replay_mode in (FILE, "strict") or self.replay.holds(self.requested.prompt, nth=self.requested.nth)
 
     def turn(self) -> ReplayedTurn | None:
         """The turn that is played, None where the model is asked. Raises SkippedRun, CellwrightError."""
         if self.question is not None:
-            self._heed(self.question)
+            self._apply_choice(self.question)
         if not self.plays:
-            if self.way == "auto":
-                self._goes_live()
+            if self.replay_mode == "auto":
+                self._run_live()
             return None
         assert self.replay is not None
-        self._played = self.replay.turn(self.wanted.prompt, nth=self.wanted.nth)
+        self._played = self.replay.turn(self.requested.prompt, nth=self.requested.nth)
         self._note = Notice(f"Played from {self.replay.path.name}: nothing was sent to the model.")
         return self._played
 
@@ -101,14 +101,14 @@ class RecordedRun:
                 say(self._note)
                 self._note = None
             if isinstance(event, RunEnd) and self._played is not None:
-                for text in drift_in_words(self._played.drift):
+                for text in describe_drift(self._played.drift):
                     say(Notice(text, "warning"))
             if isinstance(event, TurnChanged) and event.counts and self._played is None:
                 self._undo = event.turn
             if isinstance(event, UserPrompt):
-                self._begins(event)
+                self._on_prompt(event)
                 if self.recorder is not None and self._played is None:
-                    self._listening = self.recorder.listen(self.wanted.prompt, nth=self.wanted.nth)
+                    self._listening = self.recorder.listen(self.requested.prompt, nth=self.requested.nth)
             if self._listening is not None:
                 self._listening.on_event(event)
 
@@ -121,9 +121,9 @@ class RecordedRun:
             return self.recorder.save(self._listening, turn=self._turn)
         if self._played is None:
             return []
-        if self._played.drift and self.way == "strict":
-            told = "\n".join(drift_in_words(self._played.drift))
-            message = f"What was recorded does not hold any more, and replay is strict.\n{told}\nRecord it again."
+        if self._played.drift and self.replay_mode == "strict":
+            drift_text = "\n".join(describe_drift(self._played.drift))
+            message = f"What was recorded does not hold any more, and replay is strict.\n{drift_text}\nRecord it again."
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
         return []
 
@@ -137,15 +137,15 @@ class RecordedRun:
             session=str(origin.get("session", self._session)),
             turn=origin.get("turn", self._turn),
             model=str(origin.get("model", self._model)),
-            prompt_sha256=self.wanted.key,
+            prompt_sha256=self.requested.key,
             recording=self.file_name(holds) if holds is not None else None,
             undo=self._undo,
         )
 
-    def _begins(self, event: UserPrompt) -> None:
+    def _on_prompt(self, event: UserPrompt) -> None:
         self._session, self._model, self._turn = event.session_id, event.model, self.turn_number()
 
-    def _heed(self, question: AnswerQuestion) -> None:
+    def _apply_choice(self, question: AnswerQuestion) -> None:
         if question.chosen == "skip":
             question.skipped()
             self.keep(question.earlier.outputs)
@@ -155,7 +155,7 @@ class RecordedRun:
             message += "again. Nothing was sent. `--replay off` runs it again, `--replay auto` plays its recording."
             raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
 
-    def _goes_live(self) -> None:
+    def _run_live(self) -> None:
         where = f"the recording {self.replay.path.name}" if self.replay is not None else "a recording"
         missing = f"This prompt is not in {where}."
         try:
@@ -166,7 +166,7 @@ class RecordedRun:
 
 
 class RecordingTrust:
-    """Asks before somebody else's recording is played; `request.Asking`."""
+    """Asks before somebody else's recording is played; `request.TrustCheck`."""
 
     def __init__(self, run: RecordedRun) -> None:
         self._run = run

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cellwright.agent.recording.recordings import prompt_key
 from cellwright.conversation.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.kernel.magic.line import BESIDE, REPLAY_WAYS, MagicOptions
+from cellwright.kernel.magic.line import DEFAULT_FILE, REPLAY_WAYS, MagicOptions
 from cellwright.kernel.run.notebook_trust import NotebookTrust, notebook_of
-from cellwright.kernel.run.recorded_run import FILE, RecordedRun, WantedTurn
+from cellwright.kernel.run.recorded_run import FILE, RecordedRun, RequestedTurn
 from cellwright.kernel.run.saved_outputs import AnswerQuestion, SavedAnswers, UntrustedAnswers
 from cellwright.sessions.turns import count_turns
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cellwright.agent.recording.replay import Replay
 
 
-class PromptPlaces:
+class PromptPositions:
     """The places of this kernel's prompts, in the order in which they were first run.
 
     A cell that asks the same several times (a loop) has a place for each. Where cells have no ids, each run is a place.
@@ -57,7 +57,7 @@ SUFFIX = ".cellwright.jsonl"
 Holds = Callable[[Path], bool]
 
 
-def beside(notebook: Path) -> Path:
+def default_recording(notebook: Path) -> Path:
     """The recording that is kept beside `notebook`."""
     return notebook.with_name(notebook.stem + SUFFIX)
 
@@ -68,8 +68,8 @@ def found_in(folder: Path, holds: Holds) -> Path | None:
 
     Raises CellwrightError CONFIG_INVALID where several do.
     """
-    there = sorted(folder.glob(f"*{SUFFIX}"))
-    fitting = [path for path in there if holds(path)] if len(there) > 1 else there
+    candidates = sorted(folder.glob(f"*{SUFFIX}"))
+    fitting = [path for path in candidates if holds(path)] if len(candidates) > 1 else candidates
     if len(fitting) < 2:
         return fitting[0] if fitting else None
     raise CellwrightError(
@@ -100,7 +100,7 @@ class RunningCell(NamedTuple):
 
     id: str | None
     execution: str
-    somebody: bool
+    can_ask: bool
     keep: Callable[[Sequence[Mapping[str, Any]]], object]
 
 
@@ -129,7 +129,7 @@ class RecordedRuns:
         self._need_model = need_model
         self._turn_number = turn_number
         self._is_open = is_open
-        self._places = PromptPlaces()
+        self._places = PromptPositions()
         self._recorders: dict[Path, Recorder] = {}
         self._replays: dict[Path, Replay] = {}
         self._found: Path | None = None
@@ -137,13 +137,13 @@ class RecordedRuns:
     def run(self, prompt: str, options: MagicOptions, cell: RunningCell) -> RecordedRun:
         """Prepare the run of `prompt` in `cell`. Raises `CellwrightError` for what cannot be recorded or played."""
         key = prompt_key(prompt, self._project)
-        way = self._way(options)
-        wanted = WantedTurn(prompt, key, self._places.nth(key, cell_id=cell.id, execution=cell.execution))
+        replay_mode = self._replay_mode(options)
+        requested = RequestedTurn(prompt, key, self._places.nth(key, cell_id=cell.id, execution=cell.execution))
         recorder = None if options.record in (None, "off") else self._recorder(self._record_path(options))
-        replay, question = self._played(way, wanted, options, cell)
+        replay, question = self._played(replay_mode, requested, options, cell)
         return RecordedRun(
-            wanted=wanted,
-            way=way if way is None or way in REPLAY_WAYS else FILE,
+            requested=requested,
+            replay_mode=replay_mode if replay_mode is None or replay_mode in REPLAY_WAYS else FILE,
             need_model=self._need_model,
             turn_number=self._turn_number,
             file_name=lambda holds: self._file_name(holds.path),
@@ -155,26 +155,26 @@ class RecordedRuns:
         )
 
     def _played(
-        self, way: str | None, wanted: WantedTurn, options: MagicOptions, cell: RunningCell
+        self, replay_mode: str | None, requested: RequestedTurn, options: MagicOptions, cell: RunningCell
     ) -> tuple[Replay | None, AnswerQuestion | None]:
         """The recording that may be played, and what the user is asked about that."""
-        if way in ("auto", "strict"):
-            return self._beside(options, wanted, must_be_there=way == "strict"), None
-        if way is None:
-            return self._of_answer(wanted, options, cell)
-        return (None if way == "off" else self._replay(self._project / way)), None
+        if replay_mode in ("auto", "strict"):
+            return self._default_replay(options, requested, required=replay_mode == "strict"), None
+        if replay_mode is None:
+            return self._for_saved_answer(requested, options, cell)
+        return (None if replay_mode == "off" else self._replay(self._project / replay_mode)), None
 
-    def _of_answer(
-        self, wanted: WantedTurn, options: MagicOptions, cell: RunningCell
+    def _for_saved_answer(
+        self, requested: RequestedTurn, options: MagicOptions, cell: RunningCell
     ) -> tuple[Replay | None, AnswerQuestion | None]:
         """Do not silently pay again for an answer that is there already, where nothing was said about it."""
-        earlier = self._foreign.of(wanted.key, cell.id, self._notebook())
+        earlier = self._foreign.of(requested.key, cell.id, self._notebook())
         if earlier is None:
             return None, None
-        replay = self._beside(options, wanted, must_be_there=False)
-        if replay is not None and not replay.holds(wanted.prompt, nth=wanted.nth):
+        replay = self._default_replay(options, requested, required=False)
+        if replay is not None and not replay.holds(requested.prompt, nth=requested.nth):
             replay = None
-        if cell.somebody:
+        if cell.can_ask:
             return replay, AnswerQuestion(self._foreign, earlier, cell.id, replayable=replay is not None)
         if replay is None:
             raise CellwrightError(
@@ -185,7 +185,7 @@ class RecordedRuns:
             )
         return replay, None
 
-    def _way(self, options: MagicOptions) -> str | None:
+    def _replay_mode(self, options: MagicOptions) -> str | None:
         """`auto`, `strict`, `off`, a file, or None where nobody has said anything."""
         of_process = self._environ.get("CELLWRIGHT_REPLAY") or None
         if of_process is not None and of_process not in REPLAY_WAYS:
@@ -199,11 +199,11 @@ class RecordedRuns:
         if name := options.recording or self._environ.get("CELLWRIGHT_RECORDING"):
             return self._project / name
         notebook = self._notebook()
-        return beside(notebook) if notebook is not None else self._found
+        return default_recording(notebook) if notebook is not None else self._found
 
     def _record_path(self, options: MagicOptions) -> Path:
         assert options.record is not None
-        if options.record != BESIDE:
+        if options.record != DEFAULT_FILE:
             return self._project / options.record
         if (named := self._named(options)) is None:
             message = f"Nothing here tells which notebook this is, and so where its recording belongs. {HOW_TO_NAME}"
@@ -217,13 +217,13 @@ class RecordedRuns:
             self._recorders[path] = Recorder(path, self._project, is_open=self._is_open)
         return self._recorders[path]
 
-    def _beside(self, options: MagicOptions, wanted: WantedTurn, *, must_be_there: bool) -> Replay | None:
+    def _default_replay(self, options: MagicOptions, requested: RequestedTurn, *, required: bool) -> Replay | None:
         path = self._named(options)
         if path is None:
-            path = self._found = found_in(self._project, lambda each: self._replay(each).holds(wanted.prompt))
-        if path is None and must_be_there:
+            path = self._found = found_in(self._project, lambda each: self._replay(each).holds(requested.prompt))
+        if path is None and required:
             raise unknown(self._project)
-        return None if path is None or not (must_be_there or path.exists()) else self._replay(path)
+        return None if path is None or not (required or path.exists()) else self._replay(path)
 
     def _replay(self, path: Path) -> Replay:
         replay = self._replays.get(path)

@@ -44,7 +44,7 @@ class SavedAnswers:
         if notebook is None:
             self._first.set_result(None)
         else:
-            threading.Thread(target=self._look, args=(notebook,), name="cellwright-answers", daemon=True).start()
+            threading.Thread(target=self._refresh, args=(notebook,), name="cellwright-answers", daemon=True).start()
 
     def of(self, prompt: str, cell_id: str | None, notebook: Path | None) -> SavedAnswer | None:
         """The answer to the prompt with this key in the cell that runs, in the file `notebook` as it is known by now."""
@@ -56,7 +56,7 @@ class SavedAnswers:
             return own if own.prompt == prompt else None
         return next((answer for answer in self._answers.values() if answer.prompt == prompt), None)
 
-    def _look(self, notebook: Path) -> None:
+    def _refresh(self, notebook: Path) -> None:
         try:
             self._read_again(notebook)
         finally:
@@ -92,9 +92,9 @@ def answers_in(notebook: Path) -> dict[str, SavedAnswer]:
 def _answers(cells: Sequence[Mapping[str, Any]]) -> Iterable[SavedAnswer]:
     for position, cell in enumerate(cells):
         outputs = tuple(join_output(output) for output in cell.get("outputs", ()))
-        said = next((said for output in outputs if (said := provenance_of(output)) is not None), None)
-        if said is not None:
-            yield SavedAnswer(str(cell.get("id", f"cell-{position}")), said["session"], said[PROMPT], outputs)
+        origin = next((origin for output in outputs if (origin := provenance_of(output)) is not None), None)
+        if origin is not None:
+            yield SavedAnswer(str(cell.get("id", f"cell-{position}")), origin["session"], origin[PROMPT], outputs)
 
 
 Choice = Literal["run", "replay", "skip"]
@@ -152,7 +152,7 @@ class UntrustedAnswers:
 
 
 class AnswerQuestion:
-    """The question about one cell's answer; `request.Asking`."""
+    """The question about one cell's answer; `request.TrustCheck`."""
 
     def __init__(
         self, foreign: UntrustedAnswers, earlier: SavedAnswer, cell_id: str | None, *, replayable: bool

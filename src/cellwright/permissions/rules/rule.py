@@ -164,11 +164,11 @@ class CompiledRule:
         """Return whether a file that goes by `places` falls under the rule: all of them to allow, any to restrict."""
         if self.path is None:
             return self.every_use
-        wanted = self.behavior != "allow"
+        required = self.behavior != "allow"
         for place in places:
-            if self.path.matches(place) is wanted:
-                return wanted
-        return not wanted
+            if self.path.matches(place) is required:
+                return required
+        return not required
 
 
 def _grants(tool: str, subject: Subject) -> bool:

@@ -141,7 +141,7 @@ def analyse(command: str, folder: str) -> Analysis:
     try:
         tokens = read_tokens(command)
         check_readings(command, tokens)
-        commands = _Follower(tokens).follow((folder,))
+        commands = _Walker(tokens).follow((folder,))
     except Unreadable as why:
         return Analysis(problem=str(why), parses=len(command) <= MAX_LENGTH and parses(command))
     if not commands:
@@ -150,7 +150,7 @@ def analyse(command: str, folder: str) -> Analysis:
 
 
 @dataclass(frozen=True, slots=True)
-class _After:
+class _ShellState:
     """The folders the shell may be in after a command that succeeded, and after one that failed."""
 
     success: Folders
@@ -168,7 +168,7 @@ def _united(one: Folders, other: Folders) -> Folders:
     return both if len(both) <= MAX_FOLDERS else None
 
 
-class _Follower:
+class _Walker:
     """The position that following the tokens has come to, and the commands found."""
 
     def __init__(self, tokens: Sequence[Token], commands: list[SimpleCommand] | None = None) -> None:
@@ -204,22 +204,22 @@ class _Follower:
         while self._next() == ";":
             self.at += 1
 
-    def _list(self, folders: Folders, until: tuple[str, ...]) -> _After:
+    def _list(self, folders: Folders, until: tuple[str, ...]) -> _ShellState:
         """Pipelines joined by `&&`, `||`, `;`, `&` and line ends, up to one of the words of `until`."""
-        after = _After(folders, folders)
+        after = _ShellState(folders, folders)
         self._skip_ends()
         while self._next() and self._next() not in (*until, ")"):
             before = after.either
             after = self._and_or(before)
             if self._next() == "&":
                 self.at += 1
-                after = _After(before, before)  # what runs in the background is in a shell of its own
+                after = _ShellState(before, before)  # what runs in the background is in a shell of its own
             elif self._next() not in (";", "", ")", *until):
                 raise Unreadable(f"has `{self.tokens[self.at].text}` where it is not expected")
             self._skip_ends()
         return after
 
-    def _and_or(self, folders: Folders) -> _After:
+    def _and_or(self, folders: Folders) -> _ShellState:
         after = self._pipeline(folders)
         while self._next() in ("&&", "||"):
             operator = self._next()
@@ -227,17 +227,17 @@ class _Follower:
             self._skip_ends()
             if operator == "&&":
                 second = self._pipeline(after.success)
-                after = _After(second.success, _united(after.failure, second.failure))
+                after = _ShellState(second.success, _united(after.failure, second.failure))
             else:
                 second = self._pipeline(after.failure)
-                after = _After(_united(after.success, second.success), second.failure)
+                after = _ShellState(_united(after.success, second.success), second.failure)
         return after
 
-    def _pipeline(self, folders: Folders) -> _After:
+    def _pipeline(self, folders: Folders) -> _ShellState:
         if self._next() == "!":
             self.at += 1
             after = self._pipeline(folders)
-            return _After(after.failure, after.success)
+            return _ShellState(after.failure, after.success)
         after = self._command(folders)
         if self._next() not in ("|", "|&"):
             return after
@@ -245,15 +245,15 @@ class _Follower:
             self.at += 1
             self._skip_ends()
             self._command(folders)  # each in a shell of its own
-        return _After(folders, folders)
+        return _ShellState(folders, folders)
 
-    def _command(self, folders: Folders) -> _After:
+    def _command(self, folders: Folders) -> _ShellState:
         match self._next():
             case "(":
                 self.at += 1
                 self._list(folders, until=())
                 self._expect(")")
-                after = _After(folders, folders)
+                after = _ShellState(folders, folders)
             case "{":
                 self.at += 1
                 after = self._list(folders, until=("}",))
@@ -271,7 +271,7 @@ class _Follower:
             self._add(SimpleCommand((), (), redirects, folders))
         return after
 
-    def _condition(self, folders: Folders) -> _After:
+    def _condition(self, folders: Folders) -> _ShellState:
         self.at += 1
         tested = self._list(folders, until=("then",))
         self._expect("then")
@@ -279,16 +279,16 @@ class _Follower:
         match self._next():
             case "elif":
                 result = _united(result, self._condition(tested.failure).either)
-                return _After(result, result)
+                return _ShellState(result, result)
             case "else":
                 self.at += 1
                 result = _united(result, self._list(tested.failure, until=("fi",)).either)
             case _:
                 result = _united(result, tested.failure)
         self._expect("fi")
-        return _After(result, result)
+        return _ShellState(result, result)
 
-    def _loop(self, folders: Folders) -> _After:
+    def _loop(self, folders: Folders) -> _ShellState:
         if self._next() == "for":
             self.at += 1
             self._expect("word")
@@ -304,13 +304,13 @@ class _Follower:
         self._expect("do")
         self._stays(folders, self._list(folders, until=("done",)))
         self._expect("done")
-        return _After(folders, folders)
+        return _ShellState(folders, folders)
 
-    def _stays(self, folders: Folders, after: _After) -> None:
+    def _stays(self, folders: Folders, after: _ShellState) -> None:
         if after.either != folders:
             raise Unreadable("changes its folder in a loop")
 
-    def _simple(self, folders: Folders) -> _After:
+    def _simple(self, folders: Folders) -> _ShellState:
         words: list[Word] = []
         assignments: list[Word] = []
         redirects: list[Redirect] = []
@@ -333,7 +333,7 @@ class _Follower:
         _check_time(words)
         command = SimpleCommand(tuple(words), tuple(assignments), tuple(redirects), folders)
         self._add(command)
-        return _After(moved(words, assignments, folders), folders)
+        return _ShellState(moved(words, assignments, folders), folders)
 
     def _redirects(self, folders: Folders) -> tuple[Redirect, ...]:
         redirects = []
@@ -347,7 +347,7 @@ class _Follower:
 
     def _substitutions(self, token: Token, folders: Folders) -> None:
         for inner in token.inner:
-            _Follower(inner, self.commands).follow(folders)
+            _Walker(inner, self.commands).follow(folders)
 
     def _add(self, command: SimpleCommand) -> None:
         if len(self.commands) >= MAX_COMMANDS:

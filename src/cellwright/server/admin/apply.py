@@ -95,7 +95,7 @@ def administer(traits: CellwrightApp, server: Any) -> Administration:
         forget_credentials(os.environ, holds_key)
     os.environ.update(policy.environment())
     if traits.anthropic_proxy or policy.environment():
-        place = _KernelPlace(traits, server, policy, tokens, proxy)
+        place = _KernelEnvironment(traits, server, policy, tokens, proxy)
         guard_kernels(server.kernel_manager, place.environment)
     server.web_app.settings.setdefault("page_config_data", {})[PAGE_OPTION] = policy.to_json()
     return Administration(policy, user, proxy, problem)
@@ -112,7 +112,7 @@ def routes(administration: Administration, runs: ClientRuns) -> list[Route]:
 
 
 @dataclass(frozen=True, slots=True)
-class _KernelPlace:
+class _KernelEnvironment:
     """The setup that kernels of the server start with."""
 
     traits: CellwrightApp

@@ -12,7 +12,7 @@ from cellwright.server.relay.connection import KernelComm
 from cellwright.server.relay.connection import KernelConnection
 from cellwright.server.notebooks.pages import TARGET, Send, ServerPage
 
-TELL_SECONDS = 3.0
+UPDATE_SECONDS = 3.0
 """The time between looks, during a run, whether a notebook was opened, closed or renamed, or is shared now."""
 
 logger = logging.getLogger(__name__)
@@ -50,12 +50,12 @@ class NotebookLink:
             logger.exception("kernel %s is not told of the server's notebooks", self._kernel_id)
             return
         self._comm, self._page = comm, page
-        self._watch = asyncio.create_task(self._keep_telling(page))
+        self._watch = asyncio.create_task(self._keep_updating(page))
 
     async def refresh(self) -> None:
         """Say what the server has, if it is something else now."""
         if self._page is not None:
-            await self._tell(self._page)
+            await self._update(self._page)
 
     def take(self, published: Message) -> bool:
         """Serve what the kernel published if it was for this comm; return whether it was."""
@@ -87,15 +87,15 @@ class NotebookLink:
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
 
-    async def _keep_telling(self, page: ServerPage) -> None:
+    async def _keep_updating(self, page: ServerPage) -> None:
         while True:
-            await asyncio.sleep(TELL_SECONDS)
+            await asyncio.sleep(UPDATE_SECONDS)
             if self._busy():
-                await self._tell(page)
+                await self._update(page)
 
-    async def _tell(self, page: ServerPage) -> None:
+    async def _update(self, page: ServerPage) -> None:
         try:
-            await _unless_lost(page.tell_again())
+            await _unless_lost(page.send_hello_if_changed())
         except Exception:  # a session manager's fault; it is asked again in a while
             logger.exception("kernel %s is not told what became of the server's notebooks", self._kernel_id)
 

@@ -134,7 +134,7 @@ class ServedNotebooks:
             model: Json = await ensure_async(self._contents.get(path, content=True, type="notebook"))
         except HTTPError as error:
             code = "not_open" if error.status_code == 404 else "failed"
-            raise NotebookRefusal(code, f"{path} cannot be read by the server: {_said(error)}.") from error
+            raise NotebookRefusal(code, f"{path} cannot be read by the server: {_error_text(error)}.") from error
         if model["content"].get("nbformat", 0) < OLDEST_MAJOR:
             raise NotebookRefusal("failed", f"{path} is in the format of before 2015 (nbformat 3).")
         return model
@@ -149,8 +149,8 @@ class ServedNotebooks:
             await ensure_async(self._contents.save(saved, path))
         except HTTPError as error:
             code = "read_only" if error.status_code == 403 else "failed"
-            raise NotebookRefusal(code, f"{path} cannot be saved by the server: {_said(error)}.") from error
+            raise NotebookRefusal(code, f"{path} cannot be saved by the server: {_error_text(error)}.") from error
 
 
-def _said(error: HTTPError) -> str:
+def _error_text(error: HTTPError) -> str:
     return str(error.log_message or error.reason or error)

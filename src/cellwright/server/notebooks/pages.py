@@ -32,7 +32,7 @@ class ServerPage:
         self._kernel_id = kernel_id
         self._send = send
         self._page = uuid.uuid4().hex
-        self._told: Json = {}
+        self._last_hello: Json = {}
         methods: dict[str, Callable[[Mapping[str, Any]], Awaitable[Any]]] = {
             "cells": served.cells,
             "change": served.change,
@@ -42,20 +42,20 @@ class ServerPage:
 
     async def hello(self) -> Json:
         """The data that opens the comm."""
-        self._told = {
+        self._last_hello = {
             "protocol": PROTOCOL,
             "page": self._page,
             "front_end": FRONT_END,
             "root": self._root,
             "notebooks": await self._notebooks(),
         }
-        return self._told
+        return self._last_hello
 
-    async def tell_again(self) -> None:
+    async def send_hello_if_changed(self) -> None:
         """Say what is there, if it is something else than before."""
-        before = self._told
+        before = self._last_hello
         if before and await self.hello() != before:
-            await self._send({"type": "hello", **self._told})
+            await self._send({"type": "hello", **self._last_hello})
 
     async def take(self, message: Mapping[str, Any]) -> None:
         """A message of the kernel."""

@@ -176,7 +176,7 @@ class ProxiedRequest(RequestHandler):
                 self.write(chunk)
                 await self._taken()
         except httpx2.TransportError:
-            await self._tell_cut(reply)
+            await self._report_cut(reply)
             return
         reader.close()
         self._exchange.complete = reader.complete
@@ -194,7 +194,7 @@ class ProxiedRequest(RequestHandler):
             self.detach().close()
             raise StreamClosedError from None
 
-    async def _tell_cut(self, reply: UpstreamReply) -> None:
+    async def _report_cut(self, reply: UpstreamReply) -> None:
         """The API's side broke off in the middle: said in the stream, else by breaking off here, too."""
         cut = Refusal(502, "The connection of this server to the API was cut.")
         if reply.headers.get("content-type", "").startswith("text/event-stream"):

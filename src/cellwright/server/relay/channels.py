@@ -25,7 +25,7 @@ from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, WebSocketClosedError, websocket_connect
 
 Message = Mapping[str, Any]
-Heard = Callable[[str, Message], None]
+OnMessage = Callable[[str, Message], None]
 """Called with the name of the channel and what came over it."""
 
 NAMES = ("shell", "control", "iopub")
@@ -40,7 +40,7 @@ class KernelLost(Exception):
 class Channels(Protocol):
     """Opened once, closed once. `lost` is called when the connection breaks."""
 
-    async def open(self, heard: Heard, lost: Callable[[], None]) -> None:
+    async def open(self, on_message: OnMessage, lost: Callable[[], None]) -> None:
         """Connect. Raises OSError."""
 
     def send(self, channel: str, message: dict[str, Any]) -> None:
@@ -62,9 +62,9 @@ class SocketChannels:
         self._client = manager.client(session=session, context=self._context)
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def open(self, heard: Heard, lost: Callable[[], None]) -> None:
+    async def open(self, on_message: OnMessage, lost: Callable[[], None]) -> None:
         await ensure_async(self._client.start_channels(stdin=False, hb=False))
-        self._tasks = [asyncio.create_task(self._read(name, heard, lost)) for name in NAMES]
+        self._tasks = [asyncio.create_task(self._read(name, on_message, lost)) for name in NAMES]
 
     def send(self, channel: str, message: dict[str, Any]) -> None:
         try:
@@ -79,7 +79,7 @@ class SocketChannels:
         self._client.stop_channels()
         self._context.destroy(linger=0)
 
-    async def _read(self, name: str, heard: Heard, lost: Callable[[], None]) -> None:
+    async def _read(self, name: str, on_message: OnMessage, lost: Callable[[], None]) -> None:
         channel = getattr(self._client, f"{name}_channel")
         while True:
             try:
@@ -89,7 +89,7 @@ class SocketChannels:
             except zmq.ZMQError:
                 lost()
                 return
-            heard(name, message)
+            on_message(name, message)
 
 
 class GatewayChannels:
@@ -100,7 +100,7 @@ class GatewayChannels:
         self._socket: WebSocketClientConnection | None = None
         self._task: asyncio.Task[None] | None = None
 
-    async def open(self, heard: Heard, lost: Callable[[], None]) -> None:
+    async def open(self, on_message: OnMessage, lost: Callable[[], None]) -> None:
         gateway = GatewayClient.instance()
         address = url_path_join(
             gateway.ws_url or "", gateway.kernels_endpoint or "", url_escape(self._kernel_id), "channels"
@@ -110,7 +110,7 @@ class GatewayChannels:
             self._socket = await websocket_connect(request, max_message_size=MAX_BYTES)
         except HTTPClientError as error:
             raise OSError(f"the gateway refuses the connection: {error}") from error
-        self._task = asyncio.create_task(self._read(self._socket, heard, lost))
+        self._task = asyncio.create_task(self._read(self._socket, on_message, lost))
 
     def send(self, channel: str, message: dict[str, Any]) -> None:
         if self._socket is None:
@@ -129,12 +129,12 @@ class GatewayChannels:
         if self._socket is not None:
             self._socket.close()
 
-    async def _read(self, socket: WebSocketClientConnection, heard: Heard, lost: Callable[[], None]) -> None:
+    async def _read(self, socket: WebSocketClientConnection, on_message: OnMessage, lost: Callable[[], None]) -> None:
         while (raw := await socket.read_message()) is not None:
             with contextlib.suppress(ValueError):  # a message with buffers is binary, and none of ours
                 message = json.loads(raw)
                 if message.get("channel") in NAMES:
-                    heard(message["channel"], message)
+                    on_message(message["channel"], message)
         lost()
 
 

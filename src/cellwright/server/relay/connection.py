@@ -58,7 +58,7 @@ class KernelConnection:
 
     async def open(self, seconds: float) -> None:
         """Connect, and wait until the kernel answers and what it publishes arrives. Raises TimeoutError, OSError."""
-        await self._channels.open(self._heard, self._lost)
+        await self._channels.open(self._on_message, self._lost)
         async with asyncio.timeout(seconds):
             await self._nudge()
 
@@ -109,7 +109,7 @@ class KernelConnection:
         finally:
             self._waiting.pop(message_id, None)
 
-    def _heard(self, channel: str, message: Message) -> None:
+    def _on_message(self, channel: str, message: Message) -> None:
         if channel == "iopub":
             self._something_published.set()
             self._on_published(message)
@@ -152,18 +152,18 @@ class KernelComm:
         """Send a message of any size, after those that are on their way. Raises KernelLost."""
         async with self._sending:  # the pieces of one message in order
             for piece in pieces(message):
-                self.say(piece.message)
+                self.send_now(piece.message)
                 if piece.pause:
                     await asyncio.sleep(piece.pause)
 
-    def say(self, message: Mapping[str, Any]) -> None:
+    def send_now(self, message: Mapping[str, Any]) -> None:
         """Send a small message at once. Raises KernelLost."""
         self._send("comm_msg", {"data": dict(message)})
 
     def close(self) -> None:
         """Take leave. Raises KernelLost."""
         if not self.closed:
-            self.say(BYE)
+            self.send_now(BYE)
             self._send("comm_close", {"data": {}})
 
     def concerns(self, published: Message) -> bool:

@@ -25,7 +25,7 @@ REPLY_SECONDS = 60.0
 ALIVE_SECONDS = 5.0
 LEAVE_SECONDS = 5.0
 """The time a kernel that lives may take to hear that the server leaves it."""
-MAX_TOLD = 50
+MAX_UNCLAIMED_RUNS = 50
 RECONNECTS = 3
 """The number of times a broken connection (a gateway's) is made anew before its runs are given up."""
 
@@ -73,7 +73,7 @@ class KernelRelay:
         self._subshell: str | None = None
         self._runs: dict[str, RunView] = {}
         self._not_taken: set[str] = set()
-        self._told: dict[str, Mapping[str, Any]] = {}
+        self._unclaimed_runs: dict[str, Mapping[str, Any]] = {}
         self._replies: dict[str, asyncio.Future[Any]] = {}
         self._acks: dict[asyncio.Future[None], str] = {}
         self._ids = itertools.count(1)
@@ -158,12 +158,12 @@ class KernelRelay:
             except TimeoutError as error:
                 message = f"Kernel {self.kernel_id} gives no subshell. Restart it."
                 raise RouteError(504, "EXECUTION_TIMEOUT", message) from error
-        self.say_if_it_waits(about_wait)
+        self.notify_if_waiting(about_wait)
         await load_extension(connection, self._subshell, self._reply_seconds, self.kernel_id)
         await self._open_comm(connection)
         await self._notebooks.open(connection, self._subshell)
 
-    def say_if_it_waits(self, about_wait: Callable[[str], None]) -> None:
+    def notify_if_waiting(self, about_wait: Callable[[str], None]) -> None:
         """Tell `about_wait` where what is asked of the kernel now has to wait for a cell."""
         if self._subshell is None and self._is_busy():
             about_wait(
@@ -223,8 +223,8 @@ class KernelRelay:
     async def follow(self, run_id: str, view: RunView) -> None:
         """Tell `view` of the kernel's run `run_id` from its first line on."""
         self._runs[run_id] = view
-        if (told := self._told.pop(run_id, None)) is not None:
-            view.state_changed(told)
+        if (unclaimed := self._unclaimed_runs.pop(run_id, None)) is not None:
+            view.state_changed(unclaimed)
         if run_id in self._not_taken:  # they came before the reply that named the run
             self._not_taken.discard(run_id)
             await self.send({"type": "again", "run": run_id, "have": view.held})
@@ -251,7 +251,7 @@ class KernelRelay:
             if self._comm.closed:
                 self._comm_closed()
             elif whole is not None:
-                self._heard(whole)
+                self._on_message(whole)
         elif self._notebooks.take(message):
             return
         elif not self._log:
@@ -259,7 +259,7 @@ class KernelRelay:
         elif kind == "shutdown_reply" or (kind == "status" and content.get("execution_state") in _RESTARTS):
             self._process_ended()
 
-    def _heard(self, message: Mapping[str, Any]) -> None:  # noqa: C901  one arm for each message
+    def _on_message(self, message: Mapping[str, Any]) -> None:  # noqa: C901  one arm for each message
         match message:
             case {"type": "welcome"}:
                 self._welcomed(message)
@@ -268,11 +268,11 @@ class KernelRelay:
             case {"type": "failed", "code": str(code), "message": str(text)}:
                 self._refuse(RouteError.of_kernel(code, text, None))
             case {"type": "request", "id": str(request_id)}:  # whether the server is there
-                self._say({"type": "reply", "id": request_id, "result": None})
+                self._send({"type": "reply", "id": request_id, "result": None})
             case {"type": "state"}:
                 self.state = message
             case {"type": "run", "run": {"id": str(run_id)}}:
-                self._run_told(run_id, message["run"])
+                self._on_run(run_id, message["run"])
             case {"type": "lines", "run": str(run_id), "first": int(first), "lines": list(lines)}:
                 self._lines(run_id, first, lines)
             case {"type": "gone", "runs": list(runs)}:
@@ -284,7 +284,7 @@ class KernelRelay:
                     if asked == question and not acknowledged.done():
                         acknowledged.set_result(None)
             case {"type": "reply", "id": str(request_id)}:
-                self._answered(request_id, message)
+                self._on_reply(request_id, message)
 
     def _welcomed(self, message: Mapping[str, Any]) -> None:
         if self._welcome is not None and not self._welcome.done():
@@ -305,27 +305,27 @@ class KernelRelay:
         if self._welcome is not None and not self._welcome.done():
             self._welcome.set_exception(error)
 
-    def _run_told(self, run_id: str, run: Mapping[str, Any]) -> None:
+    def _on_run(self, run_id: str, run: Mapping[str, Any]) -> None:
         if (view := self._runs.get(run_id)) is not None:
             view.state_changed(run)
             return
-        self._told[run_id] = run  # it may be named by a reply that is on its way, or be a cell's
-        if len(self._told) > MAX_TOLD:
-            del self._told[next(iter(self._told))]
+        self._unclaimed_runs[run_id] = run  # it may be named by a reply that is on its way, or be a cell's
+        if len(self._unclaimed_runs) > MAX_UNCLAIMED_RUNS:
+            del self._unclaimed_runs[next(iter(self._unclaimed_runs))]
 
     def _lines(self, run_id: str, first: int, lines: Sequence[Mapping[str, Any]]) -> None:
         view = self._runs.get(run_id)
         if view is None:
             self._not_taken.add(run_id)
         elif not view.take(first, lines):
-            self._say({"type": "again", "run": run_id, "have": view.held})
+            self._send({"type": "again", "run": run_id, "have": view.held})
 
-    def _say(self, message: Mapping[str, Any]) -> None:
+    def _send(self, message: Mapping[str, Any]) -> None:
         """Send a small message; where the connection is lost there is nobody who waits for it."""
         with contextlib.suppress(KernelLost):
-            self._the_comm().say(message)
+            self._the_comm().send_now(message)
 
-    def _answered(self, request_id: str, message: Mapping[str, Any]) -> None:
+    def _on_reply(self, request_id: str, message: Mapping[str, Any]) -> None:
         reply = self._replies.get(request_id)
         if reply is None or reply.done():
             return

@@ -54,7 +54,7 @@ class CellwrightRoute(APIHandler):
 
     def initialize(self, runs: ClientRuns, **_settings: Any) -> None:
         self.runs = runs
-        self.gone = asyncio.Event()
+        self.disconnected = asyncio.Event()
         """Set when the client has left."""
         self._body = bytearray()
         self._too_large = False
@@ -125,7 +125,7 @@ class CellwrightRoute(APIHandler):
         self.set_header(ALLOW_HEADERS, f"{self._headers.get(ALLOW_HEADERS, '')}, last-event-id")
 
     def on_connection_close(self) -> None:
-        self.gone.set()
+        self.disconnected.set()
         super().on_connection_close()
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:

@@ -57,10 +57,10 @@ class DoctorRoute(_FolderRoute):
     @authenticated
     @may_read
     async def get(self) -> None:
-        from cellwright.doctor.examination import ExaminedPlace, examine  # all that it looks at; few ask for it
+        from cellwright.doctor.examination import ExaminedEnvironment, examine  # all that it looks at; few ask for it
 
         offline = self.choice("offline", "true", "false") == "true"
-        examination = await asyncio.to_thread(examine, ExaminedPlace(self.folder()), offline=offline)
+        examination = await asyncio.to_thread(examine, ExaminedEnvironment(self.folder()), offline=offline)
         self.answer(examination.to_json())
 
 

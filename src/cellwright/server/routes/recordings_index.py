@@ -23,7 +23,7 @@ def recordings_in(folder: Path, root: Path) -> list[dict[str, Any]]:
         if looked_at >= MAX_FILES or len(found) >= MAX_FOUND:
             break
         try:
-            about = _about(path)
+            about = _recording_json(path)
         except (OSError, ValueError):
             continue  # no recording, or gone while we look
         if about is not None:
@@ -37,7 +37,7 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from (Path(here, name) for name in names if name.endswith(SUFFIX))
 
 
-def _about(path: Path) -> dict[str, Any] | None:
+def _recording_json(path: Path) -> dict[str, Any] | None:
     if path.is_symlink():
         return None
     with path.open("rb") as file:

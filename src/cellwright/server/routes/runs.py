@@ -22,7 +22,7 @@ DECISION_SECONDS = 20.0
 class _RunRoute(CellwrightRoute):
     def cut(self) -> None:
         """End the connection as it is: its client takes nothing."""
-        self.gone.set()
+        self.disconnected.set()
         self.detach().close()
 
     async def send_run(self, run: ClientRun, after: int) -> None:
@@ -41,9 +41,9 @@ class _RunRoute(CellwrightRoute):
             with run.read():
                 await send_events(self, run, after, kind, self.runs.limits.heartbeat_seconds)
         finally:
-            if self.gone.is_set():
+            if self.disconnected.is_set():
                 self.runs.reader_left(run)
-        if not self.gone.is_set():
+        if not self.disconnected.is_set():
             self.finish(set_content_type=f"{kind}; charset=utf-8")
 
 
@@ -88,15 +88,15 @@ class RunEventsRoute(_RunRoute):
         after = self._after()
         if after > run.last_id:
             raise RouteError(400, "INVALID_PARAMETERS", f"The run has {run.last_id} events so far, not {after}.")
-        if run.over and after == run.last_id:
+        if run.finished and after == run.last_id:
             self.set_status(204)  # which tells an EventSource not to come back
             self.finish()
             return
         try:
             run.after(after, 1)
-        except EventsGone as gone:
-            message = f"Events up to {gone.oldest - 1} made room for newer ones (max_event_bytes)."
-            raise RouteError(410, "EVENTS_GONE", message, {"oldest": gone.oldest}) from gone
+        except EventsGone as disconnected:
+            message = f"Events up to {disconnected.oldest - 1} made room for newer ones (max_event_bytes)."
+            raise RouteError(410, "EVENTS_GONE", message, {"oldest": disconnected.oldest}) from disconnected
         await self.send_run(run, after)
 
     def _after(self) -> int:
@@ -122,7 +122,7 @@ class AnswerRoute(CellwrightRoute):
             raise RouteError(
                 409, "CONFLICT", "The question is answered already.", {"decision": run.questions[question]}
             )
-        if run.over:
+        if run.finished:
             raise _closed()
         relay = await self.runs.relays.of(run.place.kernel_id, run.wait)
         answer = {"scope": "once", "reason": "", "input": None, **body}
@@ -142,11 +142,11 @@ class SteerRoute(CellwrightRoute):
     async def post(self, run_id: str) -> None:
         run = self.runs.find(run_id, self.owner)
         body = self.body("Steer")
-        if run.state == "waiting" and not run.over:  # the kernel would give the words to the run that goes on
+        if run.state == "waiting" and not run.finished:  # the kernel would give the words to the run that goes on
             raise RouteError(409, "CONFLICT", "The run waits for its turn; it cannot be given words yet.")
         steer_id = uuid.uuid4().hex
         state = None
-        if not run.over:
+        if not run.finished:
             relay = await self.runs.relays.of(run.place.kernel_id, run.wait)
             message = {"type": "steer", "run": run.kernel_run, "id": steer_id, "how": "steer", **body}
             await relay.send(message)
@@ -175,9 +175,11 @@ def about_run(run: ClientRun) -> dict[str, Any]:
         "run": run.id,
         "kernel": run.place.kernel_id,
         "state": run.state,
-        "over": run.over,
+        "over": run.finished,
         "last_event": run.last_id,
-        "questions": [question for question, decision in run.questions.items() if decision is None and not run.over],
+        "questions": [
+            question for question, decision in run.questions.items() if decision is None and not run.finished
+        ],
         "metadata": dict(run.metadata),
     }
 

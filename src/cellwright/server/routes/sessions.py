@@ -44,13 +44,13 @@ class SessionFiles:
 
     def found(self, query: str, folder: Path | None, limit: int, offset: int) -> tuple[list[CatalogEntry], bool]:
         """A page of the list, best or newest first, and whether there are more."""
-        wanted = offset + limit + 1
+        needed = offset + limit + 1
         entries: list[CatalogEntry] = []
         for entry in self._all(query, folder):
             entries.append(entry)
-            if len(entries) == wanted:
+            if len(entries) == needed:
                 break
-        return entries[offset : offset + limit], len(entries) == wanted
+        return entries[offset : offset + limit], len(entries) == needed
 
     def _all(self, query: str, folder: Path | None) -> Iterator[CatalogEntry]:
         catalog, start = _catalog(), 0

@@ -53,7 +53,7 @@ def models_report(settings: Settings, environ: Mapping[str, str], listed: Listed
         "source": "api" if listed.models else "known",
         "problem": listed.problem or None,
         "models": [
-            _about(name, listed.models.get(name, {})) for name in there if _model(name, settings, environ) == name
+            _model_json(name, listed.models.get(name, {})) for name in there if _model(name, settings, environ) == name
         ],
         "prices_date": PRICES_DATE,
     }
@@ -71,10 +71,10 @@ def _model(name: str | None, settings: Settings, environ: Mapping[str, str]) -> 
         return None
 
 
-def _about(model: str, said: Mapping[str, Any]) -> dict[str, Any]:
-    """`said` is what the API says of it."""
-    takes = refined(limits(model), said)
-    name = said.get("display_name")
+def _model_json(model: str, described: Mapping[str, Any]) -> dict[str, Any]:
+    """`described` is what the API says of it."""
+    takes = refined(limits(model), described)
+    name = described.get("display_name")
     return {
         "id": model,
         "display_name": name if isinstance(name, str) else None,

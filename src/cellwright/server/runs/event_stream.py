@@ -30,9 +30,9 @@ STALL_SECONDS = 300.0
 
 
 class EventConnection(Protocol):
-    """The connection written to. `gone` is set when the client has left; `cut` ends the connection as it is."""
+    """The connection written to. `disconnected` is set when the client has left; `cut` ends the connection as it is."""
 
-    gone: asyncio.Event
+    disconnected: asyncio.Event
 
     def write(self, chunk: bytes) -> None: ...
 
@@ -43,8 +43,8 @@ class EventConnection(Protocol):
 
 def stream_kind(accept: str) -> StreamKind | None:
     """Choose the stream that a client sending this `Accept` wants to read; None: no stream, but JSON."""
-    wanted = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
-    for kind in wanted:
+    accepted = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
+    for kind in accepted:
         if kind in ("text/event-stream", "*/*", "text/*", ""):
             return "text/event-stream"
         if kind in ("application/x-ndjson", "application/jsonl", "application/json-lines", "application/x-jsonlines"):
@@ -85,26 +85,26 @@ async def _send(
     connection: EventConnection, run: ClientRun, after: int, kind: StreamKind, heartbeat: float, stall_seconds: float
 ) -> None:
     place = after
-    while not connection.gone.is_set():
+    while not connection.disconnected.is_set():
         try:
             events = run.after(place)
-        except EventsGone as gone:
-            connection.write(_gone(gone.oldest, kind))
+        except EventsGone as disconnected:
+            connection.write(_gone_event(disconnected.oldest, kind))
             await asyncio.wait_for(connection.flush(), stall_seconds)
             return
         if events:
             connection.write(b"".join(encoded(event, kind) for event in events))
             place = events[-1].id
-        elif run.over:
+        elif run.finished:
             return
-        elif not await _news(run, connection, heartbeat):
+        elif not await _wait_for_change(run, connection, heartbeat):
             connection.write(_HEARTBEAT[kind])
         await asyncio.wait_for(connection.flush(), stall_seconds)
 
 
-async def _news(run: ClientRun, connection: EventConnection, seconds: float) -> bool:
+async def _wait_for_change(run: ClientRun, connection: EventConnection, seconds: float) -> bool:
     """Wait for another event or for the client to leave; False after so many seconds."""
-    waiting = [asyncio.ensure_future(run.news()), asyncio.ensure_future(connection.gone.wait())]
+    waiting = [asyncio.ensure_future(run.changed()), asyncio.ensure_future(connection.disconnected.wait())]
     try:
         done, _ = await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -113,7 +113,7 @@ async def _news(run: ClientRun, connection: EventConnection, seconds: float) -> 
     return bool(done)
 
 
-def _gone(oldest: int, kind: StreamKind) -> bytes:
+def _gone_event(oldest: int, kind: StreamKind) -> bytes:
     """Not an event of the run, so it has no number: a reader that comes back asks for the same place."""
     line = b'{"type": "events_gone", "data": {"oldest": %d}}' % oldest
     return line + b"\n" if kind == "application/x-ndjson" else b"event: events_gone\ndata: %s\n\n" % line

@@ -25,7 +25,7 @@ class RunReports:
         if logger is not None:
             logger.register_event_schema(SCHEMA)
 
-    def begun(self, run: ClientRun) -> None:
+    def started(self, run: ClientRun) -> None:
         self._begun[run.id] = time.monotonic()
         self._emit({"action": "started", "run": run.id, "own_kernel": run.place.own_kernel})
 

@@ -20,7 +20,7 @@ from cellwright.server.api_error import RouteError
 
 Line = Mapping[str, Any]
 
-_OVER = ("done", "failed", "interrupted")
+_FINISHED_STATES = ("done", "failed", "interrupted")
 LAST_LINES_SECONDS = 60.0
 """The time that the last lines of a run may take to come after the news that it is over."""
 
@@ -52,14 +52,14 @@ class RunPlace:
 
 
 class ClientRun:
-    """From the moment a client asks for it. On the server's loop only. `when_over` is called once, at its end."""
+    """From the moment a client asks for it. On the server's loop only. `on_finished` is called once, at its end."""
 
-    def __init__(self, run_id: str, place: RunPlace, most_bytes: int, when_over: Callable[[ClientRun], None]) -> None:
+    def __init__(self, run_id: str, place: RunPlace, most_bytes: int, on_finished: Callable[[ClientRun], None]) -> None:
         self.id = run_id
         self.place = place
         self.kernel_run = ""
         """The kernel's own id of it."""
-        self.over = False
+        self.finished = False
         self.readers = 0
         self.questions: dict[str, Line | None] = {}
         """The questions that were asked, each with the decision that ended it or None."""
@@ -78,8 +78,8 @@ class ClientRun:
         """As the kernel says: waiting, running, asking, done, failed, interrupted."""
         self._answer = ""
         self._answer_ended = False
-        self._when_over = when_over
-        self._news = asyncio.Event()
+        self._on_finished = on_finished
+        self._changed = asyncio.Event()
         self._finishing: asyncio.TimerHandle | None = None
         self._add({"type": "run_started", "timestamp": _now(), "data": {"run": run_id, "kernel": place.kernel_id}})
 
@@ -110,20 +110,20 @@ class ClientRun:
         start = event_id + 1 - oldest
         return [self._events[place] for place in range(start, min(len(self._events), start + most))]
 
-    def news(self) -> Coroutine[Any, Any, object]:
+    def changed(self) -> Coroutine[Any, Any, object]:
         """To be awaited: there is another event than at the time of the call, or the run is over."""
-        return self._news.wait()
+        return self._changed.wait()
 
     async def decision(self, question: str) -> Line:
         """Wait for what ends that question."""
-        while (decided := self.questions[question]) is None and not self.over:
-            await self.news()
+        while (decided := self.questions[question]) is None and not self.finished:
+            await self.changed()
         return decided or {}
 
     async def steer_state(self, steer_id: str) -> Line | None:
         """Wait for what became of words to the run; None where it ended without them."""
-        while steer_id not in self.steered and not self.over:
-            await self.news()
+        while steer_id not in self.steered and not self.finished:
+            await self.changed()
         return self.steered.get(steer_id)
 
     # ---- for the relay ----
@@ -144,16 +144,16 @@ class ClientRun:
         return True
 
     def state_changed(self, run: Line) -> None:
-        if not self.over:
+        if not self.finished:
             self.state = str(run.get("state", self.state))
-        if run.get("state") in _OVER and not self.over and self._finishing is None:
+        if run.get("state") in _FINISHED_STATES and not self.finished and self._finishing is None:
             # its last lines may still be on their way; a run that never began has none
             words = "The run was taken out of the line before it began, or ended without a result."
             loop = asyncio.get_running_loop()
             self._finishing = loop.call_later(LAST_LINES_SECONDS, lambda: self.fail("INTERRUPTED", words))
 
     def fail(self, code: str, message: str) -> None:
-        if self.over:
+        if self.finished:
             return
         details = {"kernel": self.place.kernel_id}
         data = {"error_code": code, "error_message": message, "error_details": details, "recoverable": False}
@@ -162,7 +162,7 @@ class ClientRun:
 
     def interrupt(self) -> None:
         """It was stopped before its kernel knew of it."""
-        if not self.over:
+        if not self.finished:
             self._close("interrupted", "interrupted")
 
     def _close(self, state: str, stop_reason: str) -> None:
@@ -219,17 +219,17 @@ class ClientRun:
         self._wake()
 
     def _end(self) -> None:
-        if self.over:
+        if self.finished:
             return
-        self.over = True
+        self.finished = True
         if self._finishing is not None:
             self._finishing.cancel()
         self._wake()
-        self._when_over(self)
+        self._on_finished(self)
 
     def _wake(self) -> None:
-        self._news.set()
-        self._news = asyncio.Event()
+        self._changed.set()
+        self._changed = asyncio.Event()
 
 
 def _now() -> str:

@@ -69,7 +69,7 @@ class ClientRuns:
 
     def in_use(self, kernel_id: str) -> bool:
         """Return whether one of these runs goes on in that kernel."""
-        return any(run.place.kernel_id == kernel_id and not run.over for run in self._runs.values())
+        return any(run.place.kernel_id == kernel_id and not run.finished for run in self._runs.values())
 
     def find(self, run_id: str, owner: str) -> ClientRun:
         """The run of that id that `owner` began. Raises ApiError 404."""
@@ -94,12 +94,12 @@ class ClientRuns:
             own_kernel=not request.kernel_id and not request.keep,
             cancel_on_disconnect=request.cancel_on_disconnect,
         )
-        run = ClientRun(uuid.uuid4().hex, place, self.limits.max_event_bytes, self._over)
+        run = ClientRun(uuid.uuid4().hex, place, self.limits.max_event_bytes, self._on_finished)
         self._runs[run.id] = run
-        self._reports.begun(run)
-        return await self._begun(run, request)
+        self._reports.started(run)
+        return await self._started(run, request)
 
-    async def _begun(self, run: ClientRun, request: ClientRunRequest) -> ClientRun:
+    async def _started(self, run: ClientRun, request: ClientRunRequest) -> ClientRun:
         beginning = asyncio.create_task(self._begin(run, request))
         self._tasks.add(beginning)
         beginning.add_done_callback(self._tasks.discard)
@@ -117,13 +117,13 @@ class ClientRuns:
     async def _begin(self, run: ClientRun, request: ClientRunRequest) -> None:
         try:
             relay = await self.relays.of(run.place.kernel_id, run.wait)
-            relay.say_if_it_waits(run.wait)
-            if request.session is not None and not run.over:
+            relay.notify_if_waiting(run.wait)
+            if request.session is not None and not run.finished:
                 await relay.request("session_resume", {"id": request.session})
-            if run.over:  # it was stopped while it waited for its kernel
+            if run.finished:  # it was stopped while it waited for its kernel
                 return
             reply = await relay.request("prompt", request.prompt_params())
-            if run.over:
+            if run.finished:
                 await relay.send({"type": "stop", "run": str(reply["run"])})
                 return
             run.begin(str(reply["run"]))
@@ -138,7 +138,7 @@ class ClientRuns:
 
     async def stop(self, run: ClientRun) -> None:
         """Interrupt a run, or take it out of the line. Raises ApiError."""
-        if run.over:
+        if run.finished:
             return
         if run.kernel_run:
             relay = await self.relays.of(run.place.kernel_id, run.wait)
@@ -148,7 +148,7 @@ class ClientRuns:
 
     def reader_left(self, run: ClientRun) -> None:
         """A client that read the run's events has gone."""
-        if run.place.cancel_on_disconnect and not run.readers and not run.over:
+        if run.place.cancel_on_disconnect and not run.readers and not run.finished:
             self._in_background(self.stop(run))
 
     async def close(self) -> None:
@@ -160,7 +160,7 @@ class ClientRuns:
         await self.relays.close()
         await self.own_kernels.close()
 
-    def _over(self, run: ClientRun) -> None:
+    def _on_finished(self, run: ClientRun) -> None:
         self._at_once.give_back(run.place.owner)
         self._reports.ended(run)
         kernel_id = run.place.kernel_id
@@ -179,8 +179,8 @@ class ClientRuns:
         await self.own_kernels.shut_down(kernel_id)
 
     def _forget_oldest(self) -> None:
-        over = [run for run in self._runs.values() if run.over]
-        for run in over[: max(0, len(over) - self.limits.max_finished_runs)]:
+        finished = [run for run in self._runs.values() if run.finished]
+        for run in finished[: max(0, len(finished) - self.limits.max_finished_runs)]:
             del self._runs[run.id]
 
     def _in_background(self, work: Any) -> None:

@@ -109,7 +109,7 @@ class Catalog:
             sql = f"SELECT {_ENTRY} FROM session WHERE {_SHOWN} {where} ORDER BY updated DESC, mtime DESC LIMIT ? OFFSET ?"
             return [_entry(row) for row in connection.execute(sql, (*values, limit, offset))]
 
-        return [_with_use(entry) for entry in self._asked(cwd, work)]
+        return [_with_use(entry) for entry in self._query(cwd, work)]
 
     def search(self, query: str, cwd: Path | None = None, *, limit: int = 50, offset: int = 0) -> list[CatalogEntry]:
         """The sessions that hold all words of `query`, in what was said, in the title or as tags; the best first.
@@ -123,7 +123,7 @@ class Catalog:
         def work(connection: sqlite3.Connection, where: str, values: tuple[str, ...]) -> list[CatalogEntry]:
             return _found(connection, words, where, values, limit, offset)
 
-        return [_with_use(entry) for entry in self._asked(cwd, work)] if words else []
+        return [_with_use(entry) for entry in self._query(cwd, work)] if words else []
 
     def entry(self, session_id: str, cwd: Path | None = None) -> CatalogEntry:
         """The session of this id, or the only one whose id begins so. Raises `CellwrightError` SESSION_NOT_FOUND."""
@@ -132,13 +132,13 @@ class Catalog:
             sql = f"SELECT {_ENTRY} FROM session WHERE true {where} ORDER BY updated DESC, mtime DESC"
             return [_entry(row) for row in connection.execute(sql, values)]
 
-        there = self._asked(cwd, work)
-        found = [entry for entry in there if entry.id == session_id]
-        found = found or [entry for entry in there if session_id and entry.id.startswith(session_id)]
+        entries = self._query(cwd, work)
+        found = [entry for entry in entries if entry.id == session_id]
+        found = found or [entry for entry in entries if session_id and entry.id.startswith(session_id)]
         if len(found) != 1:
             what = "is the beginning of more than one session's id" if found else "is no session"
             where = f" of {cwd}" if cwd is not None else ""
-            known = ", ".join(entry.id for entry in (found or there)[:5]) or "none"
+            known = ", ".join(entry.id for entry in (found or entries)[:5]) or "none"
             message = f"{session_id!r} {what}{where}. The newest: {known}."
             raise CellwrightError(ErrorCode.SESSION_NOT_FOUND, message)
         return _with_use(found[0])
@@ -179,7 +179,7 @@ class Catalog:
 
         return with_database(self.path, work)
 
-    def _asked(
+    def _query(
         self,
         cwd: Path | None,
         work: Callable[[sqlite3.Connection, str, tuple[str, ...]], list[CatalogEntry]],

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cellwright.sessions.transcript import TAKEN_BACK, Line, in_effect, parse_lines, read_transcript
-from cellwright.sessions.turns import GO_ON, begins_turn, words_and_attached
+from cellwright.sessions.turns import GO_ON, begins_turn, split_attached
 
 MAX_CHARS = 50_000
 """So much of one prompt or answer can be found: what is longer was piped in."""
@@ -53,7 +53,7 @@ class TranscriptExtract:
     cost_usd: float | None = 0.0
     model: str = ""
     first_words: str = ""
-    said: list[SearchableText] = field(default_factory=list)
+    searchable: list[SearchableText] = field(default_factory=list)
     damaged: bool = False
 
     def take(self, lines: Iterable[Line], in_effect: Iterable[Line]) -> None:
@@ -74,19 +74,19 @@ class TranscriptExtract:
     def _listen(self, message: Mapping[str, Any]) -> None:
         texts = texts_of(message["content"])
         if message["role"] == "assistant":
-            self._say("Claude", texts)
+            self._add_text("Claude", texts)
         elif begins_turn(message):
             self.turns += 1
-            words, _ = words_and_attached(texts)
-            self._say("you", words)
+            words, _ = split_attached(texts)
+            self._add_text("you", words)
             if not self.first_words:
                 self.first_words = first_line(words)[: TITLE_CHARS + 1]
         elif texts and GO_ON not in texts:  # said while Claude was at work, beside the results of calls
-            self._say("you", words_and_attached(["", *texts])[0])
+            self._add_text("you", split_attached(["", *texts])[0])
 
-    def _say(self, who: Who, texts: Sequence[str]) -> None:
+    def _add_text(self, who: Who, texts: Sequence[str]) -> None:
         if text := "\n".join(texts).strip():
-            self.said.append(SearchableText(who, text[:MAX_CHARS]))
+            self.searchable.append(SearchableText(who, text[:MAX_CHARS]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def texts_of(content: str | Sequence[Mapping[str, Any]]) -> list[str]:
 
 def users_words(prompt: Mapping[str, Any]) -> list[str]:
     """Return what the user said in a message that begins a turn."""
-    return words_and_attached(texts_of(prompt["content"]))[0]
+    return split_attached(texts_of(prompt["content"]))[0]
 
 
 def first_line(texts: Sequence[str]) -> str:

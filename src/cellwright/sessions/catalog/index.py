@@ -75,18 +75,18 @@ def catch_up(connection: sqlite3.Connection, sessions: Path, folder: str | None)
 
     Gives how many were read, wholly or in part.
     """
-    there = _there(sessions, folder)
+    on_disk = _transcripts(sessions, folder)
     known = _known(connection, folder)
-    if gone := [row.id for path, row in known.items() if path not in there]:
+    if gone := [row.id for path, row in known.items() if path not in on_disk]:
         with transaction(connection):
             for session in gone:
                 _forget(connection, session)
             # the index keeps the words of what is deleted until its parts are put together
             connection.execute("INSERT INTO words(words) VALUES ('optimize')")
-    changed = [path for path, stamp in there.items() if path not in known or known[path].stamp != stamp]
+    changed = [path for path, stamp in on_disk.items() if path not in known or known[path].stamp != stamp]
     # the ones written last first: a process that is ended has then done what is asked for most
-    changed.sort(key=lambda path: there[path].mtime, reverse=True)
-    changes = (change for path in changed if (change := _read(Path(path), there[path], known.get(path))) is not None)
+    changed.sort(key=lambda path: on_disk[path].mtime, reverse=True)
+    changes = (change for path in changed if (change := _read(Path(path), on_disk[path], known.get(path))) is not None)
     while some := list(islice(changes, AT_ONCE)):
         with transaction(connection):
             for change in some:
@@ -94,7 +94,7 @@ def catch_up(connection: sqlite3.Connection, sessions: Path, folder: str | None)
     return len(changed)
 
 
-def _there(sessions: Path, folder: str | None) -> dict[str, FileStamp]:
+def _transcripts(sessions: Path, folder: str | None) -> dict[str, FileStamp]:
     """The transcripts that are there, by their paths."""
     found: dict[str, FileStamp] = {}
     for project in [sessions / folder] if folder is not None else _folders(sessions):
@@ -182,7 +182,7 @@ def _write_whole(connection: sqlite3.Connection, change: _Change, session: int |
     assert change.whole is not None
     whole, reading = change.whole, change.whole.reading
     if session is not None:
-        _forget_said(connection, "session = ?", (session,))
+        _delete_texts(connection, "session = ?", (session,))
     values = {
         "path": str(change.path),
         "folder": change.path.parent.name,
@@ -207,7 +207,7 @@ def _write_whole(connection: sqlite3.Connection, change: _Change, session: int |
     else:
         sets = ", ".join(f"{name} = :{name}" for name in values)
         connection.execute(f"UPDATE session SET {sets} WHERE id = :id", {**values, "id": session})
-    _add_said(connection, session, reading.said)
+    _add_texts(connection, session, reading.searchable)
     return session
 
 
@@ -227,7 +227,7 @@ def _write_more(connection: sqlite3.Connection, more: TranscriptExtract, session
         first_words = CASE first_words WHEN '' THEN :first_words ELSE first_words END WHERE id = :id""",
         facts,
     )
-    _add_said(connection, session, more.said)
+    _add_texts(connection, session, more.searchable)
 
 
 def _facts(reading: TranscriptExtract) -> dict[str, float]:
@@ -247,24 +247,24 @@ def _write_about(connection: sqlite3.Connection, about: SessionMetadata, session
         "UPDATE session SET title = ?, title_by = ?, tags = ? WHERE id = ?",
         (title, about.by, " ".join(about.tags), session),
     )
-    _forget_said(connection, "session = ? AND who = 'title'", (session,))
+    _delete_texts(connection, "session = ? AND who = 'title'", (session,))
     if about.title or about.tags:
-        _add_said(connection, session, [SearchableText("title", f"{about.title} {shown_tags(about.tags)}".strip())])
+        _add_texts(connection, session, [SearchableText("title", f"{about.title} {shown_tags(about.tags)}".strip())])
 
 
-def _add_said(connection: sqlite3.Connection, session: int, said: Sequence[SearchableText]) -> None:
-    for each in said:
+def _add_texts(connection: sqlite3.Connection, session: int, texts: Sequence[SearchableText]) -> None:
+    for each in texts:
         text = indexed(each.text)
         row = connection.execute("INSERT INTO said(session, who, text) VALUES (?, ?, ?)", (session, each.who, text))
         connection.execute("INSERT INTO words(rowid, text) VALUES (?, ?)", (row.lastrowid, text))
 
 
 def _forget(connection: sqlite3.Connection, session: int) -> None:
-    _forget_said(connection, "session = ?", (session,))
+    _delete_texts(connection, "session = ?", (session,))
     connection.execute("DELETE FROM session WHERE id = ?", (session,))
 
 
-def _forget_said(connection: sqlite3.Connection, where: str, values: Sequence[int]) -> None:
+def _delete_texts(connection: sqlite3.Connection, where: str, values: Sequence[int]) -> None:
     # the index must be told the very text that it has for a row
     rows = f"SELECT 'delete', id, text FROM said WHERE {where}"
     connection.execute(f"INSERT INTO words(words, rowid, text) {rows}", values)

@@ -63,8 +63,8 @@ def read_about(transcript: Path) -> SessionMetadata:
             case {"title": str(title), "by": "user" | "model" | "fork" as by}:
                 titles.pop(by, None)  # the last of the others comes last
                 titles[by] = visible_line(title, TITLE_CHARS)
-            case {"tags": list(said)}:
-                tags = tuple(tag for tag in said if isinstance(tag, str) and _TAG.fullmatch(tag))[:MAX_TAGS]
+            case {"tags": list(fields)}:
+                tags = tuple(tag for tag in fields if isinstance(tag, str) and _TAG.fullmatch(tag))[:MAX_TAGS]
     if titles.get("user"):
         return SessionMetadata(titles["user"], "user", tags)
     others = [(title, by) for by, title in titles.items() if title and by != "user"]
@@ -100,11 +100,11 @@ def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
     return found
 
 
-def _add(transcript: Path, said: dict[str, Any]) -> None:
+def _add(transcript: Path, fields: dict[str, Any]) -> None:
     if not transcript.exists():
         message = f"There is no session {transcript.stem} any more; nothing was changed."
         raise CellwrightError(ErrorCode.SESSION_NOT_FOUND, message)
-    line = json.dumps({"at": round(time.time(), 3), **said}, ensure_ascii=True)
+    line = json.dumps({"at": round(time.time(), 3), **fields}, ensure_ascii=True)
     path = about_path(transcript)
     try:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)

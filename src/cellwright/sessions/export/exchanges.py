@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cellwright.sessions.turns import begins_turn, words_and_attached
+from cellwright.sessions.turns import begins_turn, split_attached
 
 Json = Mapping[str, Any]
 
@@ -50,7 +50,7 @@ class Exchange:
 
     number: int
     words: str
-    told: list[str]
+    context: list[str]
     images: list[Json]
     parts: list[AnswerText | ToolExchange] = field(default_factory=list)
 
@@ -81,8 +81,8 @@ def _blocks(content: str | Sequence[Json]) -> Sequence[Json]:
 
 
 def _begun(number: int, blocks: Sequence[Json]) -> Exchange:
-    words, told = words_and_attached([str(block["text"]) for block in blocks if block["type"] == "text"])
-    return Exchange(number, "\n".join(words).strip("\n"), told, _images(blocks))
+    words, context = split_attached([str(block["text"]) for block in blocks if block["type"] == "text"])
+    return Exchange(number, "\n".join(words).strip("\n"), context, _images(blocks))
 
 
 def _answer(blocks: Sequence[Json], open_calls: dict[str, ToolExchange]) -> Iterator[AnswerText | ToolExchange]:

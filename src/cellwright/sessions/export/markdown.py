@@ -49,8 +49,8 @@ def exchange_blocks(exchange: Exchange, place: Place) -> Iterator[str]:
     yield f"## {exchange.number}. You"
     yield quoted_words(exchange)
     yield from (f"![image {number}]({place(source)})" for number, source in enumerate(exchange.images, 1))
-    for told in exchange.told:
-        yield folded("Told besides", fenced(visible_controls(told)))
+    for context in exchange.context:
+        yield folded("Told besides", fenced(visible_controls(context)))
     yield "### Claude"
     for part in exchange.parts:
         if isinstance(part, AnswerText):

@@ -54,7 +54,7 @@ def code_cell(source: str, outputs: Sequence[Json] = ()) -> dict[str, Any]:
 def _cells(exchange: Exchange) -> Iterator[dict[str, Any]]:
     prompt = _Attached()
     blocks = [f"## {exchange.number}. You", quoted_words(exchange), *prompt.links(exchange.images)]
-    blocks += [folded("Told besides", fenced(visible_controls(told))) for told in exchange.told]
+    blocks += [folded("Told besides", fenced(visible_controls(context))) for context in exchange.context]
     yield markdown_cell("\n\n".join(blocks), prompt.attachments)
     for part in exchange.parts:
         if isinstance(part, AnswerText):

@@ -97,17 +97,17 @@ class RequestLog:
                 setattr(request, name, value)
             self._changed.notify_all()
 
-    def select(self, wanted: Callable[[RecordedRequest], bool]) -> list[RecordedRequest]:
+    def select(self, predicate: Callable[[RecordedRequest], bool]) -> list[RecordedRequest]:
         with self._changed:
-            return [request for request in self._requests if wanted(request)]
+            return [request for request in self._requests if predicate(request)]
 
     def wait_for(
-        self, wanted: Callable[[RecordedRequest], bool], count: int, timeout: float, what: str
+        self, predicate: Callable[[RecordedRequest], bool], count: int, timeout: float, what: str
     ) -> list[RecordedRequest]:
         """Block until `count` requests are as wanted; TimeoutError after `timeout` seconds."""
 
         def found() -> list[RecordedRequest]:
-            return [request for request in self._requests if wanted(request)]
+            return [request for request in self._requests if predicate(request)]
 
         with self._changed:
             if not self._changed.wait_for(lambda: len(found()) >= count, timeout):

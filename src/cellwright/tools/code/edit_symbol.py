@@ -204,7 +204,7 @@ class SplicedText:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _InsertPosition:
     """A definition's lines `first` to `last` (excluded) among `lines`, and what the new ones are like."""
 
     lines: list[str]
@@ -231,7 +231,7 @@ def splice(
     lines = split_lines(text)
     first, last = source.count(b"\n", 0, start), source.count(b"\n", 0, found.stop) + 1
     indent = before.decode()
-    place = _Place(lines, first, last, indent, end, 2 if grammar is PYTHON and not indent else 1)
+    place = _InsertPosition(lines, first, last, indent, end, 2 if grammar is PYTHON and not indent else 1)
     notes: tuple[str, ...] = ()
     if action == "delete":
         result = _without(place)
@@ -290,7 +290,7 @@ def _neighbour(line: str, indent: str) -> bool:
     return bool(line.strip()) and len(own) >= len(indent) and not line.strip().startswith(_CLOSERS)
 
 
-def _blank_lines(place: _Place, added: list[str]) -> int:
+def _blank_lines(place: _InsertPosition, added: list[str]) -> int:
     """Blank lines to go between the definition and the new one: none where one-liners stand close together."""
     if place.last - place.first > 1 or len(added) > 1:
         return place.blank
@@ -298,7 +298,7 @@ def _blank_lines(place: _Place, added: list[str]) -> int:
     return 0 if any(not gap and _neighbour(line, place.indent) for gap, line in sides) else place.blank
 
 
-def _after(place: _Place, added: list[str]) -> list[str]:
+def _after(place: _InsertPosition, added: list[str]) -> list[str]:
     gap, line = _gap(place.lines, place.last, 1)
     blank = _blank_lines(place, added)
     # what follows closely gets its distance too
@@ -309,7 +309,7 @@ def _after(place: _Place, added: list[str]) -> list[str]:
     return [*own, *[place.end] * blank, *added, *[place.end] * missing, *place.lines[place.last :]]
 
 
-def _before(place: _Place, added: list[str]) -> list[str]:
+def _before(place: _InsertPosition, added: list[str]) -> list[str]:
     gap, line = _gap(place.lines, place.first - 1, -1)
     blank = _blank_lines(place, added)
     neighbour = _neighbour(line, place.indent) and not _opens(line, place.indent)
@@ -328,7 +328,7 @@ def _opens(line: str, indent: str) -> bool:
     return not indent and line.rstrip().endswith(("{", "("))
 
 
-def _without(place: _Place) -> list[str]:
+def _without(place: _InsertPosition) -> list[str]:
     above, head = _gap(place.lines, place.first - 1, -1)
     below, foot = _gap(place.lines, place.last, 1)
     if not _neighbour(foot, place.indent):

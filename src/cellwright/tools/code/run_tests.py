@@ -67,13 +67,13 @@ def run_tests_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
     """RunTests. Relative paths start at `cwd`; `environ` is what runners inherit, less its secrets."""
 
     async def preview(given: RunTestsInput) -> Preview:
-        wanted = _wanted(cwd, given)
+        selection = _selection(cwd, given)
         try:
-            framework, _ = _framework(given, wanted)
-            run = await asyncio.to_thread(plan_run, framework, wanted, Path("REPORT"), environ)
+            framework, _ = _framework(given, selection)
+            run = await asyncio.to_thread(plan_run, framework, selection, Path("REPORT"), environ)
         except ToolError as error:
             raise CannotBeDone(error, Preview("Run tests", kind="command")) from error
-        title = f"Run {framework} tests in {visible_line(wanted.folder.as_posix())}"
+        title = f"Run {framework} tests in {visible_line(selection.folder.as_posix())}"
         return Preview(title, visible(" ".join(run.arguments)), kind="command")
 
     @tool(
@@ -87,14 +87,14 @@ def run_tests_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
         preview=preview,
     )
     async def run_tests(given: RunTestsInput, ctx: ToolContext) -> ToolResult:
-        wanted = _wanted(cwd, given)
-        framework, others = _framework(given, wanted)
+        selection = _selection(cwd, given)
+        framework, others = _framework(given, selection)
         with tempfile.TemporaryDirectory(prefix="cellwright-tests-") as scratch:
-            run = await asyncio.to_thread(plan_run, framework, wanted, Path(scratch), environ)
+            run = await asyncio.to_thread(plan_run, framework, selection, Path(scratch), environ)
             started = time.monotonic()
             ended = await run_program(
                 run.arguments,
-                cwd=wanted.folder,
+                cwd=selection.folder,
                 environ=environ,
                 seconds=given.timeout_seconds,
                 progress=ctx.progress,
@@ -102,7 +102,7 @@ def run_tests_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
             )
             seconds = time.monotonic() - started
             report, problem = await asyncio.to_thread(_report, run)
-        return _result(run, ended, report, [problem, *_notes(ended, others)], seconds, wanted.folder)
+        return _result(run, ended, report, [problem, *_notes(ended, others)], seconds, selection.folder)
 
     return run_tests
 
@@ -112,20 +112,20 @@ def _title(given: RunTestsInput) -> str:
     return visible_line(f"Run tests {' '.join(given.paths)}{named}".strip())
 
 
-def _wanted(cwd: Path, given: RunTestsInput) -> TestSelection:
+def _selection(cwd: Path, given: RunTestsInput) -> TestSelection:
     folder = resolve_path(cwd, given.path)
     check_folder(cwd, folder)
     return TestSelection(folder.resolve(), given.paths, given.filter or "", given.args)
 
 
-def _framework(given: RunTestsInput, wanted: TestSelection) -> tuple[str, list[str]]:
+def _framework(given: RunTestsInput, selection: TestSelection) -> tuple[str, list[str]]:
     """The framework to use, and others that the project seems to have."""
     if given.framework != "auto":
         return given.framework, []
-    first, *others = frameworks_of(wanted.folder, wanted.paths) or [""]
+    first, *others = frameworks_of(selection.folder, selection.paths) or [""]
     if not first:
         raise ToolError(
-            f"No tests were recognised in {wanted.folder}: no pytest settings or test_*.py (there or in tests/), no "
+            f"No tests were recognised in {selection.folder}: no pytest settings or test_*.py (there or in tests/), no "
             "package.json with a test script, no go.mod, no Cargo.toml. Give the project's folder in path, or a framework.",
             code=ErrorCode.INVALID_PARAMETERS,
         )

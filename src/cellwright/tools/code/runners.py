@@ -112,79 +112,79 @@ def _has_python_tests(folder: Path) -> bool:
     )
 
 
-def plan_run(framework: str, wanted: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
+def plan_run(framework: str, selection: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
     """Plan the run of the tests; the report goes to `scratch`. Raises ToolError when the runner is not there."""
     makers = {"pytest": _pytest, "unittest": _unittest, "npm": _npm, "go": _go, "cargo": _cargo}
-    for path in wanted.paths:
+    for path in selection.paths:
         if path.startswith("-"):
             raise ToolError(
                 f"The path {path!r} looks like a flag; flags go to args.", code=ErrorCode.INVALID_PARAMETERS
             )
-    return makers[framework](wanted, scratch, environ)
+    return makers[framework](selection, scratch, environ)
 
 
-def _pytest(wanted: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
-    python = python_with("pytest", wanted.folder)
+def _pytest(selection: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
+    python = python_with("pytest", selection.folder)
     if python is None:
         raise _missing("pytest", f"{sys.executable} -m pip install pytest")
     report = scratch / "report.xml"
     arguments = [python, "-m", "pytest", "-q", "--color=no", f"--junitxml={report}", "-o", "junit_family=xunit1"]
-    if not any(word.startswith("--tb") for word in wanted.words):
+    if not any(word.startswith("--tb") for word in selection.words):
         arguments.append("--tb=short")
-    if wanted.filter:
-        arguments += ["-k", wanted.filter]
-    return RunnerCall("pytest", (*arguments, *wanted.words, *wanted.paths), report, read_junit)
+    if selection.filter:
+        arguments += ["-k", selection.filter]
+    return RunnerCall("pytest", (*arguments, *selection.words, *selection.paths), report, read_junit)
 
 
-def _unittest(wanted: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
+def _unittest(selection: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
     report = scratch / "report.jsonl"
     script = Path(__file__).with_name("unittest_reporter.py")
-    pattern = ("-k", wanted.filter) if wanted.filter else ()
-    arguments = (sys.executable, str(script), str(report), *pattern, *wanted.words, *wanted.paths)
+    pattern = ("-k", selection.filter) if selection.filter else ()
+    arguments = (sys.executable, str(script), str(report), *pattern, *selection.words, *selection.paths)
     return RunnerCall("unittest", arguments, report, read_unittest)
 
 
-def _npm(wanted: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
+def _npm(selection: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
     report = scratch / "report.json"
-    runner = _javascript_runner(wanted.folder)
+    runner = _javascript_runner(selection.folder)
     if runner == "node":
-        return _node(wanted, scratch, environ)
-    program = node_program(runner, wanted.folder) if runner else None
+        return _node(selection, scratch, environ)
+    program = node_program(runner, selection.folder) if runner else None
     if runner and program is None:
         raise _missing(runner, "npm install")
-    named = ("-t", wanted.filter) if wanted.filter else ()
+    named = ("-t", selection.filter) if selection.filter else ()
     if runner == "vitest":
         fixed = ("run", "--reporter=default", "--reporter=json", f"--outputFile.json={report}")
         return RunnerCall(
-            "npm", (str(program), *fixed, *named, *wanted.words, *wanted.paths), report, read_jest, runner=runner
+            "npm", (str(program), *fixed, *named, *selection.words, *selection.paths), report, read_jest, runner=runner
         )
     if runner == "jest":
         fixed = ("--json", f"--outputFile={report}", "--testLocationInResults", "--colors=false")
         return RunnerCall(
-            "npm", (str(program), *fixed, *named, *wanted.words, *wanted.paths), report, read_jest, runner=runner
+            "npm", (str(program), *fixed, *named, *selection.words, *selection.paths), report, read_jest, runner=runner
         )
     npm = on_path("npm", environ)
     if npm is None:
         raise _missing("npm", "installing Node.js")
-    if not _test_script(wanted.folder):
+    if not _test_script(selection.folder):
         raise ToolError("package.json has no script `test`, and neither vitest nor jest is among its dependencies.")
-    if wanted.filter:
+    if selection.filter:
         raise ToolError(
             "filter works with vitest, jest and node --test only; use args.", code=ErrorCode.INVALID_PARAMETERS
         )
-    return RunnerCall("npm", (npm, "test", "--", *wanted.words, *wanted.paths), report, None, runner="npm test")
+    return RunnerCall("npm", (npm, "test", "--", *selection.words, *selection.paths), report, None, runner="npm test")
 
 
-def _node(wanted: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
+def _node(selection: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
     node = on_path("node", environ)
     if node is None:
         raise _missing("node", "installing Node.js")
     report = scratch / "report.xml"
     fixed = [node, "--test", "--test-reporter=spec", "--test-reporter-destination=stdout"]
     fixed += ["--test-reporter=junit", f"--test-reporter-destination={report}"]
-    if wanted.filter:
-        fixed.append(f"--test-name-pattern={wanted.filter}")
-    return RunnerCall("npm", (*fixed, *wanted.words, *wanted.paths), report, read_junit, runner="node --test")
+    if selection.filter:
+        fixed.append(f"--test-name-pattern={selection.filter}")
+    return RunnerCall("npm", (*fixed, *selection.words, *selection.paths), report, read_junit, runner="node --test")
 
 
 def _javascript_runner(folder: Path) -> str:
@@ -211,13 +211,13 @@ def _package(folder: Path) -> dict[str, Any]:
     return package if isinstance(package, dict) else {}
 
 
-def _go(wanted: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
+def _go(selection: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
     go = on_path("go", environ)
     if go is None:
         raise _missing("go", "installing Go (https://go.dev/dl)")
-    named = ("-run", wanted.filter) if wanted.filter else ()
-    packages = [_go_package(path) for path in wanted.paths] or ["./..."]
-    arguments = (go, "test", "-json", *named, *wanted.words, *dict.fromkeys(packages))
+    named = ("-run", selection.filter) if selection.filter else ()
+    packages = [_go_package(path) for path in selection.paths] or ["./..."]
+    arguments = (go, "test", "-json", *named, *selection.words, *dict.fromkeys(packages))
     return RunnerCall("go", arguments, scratch / "report.jsonl", read_go, from_output=True)
 
 
@@ -227,14 +227,14 @@ def _go_package(path: str) -> str:
     return path if path.startswith(("./", "/")) and not path.endswith(".go") else f"./{folder.as_posix()}"
 
 
-def _cargo(wanted: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
+def _cargo(selection: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
     cargo = on_path("cargo", environ)
     if cargo is None:
         raise _missing("cargo", "installing Rust (https://rustup.rs)")
     # an integration test's file is a target of its own
-    targets = [word for path in wanted.paths for word in ("--test", Path(path).stem) if path.startswith("tests/")]
-    named = (wanted.filter,) if wanted.filter else ()
-    arguments = (cargo, "test", "--no-fail-fast", "--color=never", *targets, *wanted.words, *named)
+    targets = [word for path in selection.paths for word in ("--test", Path(path).stem) if path.startswith("tests/")]
+    named = (selection.filter,) if selection.filter else ()
+    arguments = (cargo, "test", "--no-fail-fast", "--color=never", *targets, *selection.words, *named)
     return RunnerCall("cargo", arguments, scratch / "report.txt", read_libtest, from_output=True)
 
 

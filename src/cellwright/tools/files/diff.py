@@ -180,10 +180,10 @@ def _hunk(group: list[Opcode], old: list[str], new: list[str], before: int) -> D
             lines += _marked(" ", old[old_from:old_to])
             continue
         lines += _marked("-", old[old_from:old_to]) + _marked("+", new[new_from:new_to])
-    return DiffHunk(*_place(before, first[1], last[2]), *_place(before, first[3], last[4]), lines)
+    return DiffHunk(*_hunk_range(before, first[1], last[2]), *_hunk_range(before, first[3], last[4]), lines)
 
 
-def _place(before: int, start: int, stop: int) -> tuple[int, int]:
+def _hunk_range(before: int, start: int, stop: int) -> tuple[int, int]:
     """Find the start of a hunk and its number of lines; one without lines stands behind the line it names."""
     return before + start + (stop > start), stop - start
 

@@ -25,10 +25,10 @@ COMMON_LINE = 50
 """A line that is there so often says nothing about the place."""
 
 
-def nearest_place(text: str, wanted: str, name: str = "old_string") -> str:
-    """A hint that shows the lines of `text` most like `wanted` (called `name`), numbered; empty if nothing is like it."""
+def nearest_place(text: str, target: str, name: str = "old_string") -> str:
+    """A hint that shows the lines of `text` most like `target` (called `name`), numbered; empty if nothing is like it."""
     lines = text.split("\n")
-    sought = wanted.strip("\n").split("\n")
+    sought = target.strip("\n").split("\n")
     start = _by_equal_lines(lines, sought)
     if start is None:
         start = _by_similar_line(lines, sought)
@@ -129,8 +129,8 @@ def differences(one: str, other: str) -> list[str]:
 
 
 def _difference(found: list[str], sought: list[str], start: int, name: str) -> str:
-    there, wanted = "\n".join(found), "\n".join(sought)
-    named = differences(there, wanted)
+    there, target = "\n".join(found), "\n".join(sought)
+    named = differences(there, target)
     only = f"It differs only in {' and '.join(named)}. " if named else ""
     for number, (line, line_sought) in enumerate(zip(found, sought, strict=False), start + 1):
         if line != line_sought:

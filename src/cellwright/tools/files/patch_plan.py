@@ -39,12 +39,12 @@ _WORDS = ("", "", "white space at line ends differs", "indentation differs")
 
 @dataclass(frozen=True, slots=True)
 class HunkMisfit:
-    """A hunk that could not be applied, and why. `wanted` is the text it looked for."""
+    """A hunk that could not be applied, and why. `searched` is the text it looked for."""
 
     number: int
     hunk: Hunk
     why: str
-    wanted: str
+    searched: str
 
 
 @dataclass(slots=True)
@@ -97,7 +97,7 @@ def _fit(lines: list[str], hunk: Hunk, expected: int, done: int, loosest: int) -
     for level in range(loosest + 1):
         if level > LINE_ENDS and not any(line.strip() for line in old):
             break
-        starts = _places(lines, old, level, expected, done, at_end=_ends_file(hunk))
+        starts = _candidates(lines, old, level, expected, done, at_end=_ends_file(hunk))
         if len(starts) == 1:
             return starts[0], level
         if starts:
@@ -109,9 +109,9 @@ def _fit(lines: list[str], hunk: Hunk, expected: int, done: int, loosest: int) -
 def _why_not(text: str, hunk: Hunk) -> str:
     """Explain why the lines of a hunk are nowhere after the hunk before it, judged by the text as it was."""
     lines = split_lines(text)
-    if any(line.strip() for line in hunk.new) and _places(lines, hunk.new, EXACTLY, hunk.new_start - 1, 0):
+    if any(line.strip() for line in hunk.new) and _candidates(lines, hunk.new, EXACTLY, hunk.new_start - 1, 0):
         return "what it adds is there already; it may have been applied before"
-    if _places(lines, hunk.old, EXACTLY, hunk.old_start - 1, 0):
+    if _candidates(lines, hunk.old, EXACTLY, hunk.old_start - 1, 0):
         return "its lines are before those of the hunk before it. Put the hunks in the file's order"
     return "its lines are not in the file"
 
@@ -131,7 +131,7 @@ def _ends_file(hunk: Hunk) -> bool:
     return bool(hunk.new) and not hunk.new[-1].endswith("\n") and (not hunk.old or hunk.old[-1].endswith("\n"))
 
 
-def _places(
+def _candidates(
     lines: list[str], old: list[str], level: int, expected: int, done: int, *, at_end: bool = False
 ) -> list[int]:
     """Find where `old` is: the expected place alone if it is there, else at most two others from line `done` on."""
@@ -428,6 +428,8 @@ def _words(file: PatchedFile, misfit: HunkMisfit, text: str) -> str:
         # what is there now was not shown to the model, and is not told to it by the way
         return f"{where} It was not read as it is now: read it, then white space may differ too."
     hint = (
-        nearest_place(text.replace("\r\n", "\n"), misfit.wanted, "the hunk") if "not in the file" in misfit.why else ""
+        nearest_place(text.replace("\r\n", "\n"), misfit.searched, "the hunk")
+        if "not in the file" in misfit.why
+        else ""
     )
     return f"{where} {hint}".rstrip()

@@ -146,20 +146,20 @@ def read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | None = Non
         path = resolve_path(cwd, given.file_path)
         shown = shown_path(cwd, path)
         limits = read_limits(os.environ, large=given.allow_large)
-        wanted = ReadRequest(given.offset, given.limit, given.pages, limits)
+        request = ReadRequest(given.offset, given.limit, given.pages, limits)
         if path.suffix.lower() == ".ipynb":
             await opened.settled()
             if (notebook := opened.at(real_path(path))) is not None:
                 cells = await notebook.cells()
-                return await in_thread(lambda _: read_live(notebook, cells, shown, wanted, state))
+                return await in_thread(lambda _: read_live(notebook, cells, shown, request, state))
         with file_errors(shown):
             try:
                 inline = is_small_text(path, shown, INLINE_BYTES)
             except FileNotFoundError:
                 raise not_found(path, shown) from None
             if inline:
-                return read_file(path, shown, wanted, state, lambda: False)
-            return await in_thread(lambda stopped: read_file(path, shown, wanted, state, stopped))
+                return read_file(path, shown, request, state, lambda: False)
+            return await in_thread(lambda stopped: read_file(path, shown, request, state, stopped))
 
     return read
 
@@ -210,13 +210,13 @@ class ReadRequest:
 
 
 def read_live(
-    notebook: OpenNotebook, cells: Sequence[Cell], shown: str, wanted: ReadRequest, state: FileState
+    notebook: OpenNotebook, cells: Sequence[Cell], shown: str, request: ReadRequest, state: FileState
 ) -> Content:
     """Read a notebook that is open in a front end, as the model sees it."""
     from cellwright.tools.notebook.live_source import live_note, live_source, with_note
 
     source = live_source(cells)
-    first, page = _notebook_page(source, wanted)
+    first, page = _notebook_page(source, request)
     state.cells.add(notebook.path, page.known)
     return with_note(_page_content(page, first, len(source.cells), shown), live_note(notebook))
 
@@ -233,7 +233,7 @@ def is_small_text(path: Path, shown: str, small: int) -> bool:
         return media_type(head) is None and PDF_SIGNATURE not in head
 
 
-def read_file(path: Path, shown: str, wanted: ReadRequest, state: FileState, stopped: Callable[[], bool]) -> Content:
+def read_file(path: Path, shown: str, request: ReadRequest, state: FileState, stopped: Callable[[], bool]) -> Content:
     """Read a file as the model sees it; `state` remembers what it saw."""
     real = real_path(path)
     with open_regular(real, shown) as file:
@@ -241,40 +241,40 @@ def read_file(path: Path, shown: str, wanted: ReadRequest, state: FileState, sto
         head = file.read(HEAD_BYTES) or b""
         file.seek(0)
         is_pdf = head.startswith(PDF_SIGNATURE) or (real.suffix.lower() == ".pdf" and PDF_SIGNATURE in head)
-        if wanted.pages is not None and not is_pdf:
+        if request.pages is not None and not is_pdf:
             raise ToolError(
                 f"{shown} is no PDF: pages is for PDFs only. Use offset and limit.", code=ErrorCode.INVALID_PARAMETERS
             )
         if media_type(head) is not None:
             return _image(file, status.st_size, shown)
         if is_pdf:
-            request = PdfRequest(wanted.pages, wanted.limits.pdf_as_text, wanted.limits.chars)
-            return read_pdf(io.BufferedReader(file, 1 << 16), status.st_size, shown, request, stopped)
+            pdf_request = PdfRequest(request.pages, request.limits.pdf_as_text, request.limits.chars)
+            return read_pdf(io.BufferedReader(file, 1 << 16), status.st_size, shown, pdf_request, stopped)
         broken = []
         if real.suffix.lower() == ".ipynb":
             from cellwright.tools.notebook.spans import NotANotebook
 
             try:
-                return _notebook(file, status, real, shown, wanted, state, stopped)
+                return _notebook(file, status, real, shown, request, state, stopped)
             except NotANotebook as error:
                 broken = [f"[Shown as text, because as a notebook {error}.]"]
             except NotText:
                 raise _binary(head, shown) from None
         try:
-            page = _text_page(file, status, wanted, stopped)
+            page = _text_page(file, status, request, stopped)
         except NotText:
             raise _binary(head, shown) from None
-    _check_fits(page, shown, wanted)
+    _check_fits(page, shown, request)
     _remember(page, real, status, state)
-    return "\n".join([*broken, _page_text(page, shown, wanted)])
+    return "\n".join([*broken, _page_text(page, shown, request)])
 
 
-def _text_page(file: io.FileIO, status: os.stat_result, wanted: ReadRequest, stopped: Callable[[], bool]) -> TextPage:
-    line_chars = wanted.limits.chars if wanted.limits.large else min(LINE_CHARS, wanted.limits.chars)
-    bounds = PageBounds(wanted.limits.chars, line_chars, wanted.limit)
-    if wanted.offset < 0 and stat.S_ISREG(status.st_mode):
-        return read_tail(file, status.st_size, -wanted.offset, bounds, stopped)
-    return read_page(file, status.st_size, max(wanted.offset, 1), bounds, stopped)
+def _text_page(file: io.FileIO, status: os.stat_result, request: ReadRequest, stopped: Callable[[], bool]) -> TextPage:
+    line_chars = request.limits.chars if request.limits.large else min(LINE_CHARS, request.limits.chars)
+    bounds = PageBounds(request.limits.chars, line_chars, request.limit)
+    if request.offset < 0 and stat.S_ISREG(status.st_mode):
+        return read_tail(file, status.st_size, -request.offset, bounds, stopped)
+    return read_page(file, status.st_size, max(request.offset, 1), bounds, stopped)
 
 
 def _remember(page: TextPage, real: Path, status: os.stat_result, state: FileState) -> None:
@@ -285,29 +285,29 @@ def _remember(page: TextPage, real: Path, status: os.stat_result, state: FileSta
     state.read(real, seen, first, last, to_the_end=not page.cut and page.total == page.last)
 
 
-def _check_fits(page: TextPage, shown: str, wanted: ReadRequest) -> None:
+def _check_fits(page: TextPage, shown: str, request: ReadRequest) -> None:
     """Raise ToolError where not all lines asked for fit: who asks for so many wants them all."""
-    if wanted.limit is None or not page.full:
+    if request.limit is None or not page.full:
         return
-    more = "" if wanted.limits.large else ", set allow_large if you need them all at once"
+    more = "" if request.limits.large else ", set allow_large if you need them all at once"
     raise ToolError(
-        f"{counted(wanted.limit, 'line')} of {shown} from offset={page.first} on are more than {wanted.limits.tokens:,} "
+        f"{counted(request.limit, 'line')} of {shown} from offset={page.first} on are more than {request.limits.tokens:,} "
         f"tokens. {counted(len(page.lines), 'line')} of them fit: ask for limit={len(page.lines)}{more}, or search with "
         "Grep.",
         code=ErrorCode.INVALID_PARAMETERS,
-        details={"lines_that_fit": len(page.lines), "max_tokens": wanted.limits.tokens},
+        details={"lines_that_fit": len(page.lines), "max_tokens": request.limits.tokens},
     )
 
 
-def _page_text(page: TextPage, shown: str, wanted: ReadRequest) -> str:
+def _page_text(page: TextPage, shown: str, request: ReadRequest) -> str:
     if page.total == 0:
         return f"[{shown} is empty.]"
     if not page.lines:
         return f"[offset={page.first} is past the end: {shown} has {counted(page.total or 0, 'line')}.]"
-    return "\n".join([numbered(page.lines, page.first), *_notes(page, shown, wanted)])
+    return "\n".join([numbered(page.lines, page.first), *_notes(page, shown, request)])
 
 
-def _notes(page: TextPage, shown: str, wanted: ReadRequest) -> list[str]:
+def _notes(page: TextPage, shown: str, request: ReadRequest) -> list[str]:
     """List what must be known of the lines shown."""
     notes = []
     if not page.encoding.name.startswith("utf-"):
@@ -351,14 +351,14 @@ def _notebook(
     status: os.stat_result,
     real: Path,
     shown: str,
-    wanted: ReadRequest,
+    request: ReadRequest,
     state: FileState,
     stopped: Callable[[], bool],
 ) -> Content:
     from cellwright.tools.notebook.source import open_notebook
 
     source = open_notebook(file, status.st_size, stopped)
-    first, page = _notebook_page(source, wanted)
+    first, page = _notebook_page(source, request)
     last = page.shown[-1] + 1 if page.shown else first - 1
     known = last if page.complete else first - 1
     seen = SeenFile(status.st_mtime_ns, status.st_size, source.sha256)
@@ -368,14 +368,14 @@ def _notebook(
     return _page_content(page, first, len(source.cells), shown)
 
 
-def _notebook_page(source: NotebookSource, wanted: ReadRequest) -> tuple[int, NotebookPage]:
+def _notebook_page(source: NotebookSource, request: ReadRequest) -> tuple[int, NotebookPage]:
     """The number of the first cell that is wanted, and those that fit."""
     from cellwright.tools.notebook.pages import notebook_page
 
     total = len(source.cells)
-    first = max(total + wanted.offset + 1, 1) if wanted.offset < 0 else max(wanted.offset, 1)
-    stop = total if wanted.limit is None else min(total, first - 1 + wanted.limit)
-    return first, notebook_page(source, range(first - 1, stop), "usual", wanted.limits.chars)
+    first = max(total + request.offset + 1, 1) if request.offset < 0 else max(request.offset, 1)
+    stop = total if request.limit is None else min(total, first - 1 + request.limit)
+    return first, notebook_page(source, range(first - 1, stop), "usual", request.limits.chars)
 
 
 def _page_content(page: NotebookPage, first: int, total: int, shown: str) -> Content:

@@ -47,7 +47,7 @@ def replace_text(text: str, old: str, new: str, *, replace_all: bool, shown: str
     needle = old.replace("\r\n", "\n") if flat != text else old
     first = flat.find(needle)
     if first < 0:
-        raise _not_there(flat, needle, shown)
+        raise _not_found(flat, needle, shown)
     # also one that overlaps the first: it is not clear which one is meant
     if not replace_all and flat.find(needle, first + 1) >= 0:
         raise _ambiguous(flat, needle, shown)
@@ -62,7 +62,7 @@ def _replace_in_crlf(text: str, flat: str, needle: str, new: str) -> tuple[str, 
     line_feeds = [position - number for number, position in enumerate(carriage_returns)]
     parts: list[str] = []
     done = count = 0
-    for start in _places(flat, needle, step=len(needle)):
+    for start in _occurrences(flat, needle, step=len(needle)):
         stop = start + len(needle)
         begin, end = start + bisect_left(line_feeds, start), stop + bisect_left(line_feeds, stop)
         parts += text[done:begin], _fitting(new, text, begin, end)
@@ -71,7 +71,7 @@ def _replace_in_crlf(text: str, flat: str, needle: str, new: str) -> tuple[str, 
     return "".join(parts) + text[done:], count
 
 
-def _places(text: str, needle: str, step: int) -> Iterator[int]:
+def _occurrences(text: str, needle: str, step: int) -> Iterator[int]:
     """Yield where `needle` begins; the search for the next one goes on `step` characters later."""
     at = text.find(needle)
     while at >= 0:
@@ -89,8 +89,8 @@ def _fitting(new: str, text: str, begin: int, end: int) -> str:
 
 
 def _ambiguous(text: str, needle: str, shown: str) -> ToolError:
-    count = sum(1 for _ in _places(text, needle, step=1))
-    lines = [text.count("\n", 0, start) + 1 for start in islice(_places(text, needle, step=1), PLACES_NAMED)]
+    count = sum(1 for _ in _occurrences(text, needle, step=1))
+    lines = [text.count("\n", 0, start) + 1 for start in islice(_occurrences(text, needle, step=1), PLACES_NAMED)]
     more = f" and {count - PLACES_NAMED} more" if count > PLACES_NAMED else ""
     return ToolError(
         f"old_string is in {shown} {count} times, at lines {', '.join(map(str, lines))}{more}. "
@@ -100,7 +100,7 @@ def _ambiguous(text: str, needle: str, shown: str) -> ToolError:
     )
 
 
-def _not_there(text: str, needle: str, shown: str) -> ToolError:
+def _not_found(text: str, needle: str, shown: str) -> ToolError:
     message = f"old_string is not in {shown}."
     if re.match(r"\s*\d+\t", needle):
         message += " It seems to begin with the line number that Read puts before each line: leave those out."

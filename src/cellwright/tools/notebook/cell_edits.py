@@ -60,10 +60,10 @@ def on_disk_bytes(utf_8: bytes, encoding: Encoding, shown: str) -> bytes:
     return utf_8 if encoding == UTF_8 else encode(utf_8.decode(), encoding, shown)
 
 
-def _place(notebook: Notebook, to: CellPosition) -> tuple[InsertIndex, str]:
+def _insert_index(notebook: Notebook, to: CellPosition) -> tuple[InsertIndex, str]:
     """Find where a cell goes, and say it in words."""
     if to.where in ("before", "after"):
-        place = notebook.place_at(notebook.find(to.beside), after=to.where == "after")
+        place = notebook.place_at(notebook.find(to.anchor_id), after=to.where == "after")
     else:
         place = notebook.end_place(start=to.where == "start")
     return place, in_words(to)
@@ -71,13 +71,13 @@ def _place(notebook: Notebook, to: CellPosition) -> tuple[InsertIndex, str]:
 
 def in_words(to: CellPosition) -> str:
     """`after 3f2a9c1e`, `at the end`."""
-    return f"{to.where} {to.beside}" if to.where in ("before", "after") else f"at the {to.where}"
+    return f"{to.where} {to.anchor_id}" if to.where in ("before", "after") else f"at the {to.where}"
 
 
 def insert_cell(notebook: Notebook, kind: CellType, source: str, to: CellPosition, shown: str) -> CellEdit:
     """The notebook with a new cell."""
     count = len(notebook.heads)
-    place, where = _place(notebook, to)
+    place, where = _insert_index(notebook, to)
     data, name = notebook.with_cell(place, kind, source)
     return CellEdit(
         data=data,
@@ -110,7 +110,7 @@ def delete_cell(notebook: Notebook, at: int, shown: str) -> CellEdit:
 def move_cell(notebook: Notebook, at: int, to: CellPosition, shown: str) -> CellEdit:
     """The notebook with the cell that is at the position `at` elsewhere."""
     kind, name, count = notebook.kind(at), notebook.ids()[at], len(notebook.heads)
-    place, where = _place(notebook, to)
+    place, where = _insert_index(notebook, to)
     data = notebook.moved(at, place)
     now = place.position - (place.position > at)
     lines = _outline(notebook)

@@ -98,13 +98,13 @@ class FileNotebook:
     def _step(self, notebook: Notebook, change: CellChange) -> tuple[bytes, ChangedCell]:
         """The bytes with one change made, and what it came to."""
         if isinstance(change, Insert):
-            place = self._place(notebook, change.place)
+            place = self._insert_index(notebook, change.place)
             data, position = _inserted(notebook, place, change), place.position
             return data, self._changed(data, change, position, None)
         position = notebook.find(change.cell_id)
         before = _cell(notebook, position, outputs=True)
         if isinstance(change, Move):
-            place = self._place(notebook, change.place)
+            place = self._insert_index(notebook, change.place)
             data = notebook.moved(position, place)
             return data, self._changed(data, change, place.position - (place.position > position), before)
         self._check(before, change.expect)
@@ -118,10 +118,10 @@ class FileNotebook:
         after = _cell(parse_notebook(data), position, outputs=True)
         return ChangedCell(change=change, id=after.id, position=position, before=before, after=after)
 
-    def _place(self, notebook: Notebook, place: Where) -> InsertIndex:
+    def _insert_index(self, notebook: Notebook, place: Where) -> InsertIndex:
         if place.where in ("start", "end"):
             return notebook.end_place(start=place.where == "start")
-        return notebook.place_at(notebook.find(place.beside), after=place.where == "after")
+        return notebook.place_at(notebook.find(place.anchor_id), after=place.where == "after")
 
     def _check(self, cell: Cell, expect: str) -> None:
         if cell.sha256 != expect:
@@ -194,7 +194,7 @@ def _cell(notebook: Notebook, position: int, *, outputs: bool) -> Cell:
 
 
 def _inserted(notebook: Notebook, place: InsertIndex, change: Insert) -> bytes:
-    data, _ = notebook.with_cell(place, change.cell_type, change.source, wanted=change.cell_id)
+    data, _ = notebook.with_cell(place, change.cell_type, change.source, requested_id=change.cell_id)
     more: dict[str, Any] = {}
     if change.metadata:
         more["metadata"] = dict(change.metadata)

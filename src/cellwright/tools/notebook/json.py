@@ -128,13 +128,13 @@ class Notebook:
         whole = {**parsed(self.source.bytes_between(cell.start, cell.stop)), **values}
         return self._changed([(cell.start, cell.stop, self._written(_ordered(whole, head), cell.start))])
 
-    def with_cell(self, place: InsertIndex, kind: str, source: str, wanted: str = "") -> tuple[bytes, str]:
-        """The notebook with a new cell, and that cell's name: the one that is `wanted`, if it can have it."""
+    def with_cell(self, place: InsertIndex, kind: str, source: str, requested_id: str = "") -> tuple[bytes, str]:
+        """The notebook with a new cell, and that cell's name: the one that is `requested_id`, if it can have it."""
         model = self._model(place.position, kind)
         like: Any = [] if model is None else model[self.source.source_key(str(model["cell_type"]))]
         value = self._new_cell(kind, _source_like(source, like))
         if self.source.major == 4 and self.source.minor >= 5:
-            value["id"] = wanted if wanted and wanted not in self.ids() else self._new_id(source)
+            value["id"] = requested_id if requested_id and requested_id not in self.ids() else self._new_id(source)
         value = _ordered(value, model or {})
         return self._with_value(place, value), self.source.name(place.position, value)
 

@@ -115,15 +115,15 @@ class NotebookEditInput(ToolInput):
     ) = None
 
     @property
-    def beside(self) -> str | None:
+    def anchor_id(self) -> str | None:
         """The cell beside which the new or the moved one goes; None: it goes to the notebook's start or end."""
         return self.target_id if self.edit_mode == "move" else self.cell_id
 
     @property
     def place(self) -> CellPosition:
         """The place the new or the moved cell goes to."""
-        if self.beside is not None:
-            return CellPosition("before" if self.position == "before" else "after", self.beside)
+        if self.anchor_id is not None:
+            return CellPosition("before" if self.position == "before" else "after", self.anchor_id)
         return CellPosition("start" if self.position == "start" else "end")
 
 
@@ -221,11 +221,11 @@ def _check_fields(given: NotebookEditInput) -> None:
 
 def _position_problem(given: NotebookEditInput) -> str:
     field = "cell_id" if given.edit_mode == "insert" else "target_id"
-    if given.position in ("before", "after") and given.beside is None:
+    if given.position in ("before", "after") and given.anchor_id is None:
         return f"position {given.position} needs {field}: the cell it is meant of."
-    if given.position in ("start", "end") and given.beside is not None:
+    if given.position in ("start", "end") and given.anchor_id is not None:
         return f"position {given.position} is meant of the whole notebook: leave out {field}, or say before or after."
-    if given.edit_mode == "move" and given.position is None and given.beside is None:
+    if given.edit_mode == "move" and given.position is None and given.anchor_id is None:
         return "move needs position: start or end, or before or after with target_id."
     return ""
 

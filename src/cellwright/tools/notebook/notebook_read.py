@@ -216,31 +216,31 @@ def _positions(source: NotebookSource, given: NotebookReadInput, shown: str) -> 
     total = len(source.cells)
     if given.cells is None and given.cell_ids is None:
         return range(total)
-    wanted: set[int] = set()
+    selected: set[int] = set()
     for part in (given.cells or "").split(","):
         if found := CELL_RANGE.fullmatch(part.strip()):
             first = int(found[1])
             last = int(found[3]) if found[3] else total if found[2] else first
             if not 1 <= first <= total or last < first:
                 raise _bad(f'There are no cells "{part.strip()}": {shown} has {counted(total, "cell")}, from 1 on.')
-            wanted.update(range(first - 1, min(last, total)))
+            selected.update(range(first - 1, min(last, total)))
     if given.cell_ids is not None:
-        wanted.update(_by_id(source, given.cell_ids, shown))
-    return sorted(wanted)
+        selected.update(_by_id(source, given.cell_ids, shown))
+    return sorted(selected)
 
 
 def _by_id(source: NotebookSource, cell_ids: Sequence[str], shown: str) -> set[int]:
     names: dict[str, list[int]] = {}
     for position in range(len(source.cells)):
         names.setdefault(source.name(position, source.head(position)), []).append(position)
-    wanted: set[int] = set()
+    selected: set[int] = set()
     for cell_id in cell_ids:
         if cell_id not in names:
             at = POSITION.fullmatch(cell_id)
             hint = f' Cells with ids are found by number with cells="{int(at[1]) + 1}".' if at else ""
             raise _bad(f"There is no cell {cell_id} in {shown}. outline=true lists the cells.{hint}")
-        wanted.update(names[cell_id])
-    return wanted
+        selected.update(names[cell_id])
+    return selected
 
 
 def _bad(message: str) -> ToolError:

@@ -42,10 +42,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class CellPosition:
-    """The place of a cell: before or after the cell `beside`, or at the start or end of the notebook."""
+    """The place of a cell: before or after the cell `anchor_id`, or at the start or end of the notebook."""
 
     where: Literal["before", "after", "start", "end"]
-    beside: str = ""
+    anchor_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,16 +76,16 @@ def exit_plan_mode_tool(project: Path, plans_directory: Path | None = None) -> T
         plan = given.plan
         kept = await asyncio.to_thread(_kept, plan, project, plans_directory) if plans_directory is not None else ""
         edited = _proposed(ctx) not in (None, plan.strip())
-        told = [f"The user approved of the plan{', after editing it' if edited else ''}. Plan mode is off: begin."]
+        sentences = [f"The user approved of the plan{', after editing it' if edited else ''}. Plan mode is off: begin."]
         if mode == "acceptEdits":
-            told.append("Edits of files in the project are allowed without asking.")
+            sentences.append("Edits of files in the project are allowed without asking.")
         if feedback := given.feedback.strip():
-            told.append(f"The user's remark: {feedback}")
+            sentences.append(f"The user's remark: {feedback}")
         if kept:
-            told.append(kept)
+            sentences.append(kept)
         if edited:
-            told.append(f"What is to be done is the plan as edited:\n\n{plan}")
-        return ToolResult("\n".join(told), display={"plan": plan, "plan_was_edited": edited, "mode": mode})
+            sentences.append(f"What is to be done is the plan as edited:\n\n{plan}")
+        return ToolResult("\n".join(sentences), display={"plan": plan, "plan_was_edited": edited, "mode": mode})
 
     return exit_plan_mode
 

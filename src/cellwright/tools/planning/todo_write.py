@@ -12,7 +12,7 @@ from msgspec import Meta, field, to_builtins
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.events import TodosChanged
-from cellwright.tools.planning.todos import progress_in_words
+from cellwright.tools.planning.todos import describe_progress
 
 DESCRIPTION = """\
 Keep the list of what is to be done, which the user sees. For work of three steps and more, or several things asked \
@@ -63,13 +63,13 @@ def todo_write_tool() -> Tool:
         category="planning",
         limits=ToolLimits(seconds=10, results=MAX_TODOS),
         examples=[EXAMPLE],
-        title=lambda given: progress_in_words(to_builtins(given.todos)),
+        title=lambda given: describe_progress(to_builtins(given.todos)),
     )
     async def todo_write(given: TodoWriteInput, ctx: ToolContext) -> ToolResult:
         todos = tuple(to_builtins(given.todos))
         ctx.emit(TodosChanged(todos))
         doing = [todo for todo in given.todos if todo.status == "in_progress"]
-        lines = [f"The list is kept: {progress_in_words(todos)}."]
+        lines = [f"The list is kept: {describe_progress(todos)}."]
         if len(doing) > 1:
             lines.append(f"{len(doing)} todos are in_progress; keep it to one at a time.")
         elif not doing and any(todo.status == "pending" for todo in given.todos):

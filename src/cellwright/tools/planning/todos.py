@@ -12,7 +12,7 @@ MARKS = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}
 """The marks for how far a todo is, in plain text."""
 
 
-def progress_in_words(todos: Sequence[Mapping[str, Any]]) -> str:
+def describe_progress(todos: Sequence[Mapping[str, Any]]) -> str:
     """`2 of 5 done`, or that there is nothing to do."""
     if not todos:
         return "nothing to do"
@@ -20,7 +20,7 @@ def progress_in_words(todos: Sequence[Mapping[str, Any]]) -> str:
     return f"{done} of {len(todos)} done"
 
 
-def task_tools_wanted(environ: Mapping[str, str]) -> bool:
+def task_tools_enabled(environ: Mapping[str, str]) -> bool:
     """Return whether the user opted in to the Task tools, in the place of TodoWrite.
 
     As in Claude Code, `CLAUDE_CODE_ENABLE_TASKS` or `CLAUDE_CODE_ENABLE_TODO_TOOLS` opt in, and

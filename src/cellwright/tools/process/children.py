@@ -123,10 +123,10 @@ class Child:
                 await asyncio.wait({self.exited}, timeout=GRACE_SECONDS)
             return
         self._signal(signal.SIGTERM)
-        await self._gone(GRACE_SECONDS)
+        await self._wait_until_gone(GRACE_SECONDS)
         self._signal(signal.SIGKILL)
         # what hangs in the operating system dies when that lets go of it; its thread reaps it then
-        await self._gone(GRACE_SECONDS / 2)
+        await self._wait_until_gone(GRACE_SECONDS / 2)
 
     def _signal(self, sign: signal.Signals) -> None:
         if os.name != "posix":
@@ -140,7 +140,7 @@ class Child:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, sign)
 
-    async def _gone(self, seconds: float) -> None:
+    async def _wait_until_gone(self, seconds: float) -> None:
         deadline = asyncio.get_running_loop().time() + seconds
         while not self.exited.done() or is_alive(self.group):
             if asyncio.get_running_loop().time() > deadline:
@@ -192,7 +192,7 @@ class ChildProcesses:
             start_new_session=not command.read_only,
             process_group=0 if command.read_only else None,
         )
-        self._tell(process.pid)
+        self._notify(process.pid)
         if command.read_only and command.memory_mb is not None:
             _bound_memory(process.pid, command.memory_mb)
         return Child(process, mark, read_only=command.read_only)
@@ -242,7 +242,7 @@ class ChildProcesses:
             for group in self._groups:
                 self._write(f"+ {group}\n")
 
-    def _tell(self, group: int) -> None:
+    def _notify(self, group: int) -> None:
         with self._lock:
             self._groups.add(group)
             self._write(f"+ {group}\n")

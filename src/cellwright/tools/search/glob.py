@@ -65,9 +65,9 @@ def glob_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
             raise ToolError(f"{given.path} is a file, not a folder.", code=ErrorCode.FILE_PATH_INVALID)
         pattern = relative_pattern(given.pattern, root.folder)
         seconds = _usual_seconds(environ) if given.timeout_seconds is None else given.timeout_seconds
-        with glob_arguments(pattern, given.ignore, environ) as (arguments, wanted):
+        with glob_arguments(pattern, given.ignore, environ) as (arguments, accepts):
             output = await run_ripgrep(search_program(), arguments, cwd=root.folder, separator=b"\0", seconds=seconds)
-        found = list(filter(wanted, checked(output, seconds).records))
+        found = list(filter(accepts, checked(output, seconds).records))
         paths = await asyncio.to_thread(newest_first, root.folder, found, LIMITS.results)
         names = [root.shown(path) for path in paths]
         notes = _notes(output, len(names), len(found))

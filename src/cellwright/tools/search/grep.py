@@ -168,7 +168,7 @@ class Grep:
         given, seconds = self.given, self.given.timeout_seconds
         deadline = time.monotonic() + seconds
         encoding = await asyncio.to_thread(_encoding_arguments, self.root)
-        with _filters(given) as (filters, wanted):
+        with _filters(given) as (filters, accepts):
             arguments = [*_common_arguments(given), *_mode_arguments(given), *filters, *encoding]
 
             async def run(*more: str, separator: bytes = b"\n", max_records: int = MAX_RECORDS) -> Output:
@@ -181,8 +181,8 @@ class Grep:
                     max_records=max_records,
                 )
                 records: Iterable[bytes] = output.records if separator == b"\0" else with_whole_names(output.records)
-                if wanted is not None:
-                    records = (record for record in records if record == SEPARATOR or wanted(path_of(record)))
+                if accepts is not None:
+                    records = (record for record in records if record == SEPARATOR or accepts(path_of(record)))
                 return checked(replace(output, records=list(records)), seconds)
 
             found, output = await self._found(run, given.offset + (given.head_limit or MAX_LINES))
@@ -223,8 +223,8 @@ def _mode_arguments(given: GrepInput) -> list[str]:
     arguments = ["--line-number", r"--context-separator=\x00\x00"]
     around = given.context if given.around is None else given.around
     for flag, lines in (("--before-context", given.before), ("--after-context", given.after)):
-        if wanted := around if lines is None else lines:
-            arguments.append(f"{flag}={wanted}")
+        if accepts := around if lines is None else lines:
+            arguments.append(f"{flag}={accepts}")
     if given.only_matching:
         arguments.append("--only-matching")
     return arguments

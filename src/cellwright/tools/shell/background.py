@@ -25,7 +25,7 @@ class BackgroundTask:
     session_id: str
     started: float = field(default_factory=time.monotonic)
     stopped: str = ""
-    told: bool = False
+    reported: bool = False
 
     @property
     def output_file(self) -> Path | None:
@@ -85,15 +85,15 @@ class BackgroundTasks:
         """Every task there was, in the order they were started."""
         return list(self._tasks.values())
 
-    def news(self, session_id: str) -> list[str]:
+    def unreported(self, session_id: str) -> list[str]:
         """List what has ended in this session since this was last asked for: a line each, for Claude."""
         ended = [
             task
             for task in self._tasks.values()
-            if task.session_id == session_id and task.run.ended.done() and not task.told
+            if task.session_id == session_id and task.run.ended.done() and not task.reported
         ]
         for task in ended:
-            task.told = True
+            task.reported = True
         return [f"[Background task {task.status}: `{task.shown_command}`; {task.where}.]" for task in ended]
 
 

@@ -209,8 +209,8 @@ class Shell:
 
     def folder_of(self, given: BashInput) -> Path:
         """Return the folder in which the call runs. Raises ToolError."""
-        wanted = given.working_directory
-        return self.folder.checked() if wanted is None else self.folder.chosen(wanted)
+        requested = given.working_directory
+        return self.folder.checked() if requested is None else self.folder.chosen(requested)
 
 
 def bash_tool(
@@ -257,13 +257,13 @@ def bash_tool(
 def _preview(folder: ShellFolder, given: BashInput) -> Preview:
     unseen = ", ".join(unseen_characters(given.command))
     warning = f"The command has characters that cannot be seen: {unseen}." if unseen else ""
-    where = _place(folder, given.working_directory or "")
+    where = _folder_note(folder, given.working_directory or "")
     title = f"Run a shell command{where}{' in the background' if given.run_in_background else ''}"
     settings = "".join(f"{name}={value}\n" for name, value in given.environment_variables.items())
     return Preview(title, visible(f"{settings}{given.command}"), kind="command", warning=warning)
 
 
-def _place(folder: ShellFolder, working_directory: str) -> str:
+def _folder_note(folder: ShellFolder, working_directory: str) -> str:
     """Describe where a command runs; nothing for the folder that all started in."""
     place = Path(os.path.normpath(folder.checked() / working_directory))
     if place == folder.start:
@@ -285,23 +285,23 @@ async def _run(shell: Shell, given: BashInput, ctx: ToolContext) -> ToolResult:
         shell.children,
         ctx.progress,
     )
-    news = shell.tasks.news(ctx.session_id)
+    endings = shell.tasks.unreported(ctx.session_id)
     if given.run_in_background and limits.background:
         task = shell.tasks.add(run, ctx.session_id, limits.background_seconds(given.timeout))
         text = f"Runs in the background as {task.id}; {task.where}. TaskStop ends it."
-        return ToolResult("\n".join([text, *news]), _about_task(task))
+        return ToolResult("\n".join([text, *endings]), _task_json(task))
     seconds = limits.seconds(given.timeout)
     if not await run.wait(seconds):
         if not (limits.background and _may_go_on(given.command)):
             await run.stop()
             raise _timed_out(run, seconds, limits)
         task = shell.tasks.add(run, ctx.session_id, limits.background_seconds(None))
-        return ToolResult("\n".join([_moved(task, seconds), *news]), _about_task(task))
+        return ToolResult("\n".join([_moved(task, seconds), *endings]), _task_json(task))
     run.ended.result()
     if run.too_much:
         raise ToolError(f"The command was stopped: it wrote more than {MAX_BYTES:,} bytes.\n{run.output.text()}")
     moved = shell.folder.moved(run.folder) if given.working_directory is None else ""
-    return _result(run, [moved, *news], limits)
+    return _result(run, [moved, *endings], limits)
 
 
 def _environment(shell: Shell, own: Mapping[str, str]) -> dict[str, str]:
@@ -328,7 +328,7 @@ def _moved(task: BackgroundTask, seconds: float) -> str:
     return text + (f"Its output so far:\n{so_far}" if so_far else "It has written nothing yet.")
 
 
-def _about_task(task: BackgroundTask) -> dict[str, Any]:
+def _task_json(task: BackgroundTask) -> dict[str, Any]:
     return {
         "command": task.run.command,
         "task_id": task.id,

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from cellwright.agent.calls.tool_results import made_output_folder
+from cellwright.agent.calls.tool_results import create_output_folder
 
 SHOWN_CHARS = 30_000
 """The number of characters the model gets of one command's output, half from its start, half from its end."""
@@ -70,7 +70,7 @@ class CommandOutput:
 
     def _open(self) -> None:
         try:
-            self._file, name = tempfile.mkstemp(dir=made_output_folder(), suffix=".txt")
+            self._file, name = tempfile.mkstemp(dir=create_output_folder(), suffix=".txt")
         except OSError as error:
             self._problem = f"it could not be kept: {error.strerror}"
         else:

@@ -43,18 +43,18 @@ class ShellRun:
         self._loop = asyncio.get_running_loop()
         with contextlib.ExitStack() as unless_started:
             try:
-                self._told = unless_started.enter_context(contextlib.closing(_FolderPipe()))
+                self._folder_pipe = unless_started.enter_context(contextlib.closing(_FolderPipe()))
                 self._program = RunningProgram(
-                    _command(what, self._told.writer),
+                    _command(what, self._folder_pipe.writer),
                     output=self._live.take,
-                    inherited=(self._told.writer,),
+                    inherited=(self._folder_pipe.writer,),
                     at_end=self._close,
                     children=children,
                 )
             except (OSError, ValueError) as error:  # no descriptors left; too long, or a NUL byte in it
                 raise ToolError(f"The command could not be started: {error}.") from error
             unless_started.pop_all()
-        self._told.close_writer()
+        self._folder_pipe.close_writer()
         self.ended = self._program.ended
 
     @property
@@ -98,8 +98,8 @@ class ShellRun:
 
     def _close(self) -> None:
         self._live.close()
-        self.folder = self._told.last_line()
-        self._told.close()
+        self.folder = self._folder_pipe.last_line()
+        self._folder_pipe.close()
 
 
 class _FolderPipe:
@@ -128,12 +128,12 @@ class _FolderPipe:
             os.close(self._open.pop())
 
 
-def _command(what: ShellCommand, told: int) -> Command:
+def _command(what: ShellCommand, descriptor: int) -> Command:
     bash = shutil.which("bash", path=what.environ["PATH"]) if os.name == "posix" else None
     if bash is None:
         raise ToolError("There is no bash here: the Bash tool needs Linux or macOS with bash. Use Python instead.")
     # the shell tells the folder it ended in, however the command ended it
-    script = f"trap 'pwd -P >&{told} 2>/dev/null' EXIT; {what.command}"
+    script = f"trap 'pwd -P >&{descriptor} 2>/dev/null' EXIT; {what.command}"
     return Command(
         arguments=[bash, "--noprofile", "--norc", "-c", script],
         cwd=what.cwd,

@@ -38,14 +38,14 @@ def task_stop_tool(tasks: BackgroundTasks) -> Tool:
     async def task_stop(given: TaskStopInput) -> ToolResult:
         task = tasks.get(given.task_id)
         if task.run.ended.done():
-            task.told = True
-            return ToolResult(f"{task.status[:1].upper()}{task.status[1:]} already; {task.where}.", _about(task))
-        task.stopped, task.told = "by TaskStop", True
+            task.reported = True
+            return ToolResult(f"{task.status[:1].upper()}{task.status[1:]} already; {task.where}.", _task_json(task))
+        task.stopped, task.reported = "by TaskStop", True
         await task.run.stop_from_any_loop()
-        return ToolResult(f"Stopped {task.id}: `{task.shown_command}`; {task.where}.", _about(task))
+        return ToolResult(f"Stopped {task.id}: `{task.shown_command}`; {task.where}.", _task_json(task))
 
     return task_stop
 
 
-def _about(task: BackgroundTask) -> dict[str, Any]:
+def _task_json(task: BackgroundTask) -> dict[str, Any]:
     return {"task_id": task.id, "task_type": "bash", "command": task.run.command}

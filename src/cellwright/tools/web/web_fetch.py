@@ -199,10 +199,10 @@ class PageCache:
 
 @dataclass(frozen=True, slots=True)
 class WebFetch:
-    """The state that the calls of one session share. `aside` None: pages are given as they are."""
+    """The state that the calls of one session share. `side_request` None: pages are given as they are."""
 
     network: Network
-    aside: SideRequest | None
+    side_request: SideRequest | None
     cache: PageCache
     seconds: float
     most_bytes: int
@@ -218,7 +218,7 @@ class WebFetch:
             message = f"The page has {len(page.text):,} characters; offset {offset} is beyond its end."
             raise ToolError(message, code=ErrorCode.INVALID_PARAMETERS)
         answer, end = await self._answer(page, given.prompt, offset, ctx)
-        parts = [_about(page), answer]
+        parts = [_page_header(page), answer]
         if end < len(page.text):
             parts.append(f"[Characters {offset:,} to {end:,} of {len(page.text):,}; go on with offset={end}.]")
         display = {
@@ -264,11 +264,11 @@ class WebFetch:
         """The answer to `prompt`, and the place in the text up to which it was read."""
         if not page.text.strip():
             return "[The page has no text: it may be drawn by scripts.]", len(page.text)
-        if self.aside is not None:
+        if self.side_request is not None:
             text = page.text[offset : offset + PAGE_CHARS]
             question = READ_PAGE.format(fence=_fence(text), text=text, prompt=prompt)
             try:
-                turn = await self.aside.ask([{"role": "user", "content": question}], ctx)
+                turn = await self.side_request.ask([{"role": "user", "content": question}], ctx)
             except CellwrightError as error:
                 why = f"[No small model could read the page ({error.code}); here it is itself.]\n\n"
             else:
@@ -288,7 +288,7 @@ def _fence(text: str) -> str:
     return mark
 
 
-def _about(page: WebPage) -> str:
+def _page_header(page: WebPage) -> str:
     known = {
         "URL": page.url,
         "Type": page.content_type,
@@ -309,7 +309,7 @@ def _elsewhere(fetched: FetchedPage, prompt: str) -> ToolResult:
 
 
 def web_fetch_tool(
-    aside: SideRequest | None,
+    side_request: SideRequest | None,
     network: Network | None = None,
     *,
     seconds: float = DEFAULT_SECONDS,
@@ -318,10 +318,10 @@ def web_fetch_tool(
 ) -> Tool:
     """WebFetch of one session: `seconds` for getting a page of `most_bytes` at most, kept for `cache_seconds`.
 
-    `aside` is the way to the small model that reads pages.
+    `side_request` is the way to the small model that reads pages.
     """
     seconds = min(max(seconds, 1.0), MAX_SECONDS)
-    web = WebFetch(network or Network(), aside, PageCache(cache_seconds), seconds, most_bytes)
+    web = WebFetch(network or Network(), side_request, PageCache(cache_seconds), seconds, most_bytes)
 
     async def preview(given: WebFetchInput) -> Preview:
         url = visible_line(given.url, 2_000)
@@ -329,7 +329,7 @@ def web_fetch_tool(
 
     @tool(
         name="WebFetch",
-        description=DESCRIPTION.format(kept=_in_words(cache_seconds)),
+        description=DESCRIPTION.format(kept=_duration_text(cache_seconds)),
         access=ToolAccess("fetch", "url"),
         read_only=True,
         category="web",
@@ -345,5 +345,5 @@ def web_fetch_tool(
     return web_fetch
 
 
-def _in_words(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     return f"{seconds / 60:g} minutes" if seconds >= 60 and seconds % 60 == 0 else f"{seconds:g} seconds"

@@ -174,7 +174,7 @@ Search the web. Gives titles, URLs and, where known, snippets, dates and scores;
 EXAMPLES = ({"query": "pandas 3 copy-on-write migration", "allowed_domains": ["pandas.pydata.org"]},)
 
 
-def api_engine(aside: SideRequest) -> Engine:
+def api_engine(side_request: SideRequest) -> Engine:
     """The Messages API's server tool: the small model searches and says what it found."""
 
     async def search(query: Query, ctx: ToolContext) -> SearchResult:
@@ -191,7 +191,7 @@ def api_engine(aside: SideRequest) -> Engine:
         ]
         content: list[Mapping[str, Any]] = []
         for _ in range(MAX_PAUSES):
-            turn = await aside.ask(messages, ctx, tools=[tool])
+            turn = await side_request.ask(messages, ctx, tools=[tool])
             content += turn.message["content"]
             if turn.stop_reason != "pause_turn":
                 break
@@ -268,14 +268,14 @@ def _search_failed(why: str) -> ToolError:
     return ToolError(message, code=ErrorCode.SEARCH_SERVICE_ERROR)
 
 
-def choose_engine(environ: Mapping[str, str], aside: SideRequest | None) -> Engine | None:
+def choose_engine(environ: Mapping[str, str], side_request: SideRequest | None) -> Engine | None:
     """The engine that `environ` names (CELLWRIGHT_SEARCH_ENGINE: api, tavily, ddgs, or another's), else the one that fits.
 
     With a search key it is that key's; with an API address of one's own (a gateway) `ddgs`, as far as it is installed;
     else the API's search. None: there is none. Raises `CellwrightError` CONFIG_INVALID for a name that is not known.
     """
     key, own_address = environ.get("CELLWRIGHT_SEARCH_API_KEY", ""), environ.get("ANTHROPIC_BASE_URL", "")
-    api = api_engine(aside) if aside is not None else None
+    api = api_engine(side_request) if side_request is not None else None
     name = environ.get("CELLWRIGHT_SEARCH_ENGINE", "")
     if not name:
         if key:

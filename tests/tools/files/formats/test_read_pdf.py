@@ -188,7 +188,7 @@ def test_images_pages_and_notebooks_get_through_to_the_model(tools, messages_ser
     monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
     monkeypatch.setenv("ANTHROPIC_API_KEY", server.api_key)
     monkeypatch.chdir(tools.cwd)
-    talking = Conversation(cwd=tools.cwd, face="a test")
+    talking = Conversation(cwd=tools.cwd, interface="a test")
     events = []
     talking.jobs.work_until_done(talking.start(RunRequest(prompt="Look."), RunSurface(events.append)))
     talking.close()

@@ -101,13 +101,13 @@ def describe_code(value: Any) -> Description | None:
 def _function(value: Any) -> Description:
     plain = value.__func__ if type(value) is types.MethodType else value
     if type(plain) is not types.FunctionType:
-        return Description("builtin", summary=f"{_name(plain)}(…)", more=lambda: _said(plain))
+        return Description("builtin", summary=f"{_name(plain)}(…)", more=lambda: _docstring_line(plain))
     kind = "async function" if inspect.iscoroutinefunction(plain) else "function"
     return Description(kind, summary=f"{plain.__name__}{signature(plain)}", more=lambda: _function_lines(plain))
 
 
 def _function_lines(function: types.FunctionType) -> Iterator[str]:
-    yield from _said(function)
+    yield from _docstring_line(function)
     yield f"defined in {_file_in_words(function.__code__.co_filename)}, line {function.__code__.co_firstlineno}"
 
 
@@ -118,7 +118,7 @@ def _file_in_words(file: str) -> str:
     return " ".join(words) if words else file
 
 
-def _said(value: Any) -> Iterator[str]:
+def _docstring_line(value: Any) -> Iterator[str]:
     """The first line of a docstring."""
     doc = value.__doc__
     if type(doc) is str and (lines := doc.strip().splitlines()):

@@ -187,7 +187,7 @@ def model_image(file: BinaryIO, size: int, limits: ImageLimits = FILE_LIMITS) ->
 
 
 @dataclass(frozen=True, slots=True)
-class _About:
+class _ImageInfo:
     """The facts that an image's file gives. `turned`: its pixels do not stand as it is meant to be seen."""
 
     kind: str
@@ -197,7 +197,7 @@ class _About:
     turned: bool
 
 
-def _decoded(file: BinaryIO, limits: ImageLimits) -> tuple[Image.Image, _About]:
+def _decoded(file: BinaryIO, limits: ImageLimits) -> tuple[Image.Image, _ImageInfo]:
     """The pixels to be shown, no more than are wanted, and what the file says."""
     from PIL import Image, UnidentifiedImageError  # heavy: 100 ms
 
@@ -206,7 +206,7 @@ def _decoded(file: BinaryIO, limits: ImageLimits) -> tuple[Image.Image, _About]:
         _check_size(image, limits.decoded_bytes)
         orientation = image.getexif().get(EXIF_ORIENTATION, 1)
         turned = orientation in TURNS
-        about = _About(image.format or "", *image.size, bool(getattr(image, "is_animated", False)), turned)
+        about = _ImageInfo(image.format or "", *image.size, bool(getattr(image, "is_animated", False)), turned)
         if about.kind == "JPEG":
             image.draft(None, (MAX_SIDE, MAX_SIDE))
         image.load()
