@@ -124,6 +124,12 @@ def test_the_version_is_said_once():
     assert f'version = "{cellwright.__version__}"' in pyproject
 
 
+def test_the_kernels_extension_waits_for_nothing_that_only_a_prompt_needs():
+    later = ("cellwright.events", "cellwright.agent.tool", "cellwright.terminal.arguments", "msgspec")
+    code = f"import cellwright.kernel.extension, sys; print([name for name in {later} if name in sys.modules])"
+    assert python(code) == "[]"
+
+
 def test_docstrings_begin_with_a_noun_or_an_imperative():
     begins = re.compile(r'"""(What|Whether|How|Why|Where|Who|Which|May|That|Is)\b')
     wrong = [

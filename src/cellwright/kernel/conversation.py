@@ -31,7 +31,7 @@ from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.kernel.namespace.hidden_state import kernel_remarks
 from cellwright.kernel.output.cell_output import STUCK
 from cellwright.kernel.pages.completion import CodeCompletion
-from cellwright.kernel.pages.open_documents import FileNews
+from cellwright.kernel.pages.file_news import FileNews
 from cellwright.kernel.pages.open_notebooks import KernelNotebooks
 from cellwright.kernel.pages.pages import Pages
 from cellwright.kernel.pages.proposals import Proposals

@@ -11,16 +11,14 @@ import select
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, TextIO, get_args
+from typing import Any, TextIO
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.models import EFFORTS
 from cellwright.permissions.modes import LISTED_MODES
 from cellwright.terminal.exit_codes import MEANINGS
+from cellwright.terminal.formats import FORMATS
 from cellwright.version import VERSION
-
-OutputFormat = Literal["text", "json", "json-lines"]
-FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
 
 DESCRIPTION = """\
 Claude at work in this folder: it reads and edits files, runs commands and answers. It asks before it changes anything;

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import msgspec
 
@@ -52,16 +52,16 @@ class ToolInput(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
                 if name not in cls.ignored:
                     kept[name] = value
                 continue
-            inner, optional = fields[name]
-            if value is None and optional:
+            field = fields[name]
+            if value is None and field.optional:
                 continue
-            kept[name] = value if inner is None else _canonical_within(inner, value)
+            kept[name] = value if field.inner is None else _canonical_within(field.inner, value)
         return kept
 
     @classmethod
     def foreign_fields(cls) -> set[str]:
         """The names of fields that are taken although the schema does not have them, those of inner objects included."""
-        inner = (input_type.foreign_fields() for input_type, _ in _fields(cls).values() if input_type is not None)
+        inner = (field.inner.foreign_fields() for field in _fields(cls).values() if field.inner is not None)
         return {*cls.aliases, *cls.ignored}.union(*inner)
 
 
@@ -71,12 +71,19 @@ def _canonical_within(inner: type[ToolInput], value: Any) -> Any:
     return [_canonical_within(inner, item) for item in value] if isinstance(value, list) else value
 
 
+class _Field(NamedTuple):
+    """A field of an input: its type hint, the input type that its value consists of, and whether it may be left out."""
+
+    hint: Any
+    inner: type[ToolInput] | None
+    optional: bool
+
+
 @functools.cache
-def _fields(input_type: type[ToolInput]) -> dict[str, tuple[type[ToolInput] | None, bool]]:
-    """Of each field, by its name in JSON: the input type that its value consists of, and whether it may be left out."""
-    hints = typing.get_type_hints(input_type)
+def _fields(input_type: type[ToolInput]) -> dict[str, _Field]:
+    """The fields by their names in JSON."""
     return {
-        field.encode_name: (_input_type_in(hints[field.name]), not field.required)
+        field.encode_name: _Field(field.type, _input_type_in(field.type), not field.required)
         for field in msgspec.structs.fields(input_type)
     }
 
@@ -102,14 +109,14 @@ def json_schema(input_type: type[ToolInput], changes: Mapping[str, Mapping[str, 
 
 def _restore_order(input_type: type[ToolInput], schema: Mapping[str, Any]) -> None:
     """Put the values of each enumeration back into the order they were written in: msgspec sorts them."""
-    hints = typing.get_type_hints(input_type)
-    for field in msgspec.structs.fields(input_type):
-        node = schema["properties"][field.encode_name]
-        inner = _fields(input_type)[field.encode_name][0]
-        if inner is not None:
-            _restore_order(inner, node.get("items", node))
+    if "'enum'" not in repr(schema):
+        return  # reading the type hints of a class takes half a millisecond, and most have none
+    for name, field in _fields(input_type).items():
+        node = schema["properties"][name]
+        if field.inner is not None:
+            _restore_order(field.inner, node.get("items", node))
         elif "enum" in node:
-            node["enum"].sort(key=[*_literals(hints[field.name]), *node["enum"]].index)
+            node["enum"].sort(key=[*_literals(field.hint), *node["enum"]].index)
 
 
 def _literals(hint: Any) -> tuple[Any, ...]:

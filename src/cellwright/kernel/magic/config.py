@@ -15,7 +15,7 @@ from traitlets.config import Configurable
 from cellwright.kernel.magic.line import CONTEXTS, DEFAULT_FILE, OPTIONS, REPLAY_WAYS, How, MagicOptions
 from cellwright.model.models import EFFORTS
 from cellwright.permissions.modes import LISTED_MODES
-from cellwright.terminal.arguments import FORMATS
+from cellwright.terminal.formats import FORMATS
 
 if TYPE_CHECKING:
     from cellwright.config.settings.read import InlineSettings

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.models import EFFORTS
 from cellwright.permissions.modes import LISTED_MODES
-from cellwright.terminal.arguments import FORMATS, OutputFormat
+from cellwright.terminal.formats import FORMATS, OutputFormat
 
 if TYPE_CHECKING:
     from cellwright.agent.structured_output.answer import AnswerType

@@ -11,7 +11,7 @@ from typing import Any
 from cellwright.conversation.conversation import Conversation
 from cellwright.errors import CellwrightError
 from cellwright.kernel.pages.comm import PageError
-from cellwright.kernel.pages.open_documents import FileNews
+from cellwright.kernel.pages.file_news import FileNews
 from cellwright.kernel.pages.pages import PageConnection, Pages
 
 
