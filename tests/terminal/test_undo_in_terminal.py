@@ -57,6 +57,7 @@ def test_without_a_session_on_disk_an_interactive_session_can_undo(messages_serv
     terminal.expect("> ")
     terminal.sendline("/undo yes")
     terminal.expect("Taken back: turn 1")
+    terminal.expect("> ")
     terminal.sendeof()
     screen_of(terminal)
     assert not (command.folder / "notes.txt").exists()
