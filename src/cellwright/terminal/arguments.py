@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from cellwright.conversation.runs.output_format import FORMATS
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.models import EFFORTS
 from cellwright.permissions.modes import LISTED_MODES
 from cellwright.terminal.exit_codes import MEANINGS
-from cellwright.terminal.formats import FORMATS
 from cellwright.version import VERSION
 
 DESCRIPTION = """\

@@ -171,6 +171,7 @@ class Execution:
 
     def __init__(self, server: JupyterServer, kernel: str, code: str) -> None:
         path = urlsplit(server.url).path
+        self._server = server
         self._socket = websocket.create_connection(
             f"ws://{server.host}{path}/api/kernels/{kernel}/channels?session_id=notebook",
             header={"Authorization": f"token {TOKEN}"},
@@ -197,7 +198,11 @@ class Execution:
         return self._status
 
     def _next(self) -> None:
-        message = json.loads(self._socket.recv())
+        try:
+            message = json.loads(self._socket.recv())
+        except (OSError, websocket.WebSocketException) as error:
+            log = self._server.log.read_text()[-3000:]
+            raise AssertionError(f"the websocket of the kernel ended: {error!r}\n{log}") from error
         if message["parent_header"].get("msg_id") != self._id:
             return
         if message["msg_type"] == "stream":

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
+from cellwright.conversation.runs.output_format import FORMATS, OutputFormat
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.models import EFFORTS
 from cellwright.permissions.modes import LISTED_MODES
-from cellwright.terminal.formats import FORMATS, OutputFormat
 
 if TYPE_CHECKING:
     from cellwright.agent.structured_output.answer import AnswerType
