@@ -61,11 +61,12 @@ export const savedOutputPlugin: JupyterFrontEndPlugin<void> = {
   activate: (_, tracker: INotebookTracker | null) => {
     if (!tracker) return;
     document.addEventListener(SAVED_EVENT, (event) => {
-      const notebooks: INotebookModel[] = [];
+      // a notebook with two views has one model
+      const notebooks = new Set<INotebookModel>();
       tracker.forEach(({ model }) => {
-        if (model) notebooks.push(model);
+        if (model) notebooks.add(model);
       });
-      if (insertSavedOutput(notebooks, (event as CustomEvent<SavedMessage>).detail)) event.preventDefault();
+      if (insertSavedOutput([...notebooks], (event as CustomEvent<SavedMessage>).detail)) event.preventDefault();
     });
   },
 };

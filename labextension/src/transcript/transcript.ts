@@ -29,7 +29,10 @@ const RESEND_AFTER_MS = 2000;
 /** Opens the transcript at the other end of `channel` and tells the kernel that somebody listens. */
 export function open(channel: Channel): Transcript {
   const store = new TranscriptStore();
-  const saved = savedOutput(store, (message) => { channel.send(message); });
+  const openedAt = Date.now() / 1000;
+  let loaded: LoadTime | null = null;
+  const loadedDuringRun = (): boolean => loaded !== null && mayBeDuring(loaded, store);
+  const saved = savedOutput(loadedDuringRun, (message) => { channel.send(message); });
   let askedFor = -1;
   let askedAt = 0;
   const ready = (): void => {
@@ -44,7 +47,8 @@ export function open(channel: Channel): Transcript {
     if (!message) return;
     switch (message.type) {
       case "ops":
-        if (!store.receive(message)) ready();
+        if (store.receive(message)) loaded ??= loadTime(message.now, openedAt);
+        else ready();
         return;
       case "ack":
         store.acknowledge(message.question);
@@ -89,11 +93,12 @@ export type SavedOutput = {
   readonly offer: () => void;
 };
 
-export function savedOutput(store: TranscriptStore, send: (message: KeptMessage) => void): SavedOutput {
+/** `loadedDuringRun`: the page may have read its notebook from disk while the run went on, so that its cell lacks the output. */
+export function savedOutput(loadedDuringRun: () => boolean, send: (message: KeptMessage) => void): SavedOutput {
   let saved: SavedMessage | null = null;
   const offer = (): void => {
     if (!saved) return;
-    const detail: SavedMessage = { ...saved, cell: loadedDuring(store) ? saved.cell : null };
+    const detail: SavedMessage = { ...saved, cell: loadedDuringRun() ? saved.cell : null };
     // on the document: the cell may be far out of sight and have no view
     if (document.dispatchEvent(new CustomEvent(SAVED_EVENT, { cancelable: true, detail }))) return;
     saved = null;
@@ -108,9 +113,19 @@ export function savedOutput(store: TranscriptStore, send: (message: KeptMessage)
   };
 }
 
-/** True where this page was loaded while the run went on: what it read from disk may lack the run's output. */
-function loadedDuring(store: TranscriptStore): boolean {
-  const { run, end } = store;
-  const after = store.now() - performance.now() / 1000 - (run?.started ?? Infinity);
-  return after >= 0 && (!end || after <= end.ms / 1000);
+/** The time that this page was loaded, in seconds by the kernel's clock: no earlier and no later than this. */
+type LoadTime = { earliest: number; latest: number };
+
+/**
+ * The time of loading, by the first operations that were taken: the kernel sent them at `sentAt` of its clock, in answer to
+ * what the page sent at `openedAt` of its own. A page that is busy, as it is when it is loaded, may hear of them seconds later.
+ */
+function loadTime(sentAt: number, openedAt: number): LoadTime {
+  const now = Date.now() / 1000;
+  const loadedAt = now - performance.now() / 1000;
+  return { earliest: sentAt - (now - loadedAt), latest: sentAt - (openedAt - loadedAt) };
+}
+
+function mayBeDuring({ earliest, latest }: LoadTime, { run, end }: TranscriptStore): boolean {
+  return run !== null && latest >= run.started && (!end || earliest <= run.started + end.ms / 1000);
 }

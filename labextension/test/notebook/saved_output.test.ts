@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { JsonObject } from "../../src/json";
 import { insertSavedOutput, savedOutputPlugin } from "../../src/notebook/saved_output";
-import type { SavedMessage } from "../../src/transcript/protocol";
+import type { Op, SavedMessage } from "../../src/transcript/protocol";
 import { open } from "../../src/transcript/transcript";
 import { standIn } from "../support/stand_in";
 import { END, Kernel, scene } from "../transcript/scene";
@@ -131,11 +131,24 @@ describe("a transcript offers what was saved", () => {
     kernel.tell(SAVED);
     expect(cells()).toEqual([cell]);
   });
+
+  it("to a page that was loaded while it went on, and was too busy to hear of it", () => {
+    const kernel = new Kernel();
+    open(kernel.channel);
+    const answeredAt = Date.now() / 1000;
+    // loaded 0.5 s after the start, and 2.7 s before the end
+    const run: Op = { op: "run", model: "m", mode: "default", session: "s", started: answeredAt - 60.5 };
+    vi.advanceTimersByTime(4_000);
+    kernel.tell({ type: "ops", first: 0, now: answeredAt, ops: [run, END] });
+    kernel.tell(SAVED);
+    expect(cells()).toEqual(["cell-1"]);
+  });
 });
 
 it("the plugin takes it for the notebooks that are open, and is silent without notebooks", () => {
   const outputs = new CellOutputs(view("the-model"));
-  const models = [null, notebook(outputs)];
+  const shown = notebook(outputs);
+  const models = [null, shown, shown];  // "New View for Notebook"
   const tracker = { forEach: (each: (panel: { model: INotebookModel | null }) => void) => { models.forEach((model) => { each({ model }); }); } };
   const offer = (): boolean => document.dispatchEvent(new CustomEvent("cellwright-saved", { cancelable: true, detail: SAVED }));
   void savedOutputPlugin.activate(standIn(undefined), null);

@@ -96,6 +96,8 @@ class Reattached:
         self._ops = ops
         self._lock = threading.Lock()
         self._there: set[str] = set()
+        self._served = {first}
+        """The pages that have what came of the run in their notebook; one that connects again needs no more."""
         self._saved: SavedMessage | None = None
         self._finished = False
 
@@ -107,10 +109,10 @@ class Reattached:
     def ready(self, widget: TranscriptWidget, page: str, have: int) -> None:
         """`page` shows the transcript and holds `have` operations of it."""
         with self._lock:
+            if self._finished and page in self._served:
+                return
             if page != self._first:
                 self._there.add(page)
-            elif self._finished:
-                return  # its output was updated
             self._ops.replay(have)
             if self._saved is not None and page != self._first:
                 widget.send(self._saved)
@@ -131,5 +133,6 @@ class Reattached:
             if not self._finished or page not in self._there:
                 return
             self._there.remove(page)
+            self._served.add(page)
             if not self._there:
                 widget.leave_pages()
