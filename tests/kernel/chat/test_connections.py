@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from chat_comms import Panels
 
-from cellwright.events import Notice, TextDelta
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import Answered, Asked, Notice, Preview, TextDelta
 from cellwright.kernel.chat.connections import MAX_CONNECTIONS, PING_SECONDS, QUIET_SECONDS, PanelConnection
 from cellwright.kernel.chat.log import CHARS_KEPT, RUNS_KEPT, LineLog, LoggedRun, past_run
 
@@ -46,21 +47,34 @@ def texts(panels: Panels, connection: PanelConnection, run: str = "run-1") -> st
     return "".join(op["text"] for op in ops if op["op"] == "text")
 
 
-def finish(panels: Panels, run: LoggedRun) -> None:
-    run.state_of_command = "done"
-    panels.log.end(run)
-
-
 @on_a_loop
 async def test_the_run_comes_before_its_operations_and_its_end_after_them(panels: Panels) -> None:
     panel = panels.connect()
     run = begun(panels)
     run.emit_to_panels(TextDelta("Hello"))
-    finish(panels, run)
+    panels.log.end(run)
     kinds = [message["type"] for message in panels.sent(panel)]
     assert kinds == ["welcome", "run", "ops", "ops", "run"]
     assert [message["run"]["state"] for message in panels.sent(panel, "run")] == ["running", "done"]
     assert panels.sent(panel, "ops")[-1]["ops"][-1]["op"] == "end"
+
+
+@on_a_loop
+async def test_the_state_of_a_command_follows_its_questions_and_its_end(panels: Panels) -> None:
+    asked = begun(panels, "asked")
+    asked.on_event(Asked("q1", {"id": "t1", "name": "Bash", "input": {}}, Preview("Run ls", "ls"), ""))
+    assert asked.state == "asking"
+    asked.on_event(Answered("q1", "t1", "allow", "sidebar"))
+    assert asked.state == "running"
+    ends = [
+        (None, "done"),
+        (ValueError("a fault"), "failed"),
+        (CellwrightError(ErrorCode.INTERRUPTED, "Interrupted."), "interrupted"),
+    ]
+    for number, (error, state) in enumerate(ends):
+        run = begun(panels, f"command-{number}")
+        panels.log.end(run, error)
+        assert run.state == state
 
 
 @on_a_loop
@@ -69,7 +83,7 @@ async def test_what_comes_in_quick_succession_goes_together(panels: Panels) -> N
     run = begun(panels)
     for _ in range(1_000):
         run.emit_to_panels(TextDelta("x"))
-    finish(panels, run)
+    panels.log.end(run)
     assert texts(panels, panel) == "x" * 1_000
     assert len(panels.sent(panel, "ops")) == 2
 
@@ -79,7 +93,7 @@ async def test_one_that_comes_back_gets_what_it_lacks_and_hears_what_is_gone(pan
     run = begun(panels)
     run.emit_to_panels(TextDelta("One "))
     run.emit_to_panels(Notice("two"))
-    finish(panels, run)
+    panels.log.end(run)
     said = {"page": "p", "log": panels.log.id, "have": {"run-1": 1, "run-0": 7, "bad": "x", "worse": -1, "true": True}}
     back = panels.connect(said)
     assert panels.sent(back, "gone") == [{"type": "gone", "runs": ["run-0"]}]
@@ -141,7 +155,7 @@ async def test_a_large_message_goes_in_pieces_and_nothing_overtakes_it(panels: P
     assert texts(panels, panel) == ""  # its last piece has not gone out
     run.emit_to_panels(TextDelta("y"))
     panels.connections.send_state({"type": "state"})
-    finish(panels, run)
+    panels.log.end(run)
     await panels.until(lambda: len(panels.sent(panel, "run")) == 2)
     assert texts(panels, panel) == "x" * 500_000 + "y"
     order = [message["type"] for message in panels.sent(panel)]
@@ -154,7 +168,7 @@ async def test_a_panel_that_closes_in_the_middle_of_a_large_message_is_sent_noth
     run = begun(panels)
     run.emit_to_panels(TextDelta("x" * 500_000))
     panels.connections.remove(panel)
-    finish(panels, run)
+    panels.log.end(run)
     await asyncio.sleep(0)
     assert panels.sent(panel, "ops") == []
     assert panels.connections.all == []
@@ -165,7 +179,7 @@ async def test_what_was_missed_is_sent_again(panels: Panels) -> None:
     panel = panels.connect()
     run = begun(panels)
     run.emit_to_panels(TextDelta("One"))
-    finish(panels, run)
+    panels.log.end(run)
     before = panels.sent(panel, "ops")
     panel.resend("run-1", 0)
     again = panels.sent(panel, "ops")[len(before) :]
@@ -184,8 +198,8 @@ async def test_programs_get_lines_of_what_begins_while_they_listen(panels: Panel
     run.emit_to_panels(TextDelta("One "))
     run.emit_to_panels(TextDelta("line"))
     earlier.emit_to_panels(TextDelta("not for it"))
-    finish(panels, run)
-    finish(panels, earlier)
+    panels.log.end(run)
+    panels.log.end(earlier)
     assert [message["run"]["id"] for message in panels.sent(program, "run")] == ["run-1", "run-1"]
     lines = [line for message in panels.sent(program, "lines") for line in message["lines"]]
     assert [line["data"].get("chunk") for line in lines if line["type"] == "claude_response_chunk"] == ["One ", "line"]
@@ -200,7 +214,7 @@ async def test_programs_get_lines_of_what_begins_while_they_listen(panels: Panel
 async def test_the_last_runs_are_kept_and_the_others_gone(panels: Panels) -> None:
     panel = panels.connect()
     for number in range(RUNS_KEPT + 3):
-        finish(panels, begun(panels, f"run-{number}"))
+        panels.log.end(begun(panels, f"run-{number}"))
     begun(panels, "run-last")
     gone = [run for message in panels.sent(panel, "gone") for run in message["runs"]]
     assert gone == ["run-0", "run-1", "run-2"]
@@ -213,24 +227,24 @@ async def test_large_runs_that_are_over_go_before_there_are_many(panels: Panels)
     for number in range(4):
         run = begun(panels, f"run-{number}")
         run.log.add({"op": "display", "id": "t", "data": {"image/png": picture}})
-        finish(panels, run)
+        panels.log.end(run)
     assert list(panels.log.runs) == ["run-2", "run-3"]
     huge = begun(panels, "huge")
     huge.log.add({"op": "display", "id": "t", "data": {"image/png": picture * 4}})
-    finish(panels, huge)
+    panels.log.end(huge)
     assert list(panels.log.runs) == ["huge"]
 
 
 @on_a_loop
 async def test_what_waits_for_a_page_that_sleeps_does_not_grow(panels: Panels) -> None:
     panel = panels.connect()
-    finish(panels, begun(panels, "known"))
+    panels.log.end(begun(panels, "known"))
     panels.clock.now += QUIET_SECONDS + 1
     begun(panels, "asked")
     panels.clock.now += PING_SECONDS + 1
     before = len(panels.sent(panel))
     for number in range(3 * RUNS_KEPT):
-        finish(panels, begun(panels, f"run-{number}"))
+        panels.log.end(begun(panels, f"run-{number}"))
         panels.connections.send_state({"type": "state", "n": number})
     assert panels.sent(panel)[before:] == [{"type": "request", "id": "ping", "method": "ping", "params": {}}]
     panel.mark_alive()
@@ -259,7 +273,7 @@ async def test_turns_of_before_stand_before_what_goes_on(panels: Panels) -> None
             shown[message["run"]["id"]] = None
     assert list(shown) == list(panels.log.runs)
     run.emit_to_panels(TextDelta(" and then"))
-    finish(panels, run)
+    panels.log.end(run)
     assert texts(panels, panel) == "Now and then"
     panels.log.insert_past(past)  # they are there
     assert len(panels.sent(panel, "gone")) == 1

@@ -11,7 +11,7 @@ import contextlib
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 from cellwright.agent.thread import AgentThread
 from cellwright.conversation.runs.run import Run, State
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Event, EventLog, RunEnd, TextDelta, ThinkingDelta, UserPrompt
+from cellwright.events import Answered, Asked, Event, EventLog, RunEnd, TextDelta, ThinkingDelta, UserPrompt
 from cellwright.kernel.output.op_log import Draw, OpLog, OpReader, chars_of
 from cellwright.kernel.output.protocol import Op
 from cellwright.kernel.output.transcript_ops import TranscriptOps, cut
@@ -77,11 +77,11 @@ Kind = Literal["prompt", "command", "past"]
 class LoggedRun:
     """A run of the conversation, a slash command, or a turn of a transcript. All of it on the agent's loop.
 
-    `log` is what it is drawn from, for its cell as well; `ops` are the operations as panels get and count them.
-    `state_of_command` is for those that are no `run` of the conversation. `home` is the session that the conversation had
-    when it began: mostly its own `session`. `turn` and `last_turn` are the numbers of the turns of `session` that it is,
-    None where it left nothing there. `version` rises with each change of what is told of it, `number` with each run that
-    begins: 0 for what was over before.
+    `log` is what it is drawn from, for its cell as well; `ops` are the operations as panels get and count them. The
+    state is that of `run`; what is no run of the conversation has its own, which follows from its events and its end.
+    `home` is the session that the conversation had when it began: mostly its own `session`. `turn` and `last_turn` are
+    the numbers of the turns of `session` that it is, None where it left nothing there. `version` rises with each change
+    of what is told of it, `number` with each run that begins: 0 for what was over before.
     """
 
     id: str
@@ -97,23 +97,24 @@ class LoggedRun:
     last_turn: int | None = None
     finished: bool = False
     version: int = 0
-    state_of_command: State = "running"
     log: OpLog = field(default_factory=OpLog)
     ops: OpReader = field(init=False)
     lines: LineLog | None = None
     number: int = 0
     chars: int = 0
     """About how much its log holds, when it is over."""
+    _own_state: State = field(init=False)
     _ended: bool = False
     _last_described: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         self.ops = OpReader(self.log)
+        self._own_state = "done" if self.finished else "running"
         self.has_changed()
 
     @property
     def state(self) -> State:
-        return self.state_of_command if self.run is None else self.run.state
+        return self._own_state if self.run is None else self.run.state
 
     @property
     def has_ended(self) -> bool:
@@ -143,6 +144,8 @@ class LoggedRun:
 
     def on_event(self, event: Event) -> None:
         """An event of the run."""
+        if isinstance(event, Asked | Answered):
+            self._own_state = "asking" if isinstance(event, Asked) else "running"
         self._append(event, None)
 
     def emit_to_panels(self, event: Event) -> None:
@@ -157,13 +160,18 @@ class LoggedRun:
 
     def end(self, error: BaseException | None = None, answer: str = "") -> None:
         """Nothing comes any more. What is no run, or never began, has its end said here: its `answer`, or the `error`."""
+        end = _end_of(error, answer, self.session, (time.time() - self.asked_at) * 1000)
+        self._own_state = _STATE_AT_END[end.stop_reason]
         if not self._ended:
-            self.emit_to_panels(_end_of(error, answer, self.session, (time.time() - self.asked_at) * 1000))
+            self.emit_to_panels(end)
         self.finished = True
         self.version += 1
         if self.lines is not None:
             self.lines.flush()
         self.chars = self.log.chars + (0 if self.lines is None else chars_of(self.lines.after(0)))
+
+
+_STATE_AT_END: Mapping[str, State] = {"end_turn": "done", "interrupted": "interrupted", "error": "failed"}
 
 
 def _end_of(error: BaseException | None, answer: str, session: str, ms: float) -> RunEnd:
@@ -192,7 +200,6 @@ def past_run(session: str, turn: int, prompt: str, asked_at: float, ops: Sequenc
         turn=turn,
         last_turn=turn,
         finished=True,
-        state_of_command="done",
         chars=chars_of(ops),
         log=OpLog(drawn=ops),
     )

@@ -18,7 +18,7 @@ from cellwright.agent.thread import AgentTask
 from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Answered, Asked, Event, TextDelta
+from cellwright.events import Event, TextDelta
 from cellwright.kernel.chat.log import LineLog, LoggedRun
 from cellwright.kernel.chat.prompts import PanelPrompt, context_providers, read_prompt
 from cellwright.kernel.run.questions import Questions
@@ -65,12 +65,11 @@ class PanelRuns:
 
     def _start(self, prompt: PanelPrompt, origin: str, *, person: bool) -> str:
         chat, conversation, notebook = self._chat, self._chat.conversation, self._chat.notebook
-        given, mode = prompt.options, chat.state.choices.requested_mode
         options = replace(
-            given,
-            mode=given.mode or mode,
-            max_turns=given.max_turns or chat.config.max_turns,
-            budget_usd=given.budget_usd or chat.config.budget,
+            prompt.options,
+            mode=prompt.options.mode or chat.state.choices.requested_mode,
+            max_turns=prompt.options.max_turns or chat.config.max_turns,
+            budget_usd=prompt.options.budget_usd or chat.config.budget,
         )
         questions = self._questions()
         request = RunRequest(
@@ -126,8 +125,6 @@ class PanelRuns:
 
         def on_event(event: Event) -> None:
             run.on_event(event)
-            if isinstance(event, Asked | Answered):
-                run.state_of_command = "asking" if isinstance(event, Asked) else "running"
             if run.has_changed():
                 chat.log.run_changed(run)
 
@@ -144,12 +141,10 @@ class PanelRuns:
         try:
             answer = (await answer_of(command, call)).markdown()
             run.emit_to_panels(TextDelta(answer))
-            run.state_of_command = "done"
         except asyncio.CancelledError:
             error = CellwrightError(ErrorCode.INTERRUPTED, "Interrupted.", recoverable=True)
-            run.state_of_command = "interrupted"
         except Exception as raised:  # noqa: BLE001  nobody awaits it: a command that fails says so in its run
-            error, run.state_of_command = raised, "failed"
+            error = raised
         self._commands.pop(run.id, None)
         self._chat.log.end(run, error, answer)
         self._chat.notebook.file_news.notify()
