@@ -22,7 +22,7 @@ from cellwright.events import (
     ToolStart,
     UserPrompt,
 )
-from cellwright.terminal import words
+from cellwright.terminal import run_lines
 from cellwright.terminal.arguments import split_rules
 from cellwright.terminal.exit_codes import MEANINGS, ExitCode, exit_code_of
 from cellwright.terminal.live_view import MarkdownBlocks
@@ -114,7 +114,7 @@ def test_every_error_has_an_exit_code_that_is_not_zero() -> None:
     ("duration", "text"), [(0.04, "0.0 s"), (59.9, "59.9 s"), (60, "1 min 00 s"), (3725, "62 min 05 s")]
 )
 def test_durations(duration: float, text: str) -> None:
-    assert words.seconds(duration) == text
+    assert run_lines.seconds(duration) == text
 
 
 def run_end(**more: Any) -> RunEnd:
@@ -122,10 +122,10 @@ def run_end(**more: Any) -> RunEnd:
 
 
 def test_the_footer() -> None:
-    assert words.footer(run_end(), "m") == "m · 2 requests · 1,234 tokens · $0.012 · 4.5 s"
-    assert "$0.012 (session $1.50)" in words.footer(run_end(session_cost_usd=1.5), "m")
+    assert run_lines.footer(run_end(), "m") == "m · 2 requests · 1,234 tokens · $0.012 · 4.5 s"
+    assert "$0.012 (session $1.50)" in run_lines.footer(run_end(session_cost_usd=1.5), "m")
     unknown = RunEnd("end_turn", "x", {}, None, 0.0, 1, 0, 0)
-    assert words.footer(unknown, "m") == "m · 1 request · 0 tokens · cost unknown · 0.0 s"
+    assert run_lines.footer(unknown, "m") == "m · 1 request · 0 tokens · cost unknown · 0.0 s"
 
 
 def end(**more: Any) -> ToolEnd:
@@ -134,14 +134,14 @@ def end(**more: Any) -> ToolEnd:
 
 def test_a_complaint_is_the_line_that_says_most() -> None:
     failed = end(error={"code": "EXECUTION_ERROR", "message": "line 1\nTraceback\nValueError: no\n", "details": {}})
-    assert words.complaint(failed) == "ValueError: no"
-    assert words.complaint(end()) == ""
+    assert run_lines.complaint(failed) == "ValueError: no"
+    assert run_lines.complaint(end()) == ""
 
 
 def test_a_long_diff_is_cut_and_counted() -> None:
-    lines = words.diff_lines(end(display={"diff": "\n".join(f"+{number}" for number in range(100))}))
+    lines = run_lines.diff_lines(end(display={"diff": "\n".join(f"+{number}" for number in range(100))}))
     assert lines[-1] == "… 40 more lines"
-    assert len(lines) == words.MAX_DIFF_LINES + 1
+    assert len(lines) == run_lines.MAX_DIFF_LINES + 1
 
 
 def test_a_plain_view_never_breaks_a_line_of_the_answer() -> None:

@@ -41,7 +41,7 @@ from cellwright.events import (
     TurnEnd,
     UserPrompt,
 )
-from cellwright.terminal import words
+from cellwright.terminal import run_lines
 from cellwright.terminal.screen import Style, harmless, style_of_diff_line
 from cellwright.text import visible_line
 
@@ -184,8 +184,8 @@ class LiveView:
             case UserPrompt():
                 self._model = event.model
                 self._now("waiting for the answer")
-            case ContextAttached() if words.context_line(event):
-                self._print(words.context_line(event), "dim")
+            case ContextAttached() if run_lines.context_line(event):
+                self._print(run_lines.context_line(event), "dim")
             case TextDelta():
                 self._doing = ""
                 if finished := self._blocks.add(harmless(event.text)):
@@ -212,7 +212,7 @@ class LiveView:
             case Notice():
                 self._print(visible_line(event.message, 1_000), "dim" if event.level == "info" else event.level)
             case TurnChanged() if event.counts:
-                self._print(words.changed(event), "dim")
+                self._print(run_lines.changed(event), "dim")
             case RunEnd():
                 self._run_end(event)
             case _:
@@ -254,28 +254,28 @@ class LiveView:
         running = self._running.pop(event.tool_use_id, None)
         if not self._running:
             self._now("waiting for the answer")
-        if words.shows_in_the_list(event):
+        if run_lines.shows_in_the_list(event):
             return
-        _, style = words.STATUS[event.status]
+        _, style = run_lines.STATUS[event.status]
         line = Text(f"{MARKS[event.status]} ", STYLES[style])
-        line.append(words.call_title(running.call) if running else event.name, "bold")
-        line.append(f" · {words.outcome(event)}", "dim" if event.status == "success" else STYLES[style])
+        line.append(run_lines.call_title(running.call) if running else event.name, "bold")
+        line.append(f" · {run_lines.outcome(event)}", "dim" if event.status == "success" else STYLES[style])
         lines = [line]
-        if what := words.complaint(event):
+        if what := run_lines.complaint(event):
             lines.append(Text(f"  {what}", STYLES[style]))
-        for diff_line in words.diff_lines(event):
+        for diff_line in run_lines.diff_lines(event):
             lines.append(Text(f"  {diff_line}", STYLES[style_of_diff_line(diff_line)]))
         self._print_above(Group(*lines))
 
     def _todos_changed(self, event: TodosChanged) -> None:
-        head, *lines = words.todo_lines(self._todos, event.todos, TODO_MARKS)
+        head, *lines = run_lines.todo_lines(self._todos, event.todos, TODO_MARKS)
         self._todos = event.todos
         styled = [Text(line, STYLES[TODO_STYLES[line.lstrip()[0]]]) for line in lines]
         self._print_above(Group(Text(head, STYLES["title"]), *styled))
 
     def _retry(self, event: Retrying) -> None:
         self._blocks.rest()
-        self._print(words.retry(event), "warning")
+        self._print(run_lines.retry(event), "warning")
         if self._printed_text:
             self._print("The answer starts again.", "dim")
         self._printed_text = False
@@ -285,7 +285,7 @@ class LiveView:
         self._end_text()
         self._finished = True
         self.pause()
-        self._print(words.footer(event, self._model), "dim")
+        self._print(run_lines.footer(event, self._model), "dim")
 
     def _end_text(self) -> None:
         if rest := self._blocks.rest().strip("\n"):
@@ -352,7 +352,7 @@ class LiveView:
 
 
 def _running_lines(running: _Running, now: float) -> list[Text]:
-    lines = [Text(f"● {words.call_title(running.call)} {now - running.since:.0f} s", "bold")]
+    lines = [Text(f"● {run_lines.call_title(running.call)} {now - running.since:.0f} s", "bold")]
     shown = [line for line in running.output.splitlines() if line.strip()][-OUTPUT_LINES:]
     return [*lines, *(Text(f"  {line}", "dim") for line in shown)]
 

@@ -30,7 +30,7 @@ from cellwright.events import (
     UserPrompt,
 )
 from cellwright.telemetry.json_lines import JsonLines, Line, whole_run
-from cellwright.terminal import words
+from cellwright.terminal import run_lines
 from cellwright.terminal.screen import harmless
 from cellwright.text import visible_line
 from cellwright.tools.planning.todos import MARKS
@@ -133,34 +133,34 @@ class CallLines:
             case ToolEnd():
                 self._call_ended(event)
             case TodosChanged():
-                for line in words.todo_lines(self._todos, event.todos, MARKS):
+                for line in run_lines.todo_lines(self._todos, event.todos, MARKS):
                     self._print(line)
                 self._todos = event.todos
             case ModeChanged():
                 self._print(f"Mode: {event.mode}")
             case Steered(state="delivered"):
                 self._print(f"You: {visible_line(event.text, 1_000)}")
-            case ContextAttached() if words.context_line(event):
-                self._print(words.context_line(event))
+            case ContextAttached() if run_lines.context_line(event):
+                self._print(run_lines.context_line(event))
             case Retrying():
-                self._print(words.retry(event))
+                self._print(run_lines.retry(event))
             case Notice():
                 self._print(f"{event.level}: {visible_line(event.message, 1_000)}")
             case TurnChanged() if event.counts:
-                self._print(words.changed(event))
+                self._print(run_lines.changed(event))
             case RunEnd():
-                self._print(words.footer(event, self._model))
+                self._print(run_lines.footer(event, self._model))
             case _:
                 pass  # no news for somebody who reads a log
 
     def _call_ended(self, event: ToolEnd) -> None:
         call = self._calls.pop(event.tool_use_id, None)
-        if words.shows_in_the_list(event):
+        if run_lines.shows_in_the_list(event):
             return
-        self._print(f"* {words.call_title(call) if call else event.name}: {words.outcome(event)}")
-        if what := words.complaint(event):
+        self._print(f"* {run_lines.call_title(call) if call else event.name}: {run_lines.outcome(event)}")
+        if what := run_lines.complaint(event):
             self._print(f"  {what}")
-        for line in words.diff_lines(event):
+        for line in run_lines.diff_lines(event):
             self._print(f"  {line}")
 
     def _print(self, line: str) -> None:

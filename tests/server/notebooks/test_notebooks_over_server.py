@@ -26,7 +26,7 @@ from subshells import with_subshells
 from cellwright.server.relay.connection import KernelConnection
 from cellwright.server.relay.relay import KernelRelay
 from cellwright.server.notebooks.notebooks import ServedNotebooks
-from cellwright.server.notebooks.pages import ServerPage
+from cellwright.server.notebooks.server_page import ServerPage
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 
 pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version, pytest.mark.timeout(300)]

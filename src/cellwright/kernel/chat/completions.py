@@ -24,8 +24,8 @@ from cellwright.conversation.prompt import find_mentions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.kernel.namespace.namespace import fingerprint, is_code, user_variables
 from cellwright.tools.notebook.open_notebook import Cell, OpenNotebooks
-from cellwright.tools.search.globs import NO_VERSION_CONTROL, relative_path
 from cellwright.tools.search.ripgrep import run_ripgrep, search_program
+from cellwright.tools.search.ripgrep_arguments import NO_VERSION_CONTROL, relative_path
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from cellwright.tools.notebook.notebook_page import plain
 from cellwright.tools.notebook.open_notebook import Output
-from cellwright.tools.notebook.pages import plain
 
 MAX_TEXT = 12_000
 """Characters of JSON."""

@@ -10,7 +10,7 @@ from typing import Any
 from cellwright.server.relay.channels import KernelLost, Message
 from cellwright.server.relay.connection import KernelComm
 from cellwright.server.relay.connection import KernelConnection
-from cellwright.server.notebooks.pages import TARGET, Send, ServerPage
+from cellwright.server.notebooks.server_page import TARGET, Send, ServerPage
 
 UPDATE_SECONDS = 3.0
 """The time between looks, during a run, whether a notebook was opened, closed or renamed, or is shared now."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from cellwright.server.notebooks.notebook_link import PageOf
 from cellwright.server.notebooks.notebooks import ServedNotebooks
-from cellwright.server.notebooks.pages import ServerPage
+from cellwright.server.notebooks.server_page import ServerPage
 
 COLLABORATION = "jupyter_server_ydoc"
 """The extension of jupyter-collaboration that keeps the shared documents."""

@@ -27,7 +27,7 @@ from cellwright.tools.notebook.open_notebook import Cell, NothingOpen, OpenNoteb
 from cellwright.tools.paths import file_errors, not_found, real_path, resolve_path, shown_path
 
 if TYPE_CHECKING:
-    from cellwright.tools.notebook.pages import NotebookPage
+    from cellwright.tools.notebook.notebook_page import NotebookPage
     from cellwright.tools.notebook.source import NotebookSource
 
 TOKENS = 25_000
@@ -370,7 +370,7 @@ def _notebook(
 
 def _notebook_page(source: NotebookSource, request: ReadRequest) -> tuple[int, NotebookPage]:
     """The number of the first cell that is wanted, and those that fit."""
-    from cellwright.tools.notebook.pages import notebook_page
+    from cellwright.tools.notebook.notebook_page import notebook_page
 
     total = len(source.cells)
     first = max(total + request.offset + 1, 1) if request.offset < 0 else max(request.offset, 1)

@@ -34,6 +34,7 @@ from cellwright.tools.notebook.cell_edits import (
 )
 from cellwright.tools.notebook.json import Notebook, parse_notebook
 from cellwright.tools.notebook.live_source import notebook_bytes
+from cellwright.tools.notebook.notebook_page import source_digest
 from cellwright.tools.notebook.open_notebook import (
     Cell,
     CellChange,
@@ -51,7 +52,6 @@ from cellwright.tools.notebook.open_notebook import (
     Replace,
     source_sha256,
 )
-from cellwright.tools.notebook.pages import source_digest
 from cellwright.tools.notebook.spans import NotANotebook
 from cellwright.tools.paths import not_found, real_path, resolve_path, shown_path
 

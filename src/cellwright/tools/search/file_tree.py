@@ -18,9 +18,9 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import counted
 from cellwright.tools.inputs import HERE, MAX_GLOBS, Globs, timed_limits, timeout_meta
 from cellwright.tools.paths import existing_path, shown_path
-from cellwright.tools.search.globs import NO_VERSION_CONTROL, ignore_arguments, relative_path
 from cellwright.tools.search.grep_output import checked
 from cellwright.tools.search.ripgrep import run_ripgrep, search_program
+from cellwright.tools.search.ripgrep_arguments import NO_VERSION_CONTROL, ignore_arguments, relative_path
 
 TREE_SECONDS = 20.0
 TREE_DEPTH = 3

@@ -14,9 +14,9 @@ from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.inputs import HERE, MAX_GLOBS, Globs, in_folder, timed_limits, timeout_meta
-from cellwright.tools.search.globs import glob_arguments, newest_first, relative_pattern
 from cellwright.tools.search.grep_output import checked, search_root
 from cellwright.tools.search.ripgrep import Output, run_ripgrep, search_program
+from cellwright.tools.search.ripgrep_arguments import glob_arguments, newest_first, relative_pattern
 
 GLOB_SECONDS = 20.0
 """The time rg may take unless the call or the environment says otherwise; what it found until then is the result."""

@@ -17,14 +17,6 @@ from cellwright.agent.tool import Tool, ToolAccess, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.formats.text import CP_1252, LATIN_1, NotText, detect_encoding
 from cellwright.tools.inputs import HERE, MAX_GLOBS, Globs, in_folder, timed_limits, timeout_meta
-from cellwright.tools.search.globs import (
-    NO_VERSION_CONTROL,
-    Keep,
-    checked_glob,
-    ignore_arguments,
-    newest_first,
-    only_matching,
-)
 from cellwright.tools.search.grep_output import (
     LINE_CHARS,
     RESULT_CHARS,
@@ -41,6 +33,14 @@ from cellwright.tools.search.grep_output import (
     with_whole_names,
 )
 from cellwright.tools.search.ripgrep import MAX_RECORDS, Output, SearchProgram, run_ripgrep, search_program
+from cellwright.tools.search.ripgrep_arguments import (
+    NO_VERSION_CONTROL,
+    Keep,
+    checked_glob,
+    ignore_arguments,
+    newest_first,
+    only_matching,
+)
 
 GREP_SECONDS = 20.0
 """The time rg may take unless the call says otherwise; what it found until then is the result."""

@@ -13,8 +13,8 @@ from cellwright.agent.tool import ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import counted, visible
 from cellwright.tools.paths import file_errors, not_found, resolve_path, shown_path
-from cellwright.tools.search.globs import relative_path
 from cellwright.tools.search.ripgrep import Output
+from cellwright.tools.search.ripgrep_arguments import relative_path
 
 LINE_CHARS = 500
 RESULT_CHARS = 80_000

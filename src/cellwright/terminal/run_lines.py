@@ -1,4 +1,4 @@
-"""The terminal's words about a run, the same drawn or plain: one line for a call, a retry, the end."""
+"""The lines that the terminal shows of a run, the same drawn or plain: one for a call, a retry, the end."""
 
 from __future__ import annotations
 

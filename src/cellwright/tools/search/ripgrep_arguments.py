@@ -1,4 +1,4 @@
-"""Finding files by name: what Glob does, and which files a glob leaves to Grep."""
+"""The arguments that have rg find files by name: what Glob lists, and the files that a glob leaves to other searches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.search.glob_patterns import glob_matcher
+from cellwright.tools.search.glob_regex import glob_matcher
 
 NO_VERSION_CONTROL = ("--glob=!.git", "--glob=!.hg", "--glob=!.svn", "--glob=!.jj")
 """rg's arguments that leave out the version control's own files; .gitignore and .github stay."""
