@@ -193,10 +193,10 @@ class AgentRun:
         ):
             raise _Stop(stop_reason)
 
-    async def _user_goes_on(self, words_for: Callable[[Submit], Awaitable[ReadySteering]]) -> bool:
+    async def _user_goes_on(self, next_steering: Callable[[Submit], Awaitable[ReadySteering]]) -> bool:
         """Return whether the run goes on, instead of ending, with new words of the user; Claude has them then."""
-        ready = await words_for(self.hooks.before_steering) if self._may_ask else ReadySteering()
-        if not ready.words:
+        ready = await next_steering(self.hooks.before_steering) if self._may_ask else ReadySteering()
+        if not ready.texts:
             return False
         self.session.append({"role": "user", "content": [*ready.blocks]})
         self.steering.delivered(ready)

@@ -33,7 +33,7 @@ class SteeringText:
 class ReadySteering:
     """Words that hooks have let pass, and the content blocks that they become."""
 
-    words: tuple[SteeringText, ...] = ()
+    texts: tuple[SteeringText, ...] = ()
     blocks: tuple[dict[str, Any], ...] = ()
 
 
@@ -56,45 +56,49 @@ class Steering:
     def open(self, emit: Emit) -> None:
         """The run begins and shows what is said with `emit`; what was said before is shown now."""
         self._emit = emit
-        for words in self._early:
-            self._emit_state(words, "waiting")
+        for steering_text in self._early:
+            self._emit_state(steering_text, "waiting")
         self._early.clear()
 
-    def add(self, words: SteeringText) -> None:
-        """Take `words` for the run. Raises `CellwrightError` when it takes none."""
+    def add(self, steering_text: SteeringText) -> None:
+        """Take `steering_text` for the run. Raises `CellwrightError` when it takes none."""
         if self.closed:
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, self.closed, recoverable=True)
-        if not words.text.strip():
+        if not steering_text.text.strip():
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, "There is nothing in it that Claude could be told.")
-        if any(words.id == each.id for each in self._waiting):
+        if any(steering_text.id == each.id for each in self._waiting):
             return  # sent twice
-        self._waiting.append(words)
+        self._waiting.append(steering_text)
         if self._emit is None:
-            self._early.append(words)
+            self._early.append(steering_text)
         else:
-            self._emit_state(words, "waiting")
+            self._emit_state(steering_text, "waiting")
 
-    def withdraw(self, words_id: str) -> bool:
+    def withdraw(self, text_id: str) -> bool:
         """Take words back; False when they are on their way already, or never were here."""
-        for words in self._waiting:
-            if words.id == words_id:
-                self._drop(words)
+        for steering_text in self._waiting:
+            if steering_text.id == text_id:
+                self._drop(steering_text)
                 return True
         return False
 
     async def for_step(self, submit: Submit) -> ReadySteering:
         """Return what goes with the next step."""
-        return await self._ready([words for words in self._waiting if words.how == "steer"], submit)
+        return await self._ready(
+            [steering_text for steering_text in self._waiting if steering_text.how == "steer"], submit
+        )
 
     async def for_next_prompt(self, submit: Submit) -> ReadySteering:
         """The oldest prompt that waits for the end; Claude goes on with it instead of ending."""
-        return await self._ready([words for words in self._waiting if words.how == "queue"][:1], submit)
+        return await self._ready(
+            [steering_text for steering_text in self._waiting if steering_text.how == "queue"][:1], submit
+        )
 
     def delivered(self, ready: ReadySteering) -> None:
         """The message with these words is in the session."""
-        for words in ready.words:
-            self._waiting.remove(words)
-            self._emit_state(words, "delivered")
+        for steering_text in ready.texts:
+            self._waiting.remove(steering_text)
+            self._emit_state(steering_text, "delivered")
 
     def close(self, because: str = TOO_LATE) -> None:
         """The run takes no more words; the ones that wait were not delivered."""
@@ -102,30 +106,30 @@ class Steering:
 
     async def _ready(self, chosen: Sequence[SteeringText], submit: Submit) -> ReadySteering:
         passed: list[tuple[SteeringText, list[dict[str, Any]]]] = []
-        for words in chosen:
+        for steering_text in chosen:
             try:
-                more = await submit(words.text)
+                more = await submit(steering_text.text)
             except CellwrightError as error:
-                if words in self._waiting:
-                    self._drop(words)
+                if steering_text in self._waiting:
+                    self._drop(steering_text)
                     self._show(Notice(error.message, "warning"))
                 continue
-            passed.append((words, [{"type": "text", "text": replace_surrogates(words.text)}, *more]))
+            passed.append((steering_text, [{"type": "text", "text": replace_surrogates(steering_text.text)}, *more]))
         # hooks take their time: some may have been taken back meanwhile
-        still = [(words, blocks) for words, blocks in passed if words in self._waiting]
+        still = [(steering_text, blocks) for steering_text, blocks in passed if steering_text in self._waiting]
         return ReadySteering(
-            tuple(words for words, _ in still), tuple(block for _, blocks in still for block in blocks)
+            tuple(steering_text for steering_text, _ in still), tuple(block for _, blocks in still for block in blocks)
         )
 
-    def _drop(self, words: SteeringText) -> None:
-        self._waiting.remove(words)
-        if words in self._early:
-            self._early.remove(words)
+    def _drop(self, steering_text: SteeringText) -> None:
+        self._waiting.remove(steering_text)
+        if steering_text in self._early:
+            self._early.remove(steering_text)
         else:
-            self._emit_state(words, "withdrawn")
+            self._emit_state(steering_text, "withdrawn")
 
-    def _emit_state(self, words: SteeringText, state: SteerState) -> None:
-        self._show(Steered(words.id, words.text, state, words.how))
+    def _emit_state(self, steering_text: SteeringText, state: SteerState) -> None:
+        self._show(Steered(steering_text.id, steering_text.text, state, steering_text.how))
 
     def _show(self, event: Steered | Notice) -> None:
         if self._emit is not None:

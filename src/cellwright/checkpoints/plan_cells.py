@@ -174,16 +174,16 @@ def _undo(
     holds = None if now is None else now.sha256
     if holds not in target.expected and not force:
         return replace(undo, refused=f"it has changed since {target.since}", conflict=True)
-    place = (
+    position = (
         CellPosition("after", target.anchor_id) if target.anchor_id in {*by_id, *restored} else CellPosition("start")
     )
-    if target.anchor_id and place.where == "start":
-        place = CellPosition("end")  # the cell it stood behind is gone
-    return replace(undo, changes=_changes(target, now, content, place))
+    if target.anchor_id and position.where == "start":
+        position = CellPosition("end")  # the cell it stood behind is gone
+    return replace(undo, changes=_changes(target, now, content, position))
 
 
 def _changes(
-    target: CellTarget, now: Cell | None, content: dict[str, Any] | None, place: CellPosition
+    target: CellTarget, now: Cell | None, content: dict[str, Any] | None, position: CellPosition
 ) -> tuple[CellChange, ...]:
     if content is None:
         return () if now is None else (Delete(cell_id=target.cell_id, expect=now.sha256),)
@@ -195,12 +195,12 @@ def _changes(
         "execution_count": content["execution_count"],
     }
     if now is None:
-        return (Insert(place=place, cell_id=target.cell_id, metadata=content["metadata"], **parts),)
+        return (Insert(place=position, cell_id=target.cell_id, metadata=content["metadata"], **parts),)
     changes: list[CellChange] = []
     if (now.source, now.cell_type) != (content["source"], content["cell_type"]):
         changes.append(Replace(cell_id=target.cell_id, expect=now.sha256, **parts))
-    if target.moved and place.anchor_id != target.cell_id:
-        changes.append(Move(cell_id=target.cell_id, place=place))
+    if target.moved and position.anchor_id != target.cell_id:
+        changes.append(Move(cell_id=target.cell_id, place=position))
     return tuple(changes)
 
 

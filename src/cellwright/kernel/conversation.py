@@ -36,7 +36,15 @@ from cellwright.kernel.pages.open_notebooks import KernelNotebooks
 from cellwright.kernel.pages.pages import Pages
 from cellwright.kernel.pages.proposals import Proposals
 from cellwright.kernel.pages.undo_requests import UndoRequests
-from cellwright.kernel.run.cell_run import CellWait, PreparedRun, dry_run, run_options, runs_in_background, until_end
+from cellwright.kernel.run.cell_run import (
+    CellWait,
+    CellWork,
+    PreparedRun,
+    dry_run,
+    run_options,
+    runs_in_background,
+    until_end,
+)
 from cellwright.kernel.run.cell_surface import CellSurface, cell_surface
 from cellwright.kernel.run.front_end import front_end_of, this_notebook
 from cellwright.kernel.run.idle_kernel import work_between_cells
@@ -108,39 +116,33 @@ class NotebookConversation:
 
     async def run_awaited(self, prompt: str, options: MagicOptions, more: ContextProvider | None = None) -> None:
         """Run `prompt` in a cell that is awaited; `more` is told with it. Raises what the cell should show."""
-        if _COMMAND.match(prompt):
-            command = self._command(prompt, options)
-            with CellWait(self.conversation, command.output, self._kernel) as wait:
-                page = await wait.awaited(command.start())
-            command.show(page)
-            return
-        prepared = self._prepared(prompt, options, more)
-        if prepared.request.background:
-            self._start_in_background(prepared)
+        if (work := self._work_of(prompt, options, more)) is None:
             return
         with contextlib.suppress(SkippedRun):
-            with CellWait(self.conversation, prepared.surface.output, self._kernel) as wait:
-                run = self.conversation.start(prepared.request, prepared.surface)
-                end = await wait.awaited(run)
-            prepared.finish(end)
+            with CellWait(self.conversation, work.output, self._kernel) as wait:
+                end = await wait.awaited(work.start())
+            work.finish(end)
 
     def run_blocking(self, prompt: str, options: MagicOptions, more: ContextProvider | None = None) -> None:
         """The same in a cell that blocks."""
+        if (work := self._work_of(prompt, options, more)) is None:
+            return
+        with contextlib.suppress(SkippedRun):
+            with CellWait(self.conversation, work.output, self._kernel) as wait:
+                end = wait.blocking(work.start())
+            work.finish(end)
+
+    def _work_of(self, prompt: str, options: MagicOptions, more: ContextProvider | None) -> CellWork[Any] | None:
+        """Build what the cell waits for, a slash command or a run; None for a run that goes on without its cell."""
         if _COMMAND.match(prompt):
             command = self._command(prompt, options)
-            with CellWait(self.conversation, command.output, self._kernel) as wait:
-                page = wait.blocking(command.start())
-            command.show(page)
-            return
+            return CellWork(command.output, command.start, command.show)
         prepared = self._prepared(prompt, options, more)
         if prepared.request.background:
             self._start_in_background(prepared)
-            return
-        with contextlib.suppress(SkippedRun):
-            with CellWait(self.conversation, prepared.surface.output, self._kernel) as wait:
-                run = self.conversation.start(prepared.request, prepared.surface)
-                end = wait.blocking(run)
-            prepared.finish(end)
+            return None
+        start = functools.partial(self.conversation.start, prepared.request, prepared.surface)
+        return CellWork(prepared.surface.output, start, prepared.finish)
 
     def _start_in_background(self, prepared: PreparedRun) -> None:
         output = prepared.surface.output

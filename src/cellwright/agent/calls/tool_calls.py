@@ -85,7 +85,7 @@ class ToolCalls:
         results: dict[str, dict[str, Any]] = {}
         self._hook_blocks.clear()
         self._inputs.clear()
-        unanswered, words = INTERRUPTED, ReadySteering()
+        unanswered, steering = INTERRUPTED, ReadySteering()
         try:
             for batch in self._batches(calls):
                 if self.stop_reason is not None:
@@ -94,7 +94,7 @@ class ToolCalls:
                 await self._run_batch(batch, results)
             await self._after_all(calls, results)
             if self.stop_reason is None and self.may_go_on():
-                words = await self.steering.for_step(self.hooks.before_steering)
+                steering = await self.steering.for_step(self.hooks.before_steering)
         finally:
             for tool_use in calls:
                 if tool_use["id"] not in results:
@@ -105,8 +105,8 @@ class ToolCalls:
                 for block in self._hook_blocks.get(key, ())
             ]
             answers = [results[tool_use["id"]] for tool_use in calls]
-            self.session.append({"role": "user", "content": [*answers, *hook_blocks, *words.blocks]})
-            self.steering.delivered(words)
+            self.session.append({"role": "user", "content": [*answers, *hook_blocks, *steering.blocks]})
+            self.steering.delivered(steering)
 
     async def _after_all(self, calls: Sequence[dict[str, Any]], results: Mapping[str, Mapping[str, Any]]) -> None:
         """Tell hooks of all calls of the message, and have what hooks said meanwhile go with the results."""

@@ -127,13 +127,13 @@ class ReplayedTurn:
         self._calls = replay.calls(turn)
         self._messages = iter(turn.messages)
 
-    def played_by(self, agent: Agent, place: EditTarget) -> Agent:
+    def played_by(self, agent: Agent, target: EditTarget) -> Agent:
         """`agent` as one that plays this turn: run it on the turn's prompt. `place` is where edits are made again."""
         calls = self._calls if agent.redaction is None else replace(self._calls, redaction=agent.redaction)
         return replace(
             agent,
             provider=self,
-            tools=replayed_tools(agent.tools, calls, place, self.drift.append),
+            tools=replayed_tools(agent.tools, calls, target, self.drift.append),
             policy=RecordedApproval(agent.policy),
             # nothing is asked of the model, nothing is spent
             max_turns=None,

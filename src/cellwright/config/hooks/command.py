@@ -87,18 +87,20 @@ class HookEnvironment:
     exported: dict[str, str] = field(default_factory=dict)
 
 
-async def run_command(hook: CommandHook, event: str, fields: Mapping[str, Any], place: HookEnvironment) -> HookResult:
+async def run_command(
+    hook: CommandHook, event: str, fields: Mapping[str, Any], environment: HookEnvironment
+) -> HookResult:
     """Run the hook and read its answer. Never raises but for a cancellation."""
-    environ = _environment(fields, place)
-    folder = _folder(fields, place)
+    environ = _environment(fields, environment)
+    folder = _folder(fields, environment)
     try:
         source = json.dumps(fields, ensure_ascii=False, default=str).encode("utf-8", "replace")
         with export_file(event) as file:
             more = {} if file is None else {EXPORT_VARIABLE: str(file)}
-            command = Command(arguments=_arguments(hook, environ, place), cwd=folder, environ={**environ, **more})
-            ended = await _run(command, source, place.children)
+            command = Command(arguments=_arguments(hook, environ, environment), cwd=folder, environ={**environ, **more})
+            ended = await _run(command, source, environment.children)
             if file is not None:
-                place.exported.update(await read_exports(file, folder, environ, place.children))
+                environment.exported.update(await read_exports(file, folder, environ, environment.children))
     except (OSError, ValueError, RecursionError) as error:
         # no such program or folder, a NUL byte in an argument, an input nested too deeply
         return failed(hook, event, f"could not be started: {error}")
@@ -184,9 +186,9 @@ def _refused(event: str, result: HookResult, complaint: str) -> HookResult:
     return replace(result, behavior="", messages=(*result.messages, *no.messages))
 
 
-def _arguments(hook: CommandHook, environ: Mapping[str, str], place: HookEnvironment) -> Sequence[str]:
+def _arguments(hook: CommandHook, environ: Mapping[str, str], environment: HookEnvironment) -> Sequence[str]:
     if hook.args is not None:
-        return [part.replace(_PLACEHOLDER, str(place.project)) for part in (hook.command, *hook.args)]
+        return [part.replace(_PLACEHOLDER, str(environment.project)) for part in (hook.command, *hook.args)]
     name = "pwsh" if hook.powershell else "bash"
     shell = shutil.which(name, path=environ.get("PATH"))
     if shell is None:
@@ -196,13 +198,13 @@ def _arguments(hook: CommandHook, environ: Mapping[str, str], place: HookEnviron
     return [shell, "--noprofile", "--norc", "-c", hook.command]
 
 
-def _environment(fields: Mapping[str, Any], place: HookEnvironment) -> dict[str, str]:
-    environ = {name: value for name, value in place.environ.items() if not name.startswith("OTEL_")}
+def _environment(fields: Mapping[str, Any], environment: HookEnvironment) -> dict[str, str]:
+    environ = {name: value for name, value in environment.environ.items() if not name.startswith("OTEL_")}
     effort = (fields.get("effort") or {}).get("level")
-    more = {"CLAUDE_PROJECT_DIR": str(place.project), **({"CLAUDE_EFFORT": str(effort)} if effort else {})}
+    more = {"CLAUDE_PROJECT_DIR": str(environment.project), **({"CLAUDE_EFFORT": str(effort)} if effort else {})}
     return {**child_environment(environ), **more}
 
 
-def _folder(fields: Mapping[str, Any], place: HookEnvironment) -> Path:
-    folder = Path(str(fields.get("cwd") or place.project))
-    return folder if os.path.isdir(folder) else place.project  # noqa: PTH112  a folder may be gone by now
+def _folder(fields: Mapping[str, Any], environment: HookEnvironment) -> Path:
+    folder = Path(str(fields.get("cwd") or environment.project))
+    return folder if os.path.isdir(folder) else environment.project  # noqa: PTH112  a folder may be gone by now

@@ -153,7 +153,9 @@ def hooks_from(
         return NO_HOOKS
     return SettingsHooks(
         by_event={event: tuple(found) for event, found in entries.by_event.items()},
-        place=HookEnvironment(project, environ, children or child_processes(), {} if exported is None else exported),
+        environment=HookEnvironment(
+            project, environ, children or child_processes(), {} if exported is None else exported
+        ),
         bounds=HttpBounds(environ, allowed_urls, allowed_env_vars),
         model=small_model(environ),
         call_mcp_tool=call_mcp_tool,
@@ -171,7 +173,7 @@ class SettingsHooks:
     """
 
     by_event: Mapping[str, Sequence[HookEntry]]
-    place: HookEnvironment
+    environment: HookEnvironment
     bounds: HttpBounds
     model: str
     call_mcp_tool: CallMcpTool | None
@@ -187,7 +189,7 @@ class SettingsHooks:
         tool = _tool_of(fields, run)
         fields = as_documented(fields, tool)
         if event == "SessionStart":
-            self.place.exported.clear()
+            self.environment.exported.clear()
         calls = []
         for entry in _distinct(self._concerned(event, fields, tool)):
             if isinstance(entry, CommandHook) and entry.in_background:
@@ -218,7 +220,7 @@ class SettingsHooks:
             if not matches(entry.matcher, event, fields):
                 continue
             if entry.condition:
-                folder = str(fields.get("cwd") or self.place.project)
+                folder = str(fields.get("cwd") or self.environment.project)
                 if not concerns(entry.condition, tool, fields.get("tool_input") or {}, folder):
                     continue
             yield entry
@@ -241,7 +243,7 @@ class SettingsHooks:
     ) -> HookResult:
         match entry:
             case CommandHook():
-                return await run_command(entry, event, fields, self.place)
+                return await run_command(entry, event, fields, self.environment)
             case HttpHook():
                 return await send(entry, event, fields, self.bounds)
             case McpToolHook():

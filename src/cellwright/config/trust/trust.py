@@ -104,17 +104,17 @@ def judge(reading: SettingsSources, environ: Mapping[str, str]) -> Trust:
     """Judge what counts of the folder that `reading` is of, by what the user has answered so far."""
     folder = main_checkout(reading.project)
     items = _items(reading)
-    known = folder_trust(folder)
-    if (known is None or not known.trusted) and items and trusted_by_claude_code(folder, environ):
-        known = _adopted(folder, items)
-    known = known or FolderTrust()
-    waiting = tuple(item for item in items if not _counts(item, known))
+    trust = folder_trust(folder)
+    if (trust is None or not trust.trusted) and items and trusted_by_claude_code(folder, environ):
+        trust = _adopted(folder, items)
+    trust = trust or FolderTrust()
+    waiting = tuple(item for item in items if not _counts(item, trust))
     kept_out = {item.entry.id for item in waiting if item.entry is not None}
-    kept_out |= {entry.id for entry in reading.entries if _never_counts(entry, known)}
+    kept_out |= {entry.id for entry in reading.entries if _never_counts(entry, trust)}
     files = {item.file for item in waiting}
     return Trust(
         folder=folder,
-        trusted=known.trusted,
+        trusted=trust.trusted,
         withheld=frozenset(kept_out),
         waiting=waiting,
         tool_files=tuple((file, content) for file, content in reading.tool_files if file not in files),
@@ -128,12 +128,12 @@ def accept(trust: Trust, items: Iterable[Item]) -> None:
     accepted = {item.id for item in items if item.gate == "trust"}
     confirmed = {item.id for item in items if item.gate == "confirm"}
 
-    def change(known: FolderTrust) -> FolderTrust:
+    def change(trust: FolderTrust) -> FolderTrust:
         return replace(
-            known,
-            trusted=known.trusted or bool(accepted),
-            accepted=known.accepted | accepted,
-            confirmed=known.confirmed | confirmed,
+            trust,
+            trusted=trust.trusted or bool(accepted),
+            accepted=trust.accepted | accepted,
+            confirmed=trust.confirmed | confirmed,
         )
 
     remember_folder(trust.folder, change)
@@ -162,8 +162,8 @@ def _adopted(folder: Path, items: Sequence[Item]) -> FolderTrust:
     """Claude Code's trust is bound to nothing; from now on it is to what the folder configures today."""
     accepted = frozenset(item.id for item in items if item.gate == "trust")
 
-    def change(known: FolderTrust) -> FolderTrust:
-        return replace(known, trusted=True, accepted=known.accepted | accepted)
+    def change(trust: FolderTrust) -> FolderTrust:
+        return replace(trust, trusted=True, accepted=trust.accepted | accepted)
 
     try:
         remember_folder(folder, change)
@@ -172,19 +172,19 @@ def _adopted(folder: Path, items: Sequence[Item]) -> FolderTrust:
     return folder_trust(folder) or change(FolderTrust())
 
 
-def _counts(item: Item, known: FolderTrust) -> bool:
+def _counts(item: Item, trust: FolderTrust) -> bool:
     if item.gate == "confirm":
-        return item.id in known.confirmed
+        return item.id in trust.confirmed
     entry = item.entry
     if entry is not None and entry.path == ("permissions", "allow") and not entry.layer.foreign:
         # the user's own file, where Claude Code and we save what the user allows
-        return known.trusted or entry.value in known.rules
-    return known.trusted and item.id in known.accepted
+        return trust.trusted or entry.value in trust.rules
+    return trust.trusted and item.id in trust.accepted
 
 
-def _never_counts(entry: SettingsEntry, known: FolderTrust) -> bool:
+def _never_counts(entry: SettingsEntry, trust: FolderTrust) -> bool:
     gate = gate_of(entry)
-    return gate == "never" or (gate == "trust" and not known.trusted and not _asks(entry))
+    return gate == "never" or (gate == "trust" and not trust.trusted and not _asks(entry))
 
 
 def _items(reading: SettingsSources) -> tuple[Item, ...]:

@@ -147,9 +147,9 @@ class RunQueue:
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message, recoverable=True)
         self._thread.call(functools.partial(run.steering.add, words))
 
-    def withdraw(self, words_id: str) -> bool:
+    def withdraw(self, text_id: str) -> bool:
         """Take back what `steer` was given; False when Claude has it already. From any thread."""
-        return any(self._thread.call(functools.partial(run.steering.withdraw, words_id)) for run in self.active)
+        return any(self._thread.call(functools.partial(run.steering.withdraw, text_id)) for run in self.active)
 
     def _leave(self, run: Run) -> None:
         with self._lock:

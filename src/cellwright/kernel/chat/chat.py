@@ -155,23 +155,23 @@ class Chat:
                 # a program's yes is none where a person has to say it
                 self.questions.take(answer, "callback" if connection.is_server else "sidebar")
                 connection.send({"type": "ack", "question": answer.question})
-            case Steer() as words:
-                self._steer(words, message.get("run"))
-            case WithdrawMessage(words_id):
-                self.conversation.runs.withdraw(words_id)
+            case Steer() as steer:
+                self._steer(steer, message.get("run"))
+            case WithdrawMessage(text_id):
+                self.conversation.runs.withdraw(text_id)
             case _:
                 logger.warning("not a message of the chat protocol: %.200r", message)
 
-    def _steer(self, words: Steer, run_id: object) -> None:
+    def _steer(self, steer: Steer, run_id: object) -> None:
         runs = self.conversation.runs
         if not isinstance(run_id, str):
             run_id = None if runs.current is None else runs.current.id
         try:
-            runs.steer(SteeringText(words.id, words.text, words.how), run_id)
+            runs.steer(SteeringText(steer.id, steer.text, steer.how), run_id)
         except CellwrightError as error:
             logged = None if run_id is None else self.log.runs.get(run_id)
             if logged is not None and not logged.has_ended:
-                logged.emit_to_panels(Steered(words.id, words.text, "withdrawn", words.how))
+                logged.emit_to_panels(Steered(steer.id, steer.text, "withdrawn", steer.how))
                 logged.emit_to_panels(Notice(error.message, "warning"))
 
     async def _serve(

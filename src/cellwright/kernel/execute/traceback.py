@@ -199,11 +199,11 @@ def _place_of(error: BaseException) -> Frame | None:
     return Frame(THIS_CELL, line if type(line) is int else 0, "<module>", text.strip()[:LINE_CHARS])
 
 
-def _named(place: Frame, error: BaseException, shell: InteractiveShell) -> Frame:
+def _named(frame: Frame, error: BaseException, shell: InteractiveShell) -> Frame:
     """`place` with the file that it is in."""
     file = _plainly(_of(BaseException, "args", error)[1][0])
     cell = shell.compile.format_code_name(file)
-    return replace(place, file=" ".join(cell) if cell is not None else file)
+    return replace(frame, file=" ".join(cell) if cell is not None else file)
 
 
 def _is_in_cell(traceback: TracebackType | None, shell: InteractiveShell) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from cellwright.agent.thread import Awaited
 from cellwright.conversation.conversation import Conversation
@@ -47,6 +47,15 @@ class Task(Awaited, Protocol[R_co]):
     def result(self) -> R_co: ...
 
     def cancel(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CellWork(Generic[R]):
+    """Work that a cell waits for once it is started, shown by `output`; `finish` raises what the cell should show."""
+
+    output: CellOutput
+    start: Callable[[], Task[R]]
+    finish: Callable[[R], None]
 
 
 class CellWait:

@@ -47,7 +47,7 @@ class SearchableText:
 class TranscriptExtract:
     """The contents read. `cost_usd` is None where a price is not known; `damaged`: not all of it can be read."""
 
-    place: ReadPosition
+    position: ReadPosition
     updated: float = 0.0
     turns: int = 0
     cost_usd: float | None = 0.0
@@ -110,28 +110,28 @@ def read_whole(path: Path) -> WholeTranscript:
     return WholeTranscript(str(header.cwd), header.created, header.forked_from or "", reading)
 
 
-def read_on(path: Path, place: ReadPosition) -> TranscriptExtract | None:
+def read_on(path: Path, position: ReadPosition) -> TranscriptExtract | None:
     """Read what the transcript at `path` holds behind `place`; None where it has to be read as a whole.
 
     That is so when turns were taken back, when a line is damaged, and when it is not the file that was read.
     """
     with path.open("rb") as file:
-        before = min(_CHECKED_BYTES, place.size)
-        file.seek(place.size - before)
-        if zlib.crc32(file.read(before)) != place.check:
+        before = min(_CHECKED_BYTES, position.size)
+        file.seek(position.size - before)
+        if zlib.crc32(file.read(before)) != position.check:
             return None
         data = file.read()
     size = data.rfind(b"\n") + 1
     lines, damaged = parse_lines(data[:size].split(b"\n")[:-1])
     if damaged is not None or any(line.message == TAKEN_BACK for line in lines):
         return None
-    epoch = place.epoch
+    epoch = position.epoch
     valid: list[Line] = []
     for line in lines:
         if line.meta["epoch"] >= epoch:
             epoch = line.meta["epoch"]
             valid.append(line)
-    new = ReadPosition(place.size + size, _check(path, place.size + size), epoch)
+    new = ReadPosition(position.size + size, _check(path, position.size + size), epoch)
     reading = TranscriptExtract(new)
     reading.take(valid, valid)
     return reading

@@ -54,7 +54,7 @@ class IndexedSession:
 
     id: int
     stamp: FileStamp
-    place: ReadPosition
+    position: ReadPosition
     damaged: bool
 
 
@@ -64,7 +64,7 @@ class _Change:
 
     path: Path
     stamp: FileStamp
-    known: IndexedSession | None
+    indexed: IndexedSession | None
     whole: WholeTranscript | None = None
     more: TranscriptExtract | None = None
     about: SessionMetadata | None = None
@@ -140,16 +140,16 @@ def _row(session: int, *rest: int) -> IndexedSession:
     return IndexedSession(session, FileStamp(*rest[:4]), ReadPosition(*rest[4:7]), bool(rest[7]))
 
 
-def _read(path: Path, stamp: FileStamp, known: IndexedSession | None) -> _Change | None:
+def _read(path: Path, stamp: FileStamp, indexed: IndexedSession | None) -> _Change | None:
     """Read what has changed in a session; None when it was deleted meanwhile."""
     about = read_about(path)
     try:
-        if known is not None and not known.damaged:
-            if known.stamp[:2] == stamp[:2]:
-                return _Change(path, stamp, known, about=about)
-            if (more := read_on(path, known.place)) is not None:
-                return _Change(path, stamp, known, more=more, about=about)
-        return _Change(path, stamp, known, whole=read_whole(path), about=about)
+        if indexed is not None and not indexed.damaged:
+            if indexed.stamp[:2] == stamp[:2]:
+                return _Change(path, stamp, indexed, about=about)
+            if (more := read_on(path, indexed.position)) is not None:
+                return _Change(path, stamp, indexed, more=more, about=about)
+        return _Change(path, stamp, indexed, whole=read_whole(path), about=about)
     except OSError:
         return None  # it was deleted, or may be read the next time
     except (CellwrightError, *NO_MESSAGES):  # one such file must not hide all others
@@ -158,13 +158,13 @@ def _read(path: Path, stamp: FileStamp, known: IndexedSession | None) -> _Change
         unreadable = WholeTranscript(
             "", stamp.mtime / 1e9, "", TranscriptExtract(UNREADABLE, stamp.mtime / 1e9, damaged=True)
         )
-        return _Change(path, stamp, known, whole=unreadable, about=about)
+        return _Change(path, stamp, indexed, whole=unreadable, about=about)
 
 
 def _write(connection: sqlite3.Connection, change: _Change) -> None:
     row = connection.execute(f"SELECT {_ROW} FROM session WHERE path = ?", (str(change.path),)).fetchone()
     now = None if row is None else _row(row[0], *row[2:])
-    if now != change.known:
+    if now != change.indexed:
         return  # another process has brought it up to date, or further
     session = now.id if now is not None else None
     if change.whole is not None:
@@ -232,9 +232,9 @@ def _write_more(connection: sqlite3.Connection, more: TranscriptExtract, session
 
 def _facts(reading: TranscriptExtract) -> dict[str, float]:
     return {
-        "read_size": reading.place.size,
-        "read_check": reading.place.check,
-        "epoch": reading.place.epoch,
+        "read_size": reading.position.size,
+        "read_check": reading.position.check,
+        "epoch": reading.position.epoch,
         "damaged": int(reading.damaged),
         "updated": reading.updated,
     }

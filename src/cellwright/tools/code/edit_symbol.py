@@ -231,10 +231,10 @@ def splice(
     lines = split_lines(text)
     first, last = source.count(b"\n", 0, start), source.count(b"\n", 0, found.stop) + 1
     indent = before.decode()
-    place = _InsertPosition(lines, first, last, indent, end, 2 if grammar is PYTHON and not indent else 1)
+    position = _InsertPosition(lines, first, last, indent, end, 2 if grammar is PYTHON and not indent else 1)
     notes: tuple[str, ...] = ()
     if action == "delete":
-        result = _without(place)
+        result = _without(position)
     else:
         unit = indentation_unit(text, "\t" if "\t" in indent else "    ")
         added = [line + end for line in indented(new, indent, unit, grammar)]
@@ -242,7 +242,7 @@ def splice(
             notes = _lost(source[start : found.stop].decode("utf-8", "replace"), new)
             result = lines[:first] + added + lines[last:]
         else:
-            result = _before(place, added) if action == "insert_before" else _after(place, added)
+            result = _before(position, added) if action == "insert_before" else _after(position, added)
     return SplicedText(_ended_like(text, result, end), notes)
 
 
@@ -290,36 +290,36 @@ def _neighbour(line: str, indent: str) -> bool:
     return bool(line.strip()) and len(own) >= len(indent) and not line.strip().startswith(_CLOSERS)
 
 
-def _blank_lines(place: _InsertPosition, added: list[str]) -> int:
+def _blank_lines(position: _InsertPosition, added: list[str]) -> int:
     """Blank lines to go between the definition and the new one: none where one-liners stand close together."""
-    if place.last - place.first > 1 or len(added) > 1:
-        return place.blank
-    sides = _gap(place.lines, place.first - 1, -1), _gap(place.lines, place.last, 1)
-    return 0 if any(not gap and _neighbour(line, place.indent) for gap, line in sides) else place.blank
+    if position.last - position.first > 1 or len(added) > 1:
+        return position.blank
+    sides = _gap(position.lines, position.first - 1, -1), _gap(position.lines, position.last, 1)
+    return 0 if any(not gap and _neighbour(line, position.indent) for gap, line in sides) else position.blank
 
 
-def _after(place: _InsertPosition, added: list[str]) -> list[str]:
-    gap, line = _gap(place.lines, place.last, 1)
-    blank = _blank_lines(place, added)
+def _after(position: _InsertPosition, added: list[str]) -> list[str]:
+    gap, line = _gap(position.lines, position.last, 1)
+    blank = _blank_lines(position, added)
     # what follows closely gets its distance too
-    missing = max(blank - gap, 0) if _neighbour(line, place.indent) else 0
-    own = [*place.lines[: place.last]]
+    missing = max(blank - gap, 0) if _neighbour(line, position.indent) else 0
+    own = [*position.lines[: position.last]]
     if not own[-1].endswith("\n"):
-        own[-1] += place.end
-    return [*own, *[place.end] * blank, *added, *[place.end] * missing, *place.lines[place.last :]]
+        own[-1] += position.end
+    return [*own, *[position.end] * blank, *added, *[position.end] * missing, *position.lines[position.last :]]
 
 
-def _before(place: _InsertPosition, added: list[str]) -> list[str]:
-    gap, line = _gap(place.lines, place.first - 1, -1)
-    blank = _blank_lines(place, added)
-    neighbour = _neighbour(line, place.indent) and not _opens(line, place.indent)
+def _before(position: _InsertPosition, added: list[str]) -> list[str]:
+    gap, line = _gap(position.lines, position.first - 1, -1)
+    blank = _blank_lines(position, added)
+    neighbour = _neighbour(line, position.indent) and not _opens(line, position.indent)
     missing = max(blank - gap, 0) if neighbour else 0
     return [
-        *place.lines[: place.first],
-        *[place.end] * missing,
+        *position.lines[: position.first],
+        *[position.end] * missing,
         *added,
-        *[place.end] * blank,
-        *place.lines[place.first :],
+        *[position.end] * blank,
+        *position.lines[position.first :],
     ]
 
 
@@ -328,20 +328,20 @@ def _opens(line: str, indent: str) -> bool:
     return not indent and line.rstrip().endswith(("{", "("))
 
 
-def _without(place: _InsertPosition) -> list[str]:
-    above, head = _gap(place.lines, place.first - 1, -1)
-    below, foot = _gap(place.lines, place.last, 1)
-    if not _neighbour(foot, place.indent):
+def _without(position: _InsertPosition) -> list[str]:
+    above, head = _gap(position.lines, position.first - 1, -1)
+    below, foot = _gap(position.lines, position.last, 1)
+    if not _neighbour(foot, position.indent):
         keep = below  # the last one of its block: what is above it ends as it did
-    elif not _neighbour(head, place.indent) or _opens(head, place.indent):
+    elif not _neighbour(head, position.indent) or _opens(head, position.indent):
         keep = above
     else:
         keep = max(above, below)
-    blank = [line for line in place.lines[place.last : place.last + below] if keep] or [place.end]
+    blank = [line for line in position.lines[position.last : position.last + below] if keep] or [position.end]
     return [
-        *place.lines[: place.first - above],
+        *position.lines[: position.first - above],
         *(blank * keep)[:keep],
-        *place.lines[place.last + below :],
+        *position.lines[position.last + below :],
     ]
 
 

@@ -119,20 +119,20 @@ def build_tree(paths: Iterable[str]) -> ListedFolder:
     return root
 
 
-def tree_lines(tree: ListedFolder, place: Path, depth: int, shown_name: str) -> Iterator[str]:
+def tree_lines(tree: ListedFolder, folder: Path, depth: int, shown_name: str) -> Iterator[str]:
     """The tree's lines, folders before files; what lies deeper than `depth` is counted."""
     yield f"{shown_name.rstrip('/')}/ ({counted(tree.total, 'file')})"
-    yield from _below(tree, place, depth, 1)
+    yield from _below(tree, folder, depth, 1)
 
 
-def _below(tree: ListedFolder, place: Path, depth: int, level: int) -> Iterator[str]:
+def _below(tree: ListedFolder, folder: Path, depth: int, level: int) -> Iterator[str]:
     indent = "  " * level
     for name in sorted(tree.folders, key=str.lower):
         below = tree.folders[name]
         yield f"{indent}{_plain(name)}/ ({counted(below.total, 'file')})"
         if level < depth:
-            yield from _below(below, place / name, depth, level + 1)
-    for name, state in _unlisted_folders(place, tree):
+            yield from _below(below, folder / name, depth, level + 1)
+    for name, state in _unlisted_folders(folder, tree):
         yield f"{indent}{_plain(name)}/ ({state})"
     files = sorted(tree.files, key=str.lower)
     for name in files[:FILES_OF_A_FOLDER]:
@@ -141,14 +141,14 @@ def _below(tree: ListedFolder, place: Path, depth: int, level: int) -> Iterator[
         yield f"{indent}[and {len(files) - FILES_OF_A_FOLDER:,} more files: list them with LS or Glob]"
 
 
-def _unlisted_folders(place: Path, tree: ListedFolder) -> list[tuple[str, str]]:
+def _unlisted_folders(folder: Path, tree: ListedFolder) -> list[tuple[str, str]]:
     """The folders of which nothing is listed, and why."""
     try:
-        with os.scandir(place) as scan:
+        with os.scandir(folder) as scan:
             names = [
                 entry.name for entry in itertools.islice(scan, SCANNED_NAMES) if entry.is_dir(follow_symlinks=False)
             ]
-        return [(name, _state(place / name)) for name in sorted(names) if name not in tree.folders and name != ".git"]
+        return [(name, _state(folder / name)) for name in sorted(names) if name not in tree.folders and name != ".git"]
     except OSError:
         return []  # gone or not readable: its files, if any, are listed all the same
 

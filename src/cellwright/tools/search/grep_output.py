@@ -119,14 +119,14 @@ class _Line:
 _BREAK = _Line(b"", 0, "", "")
 
 
-def content_lines(output: Output, place: SearchRoot, *, numbers: bool, around: bool) -> GrepResult:
+def content_lines(output: Output, root: SearchRoot, *, numbers: bool, around: bool) -> GrepResult:
     """The matching lines and those around them, by path."""
     shown: list[str] = []
     files = matches = 0
     ordered = _in_order(map(_line, output.records), whole=output.whole)
     for path, group in groupby(ordered, key=lambda line: line.path):
         files += 1
-        name = place.shown(path)
+        name = root.shown(path)
         if shown and around:
             shown.append("--")
         for line in group:
@@ -171,19 +171,19 @@ def _in_order(lines: Iterable[_Line], *, whole: bool) -> Sequence[_Line]:
     return sorted(ordered, key=lambda line: line.path) if whole else ordered
 
 
-def counts(output: Output, place: SearchRoot) -> GrepResult:
+def counts(output: Output, root: SearchRoot) -> GrepResult:
     """The number of matching lines of each file, and of all."""
     pairs = [record.rpartition(b"\0")[::2] for record in output.records]
     total = sum(int(count) for _, count in pairs)
-    lines = sorted(f"{place.shown(path)}:{int(count)}" for path, count in pairs)
+    lines = sorted(f"{root.shown(path)}:{int(count)}" for path, count in pairs)
     heading = f"{counted(total, 'matching line')} in {counted(len(lines), 'file')}"
     facts = {"mode": "count", "numFiles": len(lines), "numMatches": total}
     return GrepResult(lines, len(lines), facts, heading, "files")
 
 
-def file_list(paths: Sequence[bytes], place: SearchRoot) -> GrepResult:
+def file_list(paths: Sequence[bytes], root: SearchRoot) -> GrepResult:
     """The files in which something was found."""
-    lines = [place.shown(path) for path in paths]
+    lines = [root.shown(path) for path in paths]
     facts = {"mode": "files_with_matches", "numFiles": len(lines), "filenames": lines[:SHOWN_FILES]}
     return GrepResult(lines, len(lines), facts, f"{counted(len(lines), 'file')}, newest first", "files")
 
