@@ -41,6 +41,7 @@ from cellwright.permissions.rules.rule import (
     parse_rule,
     subject_of,
 )
+from cellwright.permissions.sandboxing import NO_SANDBOX, SandboxRules
 
 Rules = Sequence[str | Rule]
 
@@ -55,7 +56,7 @@ class PermissionPolicy:
     `roots` are the folders the session works in (default: `cwd`), `cwd` is what relative paths start from (default:
     the process's), `readable` are folders besides where reading needs no question. `block_reads_outside` and
     `block_writes_outside` forbid file tools to leave the roots, whatever the rules and the mode say. A session that comes
-    into another mode gets none that is looser than `loosest`.
+    into another mode gets none that is looser than `loosest`. `sandbox`: what commands can be confined by.
     Raises CellwrightError CONFIG_INVALID for a malformed rule or an unknown mode.
     """
 
@@ -69,6 +70,7 @@ class PermissionPolicy:
     block_reads_outside: bool = False
     block_writes_outside: bool = False
     loosest: Mode | str | None = None
+    sandbox: SandboxRules = NO_SANDBOX
     _book: RuleBook = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -85,6 +87,7 @@ class PermissionPolicy:
             readable=folder_spellings(_listed(self.readable), cwd),
             blocks_reads=self.block_reads_outside,
             blocks_writes=self.block_writes_outside,
+            sandbox=self.sandbox,
         )
         for name, value in {"mode": mode, "roots": roots, "cwd": cwd, "_book": book}.items():
             object.__setattr__(self, name, value)
