@@ -12,13 +12,14 @@ class SandboxAbilities:
 
     `name` is what the sandbox is called to people. `hides`: single files below a readable folder can be hidden.
     `protects`: places below a writable folder can be protected, also those that do not exist yet. `hosts`: the network can
-    be bounded to named hosts.
+    be bounded to named hosts. `protects_patterns`: what only a pattern names can be protected before it exists.
     """
 
     name: str
     hides: bool
     protects: bool
     hosts: bool
+    protects_patterns: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

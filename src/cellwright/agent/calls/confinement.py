@@ -31,6 +31,6 @@ class Confinement:
     protects: Callable[[str], bool] | None = field(default=None, compare=False)
 
 
-def also_writing(confinement: Confinement | None, folder: Path) -> Confinement | None:
-    """The same bounds with one folder more to write to: of ours, for what a program is to hand over."""
-    return None if confinement is None else replace(confinement, write=(*confinement.write, str(folder)))
+def also_writing(confinement: Confinement | None, path: Path) -> Confinement | None:
+    """The same bounds with a file or folder of ours to write to besides: for what a program is to hand over."""
+    return None if confinement is None else replace(confinement, write=(*confinement.write, str(path)))

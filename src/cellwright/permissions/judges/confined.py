@@ -201,7 +201,9 @@ class ConfinableCommand:
 
     def _editing(self) -> Confinement | None:
         """The bounds in which it runs unasked because it changes files of the session's folders; None where it does not."""
-        book, use = self.book, self._use
+        book, use, abilities = self.book, self._use, self.book.sandbox.abilities
+        if abilities is None or not abilities.protects_patterns:
+            return None  # a name that shows only when it runs may be a protected one
         if book.mode != "acceptEdits" or use.use == "unknown" or self.call.problem or not self._is_readable(use):
             return None
         starts = starts_at(self.call.folders)
