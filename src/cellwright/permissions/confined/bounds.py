@@ -26,7 +26,7 @@ from cellwright.permissions.rules.rule import EDIT, READ, CompiledRule, RuleBook
 from cellwright.permissions.shell.read_only.git import repository_of
 
 SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/nix/store", "/etc", "/proc")
-"""What every confined command may read, because programs need it; the sandbox adds it by itself."""
+"""The folders that every confined command may read, because programs need it; the sandbox adds it by itself."""
 
 SECRET_PLACES = (
     *(
@@ -70,7 +70,7 @@ SECRET_PLACES = (
     *(".claude.json", ".claude/.credentials.json", ".local/share/cellwright", "Library/Application Support/cellwright"),
     *(".bash_history", ".zsh_history", ".python_history", ".ipython/profile_default/history.sqlite"),
 )
-"""Where secrets usually are in a home folder: hidden from what runs unasked, also where the session works in that folder."""
+"""The usual places of secrets in a home folder: hidden from what runs unasked, also from a session in that folder."""
 
 PROTECTED_AT_ONCE = (
     *("/.git", "/.claude", "/.mcp.json", "/.vscode", "/.idea", "/.husky", "/.devcontainer", "/.envrc", "/.npmrc"),
@@ -82,7 +82,7 @@ MAX_ENTRIES = 5_000
 """Names looked at for what is protected; in larger folders it is not known."""
 
 GIT_PROGRAMS = frozenset({"hooks", "config", "config.worktree", "commondir", "gitdir", "modules"})
-"""What makes git run something, or look elsewhere, in the folder of a repository's data."""
+"""Names that make git run something, or look elsewhere, in the folder of a repository's data."""
 
 
 _ENVIRON = re.compile(r"/proc/[^/]+/(task/[^/]+/)?environ")
@@ -159,7 +159,7 @@ def may_read(book: RuleBook, place: str) -> bool:
 
 
 def git_folders(folders: Iterable[str]) -> tuple[str, ...] | None:
-    """What git reads besides `folders`: their repositories, from the top, and those' data; None where it is too much."""
+    """Find what git reads besides `folders`: their repositories, from the top, and those' data; None where it is too much."""
     tops = dict.fromkeys(filter(None, map(repository_of, folders)))
     if inside(_home(os.path.expanduser("~")), tops):
         return None  # somebody keeps a home in git: all of it would be shown
@@ -178,7 +178,7 @@ class _HiddenByRules:
 
 @dataclass(frozen=True, slots=True)
 class _Hidden:
-    """What must not be read: places, and what rules name by patterns."""
+    """The files that must not be read: places, and what rules name by patterns."""
 
     places: tuple[str, ...] = ()
     by_rules: _HiddenByRules | None = None
@@ -206,7 +206,7 @@ def _readable(book: RuleBook, folders: Iterable[str]) -> tuple[str, ...]:
 
 
 def _hidden(book: RuleBook, read: Sequence[str]) -> _Hidden | None:
-    """What is hidden of `read` and of the system's folders; None where the sandbox cannot hide it."""
+    """Find what is hidden of `read` and of the system's folders; None where the sandbox cannot hide it."""
     abilities = book.sandbox.abilities
     if abilities is None:
         return None
@@ -251,7 +251,7 @@ def _steers_git(path: str) -> bool:
 
 
 def _protected_places(book: RuleBook, protects: _Protects) -> tuple[str, ...] | None:
-    """What is protected below the session's folders: what is there, and the names that matter most before they are.
+    """Find what is protected below the session's folders: what is there, and the names that matter most before they are.
 
     None where the folders are too large to know.
     """

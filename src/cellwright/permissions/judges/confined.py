@@ -178,7 +178,7 @@ class ConfinableCommand:
                 yield from (path for path in paths_named(word, part.command.folders) or () if not is_harmless(path))
 
     def _repositories(self, *, runs_git: bool) -> Sequence[str] | None:
-        """What git reads besides the session's folders; None where that is more than a project."""
+        """Find what git reads besides the session's folders; None where that is more than a project."""
         return bounds.git_folders({self.book.cwd, self.call.folder}) if runs_git else ()
 
     def _is_readable(self, use: CommandUse) -> bool:
