@@ -159,7 +159,7 @@ def may_read(book: RuleBook, place: str) -> bool:
 
 
 def git_folders(folders: Iterable[str]) -> tuple[str, ...] | None:
-    """Find what git reads besides `folders`: their repositories, from the top, and those' data; None where it is too much."""
+    """Find what git reads besides `folders`: repositories from the top, and their data; None where it is too much."""
     tops = dict.fromkeys(filter(None, map(repository_of, folders)))
     if inside(_home(os.path.expanduser("~")), tops):
         return None  # somebody keeps a home in git: all of it would be shown

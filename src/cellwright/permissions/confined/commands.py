@@ -38,7 +38,7 @@ _RANK: tuple[Use, ...] = ("reads", "changes", "unknown")
 
 @dataclass(frozen=True, slots=True)
 class CommandUse:
-    """The use that a command is known to make of its programs. `words`: all its words that have a fixed value; `targets`: those written to.
+    """The use that a command makes of its programs. `words` have a fixed value; to `targets` it redirects its output.
 
     `runs_git`: a repository belongs to what it reads. `is_readable`: it is bash, of a usual length, and all of it is seen.
     """
