@@ -21,6 +21,7 @@ from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Event, Preview, QuestionKind
 
 if TYPE_CHECKING:
+    from cellwright.agent.calls.confinement import Confinement
     from cellwright.agent.calls.tool_input import ToolInput
 
 Content = str | list[dict[str, Any]]
@@ -153,6 +154,8 @@ class ToolContext:
     """The permission mode that the call was decided in."""
     ask_hooks: Callable[[str, Mapping[str, Any]], Awaitable[str]] = _no_objection
     """Tells hooks of an event that is the call's own doing (`TaskCreated`); gives why it must not be, or ""."""
+    confinement: Confinement | None = None
+    """The bounds of the processes that the call starts; None for no bounds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from cellwright.agent.calls.approval import Decision, describe_rules
+from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.tool import AccessKind, Tool, ToolAccess
 from cellwright.permissions.judges.files import judge_file, judge_path
 from cellwright.permissions.judges.other import (
@@ -41,6 +42,7 @@ from cellwright.permissions.rules.rule import (
     parse_rule,
     subject_of,
 )
+from cellwright.permissions.sandboxing import NO_SANDBOX, SandboxRules
 
 Rules = Sequence[str | Rule]
 
@@ -55,7 +57,7 @@ class PermissionPolicy:
     `roots` are the folders the session works in (default: `cwd`), `cwd` is what relative paths start from (default:
     the process's), `readable` are folders besides where reading needs no question. `block_reads_outside` and
     `block_writes_outside` forbid file tools to leave the roots, whatever the rules and the mode say. A session that comes
-    into another mode gets none that is looser than `loosest`.
+    into another mode gets none that is looser than `loosest`. `sandbox`: what commands can be confined by.
     Raises CellwrightError CONFIG_INVALID for a malformed rule or an unknown mode.
     """
 
@@ -69,6 +71,7 @@ class PermissionPolicy:
     block_reads_outside: bool = False
     block_writes_outside: bool = False
     loosest: Mode | str | None = None
+    sandbox: SandboxRules = NO_SANDBOX
     _book: RuleBook = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -85,6 +88,7 @@ class PermissionPolicy:
             readable=folder_spellings(_listed(self.readable), cwd),
             blocks_reads=self.block_reads_outside,
             blocks_writes=self.block_writes_outside,
+            sandbox=self.sandbox,
         )
         for name, value in {"mode": mode, "roots": roots, "cwd": cwd, "_book": book}.items():
             object.__setattr__(self, name, value)
@@ -120,6 +124,14 @@ class PermissionPolicy:
     def may_read(self, path: str) -> bool:
         """Return whether Claude may read the file at `path` unasked."""
         return judge_path(self._book, READ, path).behavior == "allow"
+
+    def confinement_for_project_code(self) -> Confinement | None:
+        """The bounds of programs that the project brings along and that no call starts (its hooks); None for no bounds."""
+        if not self.sandbox.enabled:
+            return None
+        from cellwright.permissions.confined.bounds import sandboxed  # where there is no sandbox nobody needs it
+
+        return sandboxed(self._book, unasked=False)
 
     def decide(self, tool: Tool, tool_input: Mapping[str, Any]) -> Decision:
         """Decide whether `tool` may run with `tool_input`, by the access that it declares and the rules about it.

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
+from cellwright.agent.calls.confinement import Confinement
 from cellwright.events import AnsweredBy, Preview, QuestionKind, Suggestion
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ class Decision:
     """The policy's answer for a call. `rule` is the rule that decided, if any; `suggestions` are rules to allow it.
 
     `firm`: the user is to be asked whatever a hook says (an ask rule, a critical deletion, a question to the user).
+    `confinement`: how the call must be run, also once somebody has allowed it; None for no bounds.
     """
 
     behavior: Literal["allow", "ask", "deny"]
@@ -24,6 +26,7 @@ class Decision:
     rule: str = ""
     suggestions: tuple[Suggestion, ...] = ()
     firm: bool = False
+    confinement: Confinement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,10 @@ class Policy(Protocol):
 
     def may_read(self, path: str) -> bool:
         """Return whether the file at `path` may be read unasked."""
+        ...
+
+    def confinement_for_project_code(self) -> Confinement | None:
+        """Return the bounds of programs that the project brings along and that no call starts; None for no bounds."""
         ...
 
     def hides(self, tool: Tool) -> bool:

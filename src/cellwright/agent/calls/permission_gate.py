@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.calls.approval import Allow, CanUseTool, Decision, Deny, Policy, ToolUse, describe_rules
 from cellwright.agent.calls.check_input import check_input
+from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.hooks.permission_updates import offered_updates
 from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.run_hooks import RunHooks
@@ -39,11 +40,15 @@ NOBODY_ANSWERS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer to a call. `input` is what the call runs with; `context` is for Claude to read with its result."""
+    """The answer to a call. `input` is what the call runs with; `context` is for Claude to read with its result.
+
+    `confinement`: what its processes may touch, None for no bounds.
+    """
 
     answer: Allow | Deny
     input: Mapping[str, Any]
     context: tuple[str, ...] = ()
+    confinement: Confinement | None = None
 
     @property
     def edited(self) -> bool:
@@ -97,7 +102,8 @@ class PermissionGate:
         if decision.behavior == "deny":
             return Verdict(Deny(decision.reason, "hook" if by_hook else "policy"), tool_input, hook_result.context)
         if decision.behavior == "allow":
-            return Verdict(Allow(by="hook" if by_hook else "policy"), tool_input, hook_result.context)
+            allowed = Allow(by="hook" if by_hook else "policy")
+            return Verdict(allowed, tool_input, hook_result.context, decision.confinement)
         answer = await self._ask(tool, tool_use, decision, forced=by_hook)
         if isinstance(answer, Deny):
             return Verdict(replace(answer, reason=answer.reason or "the user said no"), tool_input, hook_result.context)
@@ -108,19 +114,10 @@ class PermissionGate:
         if answer.updated_input is not None:
             tool_input = check_input(tool, answer.updated_input, answered=True)
             await _prepared(tool, tool_input)
-        if denial := self._denied_again(tool, tool_input, None if answer.updated_input or by_hook else decision):
-            return Verdict(denial, tool_input, hook_result.context)
-        return Verdict(answer, tool_input, hook_result.context)
-
-    def _denied_again(self, tool: Tool, tool_input: Mapping[str, Any], asked_decision: Decision | None) -> Deny | None:
-        """Deny a just-allowed call if the policy objects: to another input, or for another reason than `asked_decision`."""
         again = self.decide(tool, tool_input)
-        if again.behavior == "deny":
-            return Deny(again.reason, "policy")
-        if asked_decision is not None and again.behavior == "ask" and again.reason != asked_decision.reason:
-            # a folder has become a link to another place while the user was looking
-            return Deny(f"It is no longer what was asked for, so it was not run. {again.reason}", "policy")
-        return None
+        if denial := _denied_again(again, None if answer.updated_input or by_hook else decision):
+            return Verdict(denial, tool_input, hook_result.context)
+        return Verdict(answer, tool_input, hook_result.context, again.confinement)
 
     @property
     def mode(self) -> str:
@@ -275,6 +272,16 @@ async def _prepared(tool: Tool, tool_input: Mapping[str, Any]) -> None:
         await tool.prepare(tool_input)
 
 
+def _denied_again(again: Decision, asked_decision: Decision | None) -> Deny | None:
+    """Deny a just-allowed call if the policy objects: to another input, or for another reason than `asked_decision`."""
+    if again.behavior == "deny":
+        return Deny(again.reason, "policy")
+    if asked_decision is not None and again.behavior == "ask" and again.reason != asked_decision.reason:
+        # a folder has become a link to another place while the user was looking
+        return Deny(f"It is no longer what was asked for, so it was not run. {again.reason}", "policy")
+    return None
+
+
 def _with_hook(decision: Decision, hook_result: HookResult, *, answers: bool) -> tuple[Decision, bool]:
     """The policy's decision with the hooks' word: they can always tighten, and loosen what is not firm.
 
@@ -283,10 +290,12 @@ def _with_hook(decision: Decision, hook_result: HookResult, *, answers: bool) ->
     if hook_result.behavior == "deny" and decision.behavior != "deny":
         return Decision("deny", hook_result.reason or "a PreToolUse hook denied it"), True
     if hook_result.behavior == "ask" and decision.behavior == "allow":
-        return Decision("ask", hook_result.reason or "A PreToolUse hook wants this to be asked."), True
+        reason = hook_result.reason or "A PreToolUse hook wants this to be asked."
+        return Decision("ask", reason, confinement=decision.confinement), True
     loosens = not decision.firm or (answers and hook_result.updated_input is not None)
     if hook_result.behavior == "allow" and decision.behavior == "ask" and loosens:
-        return Decision("allow", hook_result.reason or "A PreToolUse hook allows it."), True
+        reason = hook_result.reason or "A PreToolUse hook allows it."
+        return Decision("allow", reason, confinement=decision.confinement), True
     return decision, False
 
 

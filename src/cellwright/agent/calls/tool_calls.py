@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.calls.approval import Deny
 from cellwright.agent.calls.check_input import check_input
+from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate, input_lines
 from cellwright.agent.calls.redaction import ResultRedaction
 from cellwright.agent.calls.tool_results import bounded
@@ -210,7 +211,7 @@ class ToolCalls:
             return _denied(tool, verdict.answer)
         async with self._one_at_a_time if not tool.read_only else contextlib.nullcontext():
             await self.record.before_call(tool, verdict.input)
-            outcome = await self._call(tool, tool_use["id"], dict(verdict.input))
+            outcome = await self._call(tool, tool_use["id"], dict(verdict.input), verdict.confinement)
             outcome = await self._after(tool, tool_use, verdict.input, outcome)
             await self.record.after_call(tool)
         if not verdict.edited or tool.asks != "permission":
@@ -235,14 +236,16 @@ class ToolCalls:
                 context_blocks(f"{event}:{tool_use['name']} hook", texts)
             )
 
-    async def _call(self, tool: Tool, tool_use_id: str, tool_input: dict[str, Any]) -> Outcome:
+    async def _call(
+        self, tool: Tool, tool_use_id: str, tool_input: dict[str, Any], confinement: Confinement | None
+    ) -> Outcome:
         if not tool.read_only:
             # what is about to happen must be known after a crash
             self.session.flush()
         moves = self.hooks.listens_to("CwdChanged")
         folder = _folder(tool, tool_input) if moves else None
         started = time.perf_counter()
-        outcome = await self._guarded(tool, tool_input, self._context(tool_use_id))
+        outcome = await self._guarded(tool, tool_input, self._context(tool_use_id, confinement))
         outcome = replace(outcome, duration_ms=(time.perf_counter() - started) * 1000)
         # before anybody sees it who passes it on: hooks, the transcript, the model
         outcome = await self.redaction.clean(tool, tool_input, outcome)
@@ -272,7 +275,7 @@ class ToolCalls:
             message = "".join(traceback.format_exception_only(error)).strip()
             return _failure(f"{tool.name} raised {message}", "error", ErrorCode.EXECUTION_ERROR)
 
-    def _context(self, tool_use_id: str) -> ToolContext:
+    def _context(self, tool_use_id: str, confinement: Confinement | None) -> ToolContext:
         return ToolContext(
             tool_use_id,
             self._progress_of(tool_use_id),
@@ -283,6 +286,7 @@ class ToolCalls:
             set_mode=self.gate.set_mode,
             mode=self.gate.mode,
             ask_hooks=self.hooks.objection,
+            confinement=confinement,
         )
 
     def _progress_of(self, tool_use_id: str) -> Any:

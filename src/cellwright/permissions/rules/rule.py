@@ -25,6 +25,7 @@ from cellwright.permissions.modes import Mode
 from cellwright.permissions.rules.domain_pattern import AddressProblem, DomainPattern, read_domain
 from cellwright.permissions.rules.name_pattern import NamePattern, ParameterPattern, read_name, read_parameter
 from cellwright.permissions.rules.path_pattern import PathPattern, PatternProblem, compile_pattern
+from cellwright.permissions.sandboxing import NO_SANDBOX, SandboxRules
 
 if TYPE_CHECKING:
     from cellwright.permissions.rules.command_pattern import GrantedCommand, RestrictedCommand
@@ -316,7 +317,8 @@ class RuleBook:
     """Mode, compiled rules, the session's folders in every spelling; `cwd` is absolute, relative paths start there.
 
     `readable` are folders besides where reading is as inside. `blocks_reads` and `blocks_writes`: the settings
-    `permissions.block{Reads,Writes}OutsideWorkingDirectories`, which no rule and no mode lifts.
+    `permissions.block{Reads,Writes}OutsideWorkingDirectories`, which no rule and no mode lifts. `sandbox`: what commands
+    can be confined by.
     """
 
     mode: Mode
@@ -328,6 +330,7 @@ class RuleBook:
     readable: tuple[str, ...] = ()
     blocks_reads: bool = False
     blocks_writes: bool = False
+    sandbox: SandboxRules = NO_SANDBOX
     _about: dict[tuple[Behavior, Subject], tuple[CompiledRule, ...]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

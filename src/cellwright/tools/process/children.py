@@ -29,6 +29,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cellwright.agent.calls.confinement import Confinement
+
 GRACE_SECONDS = 0.08
 """Between asking a group to end and ending it."""
 
@@ -72,7 +74,8 @@ class Command:
 
     `memory_mb` is the private memory, in MiB, that it and each process that it starts may take, where the system can bound
     that (None: no bound). `read_only` says that it changes nothing and leaves nothing behind, as a search does: it leads a
-    group but no session, and is killed at once instead of being asked to end.
+    group but no session, and is killed at once instead of being asked to end. `confinement` is what it may touch (None: no
+    bounds); a program that is confined and cannot be is not started.
 
     What a child may do is said here and enforced by `ChildProcesses.start`, and nowhere else: a limit or a sandbox then
     holds alike for shell commands, hooks, searches, git, tests, linters and fresh kernels.
@@ -83,6 +86,7 @@ class Command:
     environ: Mapping[str, str]
     memory_mb: int | None = None
     read_only: bool = False
+    confinement: Confinement | None = None
 
 
 class Child:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from cellwright.agent.calls.confinement import Confinement
 from cellwright.errors import ToolError
 from cellwright.tools.process.children import ChildProcesses, Command
 from cellwright.tools.process.runner import CHUNK_BYTES, RunningProgram
@@ -21,13 +22,14 @@ from cellwright.tools.shell.output import CommandOutput, LiveOutput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellCommand:
-    """A command to run: `memory_mb` is what each of its processes may take (None: no bound)."""
+    """A command to run. `memory_mb`: what each of its processes may take, `confinement`: what they may touch (None: all)."""
 
     command: str
     cwd: Path
     environ: Mapping[str, str]
     memory_mb: int | None = None
     shown_chars: int
+    confinement: Confinement | None = None
 
 
 class ShellRun:
@@ -139,4 +141,5 @@ def _command(what: ShellCommand, descriptor: int) -> Command:
         cwd=what.cwd,
         environ=what.environ,
         memory_mb=what.memory_mb,
+        confinement=what.confinement,
     )

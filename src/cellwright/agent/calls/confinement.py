@@ -1,0 +1,36 @@
+"""The bounds of a command: what it may read, write and reach. Part of the policy's decision, enforced by `sandbox/`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confinement:
+    """The bounds of a command, in absolute paths; the default is the system's programs and nothing else.
+
+    What programs need to run (the system's folders, the environments that PATH and the interpreter lead to, a private
+    temporary folder) is added by whoever enforces it. A folder stands for all below it.
+
+    `read`: what it may read besides. `write`: what it may read, make, change and remove.
+    `hidden`: what it may not read although it lies below one of these. `hides(path)` says the same of files that only a
+    pattern names; None where no pattern does. `protected`: what it may not write although it lies below `write`, also
+    where it does not exist yet; `protects(path)` says the same of what only a pattern names.
+    `hosts`: names, `*.name` or `name:port` that it may reach; None for no network at all. `any_host`: no bound on that.
+    """
+
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    protected: tuple[str, ...] = ()
+    hosts: tuple[str, ...] | None = None
+    any_host: bool = False
+    hides: Callable[[str], bool] | None = field(default=None, compare=False)
+    protects: Callable[[str], bool] | None = field(default=None, compare=False)
+
+
+def also_writing(confinement: Confinement | None, path: Path) -> Confinement | None:
+    """The same bounds with a file or folder of ours to write to besides: for what a program is to hand over."""
+    return None if confinement is None else replace(confinement, write=(*confinement.write, str(path)))
