@@ -90,7 +90,7 @@ def test_the_administrator_goes_before_everybody(sandbox_of):
         "network": {"allowedDomains": ["theirs.example"]},
     }
     settings = sandbox_of(managed=managed, user=user)
-    assert settings.required and settings.managed_hosts_only
+    assert (settings.required, settings.managed_hosts_only) == (True, True)
     rules = settings.rules
     assert (rules.enabled, rules.allow_read) == (True, ("/data",))
     assert (rules.allowed_hosts, rules.ask_hosts) == (("ours.example",), False)

@@ -29,7 +29,7 @@ _INSTEAD = {
     "httpProxyPort": "allowed hosts are reached through a proxy of Cellwright's own",
     "socksProxyPort": "allowed hosts are reached through a proxy of Cellwright's own",
     "tlsTerminate": "encrypted connections are not opened",
-    "credentials": "name files in `sandbox.filesystem.denyRead`; variables that look like secrets are kept from every command",
+    "credentials": "files go into `sandbox.filesystem.denyRead`, and what looks like a secret is kept from every command",
     "ignoreViolations": "each refusal is told",
     "enableWeakerNestedSandbox": "inside a container Landlock is used where bubblewrap does not work",
     "enableWeakerNetworkIsolation": "the network is bounded as it is everywhere",
@@ -128,12 +128,14 @@ def _denied_paths(merged: Merged, name: str, notices: list[str]) -> list[Setting
     kept = []
     for entry in _elements(merged, (*_FILESYSTEM, name)):
         if expected := a_path(entry.value):
-            notices.append(f"{entry.layer.label}: `{entry.key}`: {entry.value!r} is not {expected}. It protects nothing.")
+            notices.append(
+                f"{entry.layer.label}: `{entry.key}`: {entry.value!r} is not {expected}. It protects nothing."
+            )
             continue
         if _GLOB & set(entry.value):
             tool = "Read" if name == "denyRead" else "Edit"
             notices.append(
-                f"{entry.layer.label}: `{entry.key}`: {entry.value} is taken as the name of a file: there are no patterns here. "
+                f"{entry.layer.label}: `{entry.key}`: {entry.value} is taken as a file's name: there are no patterns here. "
                 f"A deny rule `{tool}({entry.value})` binds commands as well."
             )
         kept.append(entry)
