@@ -14,7 +14,7 @@ FindSandbox = Callable[[], SandboxAbilities | None]
 def find_abilities() -> SandboxAbilities | None:
     """What the sandbox of this machine can enforce; None where there is none."""
     try:
-        from cellwright.sandbox.means import find_sandbox  # type: ignore[import-not-found]  # needed with the first run
+        from cellwright.sandbox.means import find_sandbox  # needed with the first run
     except ModuleNotFoundError:  # until that room is built: whoever merges it takes this out
         return SandboxAbilities(name="not looked for", hides=False, protects=False, hosts=False)
     sandbox = find_sandbox()

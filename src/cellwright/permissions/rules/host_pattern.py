@@ -45,9 +45,10 @@ def read_host(text: str) -> HostPattern:
     host = found["host"]
     domain = read_domain(f"domain:{host}")
     wild = "*" in host
-    return HostPattern(domain, port, exact=not wild and (port is not None or _names_itself(host)))
+    return HostPattern(domain, port, exact=not wild and (port is not None or names_itself(host)))
 
 
-def _names_itself(host: str) -> bool:
+def names_itself(host: str) -> bool:
+    """Return whether `host` says by itself which machine it is: an IP address, or this one."""
     lowered = host.lower().removesuffix(".")
     return lowered == "localhost" or lowered.startswith("[") or lowered.rpartition(".")[2].isdecimal()
