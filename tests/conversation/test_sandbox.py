@@ -13,6 +13,7 @@ from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import sandbox_rules
 from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.sandbox_lookup import SandboxFound
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Notice
 from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
@@ -26,11 +27,12 @@ def conversing(messages_server: Any, tmp_path: Path, own_place: Path) -> Iterato
     made: list[Conversation] = []
 
     def make(abilities: SandboxAbilities | None = LANDLOCK, replies: int = 2, **settings: Any) -> Conversation:
+        found = SandboxFound(abilities, {} if abilities else {"Landlock": "this Linux has none"})
         (own_place / ".claude").mkdir()
         (own_place / ".claude" / "settings.json").write_text(json.dumps(settings), "utf-8")
         server = messages_server([say("The tide.")] * replies)
         environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-        made.append(Conversation(cwd=tmp_path, interface="a test", environ=environ, find_sandbox=lambda: abilities))
+        made.append(Conversation(cwd=tmp_path, interface="a test", environ=environ, find_sandbox=lambda: found))
         return made[-1]
 
     yield make
@@ -71,7 +73,7 @@ def test_rules_about_files_and_pages_go_into_the_lists(conversing, tmp_path):
 def test_where_nothing_confines_commands_it_is_told_once(conversing):
     conversation = conversing(abilities=None)
     (told,) = notices_of(conversation, "What is it?")
-    assert told.startswith("Commands cannot be confined here (")
+    assert told.startswith("Commands cannot be confined here (Landlock: this Linux has none);")
     assert notices_of(conversation, "And now?") == []
 
 

@@ -27,7 +27,7 @@ from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_queue import RunQueue
 from cellwright.conversation.runs.starting_run import RunParts, StartingRun
-from cellwright.conversation.sandbox_lookup import FindSandbox, SandboxLookup, find_abilities
+from cellwright.conversation.sandbox_lookup import FindSandbox, SandboxLookup, look_for_sandbox
 from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.conversation.toolset import ConversationTools, ToolMaker, never_unsaved
 from cellwright.doctor.check import Check
@@ -69,7 +69,7 @@ class Conversation:
         is_unsaved: Callable[[Path], bool] = never_unsaved,
         open_notebooks: OpenNotebooks | None = None,
         checks: Sequence[Check] = (),
-        find_sandbox: FindSandbox = find_abilities,
+        find_sandbox: FindSandbox = look_for_sandbox,
     ) -> None:
         self.cwd = cwd
         self.thread = thread or AgentThread()

@@ -254,8 +254,9 @@ def unasked_text(question: TrustQuestion) -> str:
     )
 
 
-def unconfined_text(why: str) -> str:
-    """Word what the user is told where the operating system cannot confine commands."""
+def unconfined_text(missing: Mapping[str, str]) -> str:
+    """Word what the user is told where the operating system cannot confine commands; `missing` are means with reasons."""
+    why = "; ".join(f"{means}: {reason}" for means, reason in missing.items())
     return (
         f"Commands cannot be confined here ({why}); they are judged by reading them alone, so more of them ask. "
         "`/doctor` says how to change that."

@@ -5,53 +5,54 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 
 from cellwright.permissions.sandboxing import SandboxAbilities
 
-FindSandbox = Callable[[], SandboxAbilities | None]
+
+@dataclass(frozen=True, slots=True)
+class SandboxFound:
+    """What there is: the abilities of the sandbox (None: there is none), and each means that is missing, with the reason."""
+
+    abilities: SandboxAbilities | None
+    missing: Mapping[str, str] = field(default_factory=dict)
 
 
-def find_abilities() -> SandboxAbilities | None:
-    """What the sandbox of this machine can enforce; None where there is none."""
-    try:
-        from cellwright.sandbox.means import find_sandbox  # needed with the first run
-    except ModuleNotFoundError:  # until that room is built: whoever merges it takes this out
-        return SandboxAbilities(name="not looked for", hides=False, protects=False, hosts=False)
+FindSandbox = Callable[[], SandboxFound]
+
+
+def look_for_sandbox() -> SandboxFound:
+    """Find out what this machine can confine commands by."""
+    from cellwright.sandbox.means import find_sandbox, missing_means  # needed with the first run
+
     sandbox = find_sandbox()
-    return None if sandbox is None else sandbox.abilities  # type: ignore[no-any-return]
+    return SandboxFound(None if sandbox is None else sandbox.abilities, missing_means())
 
 
 class SandboxLookup:
     """The search for the sandbox: begun early, so that whoever needs its result hardly waits. From any thread."""
 
-    def __init__(self, find: FindSandbox = find_abilities) -> None:
+    def __init__(self, find: FindSandbox = look_for_sandbox) -> None:
         self._find = find
         self._lock = threading.Lock()
-        self._found: Future[SandboxAbilities | None] | None = None
-        self._why: str | None = None
+        self._future: Future[SandboxFound] | None = None
 
-    def begin(self) -> Future[SandboxAbilities | None]:
+    def begin(self) -> Future[SandboxFound]:
         """Start to look, where nobody has yet."""
         with self._lock:
-            if self._found is None:
-                self._found = Future()
-                threading.Thread(target=self._look, args=(self._found,), name="cellwright-sandbox", daemon=True).start()
-            return self._found
+            if self._future is None:
+                self._future = Future()
+                threading.Thread(
+                    target=self._look, args=(self._future,), name="cellwright-sandbox", daemon=True
+                ).start()
+            return self._future
 
-    def abilities(self) -> SandboxAbilities | None:
-        """What the sandbox can enforce; waits for the result. None where there is none."""
+    def found(self) -> SandboxFound:
+        """What there is; waits for the end of the search."""
         return self.begin().result()
 
-    def why_unconfined(self, environ: Mapping[str, str]) -> str:
-        """The reasons why there is none, found out once."""
-        if self._why is None:
-            from cellwright.sandbox.diagnosis import why_unconfined  # most machines have one
-
-            self._why = why_unconfined(environ)
-        return self._why
-
-    def _look(self, found: Future[SandboxAbilities | None]) -> None:
+    def _look(self, future: Future[SandboxFound]) -> None:
         try:
-            found.set_result(self._find())
+            future.set_result(self._find())
         except BaseException as error:  # noqa: BLE001  who waits for the result raises it
-            found.set_exception(error)
+            future.set_exception(error)

@@ -1,6 +1,10 @@
-"""Running a command with what it may do enforced by the operating system.
+"""The sandbox: a command may touch what its `Confinement` says, because the operating system refuses the rest.
 
-`network_proxy.py` is the way of confined commands to the hosts they may reach; `diagnosis.py` says what a machine lacks.
+Start with `means.py`: which means this machine has, found out by trying, and the start of a confined command.
+`bounds.py` says what a confinement comes to on this disk, `profile.py` what programs need in order to run at all. Each
+means is a module: `landlock.py` and `bubblewrap.py` with the filter of `seccomp.py` on Linux, `seatbelt.py` on macOS.
+`hosts.py` is the one way out of a sandbox that may reach named hosts; `refusals.py` says what a command was refused.
+`network_proxy.py` is what that way leads to; `advice.py` says how to get the means that a machine lacks.
 
-Not here: the decision what a command may do (`permissions/`), settings, questions to the user.
+Not here: what a command may touch (`permissions` decides that), and any child that is not confined (`tools/process`).
 """

@@ -75,7 +75,9 @@ class RunParts:
             effort=effort_of(options, settings),
             system=system_blocks(),
             tools=self.tools.of(options),
-            policy=policy_of(options, settings, self.in_force.cwd, self.in_force.environ, self.sandbox.abilities()),
+            policy=policy_of(
+                options, settings, self.in_force.cwd, self.in_force.environ, self.sandbox.found().abilities
+            ),
             can_use_tool=can_use_tool,
             checkpoints=self.checkpoints,
             hooks=together(self.hooks.of(environment), as_hooks(options.hooks)),
@@ -221,6 +223,7 @@ class StartingRun:
 
     def _unconfined(self) -> list[str]:
         """Tell that nothing confines commands here, where it is so."""
-        if self.request.provider is not None or self.parts.sandbox.abilities() is not None:
+        found = self.parts.sandbox.found()
+        if self.request.provider is not None or found.abilities is not None:
             return []
-        return [unconfined_text(self.parts.sandbox.why_unconfined(self.parts.in_force.environ))]
+        return [unconfined_text(found.missing)]

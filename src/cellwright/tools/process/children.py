@@ -28,8 +28,13 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cellwright.agent.calls.confinement import Confinement
+
+if TYPE_CHECKING:
+    from cellwright.sandbox.means import Start
+    from cellwright.sandbox.private_folder import PrivateFolder
 
 GRACE_SECONDS = 0.08
 """Between asking a group to end and ending it."""
@@ -40,13 +45,14 @@ STOP_SECONDS = 2.0
 MARK_NAME = "CELLWRIGHT_CHILD"
 _POLL_SECONDS = 0.005
 
-# $1 is the mark; groups come as lines `+ GROUP` and `- GROUP`
+# $1 is the mark; groups come as lines `+ GROUP` and `- GROUP`, and the folder to remove at the end as `f FOLDER`
 _WATCHDOG = """
 trap '' INT TERM HUP QUIT
 groups=' '
 while read -r sign group; do
   case $sign in
     +) groups="$groups$group " ;;
+    f) folder=$group ;;
     -) groups="${groups%% $group *} ${groups#* $group }" ;;
   esac
 done
@@ -60,6 +66,7 @@ end() {
 end TERM "$1"
 [ "$groups$left" = ' ' ] || sleep 0.2
 end KILL "$1"
+[ -z "$folder" ] || rm -rf -- "$folder"
 """
 
 
@@ -162,6 +169,7 @@ class ChildProcesses:
         self._groups: set[int] = set()
         self._pipe: int | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
+        self._private: PrivateFolder | None = None
         if hasattr(os, "register_at_fork"):
             # a forked worker that held the pipe would keep the watchdog from seeing our end
             os.register_at_fork(after_in_child=self._forget)
@@ -184,22 +192,52 @@ class ChildProcesses:
             self._count += 1
             mark = f"{self._mark}.{self._count}"
         self._watch()
-        process = subprocess.Popen(
-            _arguments(command),
-            cwd=command.cwd,
-            env={**command.environ, MARK_NAME: mark},
-            stdin=source,
-            stdout=output,
-            stderr=output if errors is None else errors,
-            pass_fds=inherited,
-            # a session of its own has a share of its own of a busy processor, and may wait for it longer than a search takes
-            start_new_session=not command.read_only,
-            process_group=0 if command.read_only else None,
-        )
+        # a session of its own has a share of its own of a busy processor, and may wait for it longer than a search takes;
+        # but what is confined must not have the user's terminal
+        session = not command.read_only or command.confinement is not None
+
+        def start(
+            arguments: Sequence[str], environ: Mapping[str, str], more: Sequence[int] = ()
+        ) -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                arguments,
+                cwd=command.cwd,
+                env={**environ, MARK_NAME: mark},
+                stdin=source,
+                stdout=output,
+                stderr=output if errors is None else errors,
+                pass_fds=(*inherited, *more),
+                start_new_session=session,
+                process_group=None if session else 0,
+            )
+
+        if command.confinement is None:
+            process = start(_arguments(command), command.environ)
+        else:
+            process = self._start_confined(command, command.confinement, start)
         self._notify(process.pid)
         if command.read_only and command.memory_mb is not None:
             _bound_memory(process.pid, command.memory_mb)
         return Child(process, mark, read_only=command.read_only)
+
+    def _start_confined(self, command: Command, confinement: Confinement, start: Start) -> subprocess.Popen[bytes]:
+        """Start `command` by `start` in the sandbox. Raises ConfinementError, an OSError, where it would not be confined."""
+        from cellwright.sandbox.means import find_sandbox  # most processes confine nothing
+        from cellwright.sandbox.private_folder import PrivateFolder
+
+        _check_program(command)  # the sandbox would tell by its exit code alone
+        sandbox = find_sandbox()
+        if sandbox is None:
+            message = "it was to be confined, and this machine has no sandbox (`/sandbox` says why)"
+            raise OSError(message)
+        with self._lock:
+            if self._private is None:
+                self._private = PrivateFolder()
+                self._write(f"f {self._private.path}\n")
+            private = self._private
+        return sandbox.start(
+            start, _arguments(command), confinement, cwd=command.cwd, environ=command.environ, private=private
+        )
 
     @property
     def running(self) -> bool:
@@ -212,6 +250,7 @@ class ChildProcesses:
         with self._lock:
             watchdog, self._watchdog = self._watchdog, None
             pipe, self._pipe = self._pipe, None
+            private, self._private = self._private, None
             self._groups.clear()
         if pipe is not None:
             os.close(pipe)
@@ -221,6 +260,8 @@ class ChildProcesses:
             except subprocess.TimeoutExpired:  # foreign code forked and holds the pipe
                 watchdog.kill()
                 watchdog.wait()
+        if private is not None:
+            private.close()
 
     def _watch(self) -> None:
         if os.name != "posix":
@@ -245,6 +286,8 @@ class ChildProcesses:
                 os.close(reader)
             for group in self._groups:
                 self._write(f"+ {group}\n")
+            if self._private is not None:
+                self._write(f"f {self._private.path}\n")
 
     def _notify(self, group: int) -> None:
         with self._lock:
@@ -267,6 +310,7 @@ class ChildProcesses:
         """In a forked process: watchdog and children are the parent's."""
         pipe, self._pipe, self._watchdog = self._pipe, None, None
         self._lock, self._groups, self._mark = threading.RLock(), set(), secrets.token_hex(12)
+        self._private = None
         if pipe is not None:
             os.close(pipe)
 

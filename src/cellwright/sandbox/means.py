@@ -1,0 +1,187 @@
+"""The means by which this machine can confine a command, found out by trying, and the start of a confined command.
+
+Nothing is tried when this is imported; the first question finds out, and the answer holds for the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cellwright.agent.calls.confinement import Confinement
+from cellwright.permissions.sandboxing import SandboxAbilities
+from cellwright.sandbox import bubblewrap, landlock, seccomp
+from cellwright.sandbox.bounds import Bounds, ConfinementError, bounds_of
+from cellwright.sandbox.places import below
+from cellwright.sandbox.private_folder import PrivateFolder
+from cellwright.sandbox.profile import confined_environment
+
+TRY_SECONDS = 5.0
+
+Start = Callable[[Sequence[str], Mapping[str, str], Sequence[int]], "subprocess.Popen[bytes]"]
+"""Starts a program: its arguments, its environment, and descriptors that it gets besides its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """What this machine has: Landlock by its version (0: not), bubblewrap by its path ("": not)."""
+
+    landlock: int = 0
+    bubblewrap: str = ""
+
+    @property
+    def abilities(self) -> SandboxAbilities:
+        """What the policy may count on."""
+        names = [*(["bubblewrap"] if self.bubblewrap else []), *(["Landlock"] if self.landlock else [])]
+        mounts = bool(self.bubblewrap)
+        # with Landlock, what is hidden is left out of rules: `can_enforce` says where that would take too many
+        return SandboxAbilities(name=" and ".join(names), hides=True, protects=mounts, hosts=mounts)
+
+    def can_enforce(self, confinement: Confinement, environ: Mapping[str, str] | None = None) -> str:
+        """Say why `confinement` cannot be enforced here for a command with `environ` (default: ours); "" where it can."""
+        cwd = next(iter((*confinement.write, *confinement.read)), "/")
+        try:
+            bounds = bounds_of(confinement, os.environ if environ is None else environ, cwd)
+            if not self._mounts(bounds):
+                landlock.check(bounds)
+        except ConfinementError as error:
+            return str(error)
+        return ""
+
+    def start(
+        self,
+        start: Start,
+        arguments: Sequence[str],
+        confinement: Confinement,
+        *,
+        cwd: Path,
+        environ: Mapping[str, str],
+        private: PrivateFolder,
+    ) -> subprocess.Popen[bytes]:
+        """Have `start` start `arguments` so that they keep within `confinement`.
+
+        Raises ConfinementError where that cannot be enforced, and what `start` raises.
+        """
+        own = confined_environment(environ, private.temporary, private.caches)
+        folder = str(cwd)
+        bounds = bounds_of(confinement, own, folder, private.writable)
+        if not self._mounts(bounds):
+            landlock.check(bounds)
+            return landlock.start_confined(bounds, lambda: start(arguments, own, ()), self.landlock)
+        filter_fd = bubblewrap.open_filter(bounds)
+        try:
+            before = bubblewrap.arguments(self.bubblewrap, bounds, private, cwd=folder, filter_fd=filter_fd)
+            return start([*before, *arguments], own, (filter_fd,))
+        finally:
+            os.close(filter_fd)
+
+    def _mounts(self, bounds: Bounds) -> bool:
+        """Return whether bubblewrap is to enforce `bounds`, and not Landlock, which is faster."""
+        if self.bubblewrap and (bounds.hidden or bounds.write or bounds.network == "hosts" or not self.landlock):
+            return True
+        if bounds.network == "hosts":
+            message = "Landlock bounds the network by port and not by host; that needs bubblewrap"
+            raise ConfinementError(message)
+        inside = [path for path in (*bounds.protected, *bounds.hidden) if any(below(path, top) for top in bounds.write)]
+        if inside:
+            message = f"Landlock cannot take {inside[0]} out of a folder that may be written; that needs bubblewrap"
+            raise ConfinementError(message)
+        return False
+
+
+def find_sandbox() -> Sandbox | None:
+    """The sandbox of this machine; None where it has none."""
+    return _found()[0]
+
+
+def missing_means() -> Mapping[str, str]:
+    """The means that this machine does not have, each with the reason."""
+    return _found()[1]
+
+
+@functools.cache
+def _found() -> tuple[Sandbox | None, Mapping[str, str]]:
+    if sys.platform != "linux":
+        return None, {"sandbox": f"there is none for {sys.platform}"}
+    if not seccomp.machine():
+        return None, {"seccomp": f"there is no filter for {os.uname().machine}"}
+    tried = {"Landlock": try_landlock(), "bubblewrap": try_bubblewrap(bubblewrap.find_program())}
+    missing = {name: reason for name, reason in tried.items() if reason}
+    if len(missing) == len(tried):
+        return None, missing
+    sandbox = Sandbox(
+        0 if "Landlock" in missing else landlock.abi(), "" if "bubblewrap" in missing else bubblewrap.find_program()
+    )
+    return sandbox, missing
+
+
+def try_landlock() -> str:
+    """Restrict a thread and see whether it is; "" or what is wrong."""
+    version = landlock.abi()
+    if not version:
+        return "this Linux has no Landlock, or has it switched off"
+    if version < landlock.LEAST_ABI:
+        return f"the Landlock of this Linux is too old (version {version}; {landlock.LEAST_ABI} came with Linux 6.2)"
+    try:
+        leak = landlock.start_confined(Bounds(read=("/usr",)), _leak, version)
+    except OSError as error:
+        return str(error)
+    return leak
+
+
+def _leak() -> str:
+    """Do what is forbidden to a thread that may read `/usr` only; "" where it was refused."""
+    with contextlib.suppress(PermissionError):
+        os.close(os.open("/", os.O_RDONLY | os.O_DIRECTORY))
+        return "Landlock does not refuse what it should"
+    with contextlib.suppress(PermissionError):
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close()
+        return "seccomp does not refuse what it should"
+    os.close(os.open("/usr", os.O_RDONLY | os.O_DIRECTORY))
+    return ""
+
+
+def try_bubblewrap(bwrap: str) -> str:
+    """Have it hide one file of two and see whether it does; "" or what is wrong."""
+    if not bwrap:
+        return "bwrap is not installed (Debian, Ubuntu, Fedora: the package bubblewrap)"
+    with tempfile.TemporaryDirectory() as folder, contextlib.closing(PrivateFolder()) as private:
+        seen, hidden = Path(os.path.realpath(folder), "seen"), Path(os.path.realpath(folder), "hidden")
+        for canary in (seen, hidden):
+            canary.write_text("canary", "utf-8")
+        script = f'cat "{seen}" && ! cat "{hidden}"'
+        confinement = Confinement(read=(folder,), hidden=(str(hidden),))
+
+        def start(
+            arguments: Sequence[str], environ: Mapping[str, str], inherited: Sequence[int]
+        ) -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                arguments,
+                cwd=folder,
+                env=environ,
+                pass_fds=inherited,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+
+        environ = {"PATH": os.defpath, "HOME": folder}
+        try:
+            sandbox = Sandbox(bubblewrap=bwrap)
+            process = sandbox.start(
+                start, ["/bin/sh", "-c", script], confinement, cwd=Path(folder), environ=environ, private=private
+            )
+            output, errors = process.communicate(timeout=TRY_SECONDS)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return str(error)
+    if process.returncode or output != b"canary":
+        return f"bwrap cannot do its work here: {errors.decode('utf-8', 'replace').strip() or process.returncode}"
+    return ""
