@@ -8,12 +8,15 @@ namespaces is not used either: the filter refuses them, and the ban takes as lon
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cellwright.sandbox.bounds import Bounds, ConfinementError
-from cellwright.sandbox.places import below
+from cellwright.sandbox.placeholders import first_missing, placeholder
+from cellwright.sandbox.places import below, outermost
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.seccomp import Filter, program
 
@@ -32,12 +35,11 @@ def find_program() -> str:
     return next((path for place in PLACES if os.access(path := f"{place}/bwrap", os.X_OK)), "")
 
 
-def arguments(bwrap: str, bounds: Bounds, private: PrivateFolder, *, cwd: str, filter_fd: int) -> list[str]:
-    """Build what comes before a command's own arguments. Raises ConfinementError where it would be too much."""
+def arguments(
+    bwrap: str, bounds: Bounds, private: PrivateFolder, *, cwd: str, filter_fd: int, status_fd: int
+) -> list[str]:
+    """Build what comes before a command's own arguments."""
     mounts = dict(_covers(bounds, private))
-    if len(mounts) > MOST_MOUNTS:
-        message = f"{len(mounts):,} places are hidden or protected, and {MOST_MOUNTS} can be"
-        raise ConfinementError(message)
     for path in (*bounds.read, *bounds.data):
         if path not in _OWN_MOUNTS:
             mounts.setdefault(path, ("--ro-bind-try", path))
@@ -53,7 +55,24 @@ def arguments(bwrap: str, bounds: Bounds, private: PrivateFolder, *, cwd: str, f
     for link, target in bounds.links:
         if not any(below(link, path) for path in visible):
             built += ["--symlink", target, link]
-    return [*built, "--remount-ro", "/", "--chdir", cwd, "--seccomp", str(filter_fd), "--"]
+    built += ["--remount-ro", "/", "--chdir", cwd]
+    return [*built, "--seccomp", str(filter_fd), "--info-fd", str(status_fd), "--"]
+
+
+def check(bounds: Bounds) -> None:
+    """Raise ConfinementError where `bounds` would take too many mounts, or mounts that cannot be made."""
+    count = len(bounds.hidden) + len(bounds.protected)
+    if count > MOST_MOUNTS:
+        message = f"{count:,} places are hidden or protected, and {MOST_MOUNTS} can be"
+        raise ConfinementError(message)
+
+
+def with_placeholders(bounds: Bounds, held: contextlib.ExitStack) -> Bounds:
+    """Let something stand where nothing does that is protected, until `held` is closed: it is protected instead."""
+    missing = {path: first_missing(path) for path in bounds.protected}
+    for place in dict.fromkeys(filter(None, missing.values())):
+        held.enter_context(placeholder(place, folder=place not in bounds.protected))
+    return replace(bounds, protected=outermost(place or path for path, place in missing.items()))
 
 
 def open_filter(bounds: Bounds) -> int:

@@ -20,6 +20,8 @@ from cellwright.agent.calls.confinement import Confinement
 from cellwright.permissions.sandboxing import SandboxAbilities
 from cellwright.sandbox import bubblewrap, landlock, seccomp
 from cellwright.sandbox.bounds import Bounds, ConfinementError, bounds_of
+from cellwright.sandbox.confined_process import ConfinedProcess
+from cellwright.sandbox.hosts import WayOut, proxied, proxy_environment
 from cellwright.sandbox.places import below
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.profile import confined_environment
@@ -50,8 +52,7 @@ class Sandbox:
         cwd = next(iter((*confinement.write, *confinement.read)), "/")
         try:
             bounds = bounds_of(confinement, os.environ if environ is None else environ, cwd)
-            if not self._mounts(bounds):
-                landlock.check(bounds)
+            (bubblewrap if self._mounts(bounds) else landlock).check(bounds)
         except ConfinementError as error:
             return str(error)
         return ""
@@ -65,23 +66,44 @@ class Sandbox:
         cwd: Path,
         environ: Mapping[str, str],
         private: PrivateFolder,
-    ) -> subprocess.Popen[bytes]:
+        proxy_port: int | None = None,
+    ) -> ConfinedProcess:
         """Have `start` start `arguments` so that they keep within `confinement`.
 
-        Raises ConfinementError where that cannot be enforced, and what `start` raises.
+        `proxy_port` is where the proxy listens that decides which hosts are reached. Raises ConfinementError where all
+        that cannot be enforced, and what `start` raises.
         """
         own = confined_environment(environ, private.temporary, private.caches)
-        folder = str(cwd)
-        bounds = bounds_of(confinement, own, folder, private.writable)
+        bounds = bounds_of(confinement, own, str(cwd), private.writable)
         if not self._mounts(bounds):
             landlock.check(bounds)
-            return landlock.start_confined(bounds, lambda: start(arguments, own, ()), self.landlock)
-        filter_fd = bubblewrap.open_filter(bounds)
-        try:
-            before = bubblewrap.arguments(self.bubblewrap, bounds, private, cwd=folder, filter_fd=filter_fd)
-            return start([*before, *arguments], own, (filter_fd,))
-        finally:
-            os.close(filter_fd)
+            return ConfinedProcess(landlock.start_confined(bounds, lambda: start(arguments, own, ()), self.landlock))
+        bubblewrap.check(bounds)
+        with contextlib.ExitStack() as held, contextlib.ExitStack() as meanwhile:
+            bounds = bubblewrap.with_placeholders(bounds, held)
+            command, inherited = list(arguments), []
+            if bounds.network == "hosts":
+                if proxy_port is None:
+                    message = "it may reach some hosts only, and the proxy that decides about them does not run"
+                    raise ConfinementError(message)
+                way_out = held.enter_context(contextlib.closing(WayOut(proxy_port)))
+                meanwhile.callback(way_out.started)
+                inherited.append(way_out.theirs.fileno())
+                command = proxied(command, way_out.theirs.fileno(), proxy_port)
+                own.update(proxy_environment(proxy_port))
+            filter_fd = bubblewrap.open_filter(bounds)
+            meanwhile.callback(os.close, filter_fd)
+            status, told = os.pipe()
+            meanwhile.callback(os.close, told)
+            before = bubblewrap.arguments(
+                self.bubblewrap, bounds, private, cwd=str(cwd), filter_fd=filter_fd, status_fd=told
+            )
+            try:
+                process = start([*before, *command], own, (*inherited, filter_fd, told))
+            except BaseException:
+                os.close(status)
+                raise
+            return ConfinedProcess(process, held.pop_all(), status)
 
     def _mounts(self, bounds: Bounds) -> bool:
         """Return whether bubblewrap is to enforce `bounds`, and not Landlock, which is faster."""
@@ -176,12 +198,14 @@ def try_bubblewrap(bwrap: str) -> str:
         environ = {"PATH": os.defpath, "HOME": folder}
         try:
             sandbox = Sandbox(bubblewrap=bwrap)
-            process = sandbox.start(
+            confined = sandbox.start(
                 start, ["/bin/sh", "-c", script], confinement, cwd=Path(folder), environ=environ, private=private
             )
-            output, errors = process.communicate(timeout=TRY_SECONDS)
+            output, errors = confined.process.communicate(timeout=TRY_SECONDS)
+            code = confined.wait()
+            confined.close()
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
-    if process.returncode or output != b"canary":
-        return f"bwrap cannot do its work here: {errors.decode('utf-8', 'replace').strip() or process.returncode}"
+    if code or output != b"canary":
+        return f"bwrap cannot do its work here: {errors.decode('utf-8', 'replace').strip() or code}"
     return ""
