@@ -90,7 +90,8 @@ class Sandbox:
                 meanwhile.callback(way_out.started)
                 inherited.append(way_out.theirs.fileno())
                 command = proxied(command, way_out.theirs.fileno(), proxy_port)
-                own.update(proxy_environment(proxy_port))
+                # the address that the command was given has its secret in it
+                own = {**proxy_environment(proxy_port), **own}
             filter_fd = bubblewrap.open_filter(bounds)
             meanwhile.callback(os.close, filter_fd)
             status, told = os.pipe()

@@ -17,7 +17,7 @@ import secrets
 import socket
 import urllib.parse
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cellwright.permissions.public_addresses import Address, is_public
 from cellwright.permissions.rules.domain_pattern import AddressProblem, normal_host
@@ -88,11 +88,16 @@ class ProxyAccess:
         names = [spelled for name in _VARIABLES for spelled in (name, name.lower())]
         return {**dict.fromkeys(names, url), "NO_PROXY": "", "no_proxy": ""}
 
+    def stop_asking(self) -> None:
+        """From now on nobody is asked: the command goes on, and what it was a part of is over."""
+        self._bounds = replace(self._bounds, ask=None)
+        for answer in self._answers.values():
+            answer.cancel()
+
     def close(self) -> None:
         """End the access and its connections; the proxy ends with the last one's."""
         self._proxy.dismiss(self)
-        for answer in self._answers.values():
-            answer.cancel()
+        self.stop_asking()
         for writer in tuple(self.writers):
             writer.close()
 
@@ -101,6 +106,8 @@ class ProxyAccess:
         bounds = self._bounds
         if any(pattern.matches(host, port) for pattern in bounds.denied):
             raise self.refusal(host, port, "the settings deny it to commands")
+        if (answer := self._answers.get((host, port))) and answer.done() and not answer.cancelled() and answer.result():
+            return names_itself(host)
         named = [pattern for pattern in bounds.allowed if pattern.matches(host, port)]
         if named:
             return any(pattern.exact for pattern in named)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from cellwright.agent.calls.confinement import Confinement
 from cellwright.errors import ToolError
 from cellwright.tools.process.children import ChildProcesses, Command
 from cellwright.tools.process.runner import CHUNK_BYTES, RunningProgram
@@ -21,12 +22,17 @@ from cellwright.tools.shell.output import CommandOutput, LiveOutput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellCommand:
-    """A command to run: `memory_mb` is what each of its processes may take (None: no bound)."""
+    """A command to run; what is not explained here is as in `Command`.
+
+    `memory_mb` is what each of its processes may take (None: no bound).
+    """
 
     command: str
     cwd: Path
     environ: Mapping[str, str]
     memory_mb: int | None = None
+    confinement: Confinement | None = None
+    proxy_port: int | None = None
     shown_chars: int
 
 
@@ -139,4 +145,6 @@ def _command(what: ShellCommand, descriptor: int) -> Command:
         cwd=what.cwd,
         environ=what.environ,
         memory_mb=what.memory_mb,
+        confinement=what.confinement,
+        proxy_port=what.proxy_port,
     )
