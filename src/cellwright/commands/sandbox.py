@@ -112,8 +112,8 @@ def may_rows(confinement: Confinement, environ: Mapping[str, str], cwd: str) -> 
     patterns = " and what deny rules with patterns name" if confinement.hides is not None else ""
     protected = " and what is protected by its name" if confinement.protects is not None else ""
     rows = [
-        ("read and run", _listed(bounds.read)),
-        ("read", _listed(bounds.data)),
+        ("read and run", _listed(path for path in bounds.read if Path(path).exists())),
+        ("read", _listed(path for path in bounds.data if Path(path).exists())),
         ("not read", _listed(bounds.hidden) + patterns),
         ("write", _listed((*bounds.write, "a temporary folder of its own"))),
     ]

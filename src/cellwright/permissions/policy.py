@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from cellwright.agent.calls.approval import Decision, describe_rules
+from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.tool import AccessKind, Tool, ToolAccess
 from cellwright.permissions.judges.files import judge_file, judge_path
 from cellwright.permissions.judges.other import (
@@ -123,6 +124,14 @@ class PermissionPolicy:
     def may_read(self, path: str) -> bool:
         """Return whether Claude may read the file at `path` unasked."""
         return judge_path(self._book, READ, path).behavior == "allow"
+
+    def confinement_for_project_code(self) -> Confinement | None:
+        """The bounds of programs that the project brings along and that no call starts (its hooks); None for no bounds."""
+        if not self.sandbox.enabled:
+            return None
+        from cellwright.permissions.confined.bounds import sandboxed  # where there is no sandbox nobody needs it
+
+        return sandboxed(self._book, unasked=False)
 
     def decide(self, tool: Tool, tool_input: Mapping[str, Any]) -> Decision:
         """Decide whether `tool` may run with `tool_input`, by the access that it declares and the rules about it.

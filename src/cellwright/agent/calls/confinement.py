@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,3 +33,8 @@ class Confinement:
     any_host: bool = False
     hides: Callable[[str], bool] | None = field(default=None, compare=False)
     protects: Callable[[str], bool] | None = field(default=None, compare=False)
+
+
+def also_writing(confinement: Confinement | None, folder: Path) -> Confinement | None:
+    """The same bounds with one folder more to write to: of ours, for what a program is to hand over."""
+    return None if confinement is None else replace(confinement, write=(*confinement.write, str(folder)))

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.files import judge_path, protected_among
@@ -50,6 +50,9 @@ from cellwright.permissions.shell.critical_deletes import critical_delete
 from cellwright.permissions.shell.indirect_reads import git_words, hidden_by, may_show, shown_whole
 from cellwright.permissions.shell.tokens import MAX_LENGTH
 from cellwright.text import unseen_characters, visible_line
+
+if TYPE_CHECKING:
+    from cellwright.permissions.judges.confined import ConfinableCommand
 
 _NOT_FIXED = re.compile(r"[$`*?\[~]")
 MAX_FOLDERS = 32
@@ -111,12 +114,26 @@ def judge_command(book: RuleBook, tool_input: Mapping[str, Any]) -> Decision:
     if denied := _denied(book, call):
         return denied
     looks = bool(call.parts) and all(only_looks(book, part) for part in call.parts)
-    if book.mode == "plan" and not looks:
+    command = _confinable(book, call, tool_input)
+    confined = not looks and command is not None and command.reading is not None
+    if book.mode == "plan" and not (looks or confined):
         return denied_by_plan(BASH)
-    if asked := _asked(book, call, looks=looks) or _shows_hidden(book, call) or _unsafe(book, call):
-        return asked
-    if book.mode == "bypassPermissions":
-        return BYPASSED
+    asked = _asked(book, call, looks=looks or confined, auto_allowed=command is not None and command.is_auto_allowed)
+    if asked := asked or _shows_hidden(book, call, confined=confined) or _unsafe(book, call):
+        return asked if command is None else command.asked(asked)
+    decision = BYPASSED if book.mode == "bypassPermissions" else _judge_by_rules(book, call)
+    return decision if command is None else command.decided(decision, looks=looks)
+
+
+def _confinable(book: RuleBook, call: ShellCall, tool_input: Mapping[str, Any]) -> ConfinableCommand | None:
+    if book.sandbox.abilities is None:
+        return None
+    from cellwright.permissions.judges.confined import confinable  # where there is no sandbox nobody needs it
+
+    return confinable(book, call, tool_input)
+
+
+def _judge_by_rules(book: RuleBook, call: ShellCall) -> Decision:
     every_use = next((rule for rule in book.allow if rule.every_use and rule.names(BASH)), None)
     return _judge_every_use(book, call, every_use) if every_use else judge_parts(book, call)
 
@@ -156,8 +173,14 @@ def _denied(book: RuleBook, call: ShellCall) -> Decision | None:
     return None
 
 
-def _asked(book: RuleBook, call: ShellCall, *, looks: bool) -> Decision | None:
-    if rule := _command_rule(book.ask, call.rough):
+def _asked(book: RuleBook, call: ShellCall, *, looks: bool, auto_allowed: bool) -> Decision | None:
+    # as in Claude Code: the settings that let what is confined run unasked mean more than a rule for Bash as a whole
+    rules = (
+        tuple(rule for rule in book.ask if not (rule.every_use and rule.rule.tool == "Bash"))
+        if auto_allowed
+        else book.ask
+    )
+    if rule := _command_rule(rules, call.rough):
         return asked_by(rule, "This command")
     for rule, name in _file_rules(book.ask, call.rough.words, call, reading=True):
         return asked_by(rule, f"A command that names {visible_line(name)}")
@@ -170,13 +193,16 @@ def _asked(book: RuleBook, call: ShellCall, *, looks: bool) -> Decision | None:
     return None
 
 
-def _shows_hidden(book: RuleBook, call: ShellCall) -> Decision | None:
-    """Find what is against a `git show`, a `tar c .` in the command: they may show files that a rule hides."""
+def _shows_hidden(book: RuleBook, call: ShellCall, *, confined: bool) -> Decision | None:
+    """Find what is against a `git show`, a `tar c .` in the command: they may show files that a rule hides.
+
+    From what is `confined` files are hidden anyway, but not what a repository's history holds.
+    """
     for words in filter(None, map(git_words, call.rough.parts)):
         for folder in call.folders:
             if rule := hidden_by(book, folder, words):
                 return may_show(rule)
-    return shown_whole(book, call.rough.parts, call.folders)
+    return None if confined else shown_whole(book, call.rough.parts, call.folders)
 
 
 def _unsafe(book: RuleBook, call: ShellCall) -> Decision | None:

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.files import judge_path
-from cellwright.permissions.rules.rule import READ, JudgedCall, RuleBook, judge_by_rules
+from cellwright.permissions.rules.rule import BYPASSED, READ, JudgedCall, RuleBook, judge_by_rules
 from cellwright.permissions.shell.indirect_reads import hidden_by, may_show
 from cellwright.permissions.shell.read_only.git import repository_of
 
@@ -24,7 +25,21 @@ def judge_git(book: RuleBook, call: JudgedCall) -> Decision:
     named = [judge_path(book, READ, path) for path in _named(folder, arguments)]
     denied = next((verdict for verdict in named if verdict.behavior == "deny"), None)
     ruled = judge_by_rules(book, call.subject, _unruled(book, call, folder, arguments, named), in_plan=True)
-    return denied if denied and ruled.behavior != "deny" else ruled
+    if denied and ruled.behavior != "deny":
+        return denied
+    return ruled if book.sandbox.abilities is None else _confined(book, folder, ruled)
+
+
+def _confined(book: RuleBook, folder: str, ruled: Decision) -> Decision:
+    """`ruled` with the bounds of a git that only reads, where it runs unasked or the sandbox is on for all."""
+    if ruled.behavior == "deny" or (
+        (ruled.rule or ruled.behavior == "ask" or ruled is BYPASSED) and not book.sandbox.enabled
+    ):
+        return ruled
+    from cellwright.permissions.confined import bounds  # where there is no sandbox nobody needs it
+
+    repository = bounds.git_folders((folder,))
+    return ruled if repository is None else replace(ruled, confinement=bounds.reading(book, (folder, *repository)))
 
 
 def _unruled(

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.files import judge_changes_below, judge_path
-from cellwright.permissions.rules.rule import EDIT, READ, JudgedCall, RuleBook, judge_by_rules
+from cellwright.permissions.rules.rule import BYPASSED, EDIT, READ, JudgedCall, RuleBook, judge_by_rules
 
 
 def judge_tests(book: RuleBook, call: JudgedCall) -> Decision:
@@ -18,7 +19,7 @@ def judge_tests(book: RuleBook, call: JudgedCall) -> Decision:
     otherwise = Decision(
         "ask", "It runs the project's tests, and with them any code of the project; no rule allows that."
     )
-    return _judge_running(book, call, otherwise, in_plan=False)
+    return _confined(book, call, _judge_running(book, call, otherwise, in_plan=False), reads=False)
 
 
 def judge_lint(book: RuleBook, call: JudgedCall) -> Decision:
@@ -34,11 +35,25 @@ def judge_lint(book: RuleBook, call: JudgedCall) -> Decision:
     fixes = bool(call.input.get("fix"))
     running = _judge_running(book, call, otherwise, in_plan=harmless and not fixes)
     if not fixes or running.behavior == "deny" or running.firm:
-        return running
+        return _confined(book, call, running, reads=harmless and not fixes)
     edits = [_judge_fixing(book, path) for path in fixed_paths(call, book.cwd)]
     denied = next((edit for edit in edits if edit.behavior == "deny"), None)
     asked = next((edit for edit in edits if edit.behavior == "ask"), None)
-    return denied or asked or running
+    return denied or _confined(book, call, asked or running, reads=False)
+
+
+def _confined(book: RuleBook, call: JudgedCall, decision: Decision, *, reads: bool) -> Decision:
+    """`decision` with the bounds of the programs: read-only where they run unasked and `reads`, else if all are confined."""
+    if book.sandbox.abilities is None or decision.behavior == "deny":
+        return decision
+    from cellwright.permissions.confined import bounds  # where there is no sandbox nobody needs it
+
+    confinement = None
+    if reads and decision.behavior == "allow" and not decision.rule and decision is not BYPASSED:
+        confinement = bounds.reading(book, tuple(_named_paths(call, book.cwd)))
+    if confinement is None and book.sandbox.enabled:
+        confinement = bounds.sandboxed(book, unasked=False)
+    return decision if confinement is None else replace(decision, confinement=confinement)
 
 
 def _judge_running(book: RuleBook, call: JudgedCall, otherwise: Decision, *, in_plan: bool) -> Decision:

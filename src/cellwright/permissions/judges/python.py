@@ -32,6 +32,7 @@ from cellwright.permissions.rules.rule import (
     judge_by_rules,
     text_field,
 )
+from cellwright.permissions.sandboxing import NO_SANDBOX
 from cellwright.permissions.shell.critical_deletes import critical_delete
 from cellwright.text import visible_line
 
@@ -260,7 +261,9 @@ MAX_USES = 50
 
 def judge_python(book: RuleBook, call: JudgedCall) -> Decision:
     """Judge code that would run in the kernel. Its fact "cwd" is the folder of the kernel, where that is known."""
-    asks = Decision("ask", "Python code in the kernel can do anything you can.")
+    asks = Decision(
+        "ask", "Python code in the kernel can do anything you can: it is your own process, which no sandbox confines."
+    )
     return _judge_code(book, judge_by_rules(book, call.subject, asks), [call.touched], call.input)
 
 
@@ -272,7 +275,9 @@ def judge_cells(book: RuleBook, call: JudgedCall) -> Decision:
     codes = call.input.get("codes")
     known = isinstance(codes, list | tuple) and all(isinstance(code, str) for code in codes)
     if known:
-        asks = Decision("ask", "The code in the cells can do anything you can.")
+        asks = Decision(
+            "ask", "The code in the cells can do anything you can: it runs in a kernel, which no sandbox confines."
+        )
     else:
         asks = Decision("ask", "Which code would run is not known.", firm=True)
     judged = judge_by_rules(book, call.subject, asks)
@@ -305,7 +310,8 @@ def _judge_use(book: RuleBook, use: CodeEffect, tool_input: Mapping[str, Any]) -
     folder = text_field(tool_input, "cwd") or book.cwd
     match use.kind:
         case "command":
-            decision = judge_command(book, {"command": use.text, "cwd": folder})
+            # the kernel starts it, and nothing confines that
+            decision = judge_command(replace(book, sandbox=NO_SANDBOX), {"command": use.text, "cwd": folder})
             if use.expanded and decision.behavior == "allow" and not _allows_all(book):
                 return Decision("ask", "What it runs shows only when it runs.")
             return decision

@@ -99,6 +99,7 @@ def lint_tool(cwd: Path, environ: Mapping[str, str] = os.environ, keeper: Backup
                     seconds=given.timeout_seconds,
                     progress=ctx.progress,
                     stdout=report,
+                    confinement=ctx.confinement,
                 )
                 return await asyncio.to_thread(_read, call, report, ended)
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cellwright.agent.calls.confinement import Confinement, also_writing
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.paths import shown_path
 from cellwright.tools.process.children import Command
@@ -43,8 +44,12 @@ async def run_program(
     seconds: float,
     progress: Callable[..., None],
     stdout: Path | None = None,
+    confinement: Confinement | None = None,
+    scratch: Path | None = None,
 ) -> ProgramExit:
     """Run it like a command of Bash: no secrets, bounded, ended with us. `stdout` takes its standard output.
+
+    `confinement` is what it may touch (None: no bounds); it writes to `scratch`, a folder of ours, in any case.
 
     Raises ToolError when it cannot be started, and with what it wrote so far when its time is over.
     """
@@ -55,6 +60,7 @@ async def run_program(
         # which a shell would set, and some programs believe
         environ={**child_environment(environ), "PWD": str(cwd)},
         memory_mb=MEMORY_MB,
+        confinement=confinement if scratch is None else also_writing(confinement, scratch),
     )
     name = Path(arguments[0]).name
     with contextlib.ExitStack() as until_its_end:

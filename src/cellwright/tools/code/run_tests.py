@@ -99,6 +99,8 @@ def run_tests_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
                 seconds=given.timeout_seconds,
                 progress=ctx.progress,
                 stdout=run.report if run.from_output else None,
+                confinement=ctx.confinement,
+                scratch=Path(scratch),
             )
             seconds = time.monotonic() - started
             report, problem = await asyncio.to_thread(_report, run)

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from cellwright.agent.calls.tool_input import ToolInput
-from cellwright.agent.tool import Tool, ToolAccess, ToolResult, tool
+from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.git import output as git_output
 from cellwright.tools.git.flags import GitArguments, Subcommand, parse_arguments
@@ -71,13 +71,13 @@ def git_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
         ],
         title=lambda given: " ".join(["git", given.subcommand, *given.args])[:200],
     )
-    async def git(given: GitInput) -> ToolResult:
+    async def git(given: GitInput, ctx: ToolContext) -> ToolResult:
         folder = _folder(cwd, given.path)
         words = parse_arguments(given.subcommand, given.args)
         if given.subcommand == "config":
-            program = plain_git(folder, environ, given.timeout_seconds)
+            program = plain_git(folder, environ, given.timeout_seconds, ctx.confinement)
             return await _answer(_Call(program, Repository("", ""), given.subcommand, words))
-        program = await neutral_git(folder, environ, given.timeout_seconds)
+        program = await neutral_git(folder, environ, given.timeout_seconds, ctx.confinement)
         return await _answer(_Call(program, await repository_of(program), given.subcommand, words))
 
     return git

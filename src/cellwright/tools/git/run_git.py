@@ -14,9 +14,10 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cellwright.agent.calls.confinement import Confinement, also_writing
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.process.children import Command
 from cellwright.tools.process.runner import OutputHead, RunningProgram
@@ -99,11 +100,12 @@ def find_git(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Git:
-    """git in one folder, its configuration neutralised. `seconds` bounds each command."""
+    """git in one folder, its configuration neutralised. `seconds` bounds each command, `confinement` what it touches."""
 
     folder: Path
     environ: Mapping[str, str]
     seconds: float
+    confinement: Confinement | None = None
 
     async def run(self, *arguments: str, index_file: str = "") -> GitOutput:
         """Run one command. Raises ToolError only when git cannot be started."""
@@ -117,7 +119,12 @@ class Git:
         program = find_git(self.environ["PATH"])
         errors = OutputHead(ERROR_BYTES)
         command = Command(
-            arguments=[program, "--no-pager", *arguments], cwd=self.folder, environ=environ, read_only=True
+            arguments=[program, "--no-pager", *arguments],
+            cwd=self.folder,
+            environ=environ,
+            read_only=True,
+            # git brings the copy of the index up to date, and locks it for that
+            confinement=also_writing(self.confinement, Path(index_file).parent) if index_file else self.confinement,
         )
         try:
             git = RunningProgram(command, output=take, errors=errors.take)
@@ -128,14 +135,16 @@ class Git:
         return GitOutput(bytes(taken), errors.text().strip(), git.exit_code, whole, timed_out=not in_time)
 
 
-def plain_git(folder: Path, environ: Mapping[str, str], seconds: float) -> Git:
+def plain_git(folder: Path, environ: Mapping[str, str], seconds: float, confinement: Confinement | None = None) -> Git:
     """Git for `folder` with its configuration as it stands: only for showing that, which runs nothing."""
-    return Git(folder, _environment(environ, {}), seconds)
+    return Git(folder, _environment(environ, {}), seconds, confinement)
 
 
-async def neutral_git(folder: Path, environ: Mapping[str, str], seconds: float) -> Git:
+async def neutral_git(
+    folder: Path, environ: Mapping[str, str], seconds: float, confinement: Confinement | None = None
+) -> Git:
     """Git for `folder` with every program that its configuration names switched off. Raises ToolError."""
-    git = Git(folder, _environment(environ, _SETTINGS), seconds)
+    git = Git(folder, _environment(environ, _SETTINGS), seconds, confinement)
     _check_version(await git.run("version"))
     listed = await git.run("config", "--list", "--name-only", "-z")
     if listed.timed_out or not listed.whole:
@@ -147,7 +156,7 @@ async def neutral_git(folder: Path, environ: Mapping[str, str], seconds: float) 
         raise ToolError(
             "The repository's configuration names too many programs; it is not read.", code=ErrorCode.EXECUTION_ERROR
         )
-    return Git(folder, _environment(environ, {**_SETTINGS, **named}), seconds)
+    return replace(git, environ=_environment(environ, {**_SETTINGS, **named}))
 
 
 def _check_version(output: GitOutput) -> None:

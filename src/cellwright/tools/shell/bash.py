@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, field
 
@@ -137,8 +137,6 @@ _NO_MEMORY = re.compile(r"MemoryError|Cannot allocate memory|bad_alloc|[Oo]ut of
 class BashInput(ToolInput):
     """The input of Bash. Times are milliseconds; what they may be is the session's limits' to say."""
 
-    ignored: ClassVar = ("dangerouslyDisableSandbox",)
-
     command: Annotated[str, Meta(min_length=1, description="The command to run")]
     timeout: Annotated[int, Meta(ge=1)] | None = None
     description: Annotated[str, Meta(description="What the command does, in five to ten words")] = ""
@@ -147,6 +145,9 @@ class BashInput(ToolInput):
     environment_variables: Annotated[dict[str, str], Meta(description="Variables for this command alone")] = field(
         default_factory=dict
     )
+    unconfined: Annotated[
+        bool, Meta(description="Ask the user to run it without the sandbox; only when the sandbox refused it something")
+    ] = field(default=False, name="dangerouslyDisableSandbox")
 
 
 def _timeout_field(limits: ShellLimits) -> dict[str, Any]:
@@ -265,11 +266,13 @@ def bash_tool(
 
 def _preview(folder: ShellFolder, given: BashInput) -> Preview:
     unseen = ", ".join(unseen_characters(given.command))
-    warning = f"The command has characters that cannot be seen: {unseen}." if unseen else ""
+    warnings = [f"The command has characters that cannot be seen: {unseen}."] if unseen else []
+    if given.unconfined:
+        warnings.append("Claude asks to run it unconfined, without the sandbox.")
     where = _folder_note(folder, given.working_directory or "")
     title = f"Run a shell command{where}{' in the background' if given.run_in_background else ''}"
     settings = "".join(f"{name}={value}\n" for name, value in given.environment_variables.items())
-    return Preview(title, visible(f"{settings}{given.command}"), kind="command", warning=warning)
+    return Preview(title, visible(f"{settings}{given.command}"), kind="command", warning=" ".join(warnings))
 
 
 def _folder_note(folder: ShellFolder, working_directory: str) -> str:

@@ -1,0 +1,287 @@
+"""The bounds of a command, made of the rules, the session's folders and the settings of the sandbox.
+
+    reading    what runs unasked: reads the session's folders, writes nothing, has no network
+    editing    what `acceptEdits` runs unasked: writes in the session's folders besides
+    sandboxed  every command where the sandbox is switched on for all
+
+What the sandbox of a machine cannot enforce is never left out of the bounds of what runs unasked: there are none then.
+Where one path of a confinement lies in another, the longer one counts: `/p/data/public` of `read` in `/p/data` of `hidden`.
+"""
+# Paths are strings here: this runs for each call, and Path is several times slower.
+# ruff: noqa: PTH111, PTH113, PTH118, PTH123, PTH206
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cellwright.agent.calls.confinement import Confinement
+from cellwright.permissions.paths import PROGRAMS, PROTECTED_FILES, PROTECTED_FOLDERS, inside, protected_part
+from cellwright.permissions.rules.rule import EDIT, READ, CompiledRule, RuleBook
+from cellwright.permissions.shell.read_only.git import repository_of
+
+SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/nix/store", "/etc", "/proc")
+"""What every confined command may read, because programs need it; the sandbox adds it by itself."""
+
+SECRET_PLACES = (
+    *(
+        ".ssh",
+        ".gnupg",
+        ".aws",
+        ".azure",
+        ".config/gcloud",
+        ".kube",
+        ".docker",
+        ".netrc",
+        ".pypirc",
+        ".npmrc",
+        ".pgpass",
+    ),
+    *(
+        ".my.cnf",
+        ".git-credentials",
+        ".config/git/credentials",
+        ".config/gh",
+        ".config/op",
+        ".password-store",
+        ".kaggle",
+    ),
+    *(".local/share/keyrings", ".local/share/kwalletd", ".terraform.d", ".huggingface", ".cache/huggingface/token"),
+    *(
+        ".mozilla",
+        ".thunderbird",
+        ".config/google-chrome",
+        ".config/chromium",
+        ".config/BraveSoftware",
+        ".config/Signal",
+    ),
+    *(
+        "Library/Keychains",
+        "Library/Cookies",
+        "Library/Application Support/Google",
+        "Library/Application Support/Firefox",
+    ),
+    *(".jupyter", ".local/share/jupyter/runtime", "Library/Jupyter/runtime", ".ipython/profile_default/security"),
+    *(".claude.json", ".claude/.credentials.json", ".local/share/cellwright", "Library/Application Support/cellwright"),
+    *(".bash_history", ".zsh_history", ".python_history", ".ipython/profile_default/history.sqlite"),
+)
+"""Where secrets usually are in a home folder: hidden from what runs unasked, also where the session works in that folder."""
+
+GIT_PROGRAMS = frozenset({"hooks", "config", "config.worktree", "commondir", "gitdir", "modules"})
+"""What makes git run something, or look elsewhere, in the folder of a repository's data."""
+
+
+_ENVIRON = re.compile(r"/proc/[^/]+/(task/[^/]+/)?environ")
+
+
+def reading(book: RuleBook, besides: Sequence[str] = ()) -> Confinement | None:
+    """The bounds of a command that runs unasked, which may read `besides` too; None where they cannot be enforced."""
+    read = _readable(book, (*book.folders, *book.readable, *besides))
+    hidden = _hidden(book, read)
+    return None if hidden is None else Confinement(read=read, hidden=hidden.places, hides=hidden.by_rules)
+
+
+def editing(book: RuleBook, besides: Sequence[str] = ()) -> Confinement | None:
+    """The bounds of a command that may change files of the session's folders; None where they cannot be enforced."""
+    bounds = reading(book, besides)
+    abilities = book.sandbox.abilities
+    if bounds is None or abilities is None or not abilities.protects:
+        return None
+    return Confinement(
+        read=bounds.read,
+        write=book.folders,
+        hidden=bounds.hidden,
+        hides=bounds.hides,
+        protected=_protected_places(book, with_git=False),
+        protects=_Protects(_edit_rules(book), with_git=False),
+    )
+
+
+def sandboxed(book: RuleBook, besides: Sequence[str] = (), *, unasked: bool) -> Confinement | None:
+    """The bounds of any command where the sandbox is switched on for all.
+
+    `unasked`: nobody has allowed it, so it reads as little as `reading` lets it; None where all this cannot be enforced.
+    Where somebody has, it may read all but what is hidden, and what cannot be enforced is left out.
+    """
+    abilities = book.sandbox.abilities
+    if abilities is None or (unasked and not abilities.protects):
+        return None
+    # with all to be read, a file outside is none that a question could have been about
+    read = _readable(book, (*book.folders, *book.readable, *besides) if unasked else ("/",))
+    hidden = _hidden(book, read)
+    if hidden is None:
+        if unasked:
+            return None
+        hidden = _Hidden()
+    tops = dict.fromkeys(filter(None, map(repository_of, book.folders)))
+    git = (folder for top in tops for folder in (os.path.join(top, ".git"), *_git_data(top)))
+    write = (*book.folders, *git, *book.sandbox.allow_write)
+    return Confinement(
+        read=read,
+        write=tuple(dict.fromkeys(write)),
+        hidden=hidden.places,
+        hides=hidden.by_rules,
+        protected=_protected_places(book, with_git=True) if abilities.protects else (),
+        protects=_Protects(_edit_rules(book), with_git=True) if abilities.protects else None,
+        hosts=tuple(book.sandbox.allowed_hosts) if abilities.hosts else None,
+        denied_hosts=tuple(book.sandbox.denied_hosts),
+        asks_hosts=book.sandbox.ask_hosts,
+        # a bound that cannot be kept is none that a person's yes should fail by
+        any_host=not abilities.hosts and not unasked,
+    )
+
+
+def may_read(book: RuleBook, place: str) -> bool:
+    """Return whether the absolute `place` is among what `reading` lets a command read, or nothing that is there."""
+    folders = (*book.folders, *book.readable, *book.sandbox.allow_read)
+    if inside(place, folders) or not os.path.lexists(place):
+        return True
+    if _ENVIRON.fullmatch(place):
+        return False  # a process's variables, all of them
+    return not book.blocks_reads and (inside(place, (*SYSTEM_FOLDERS, *_environment())) or place.startswith("/dev/"))
+
+
+def git_folders(folders: Iterable[str]) -> tuple[str, ...] | None:
+    """What git reads besides `folders`: their repositories, from the top, and those' data; None where it is too much."""
+    tops = dict.fromkeys(filter(None, map(repository_of, folders)))
+    if inside(_home(os.path.expanduser("~")), tops):
+        return None  # somebody keeps a home in git: all of it would be shown
+    return tuple(folder for top in tops for folder in (top, *_git_data(top)))
+
+
+@dataclass(frozen=True, slots=True)
+class _HiddenByRules:
+    """The files that rules deny or ask for: called with a path, whether it is one of them."""
+
+    rules: tuple[CompiledRule, ...]
+
+    def __call__(self, path: str) -> bool:
+        return any(rule.covers_place((path,)) for rule in self.rules)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hidden:
+    """What must not be read: places, and what rules name by patterns."""
+
+    places: tuple[str, ...] = ()
+    by_rules: _HiddenByRules | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Protects:
+    """The files that nobody changes unasked: called with a path, whether it is one. `with_git`: a commit changes none."""
+
+    rules: tuple[CompiledRule, ...]
+    with_git: bool
+
+    def __call__(self, path: str) -> bool:
+        part = protected_part(path)
+        if part == ".git" and self.with_git and not _steers_git(path):
+            part = None
+        return part is not None or any(rule.covers_place((path,)) for rule in self.rules)
+
+
+def _readable(book: RuleBook, folders: Iterable[str]) -> tuple[str, ...]:
+    """`folders` less those that the settings hide as a whole, and what they show of what they hide."""
+    denied, shown = book.sandbox.deny_read, book.sandbox.allow_read
+    kept = (folder for folder in folders if not inside(folder, denied) or inside(folder, shown))
+    return tuple(dict.fromkeys((*kept, *shown)))
+
+
+def _hidden(book: RuleBook, read: Sequence[str]) -> _Hidden | None:
+    """What is hidden of `read` and of the system's folders; None where the sandbox cannot hide it."""
+    abilities = book.sandbox.abilities
+    if abilities is None:
+        return None
+    rules = _hiding_rules(book, (*read, *SYSTEM_FOLDERS, *_environment()))
+    # what is readable was meant to be read, although it lies in something that is hidden
+    denied = tuple(place for place in book.sandbox.deny_read if not any(inside(folder, [place]) for folder in read))
+    places = (*denied, *_secret_places(read))
+    if (rules or places) and not abilities.hides:
+        return None
+    return _Hidden(places, _HiddenByRules(rules) if rules else None)
+
+
+def _hiding_rules(book: RuleBook, folders: Sequence[str]) -> tuple[CompiledRule, ...]:
+    """The rules about files in any of `folders` that may not be read, or not unasked."""
+    about = (*book.about("deny", READ), *book.about("ask", READ))
+    return tuple(rule for rule in about if rule.path and any(map(rule.path.may_match_below, folders)))
+
+
+def _secret_places(read: Sequence[str]) -> tuple[str, ...]:
+    """The secrets' places below any of `read` that are there: what runs confined makes none."""
+    starts = tuple(folder if folder.endswith(os.sep) else folder + os.sep for folder in read)
+    secrets = _secrets(_home(os.path.expanduser("~")))
+    return tuple(place for place in secrets if place.startswith(starts) and os.path.lexists(place))
+
+
+def _edit_rules(book: RuleBook) -> tuple[CompiledRule, ...]:
+    return tuple(rule for rule in (*book.about("deny", EDIT), *book.about("ask", EDIT)) if rule.path)
+
+
+def _steers_git(path: str) -> bool:
+    """Return whether what is at `path`, in a repository's data, makes git run programs or look elsewhere."""
+    names = path.lower().split(os.sep)
+    if ".git" not in names:
+        return True  # in another spelling
+    at = names.index(".git")
+    if protected_part(os.sep.join(names[:at])):
+        return True
+    below = names[at + 1 :]
+    if below[:1] == ["worktrees"]:
+        below = below[2:]
+    return below[0] in GIT_PROGRAMS if below else os.path.isfile(path)
+
+
+def _protected_places(book: RuleBook, *, with_git: bool) -> tuple[str, ...]:
+    """What is protected at the top of each folder, also before it is there; what is deeper only a pattern names."""
+    names = [*PROTECTED_FOLDERS, *(name for name in PROTECTED_FILES if "*" not in name)]
+    if with_git:
+        names[names.index(".git") : names.index(".git") + 1] = [f".git/{name}" for name in sorted(GIT_PROGRAMS)]
+    places = [os.path.join(folder, name) for folder in book.folders for name in names]
+    if inside(PROGRAMS, book.folders):
+        places.append(PROGRAMS)
+    return (*places, *book.sandbox.deny_write)
+
+
+def _git_data(top: str) -> tuple[str, ...]:
+    """The folders of the data of the repository at `top`, where a file says that they are elsewhere."""
+    link = os.path.join(top, ".git")
+    if not os.path.isfile(link):
+        return ()
+    data = os.path.realpath(os.path.join(top, _line(link).removeprefix("gitdir:").strip()))
+    common = os.path.realpath(os.path.join(data, _line(os.path.join(data, "commondir"))))
+    # a folder that somebody unpacked may say that anything is its repository
+    return tuple(dict.fromkeys(folder for folder in (data, common) if _is_git_data(folder)))
+
+
+def _is_git_data(folder: str) -> bool:
+    return ".git" in folder.split(os.sep) and os.path.isfile(os.path.join(folder, "HEAD"))
+
+
+def _line(file: str) -> str:
+    try:
+        with open(file, encoding="utf-8", errors="replace") as lines:
+            return lines.readline(4096).strip()
+    except OSError:  # not there
+        return ""
+
+
+@functools.lru_cache(maxsize=4)
+def _home(spelling: str) -> str:
+    return os.path.realpath(spelling)
+
+
+@functools.lru_cache(maxsize=4)
+def _secrets(home: str) -> tuple[str, ...]:
+    return tuple(os.path.join(home, name) for name in SECRET_PLACES)
+
+
+@functools.cache
+def _environment() -> tuple[str, ...]:
+    """The environment that we run in, which every command may read."""
+    return tuple(dict.fromkeys(os.path.realpath(folder) for folder in (sys.prefix, sys.base_prefix)))

@@ -1,0 +1,277 @@
+"""A command read for its programs' names, so that nothing is started in a sandbox that could but fail there.
+
+tree-sitter's grammar is enough here: what it overlooked would be refused by the sandbox, not by this. So loops, `case`,
+functions, `[[`, arithmetic, backticks and all expansions are read, and programs are seen behind `xargs`, `find -exec`,
+`env`, `timeout` and `bash -c "…"`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
+
+from cellwright.permissions.confined.programs import Arguments, Use, use_of
+from cellwright.permissions.shell.command_paths import is_harmless
+from cellwright.permissions.shell.tokens import MAX_LENGTH
+from cellwright.text import unseen_characters
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+MAX_DEPTH = 4
+"""Scripts in scripts: `bash -c "bash -c …"`."""
+MAX_NODES = 20_000
+
+_SHELLS = frozenset({"bash", "sh", "dash"})
+_ODD_VARIABLE = re.compile(
+    r"PATH|LD_\w+|DYLD_\w+|BASH\w*|ENV|SHELLOPTS|PS4|PROMPT_COMMAND|CDPATH|GLOBIGNORE|HOME|TMPDIR|PWD|OLDPWD"
+    r"|(PYTHON(?!UNBUFFERED|DONTWRITEBYTECODE|IOENCODING|UTF8|WARNINGS)|PERL|RUBY|NODE_(?!ENV)|GIT_|LESS|PIP_|NPM_|npm_|JAVA_)\w*"
+    r"|\w*PAGER|EDITOR|VISUAL|BROWSER|SHELL|\w+_(PROXY|proxy)|MANOPT|TAR_OPTIONS|GREP_OPTIONS|RIPGREP_CONFIG_PATH|CELLWRIGHT\w*"
+)
+"""Variables that decide what programs run, load or write."""
+
+_RANK: tuple[Use, ...] = ("reads", "changes", "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class CommandUse:
+    """What a command is known to do. `words`: all its words that have a fixed value; `targets`: those written to.
+
+    `runs_git`: a repository belongs to what it reads. `is_readable`: it is bash, of a usual length, and all of it is seen.
+    """
+
+    use: Use
+    words: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    runs_git: bool = False
+    is_readable: bool = True
+
+
+_UNREADABLE = CommandUse("unknown", is_readable=False)
+
+
+@lru_cache(maxsize=64)
+def command_use(command: str) -> CommandUse:
+    """Read `command`. Never fails."""
+    if len(command) > MAX_LENGTH or unseen_characters(command):
+        return _UNREADABLE
+    reader = _Reader()
+    try:
+        reader.read(command, 0)
+    except _Unreadable:
+        return _UNREADABLE
+    worst: Use = max(reader.uses, key=_RANK.index, default="unknown")
+    return CommandUse(worst, tuple(dict.fromkeys(reader.words)), tuple(reader.targets), reader.runs_git)
+
+
+class _Unreadable(Exception):
+    """A command that is no bash, or too much of it."""
+
+
+class _Reader:
+    """What reading a command has found so far."""
+
+    def __init__(self) -> None:
+        self.uses: list[Use] = []
+        self.words: list[str] = []
+        self.targets: list[str] = []
+        self.functions: set[str] = set()
+        self.runs_git = False
+        self.nodes = 0
+
+    def read(self, text: str, depth: int) -> None:
+        """Add what the script `text` does. Raises _Unreadable."""
+        if depth > MAX_DEPTH:
+            raise _Unreadable
+        source = text.encode("utf-8", "surrogatepass")
+        root = _parser().parse(source).root_node
+        if root.has_error:
+            raise _Unreadable
+        found = list(_nodes(root))
+        if len(found) > MAX_NODES:
+            raise _Unreadable
+        for node in found:
+            if node.type == "function_definition" and (name := node.child_by_field_name("name")):
+                self.functions.add(_text(name))
+        for node in found:
+            self._node(node, depth)
+
+    def _node(self, node: Node, depth: int) -> None:
+        match node.type:
+            case "command":
+                name = node.child_by_field_name("name")
+                if name is not None:
+                    arguments = [_value(each) for each in node.children_by_field_name("argument")]
+                    self._program([_value(name.named_children[0] if name.named_children else name), *arguments], depth)
+            case "variable_assignment":
+                name = node.child_by_field_name("name")
+                odd = name is None or _ODD_VARIABLE.fullmatch(_text(name).partition("[")[0])
+                self.uses.append("unknown" if odd else "reads")
+            case "file_redirect":
+                self._redirect(node)
+            case "declaration_command":
+                named = any(child.type in ("variable_assignment", "variable_name") for child in node.named_children)
+                self.uses.append("reads" if named else "unknown")  # alone it shows all variables
+            case "test_command" | "unset_command":
+                self.uses.append("reads")
+
+    def _redirect(self, node: Node) -> None:
+        operator = next((child.type for child in node.children if not child.is_named), "")
+        target = node.child_by_field_name("destination")
+        if target is None:
+            return
+        value = _value(target)
+        if value is not None and value.startswith(("/dev/tcp/", "/dev/udp/")):
+            self.uses.append("unknown")
+        if ">" not in operator:
+            self.words += [value] if value is not None else []
+            return
+        if operator in (">&", "<&") and value is not None and re.fullmatch(r"\d*-?", value):
+            return
+        if value is not None and is_harmless(value):
+            return
+        self.uses.append("changes")
+        if value is not None:
+            self.targets.append(value)
+
+    def _program(self, words: Sequence[str | None], depth: int) -> None:
+        """Add what the program does that stands first in `words`, and those that it runs."""
+        program, *arguments = words
+        self.words += [word for word in arguments if word is not None]
+        if program is None:
+            self.uses.append("unknown")  # its name shows only when it runs
+        elif program in self.functions:
+            return
+        elif program in _SHELLS:
+            self._script(arguments, depth)
+        elif program in _WRAPPERS:
+            self._wrapped(program, arguments, depth)
+        elif program == "find":
+            self._find(arguments, depth)
+        else:
+            self.runs_git |= program == "git"
+            self.uses.append(use_of(program, arguments))
+
+    def _script(self, arguments: Arguments, depth: int) -> None:
+        left = list(arguments)
+        while left and left[0] in ("-e", "-u", "-x", "-eu", "-o", "pipefail", "-euo", "--norc", "--noprofile"):
+            left.pop(0)
+        flag, script = (*left, None, None)[:2]
+        if flag in ("--version", "--help") and len(left) == 1:
+            self.uses.append("reads")
+            return
+        if flag is None or script is None or not re.fullmatch(r"-[eux]*c", flag):
+            self.uses.append("unknown")
+        else:
+            self.read(script, depth + 1)
+
+    def _wrapped(self, wrapper: str, arguments: Arguments, depth: int) -> None:
+        if wrapper == "command" and arguments[:1] in (["-v"], ["-V"]):
+            self.uses.append("reads")
+            return
+        left = list(arguments)
+        valued, own = _WRAPPERS[wrapper]
+        while left and left[0] is not None and left[0].startswith("-"):
+            flag = left.pop(0)
+            if flag == "--":
+                break
+            if flag in ("--version", "--help") and not left:
+                self.uses.append("reads")
+                return
+            if flag in valued and left:
+                left.pop(0)
+        if wrapper == "env":
+            while left and left[0] is not None and "=" in left[0]:
+                if _ODD_VARIABLE.fullmatch(str(left.pop(0)).partition("=")[0]):
+                    self.uses.append("unknown")
+        del left[:own]
+        if left:
+            self._program(left, depth)
+        else:
+            self.uses.append("reads" if wrapper == "xargs" else "unknown")  # alone `xargs` is `echo`
+
+    def _find(self, arguments: Arguments, depth: int) -> None:
+        kept: list[str | None] = []
+        left = list(arguments)
+        while left:
+            word = left.pop(0)
+            if word not in ("-exec", "-execdir", "-ok", "-okdir"):
+                kept.append(word)
+                continue
+            run: list[str | None] = []
+            while left and left[0] not in (";", "+"):
+                run.append(left.pop(0))
+            if left:
+                left.pop(0)
+            self._program(run or [None], depth)
+        self.uses.append(use_of("find", kept))
+
+
+_WRAPPERS = {
+    "xargs": (
+        frozenset({"-n", "-L", "-P", "-I", "-d", "-s", "-a", "-E", "--max-args", "--max-procs", "--delimiter"}),
+        0,
+    ),
+    "env": (frozenset({"-u", "--unset", "-C", "--chdir"}), 0),
+    "timeout": (frozenset({"-k", "-s", "--kill-after", "--signal"}), 1),
+    "time": (frozenset({"-f"}), 0),
+    "nice": (frozenset({"-n"}), 0),
+    "ionice": (frozenset({"-c", "-n"}), 0),
+    "stdbuf": (frozenset({"-i", "-o", "-e"}), 0),
+    "nohup": (frozenset[str](), 0),
+    "command": (frozenset[str](), 0),
+    "builtin": (frozenset[str](), 0),
+}
+"""Programs that run the one behind them: their flags with a value of its own, and how many operands come before it."""
+
+
+@cache
+def _parser() -> Parser:
+    # the grammar takes 30 ms to load: only who judges a command pays
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+def _nodes(root: Node) -> Iterator[Node]:
+    """Yield all named nodes below `root`, in no order."""
+    left = [root]
+    while left:
+        node = left.pop()
+        yield node
+        left.extend(node.named_children)
+
+
+def _text(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "replace")
+
+
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED_IN_QUOTES = re.compile(r'\\(["\\$`\n])')
+
+
+def _value(node: Node) -> str | None:
+    """The value of a word as far as its text says it; None where the shell makes it when the command runs."""
+    text = _text(node)
+    match node.type:
+        case "word" | "number" | "command_name" | "variable_name" | "test_operator" | "regex":
+            if node.named_children:
+                return None
+            return _ESCAPED.sub(r"\1", text)
+        case "raw_string":
+            return text[1:-1]
+        case "string":
+            if any(child.type != "string_content" for child in node.named_children):
+                return None
+            return _ESCAPED_IN_QUOTES.sub(r"\1", text[1:-1])
+        case "concatenation":
+            values = [_value(child) for child in node.children]
+            return None if None in values else "".join(value or "" for value in values)
+        case "{" | "}" | "[" | "]" | ",":
+            return text
+        case _:
+            return None

@@ -1,0 +1,234 @@
+"""Judging a shell command that the operating system can bound: what runs unasked in bounds, and within which.
+
+`docs/decisions/order-of-evaluation.md` says where in the order this stands.
+"""
+# Paths are strings here: this runs for each call, and Path is several times slower.
+# ruff: noqa: PTH111, PTH112, PTH118, PTH120
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+from cellwright.agent.calls.approval import Decision
+from cellwright.agent.calls.confinement import Confinement
+from cellwright.permissions.confined import bounds
+from cellwright.permissions.confined.commands import CommandUse, command_use
+from cellwright.permissions.confined.programs import NEEDS_DEVICES
+from cellwright.permissions.judges.files import judge_path, protected_among
+from cellwright.permissions.judges.simple_command import is_inside
+from cellwright.permissions.paths import PathProblem, inside, normalised, places
+from cellwright.permissions.rules.command_pattern import RestrictedCommand
+from cellwright.permissions.rules.rule import BYPASSED, EDIT, RuleBook
+from cellwright.permissions.shell.command_paths import is_harmless, paths_named, places_named, starts_at
+
+if TYPE_CHECKING:
+    from cellwright.permissions.judges.bash import ShellCall
+
+UNCONFINED = "dangerouslyDisableSandbox"
+"""Claude Code's field of Bash's input by which Claude asks to run a command without the sandbox."""
+
+_GLOB = re.compile(r"[*?\[]")
+_BASH_RULE = re.compile(r"Bash\((?P<pattern>.*)\)", re.DOTALL)
+
+
+def confinable(book: RuleBook, call: ShellCall, tool_input: Mapping[str, Any]) -> ConfinableCommand | None:
+    """The command as one that can be confined; None where there is no sandbox for it."""
+    rules = book.sandbox
+    if rules.abilities is None or (book.mode == "bypassPermissions" and not rules.enabled):
+        return None
+    if any(pattern.touches(call.rough) for pattern in map(_excluded, rules.excluded)):
+        return None
+    wants_none = tool_input.get(UNCONFINED) is True and rules.allow_unsandboxed
+    return ConfinableCommand(book, call, wants_none)
+
+
+@lru_cache(maxsize=256)
+def _excluded(rule: str) -> RestrictedCommand:
+    found = _BASH_RULE.fullmatch(rule.strip())
+    return RestrictedCommand.read(found["pattern"] if found else rule)
+
+
+@dataclass(frozen=True)
+class ConfinableCommand:
+    """A command for which there is a sandbox, and what may run in it. `unconfined`: Claude asks to run it without."""
+
+    book: RuleBook
+    call: ShellCall
+    unconfined: bool
+
+    @cached_property
+    def reading(self) -> Confinement | None:
+        """The bounds in which it runs unasked because all its programs read; None where they do not."""
+        use = self._use
+        if use.use != "reads" or self.call.problem or not self._is_readable(use):
+            return None
+        besides = self._repositories(runs_git=use.runs_git)
+        return None if besides is None else bounds.reading(self.book, besides)
+
+    @property
+    def is_auto_allowed(self) -> bool:
+        """True where the settings say that what is confined needs no question, and this can be."""
+        return self._in_sandbox is not None
+
+    def asked(self, question: Decision) -> Decision:
+        """The question with the bounds in which the command runs when it is answered with yes."""
+        if not self.book.sandbox.enabled:
+            return question
+        if self.unconfined:
+            return replace(question, reason=f"{self._wish} {question.reason}")
+        return replace(question, confinement=self._allowed)
+
+    def decided(self, unconfined: Decision, *, looks: bool) -> Decision:
+        """The decision, where rules, the mode and what the command is known to do say `unconfined` of it.
+
+        `looks`: it is known to only read and print.
+        """
+        if unconfined.behavior == "deny":
+            return unconfined
+        by_user = bool(unconfined.rule) or unconfined is BYPASSED
+        if self.unconfined:
+            return self._without_sandbox(unconfined, by_user=by_user)
+        if unconfined.behavior == "allow":
+            confinement = self._allowed if by_user else self._known(looks=looks)
+            return replace(unconfined, confinement=confinement)
+        if self.reading is not None:
+            return Decision("allow", f"It only reads, confined by {self._name}.", confinement=self.reading)
+        if editing := self._editing():
+            reason = f"Mode acceptEdits allows changes in the session's folders, confined by {self._name}."
+            return Decision("allow", reason, confinement=editing)
+        if self._in_sandbox is not None and not unconfined.firm:
+            return Decision(
+                "allow", f"The sandbox is on: it is confined by {self._name}.", confinement=self._in_sandbox
+            )
+        return self.asked(unconfined)
+
+    def _without_sandbox(self, unconfined: Decision, *, by_user: bool) -> Decision:
+        if unconfined.behavior == "allow" and by_user:
+            return unconfined
+        if unconfined.behavior == "allow" or self.reading is not None or self.book.sandbox.enabled:
+            asks = unconfined.reason if unconfined.behavior == "ask" else "Confined it would need no question."
+            return replace(unconfined, behavior="ask", reason=f"{self._wish} {asks}")
+        return unconfined
+
+    @property
+    def _wish(self) -> str:
+        return f"Claude asks to run it unconfined, without {self._name}."
+
+    @property
+    def _name(self) -> str:
+        abilities = self.book.sandbox.abilities
+        return "the sandbox" if abilities is None else f"the sandbox ({abilities.name})"
+
+    @property
+    def _use(self) -> CommandUse:
+        return command_use(self.call.command)
+
+    @property
+    def _allowed(self) -> Confinement | None:
+        """The bounds of what somebody has allowed."""
+        return bounds.sandboxed(self.book, unasked=False) if self.book.sandbox.enabled else None
+
+    @cached_property
+    def _in_sandbox(self) -> Confinement | None:
+        """The bounds in which any command runs unasked; None where none does, or it cannot be read."""
+        rules = self.book.sandbox
+        if not (rules.enabled and rules.auto_allow) or self.unconfined or self.book.mode == "plan":
+            return None
+        if not self._use.is_readable or not self._is_readable(self._use):
+            return None
+        besides = self._repositories(runs_git=True)
+        return None if besides is None else bounds.sandboxed(self.book, besides, unasked=True)
+
+    def _known(self, *, looks: bool) -> Confinement | None:
+        """The bounds of a command of which all is known that it reads and writes, and allowed without a rule for it."""
+        parts = self.call.parts
+        programs = {part.words[0].text for part in parts if part.words}
+        repositories = self._repositories(runs_git="git" in programs)
+        if repositories is None or not programs.isdisjoint(NEEDS_DEVICES):
+            return self._allowed
+        besides = (*repositories, *self._named_outside())
+        if looks:
+            return bounds.reading(self.book, besides) or self._allowed
+        if self.book.mode == "acceptEdits" and all(is_inside(self.book, path) for path in self._written()):
+            return bounds.editing(self.book, besides) or self._allowed
+        return self._allowed  # a rule for files lets it write elsewhere
+
+    def _named_outside(self) -> Iterator[str]:
+        """Yield the places beyond the session's folders that it may read by a rule for files."""
+        for part in self.call.parts:
+            for access in part.accesses:
+                for path in paths_named(access.word, part.command.folders) or ():
+                    if not is_inside(self.book, path):
+                        yield from places(path, "/")
+            for redirect in part.command.redirects:
+                if redirect.reads:
+                    yield from paths_named(redirect.target, part.command.folders) or ()
+            yield from (folder for folder in part.command.folders or () if not inside(folder, self.book.folders))
+
+    def _written(self) -> Iterator[str]:
+        for part in self.call.parts:
+            words = [access.word for access in part.changed or () if access.use == "Edit"]
+            words += [redirect.target for redirect in part.command.redirects if redirect.writes]
+            for word in words:
+                yield from (path for path in paths_named(word, part.command.folders) or () if not is_harmless(path))
+
+    def _repositories(self, *, runs_git: bool) -> Sequence[str] | None:
+        """What git reads besides the session's folders; None where that is more than a project."""
+        return bounds.git_folders({self.book.cwd, self.call.folder}) if runs_git else ()
+
+    def _is_readable(self, use: CommandUse) -> bool:
+        """Return whether all that the command names and that is there can be read in bounds; else a question is better."""
+        if not inside(self.call.folder, self.book.folders) and not bounds.may_read(self.book, self.call.folder):
+            return False
+        return all(bounds.may_read(self.book, place) for word in use.words for place in self._places(word))
+
+    def _places(self, word: str) -> Iterator[str]:
+        name = word.partition("=")[2] if word.startswith("-") else word
+        if found := _GLOB.search(name):
+            name = os.path.dirname(name[: found.start()])
+        if not name or name == "/" or len(name) > 1000 or "\n" in name or "\0" in name:
+            return
+        for folder in self.call.folders:
+            path = os.path.join(folder, os.path.expanduser(name))
+            if os.path.lexists(path) and not is_harmless(path):
+                yield normalised(path)
+                yield os.path.realpath(path)
+
+    def _editing(self) -> Confinement | None:
+        """The bounds in which it runs unasked because it changes files of the session's folders; None where it does not."""
+        book, use = self.book, self._use
+        if book.mode != "acceptEdits" or use.use == "unknown" or self.call.problem or not self._is_readable(use):
+            return None
+        starts = starts_at(self.call.folders)
+        if any(protected_among(places_named(name, starts) or ()) for name in self.call.rough.words):
+            return None
+        try:
+            if not all(self._may_change(word) for word in use.words) or not all(map(self._may_write, use.targets)):
+                return None
+        except PathProblem:  # a word that names no place
+            return None
+        besides = self._repositories(runs_git=use.runs_git)
+        return None if besides is None else bounds.editing(book, besides)
+
+    def _may_change(self, word: str) -> bool:
+        """Return whether `word` names nothing outside of the session's folders that could be changed."""
+        path = os.path.expanduser(word)
+        if not (path.startswith("/") or ".." in path.split("/")) or is_harmless(path):
+            return True
+        for folder in self.call.folders:
+            place = os.path.join(folder, path)
+            named = os.path.lexists(place) or os.path.isdir(os.path.dirname(place.rstrip("/")) or "/")
+            if named and os.path.dirname(place) != "/" and not is_inside(self.book, place):
+                return False
+        return True
+
+    def _may_write(self, target: str) -> bool:
+        path = os.path.expanduser(target)
+        return all(
+            judge_path(self.book, EDIT, os.path.join(folder, path)).behavior == "allow" for folder in self.call.folders
+        )
