@@ -34,7 +34,7 @@ _LEAVES_OPEN = {
 
 
 async def sandbox_page(call: CommandCall) -> CommandPage:
-    """What confines commands here, and why."""
+    """Show what confines commands here, and why."""
     found = await asyncio.to_thread(call.conversation.sandbox.found)
     return await asyncio.to_thread(_page, call, found)
 
@@ -102,7 +102,7 @@ def _what_commands_may(policy: PermissionPolicy, bash: Tool, environ: Mapping[st
 
 
 def may_rows(confinement: Confinement, environ: Mapping[str, str], cwd: str) -> list[Row]:
-    """What a command within `confinement` may do on this machine, in rows."""
+    """List what a command within `confinement` may do on this machine, in rows."""
     from cellwright.sandbox.bounds import ConfinementError, bounds_of  # what confines is needed for few pages
 
     try:

@@ -164,7 +164,7 @@ def policy_of(
 def sandbox_rules(
     options: RunOptions, settings: Settings, cwd: Path, abilities: SandboxAbilities | None
 ) -> SandboxRules:
-    """What commands of a run are confined by: the settings of the sandbox, and what the rules add to them."""
+    """The bounds of a run's commands: the settings of the sandbox, and what the rules add to them."""
     allow: Sequence[Rule] = (*settings.allow, *(parse_rule(rule) for rule in options.allow))
     if settings.sandbox.managed_hosts_only:
         kept = [origin.value for origin in settings.origins("permissions.allow") if origin.scope == "managed"]

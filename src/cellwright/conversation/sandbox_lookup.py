@@ -12,7 +12,7 @@ from cellwright.permissions.sandboxing import SandboxAbilities
 
 @dataclass(frozen=True, slots=True)
 class SandboxFound:
-    """What there is: the abilities of the sandbox (None: there is none), and each means that is missing, with the reason."""
+    """The abilities of the sandbox (None: there is none), and each means that is missing, with the reason."""
 
     abilities: SandboxAbilities | None
     missing: Mapping[str, str] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class SandboxLookup:
             return self._future
 
     def found(self) -> SandboxFound:
-        """What there is; waits for the end of the search."""
+        """Return what there is; waits for the end of the search."""
         return self.begin().result()
 
     def _look(self, future: Future[SandboxFound]) -> None:

@@ -170,7 +170,7 @@ def _look_for_sandbox(settings: Settings) -> Finding:
 
 
 def sandbox(abilities: SandboxAbilities | None, missing: Mapping[str, str], *, required: bool) -> Finding:
-    """What confines commands; `missing` are the means that do not work here, each with the reason."""
+    """Report what confines commands; `missing` are the means that do not work here, each with the reason."""
     reasons = "; ".join(f"{means}: {reason}" for means, reason in missing.items())
     advice = "\n".join(f"{means}: {text}" for means in missing if (text := advice_on(means)))
     if abilities is None:

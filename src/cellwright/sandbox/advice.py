@@ -1,4 +1,4 @@
-"""How to get the means to confine commands that a machine lacks, for the doctor and `/sandbox`."""
+"""Advice on getting the means to confine commands that a machine lacks, for the doctor and `/sandbox`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INSTALLERS = {
 
 
 def advice_on(means: str, *, sysctl: Path = _SYSCTL, container: bool | None = None) -> str:
-    """What can be done to have `means`, as `missing_means` calls it; `sysctl` holds the kernel's settings."""
+    """Say what can be done to have `means`, as `missing_means` calls it; `sysctl` holds the kernel's settings."""
     container = in_container() if container is None else container
     if means == "bubblewrap":
         return _on_bubblewrap(sysctl, container=container)

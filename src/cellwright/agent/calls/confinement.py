@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
-    """What a command may touch, in absolute paths; the default is the system's programs and nothing else.
+    """The things a command may touch, in absolute paths; the default is the system's programs and nothing else.
 
     What programs need to run (the system's folders, the environments that PATH and the interpreter lead to, a private
     temporary folder) is added by whoever enforces it. A folder stands for all below it.

@@ -1,4 +1,4 @@
-"""What rules about files and pages say of the sandbox, as in Claude Code: where commands may write, which hosts they reach.
+"""The sandbox by rules about files and pages, as in Claude Code: where commands may write, which hosts they reach.
 
 A rule for `Edit` or `Read` that names one file or one folder with all below it goes into the lists of paths. One with
 wildcards does not: a sandbox knows no patterns, and a list that is wider than its rule would grant what nobody granted.

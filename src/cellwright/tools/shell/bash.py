@@ -317,7 +317,7 @@ def _start(shell: Shell, given: BashInput, ctx: ToolContext, access: ProxyAccess
 async def _follow(
     run: ShellRun, shell: Shell, given: BashInput, ctx: ToolContext, access: ProxyAccess | None
 ) -> ToolResult:
-    """What the model is told of a command that has been started: at its end, or once it goes on in the background."""
+    """Tell the model of a command that has been started: at its end, or once it goes on in the background."""
     limits = shell.limits
     endings = shell.tasks.unreported(ctx.session_id)
     if given.run_in_background and limits.background:
