@@ -159,7 +159,7 @@ class ToolContext:
     ask_hooks: Callable[[str, Mapping[str, Any]], Awaitable[str]] = _no_objection
     """Tells hooks of an event that is the call's own doing (`TaskCreated`); gives why it must not be, or ""."""
     confinement: Confinement | None = None
-    """The things that processes of the call may touch; None for no bounds."""
+    """The bounds of the processes that the call starts; None for no bounds."""
     may_reach: Callable[[str, int], Awaitable[bool]] = _unreachable
     """Asks whether these processes may connect to a host at a port that the confinement does not name."""
 

@@ -409,7 +409,8 @@ def test_its_schema(shell):
         with pytest.raises(ToolError):
             check_input(shell.tool, tool_input)
     assert check_input(shell.tool, {"command": "x", "dangerouslyDisableSandbox": True, "timeout": None}) == {
-        "command": "x"
+        "command": "x",
+        "dangerouslyDisableSandbox": True,
     }
 
 

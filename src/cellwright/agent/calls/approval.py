@@ -83,6 +83,10 @@ class Policy(Protocol):
         """Return whether the file at `path` may be read unasked."""
         ...
 
+    def confinement_for_project_code(self) -> Confinement | None:
+        """Return the bounds of programs that the project brings along and that no call starts; None for no bounds."""
+        ...
+
     def hides(self, tool: Tool) -> bool:
         """Return whether the tool is denied as a whole, so that Claude need not know of it."""
         ...

@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
-    """The things a command may touch, in absolute paths; the default is the system's programs and nothing else.
+    """The bounds of a command, in absolute paths; the default is the system's programs and nothing else.
 
     What programs need to run (the system's folders, the environments that PATH and the interpreter lead to, a private
     temporary folder) is added by whoever enforces it. A folder stands for all below it.
@@ -35,6 +35,6 @@ class Confinement:
     protects: Callable[[str], bool] | None = field(default=None, compare=False)
 
 
-def also_writing(confinement: Confinement | None, folder: Path) -> Confinement | None:
-    """The same bounds with one folder more to write to: of ours, for what a program is to hand over."""
-    return None if confinement is None else replace(confinement, write=(*confinement.write, str(folder)))
+def also_writing(confinement: Confinement | None, path: Path) -> Confinement | None:
+    """The same bounds with a file or folder of ours to write to besides: for what a program is to hand over."""
+    return None if confinement is None else replace(confinement, write=(*confinement.write, str(path)))

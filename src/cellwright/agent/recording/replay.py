@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from cellwright.agent.agent import Agent
 from cellwright.agent.calls.approval import Decision, Policy
+from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.prompt import Prompt
 from cellwright.agent.recording.recordings import (
     RecordedMessage,
@@ -166,12 +167,17 @@ class RecordedApproval:
         """As the policy decides, with "allow" in place of "ask"."""
         decision = self.policy.decide(tool, tool_input)
         if decision.behavior == "ask":
-            return Decision("allow", "It comes from a recording that you trust.")
+            reason = "It comes from a recording that you trust."
+            return Decision("allow", reason, confinement=decision.confinement)
         return decision
 
     def may_read(self, path: str) -> bool:
         """As the policy says."""
         return self.policy.may_read(path)
+
+    def confinement_for_project_code(self) -> Confinement | None:
+        """As the policy says."""
+        return self.policy.confinement_for_project_code()
 
     def hides(self, tool: Tool) -> bool:
         """As the policy hides."""

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from cellwright.agent.calls.confinement import Confinement, also_writing
 from cellwright.agent.calls.tool_results import create_output_folder
 from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.results import BLOCKABLE, JUDGING, blocked, capped, read_answer
@@ -56,14 +57,19 @@ def export_file(event: str) -> Iterator[Path | None]:
 
 
 async def read_exports(
-    file: Path, folder: Path, environ: Mapping[str, str], children: ChildProcesses
+    file: Path,
+    folder: Path,
+    environ: Mapping[str, str],
+    children: ChildProcesses,
+    confinement: Confinement | None = None,
 ) -> dict[str, str]:
     """The variables that the script in `file` sets anew or otherwise. Raises OSError."""
     bash = shutil.which("bash", path=environ.get("PATH"))
     if bash is None or not file.exists() or file.stat().st_size == 0:
         return {}
     arguments = [bash, "--noprofile", "--norc", "-c", _READ, "bash", str(file)]
-    ended = await _run(Command(arguments=arguments, cwd=folder, environ=environ), b"", children)
+    command = Command(arguments=arguments, cwd=folder, environ=environ, confinement=confinement)
+    ended = await _run(command, b"", children)
     pairs = [line.partition("=") for line in ended.output.split("\0") if line]
     return {name: value for name, _, value in pairs if name not in _SHELLS_OWN and environ.get(name) != value}
 
@@ -87,18 +93,26 @@ class HookEnvironment:
     exported: dict[str, str] = field(default_factory=dict)
 
 
-async def run_command(hook: CommandHook, event: str, fields: Mapping[str, Any], place: HookEnvironment) -> HookResult:
-    """Run the hook and read its answer. Never raises but for a cancellation."""
+async def run_command(
+    hook: CommandHook,
+    event: str,
+    fields: Mapping[str, Any],
+    place: HookEnvironment,
+    confinement: Confinement | None = None,
+) -> HookResult:
+    """Run the hook, within `confinement` where that is given, and read its answer. Never raises but for a cancellation."""
     environ = _environment(fields, place)
     folder = _folder(fields, place)
     try:
         source = json.dumps(fields, ensure_ascii=False, default=str).encode("utf-8", "replace")
         with export_file(event) as file:
             more = {} if file is None else {EXPORT_VARIABLE: str(file)}
-            command = Command(arguments=_arguments(hook, environ, place), cwd=folder, environ={**environ, **more})
+            bounds = confinement if file is None else also_writing(confinement, file)
+            arguments = _arguments(hook, environ, place)
+            command = Command(arguments=arguments, cwd=folder, environ={**environ, **more}, confinement=bounds)
             ended = await _run(command, source, place.children)
             if file is not None:
-                place.exported.update(await read_exports(file, folder, environ, place.children))
+                place.exported.update(await read_exports(file, folder, environ, place.children, bounds))
     except (OSError, ValueError, RecursionError) as error:
         # no such program or folder, a NUL byte in an argument, an input nested too deeply
         return failed(hook, event, f"could not be started: {error}")

@@ -36,10 +36,14 @@ _LONGEST_SECONDS = 86_400.0 * 365
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookEntry(abc.ABC):
-    """The base of all hooks. `identity` is the same for equal definitions; `source` says where this one stands."""
+    """The base of all hooks. `identity` is the same for equal definitions; `source` says where this one stands.
+
+    `from_project`: it stands in the folder's own settings, so what it runs is the project's code.
+    """
 
     identity: str
     source: str
+    from_project: bool = False
     matcher: str = ""
     condition: str = ""
     seconds: float = _DEFAULT_SECONDS
@@ -118,16 +122,16 @@ class Entries:
     by_event: dict[str, list[HookEntry]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
-    def add(self, label: str, events: Mapping[str, Sequence[Any]]) -> None:
-        """Add what the file named `label` says."""
+    def add(self, label: str, events: Mapping[str, Sequence[Any]], *, from_project: bool = False) -> None:
+        """Add what the file named `label` says, which is the project's own where it is `from_project`."""
         for event, groups in events.items():
             if event not in EVENTS:
                 self.problems.append(f"{label}: there is no hook event `{event}`; its hooks are left out.")
                 continue
             for group in groups:
-                self._group(f"{label}: hooks.{event}", event, group)
+                self._group(f"{label}: hooks.{event}", event, group, from_project=from_project)
 
-    def _group(self, place: str, event: str, group: Any) -> None:
+    def _group(self, place: str, event: str, group: Any, *, from_project: bool) -> None:
         raw = group.get("hooks") if isinstance(group, Mapping) else None
         matcher = group.get("matcher") or "" if isinstance(group, Mapping) else ""
         if not isinstance(raw, list) or not isinstance(matcher, str):
@@ -139,7 +143,7 @@ class Entries:
             self.problems.append(f"{place}: the matcher {_shown(matcher)} {problem}. The hook runs for everything.")
         for entry in raw:
             try:
-                read = _Fields(entry, place, event, matcher).read()
+                read = _Fields(entry, place, event, matcher, from_project).read()
             except Malformed as problem:
                 self.problems.append(f"{place}: {problem}. The hook {_shown(entry)} is left out.")
                 continue
@@ -154,6 +158,7 @@ class _Fields:
     place: str
     event: str
     matcher: str
+    from_project: bool
 
     def read(self) -> HookEntry:
         if not isinstance(self.raw, Mapping):
@@ -178,6 +183,7 @@ class _Fields:
         return {
             "identity": json.dumps(self.raw, sort_keys=True),
             "source": self.place,
+            "from_project": self.from_project,
             "matcher": self.matcher,
             "condition": condition,
             "seconds": min(seconds, _MAX_SECONDS.get(self.event, _LONGEST_SECONDS)),

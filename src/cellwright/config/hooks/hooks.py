@@ -145,7 +145,7 @@ def hooks_from(
     """The hooks of `sources` together. Never raises: what is broken is told with the first run that has an event for it."""
     entries = Entries()
     for source in sources:
-        entries.add(source.label, source.events)
+        entries.add(source.label, source.events, from_project=source.scope in ("project", "local"))
     for entry in (entry for found in entries.by_event.values() for entry in found if entry.condition):
         if problem := condition_problem(entry.condition):
             entries.problems.append(f"{entry.source}: `if`: {problem} The hook runs for every call.")
@@ -241,7 +241,8 @@ class SettingsHooks:
     ) -> HookResult:
         match entry:
             case CommandHook():
-                return await run_command(entry, event, fields, self.place)
+                bounds = run.agent.policy.confinement_for_project_code() if run and entry.from_project else None
+                return await run_command(entry, event, fields, self.place, bounds)
             case HttpHook():
                 return await send(entry, event, fields, self.bounds)
             case McpToolHook():

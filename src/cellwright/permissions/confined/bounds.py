@@ -20,12 +20,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.permissions.paths import PROGRAMS, PROTECTED_FILES, PROTECTED_FOLDERS, inside, protected_part
+from cellwright.permissions.judges.files import NOT_SEARCHED
+from cellwright.permissions.paths import PROTECTED_FILES, PROTECTED_FOLDERS, inside, protected_part
 from cellwright.permissions.rules.rule import EDIT, READ, CompiledRule, RuleBook
 from cellwright.permissions.shell.read_only.git import repository_of
 
 SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/nix/store", "/etc", "/proc")
-"""What every confined command may read, because programs need it; the sandbox adds it by itself."""
+"""The folders that every confined command may read, because programs need it; the sandbox adds it by itself."""
 
 SECRET_PLACES = (
     *(
@@ -69,10 +70,19 @@ SECRET_PLACES = (
     *(".claude.json", ".claude/.credentials.json", ".local/share/cellwright", "Library/Application Support/cellwright"),
     *(".bash_history", ".zsh_history", ".python_history", ".ipython/profile_default/history.sqlite"),
 )
-"""Where secrets usually are in a home folder: hidden from what runs unasked, also where the session works in that folder."""
+"""The usual places of secrets in a home folder: hidden from what runs unasked, also from a session in that folder."""
+
+PROTECTED_AT_ONCE = (
+    *("/.git", "/.claude", "/.mcp.json", "/.vscode", "/.idea", "/.husky", "/.devcontainer", "/.envrc", "/.npmrc"),
+    *("/.pre-commit-config.yaml", "/.gitmodules", "/sitecustomize.py", "/.git/hooks", "/.git/config.worktree"),
+)
+"""At the top of a folder, protected also before it exists: whoever finds it there runs what it says."""
+
+MAX_ENTRIES = 5_000
+"""Names looked at for what is protected; in larger folders it is not known."""
 
 GIT_PROGRAMS = frozenset({"hooks", "config", "config.worktree", "commondir", "gitdir", "modules"})
-"""What makes git run something, or look elsewhere, in the folder of a repository's data."""
+"""Names that make git run something, or look elsewhere, in the folder of a repository's data."""
 
 
 _ENVIRON = re.compile(r"/proc/[^/]+/(task/[^/]+/)?environ")
@@ -91,13 +101,17 @@ def editing(book: RuleBook, besides: Sequence[str] = ()) -> Confinement | None:
     abilities = book.sandbox.abilities
     if bounds is None or abilities is None or not abilities.protects:
         return None
+    protects = _Protects(_edit_rules(book), with_git=False)
+    protected = _protected_places(book, protects)
+    if protected is None:
+        return None
     return Confinement(
         read=bounds.read,
         write=book.folders,
         hidden=bounds.hidden,
         hides=bounds.hides,
-        protected=_protected_places(book, with_git=False),
-        protects=_Protects(_edit_rules(book), with_git=False),
+        protected=protected,
+        protects=protects if abilities.protects_patterns else None,
     )
 
 
@@ -120,13 +134,14 @@ def sandboxed(book: RuleBook, besides: Sequence[str] = (), *, unasked: bool) -> 
     tops = dict.fromkeys(filter(None, map(repository_of, book.folders)))
     git = (folder for top in tops for folder in (os.path.join(top, ".git"), *_git_data(top)))
     write = (*book.folders, *git, *book.sandbox.allow_write)
+    protects = _Protects(_edit_rules(book), with_git=True) if abilities.protects else None
     return Confinement(
         read=read,
         write=tuple(dict.fromkeys(write)),
         hidden=hidden.places,
         hides=hidden.by_rules,
-        protected=_protected_places(book, with_git=True) if abilities.protects else (),
-        protects=_Protects(_edit_rules(book), with_git=True) if abilities.protects else None,
+        protected=(_protected_places(book, protects) or tuple(book.sandbox.deny_write)) if protects else (),
+        protects=protects if abilities.protects_patterns else None,
         hosts=tuple(book.sandbox.allowed_hosts) if abilities.hosts else None,
         denied_hosts=tuple(book.sandbox.denied_hosts),
         asks_hosts=book.sandbox.ask_hosts,
@@ -146,7 +161,7 @@ def may_read(book: RuleBook, place: str) -> bool:
 
 
 def git_folders(folders: Iterable[str]) -> tuple[str, ...] | None:
-    """What git reads besides `folders`: their repositories, from the top, and those' data; None where it is too much."""
+    """Find what git reads besides `folders`: repositories from the top, and their data; None where it is too much."""
     tops = dict.fromkeys(filter(None, map(repository_of, folders)))
     if inside(_home(os.path.expanduser("~")), tops):
         return None  # somebody keeps a home in git: all of it would be shown
@@ -165,7 +180,7 @@ class _HiddenByRules:
 
 @dataclass(frozen=True, slots=True)
 class _Hidden:
-    """What must not be read: places, and what rules name by patterns."""
+    """The files that must not be read: places, and what rules name by patterns."""
 
     places: tuple[str, ...] = ()
     by_rules: _HiddenByRules | None = None
@@ -193,7 +208,7 @@ def _readable(book: RuleBook, folders: Iterable[str]) -> tuple[str, ...]:
 
 
 def _hidden(book: RuleBook, read: Sequence[str]) -> _Hidden | None:
-    """What is hidden of `read` and of the system's folders; None where the sandbox cannot hide it."""
+    """Find what is hidden of `read` and of the system's folders; None where the sandbox cannot hide it."""
     abilities = book.sandbox.abilities
     if abilities is None:
         return None
@@ -234,18 +249,35 @@ def _steers_git(path: str) -> bool:
     below = names[at + 1 :]
     if below[:1] == ["worktrees"]:
         below = below[2:]
-    return below[0] in GIT_PROGRAMS if below else os.path.isfile(path)
+    return below[0] in GIT_PROGRAMS if below else os.path.isfile(path) or not os.path.lexists(path)
 
 
-def _protected_places(book: RuleBook, *, with_git: bool) -> tuple[str, ...]:
-    """What is protected at the top of each folder, also before it is there; what is deeper only a pattern names."""
+def _protected_places(book: RuleBook, protects: _Protects) -> tuple[str, ...] | None:
+    """Find what is protected below the session's folders: what is there, and the names that matter most before they are.
+
+    None where the folders are too large to know.
+    """
     names = [*PROTECTED_FOLDERS, *(name for name in PROTECTED_FILES if "*" not in name)]
-    if with_git:
-        names[names.index(".git") : names.index(".git") + 1] = [f".git/{name}" for name in sorted(GIT_PROGRAMS)]
-    places = [os.path.join(folder, name) for folder in book.folders for name in names]
-    if inside(PROGRAMS, book.folders):
-        places.append(PROGRAMS)
-    return (*places, *book.sandbox.deny_write)
+    if protects.with_git:
+        names += [f".git/{name}" for name in sorted(GIT_PROGRAMS)]
+    home = _home(os.path.expanduser("~"))
+    found: dict[str, None] = dict.fromkeys(book.sandbox.deny_write)
+    for folder in book.folders:
+        places = (os.path.join(folder, name) for name in names)
+        expected = (
+            place for place in places if place.endswith(PROTECTED_AT_ONCE) or folder == home or os.path.lexists(place)
+        )
+        found.update(dict.fromkeys(place for place in expected if protects(place)))
+    count = 0
+    for folder in {os.path.realpath(folder) for folder in book.folders}:
+        for here, folders, files in os.walk(folder):
+            count += len(folders) + len(files)
+            if count > MAX_ENTRIES:
+                return None
+            here_protected = {name for name in (*folders, *files) if protects(os.path.join(here, name))}
+            found.update(dict.fromkeys(os.path.join(here, name) for name in here_protected))
+            folders[:] = [name for name in folders if name not in here_protected and name not in NOT_SEARCHED]
+    return tuple(found)
 
 
 def _git_data(top: str) -> tuple[str, ...]:

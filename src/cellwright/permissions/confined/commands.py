@@ -38,7 +38,7 @@ _RANK: tuple[Use, ...] = ("reads", "changes", "unknown")
 
 @dataclass(frozen=True, slots=True)
 class CommandUse:
-    """What a command is known to do. `words`: all its words that have a fixed value; `targets`: those written to.
+    """The use that a command makes of its programs. `words` have a fixed value; to `targets` it redirects its output.
 
     `runs_git`: a repository belongs to what it reads. `is_readable`: it is bash, of a usual length, and all of it is seen.
     """
@@ -72,7 +72,7 @@ class _Unreadable(Exception):
 
 
 class _Reader:
-    """What reading a command has found so far."""
+    """The findings of reading a command so far."""
 
     def __init__(self) -> None:
         self.uses: list[Use] = []

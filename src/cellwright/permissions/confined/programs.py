@@ -1,4 +1,4 @@
-"""Which programs only read, by name: what of them a sandbox would refuse makes no difference to anybody's safety.
+"""Programs that only read, by name. A wrong name here is no danger to anybody: a sandbox refuses the rest.
 
 Of a few it is known which uses write, and so would fail. The rest is believed: `sed 'w x'` is taken for a reader, and
 the sandbox refuses its file.
@@ -13,7 +13,7 @@ from typing import Literal
 from cellwright.permissions.shell.running_flags import runs_or_writes
 
 Use = Literal["reads", "changes", "unknown"]
-"""What a command does as far as its name tells: look, change files where it is told to, or anything else."""
+"""The doings of a command as far as its name tells: look, change files where it is told to, or anything else."""
 
 Arguments = Sequence[str | None]
 """The words behind a program; None for one that shows only when the command runs."""
@@ -353,7 +353,7 @@ _SHORT_ABOUT_ITSELF = frozenset({"-v", "-h", "version", "help"})
 
 
 def use_of(program: str, arguments: Arguments) -> Use:
-    """What `program` does with `arguments`, as far as this tells."""
+    """Return what `program` does with `arguments`, as far as this tells."""
     about_itself = _ABOUT_ITSELF | _SHORT_ABOUT_ITSELF if program in _USES else _ABOUT_ITSELF
     if len(arguments) == 1 and arguments[0] in about_itself and "/" not in program:
         return "reads"

@@ -178,7 +178,7 @@ class ConfinableCommand:
                 yield from (path for path in paths_named(word, part.command.folders) or () if not is_harmless(path))
 
     def _repositories(self, *, runs_git: bool) -> Sequence[str] | None:
-        """What git reads besides the session's folders; None where that is more than a project."""
+        """Find what git reads besides the session's folders; None where that is more than a project."""
         return bounds.git_folders({self.book.cwd, self.call.folder}) if runs_git else ()
 
     def _is_readable(self, use: CommandUse) -> bool:
@@ -201,7 +201,9 @@ class ConfinableCommand:
 
     def _editing(self) -> Confinement | None:
         """The bounds in which it runs unasked because it changes files of the session's folders; None where it does not."""
-        book, use = self.book, self._use
+        book, use, abilities = self.book, self._use, self.book.sandbox.abilities
+        if abilities is None or not abilities.protects_patterns:
+            return None  # a name that shows only when it runs may be a protected one
         if book.mode != "acceptEdits" or use.use == "unknown" or self.call.problem or not self._is_readable(use):
             return None
         starts = starts_at(self.call.folders)

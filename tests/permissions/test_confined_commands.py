@@ -1,0 +1,355 @@
+"""What the operating system can bound needs no question: what runs confined, in which bounds, and what still asks."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from declared_tools import tool_named
+from everyday_commands import asking, reading
+
+from cellwright.agent.calls.approval import Decision
+from cellwright.permissions.policy import PermissionPolicy
+from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
+from row_tables import for_each_row
+
+ALL = SandboxAbilities(name="test", hides=True, protects=True, hosts=True, protects_patterns=True)
+PLACES = replace(ALL, protects_patterns=False)
+SHARE_THAT_ASKS = 0.03
+
+
+@pytest.fixture
+def repository(place):
+    subprocess.run(["git", "init", "-q", str(place.project)], check=True)
+    (place.home / "outside.txt").write_text("x", "utf-8")
+    return place
+
+
+def policy(place: Any, mode: str = "default", sandbox: SandboxRules | None = None, **rules: Any) -> PermissionPolicy:
+    made = place.policy(mode, **rules)
+    return replace(made, sandbox=SandboxRules(abilities=ALL) if sandbox is None else sandbox)
+
+
+def decide(place: Any, command: str, mode: str = "default", **more: Any) -> Decision:
+    own = {key: more.pop(key) for key in ("run_in_background", "environment_variables", "cwd") if key in more}
+    if more.pop("unconfined", False):
+        own["dangerouslyDisableSandbox"] = True
+    return policy(place, mode, **more).decide(tool_named("Bash"), {"command": place.fill(command), **own})
+
+
+def outcome(decision: Decision) -> str:
+    """`allow`, `ask`, `deny`, and how it runs: read, write or free."""
+    if decision.behavior == "deny":
+        return "deny"
+    bounds = decision.confinement
+    how = "free" if bounds is None else "write" if bounds.write else "read"
+    return f"{decision.behavior} {how}"
+
+
+def on(**settings: Any) -> SandboxRules:
+    return SandboxRules(abilities=ALL, enabled=True, **settings)
+
+
+def test_everyday_commands_run_unasked_where_there_is_a_sandbox(repository, capsys):
+    def asked(sandbox: SandboxRules) -> list[str]:
+        judge = policy(repository, sandbox=sandbox)
+        decisions = {each: judge.decide(tool_named("Bash"), {"command": each}) for each in reading()}
+        return [each for each, decision in decisions.items() if decision.behavior != "allow"]
+
+    commands = reading()
+    confined, without = asked(SandboxRules(abilities=ALL)), asked(SandboxRules())
+    assert len(set(commands)) == len(commands) >= 250
+    with capsys.disabled():
+        print(f"\nof {len(commands)} reading commands ask: {len(confined)} with a sandbox, {len(without)} without one")
+    assert len(confined) < SHARE_THAT_ASKS * len(commands), confined
+    assert len(without) > len(confined)
+
+
+def test_what_does_more_than_read_is_asked_for(repository):
+    commands = asking()
+    assert len(set(commands)) == len(commands) >= 80
+    assert [each for each in commands if outcome(decide(repository, each)) != "ask free"] == []
+    assert [each for each in commands if decide(repository, each, mode="dontAsk").behavior != "deny"] == []
+    assert [each for each in commands if decide(repository, each, mode="plan").behavior == "allow"] == []
+
+
+@for_each_row(
+    ("mode", "command", "expected"),
+    [
+        ("default", "ls", "allow read"),
+        ("plan", "ls", "allow read"),
+        ("plan", "awk '{print $2}' notes.txt", "allow read"),
+        ("dontAsk", "find . -name x -exec wc -l {} +", "allow read"),
+        ("acceptEdits", "jq . notes.txt", "allow read"),
+        ("bypassPermissions", "ls", "allow free"),
+        ("default", "awk '{print}' notes.txt > out", "ask free"),
+        ("default", "awk '{print}' notes.txt > /dev/null 2>&1", "allow read"),
+        # changes: the mode's, in its folders
+        ("acceptEdits", "awk '{print}' notes.txt > out", "allow write"),
+        ("acceptEdits", "mkdir -p new && cp --preserve=all notes.txt new", "allow write"),
+        ("acceptEdits", "touch new", "allow write"),
+        ("acceptEdits", "for f in *.txt; do cp $f $f.bak; done", "allow write"),
+        ("acceptEdits", "sed -i.bak -f x.sed notes.txt", "allow write"),
+        ("acceptEdits", "tar xzf a.tgz", "allow write"),
+        ("acceptEdits", "echo x > ~/out", "ask free"),
+        ("acceptEdits", "cp -t ~/outside notes.txt", "ask free"),
+        ("acceptEdits", "mv notes.txt ../outside/", "ask free"),
+        ("acceptEdits", "echo x > .git/config", "ask free"),
+        ("acceptEdits", "cp --backup notes.txt .envrc", "ask free"),
+        ("acceptEdits", "chmod +x .git/hooks/pre-commit", "ask free"),
+        ("acceptEdits", "git commit -am x", "ask free"),
+        ("acceptEdits", "rm -rf ..", "ask free"),
+        ("acceptEdits", "ls | xargs rm -rf", "ask free"),
+        ("acceptEdits", "curl https://example.com > x", "ask free"),
+        ("acceptEdits", "python x.py", "ask free"),
+    ],
+)
+def test_modes(repository, mode, command, expected):
+    assert outcome(decide(repository, command, mode)) == expected
+
+
+@for_each_row(
+    ("rules", "command", "expected"),
+    [
+        # a command that a rule allows runs as it did
+        ({"allow": ["Bash(ls *)"]}, "ls -la", "allow free"),
+        ({"allow": ["Bash"]}, "ls -la", "allow free"),
+        ({"allow": ["Bash(make *)"]}, "make all", "allow free"),
+        ({"allow": ["Bash(make *)"]}, "make all | head", "allow free"),
+        ({"allow": ["Bash(make *)"]}, "make all | perl -pe 1", "ask free"),
+        ({"allow": ["Bash(git log *)"]}, "git log | gawk '/x/{print $1}'", "allow read"),
+        ({"allow": ["Edit(out.txt)"]}, "ls > out.txt", "allow free"),
+        ({"allow": ["Read(~/outside/**)"]}, "cat ~/outside/data.csv", "allow read"),
+        # rules that restrict stay in front
+        ({"deny": ["Bash(awk *)"]}, "awk 1 notes.txt", "deny"),
+        ({"deny": ["Bash(xargs *)"]}, "ls | xargs wc", "deny"),
+        ({"deny": ["Read(.env)"]}, "awk 1 .env", "deny"),
+        ({"ask": ["Bash(awk *)"]}, "awk 1 notes.txt", "ask free"),
+        ({"ask": ["Bash"]}, "ls", "ask free"),
+        ({"ask": ["Read(notes.txt)"]}, "awk 1 notes.txt", "ask free"),
+        ({"deny": ["Read(.env)"]}, "git show HEAD", "ask free"),
+        # files are hidden, so that nothing has to be looked through
+        ({"deny": ["Read(.env)"]}, "find . -type f | xargs cat", "allow read"),
+        ({"ask": ["Read(.env)"]}, "tar cf - . | wc -c", "allow read"),
+        # what only reads changes nothing
+        ({"deny": ["Edit(src/**)"]}, "awk 1 src/a.py", "allow read"),
+    ],
+)
+def test_rules(repository, rules, command, expected):
+    assert outcome(decide(repository, command, **rules)) == expected
+
+
+@for_each_row(
+    ("rules", "mode", "command", "expected"),
+    [
+        # nothing that a rule hides may be shown by a sandbox that cannot hide single files
+        ({"deny": ["Read(.env)"]}, "default", "awk '{print $(1)}' notes.txt", "ask free"),
+        ({"deny": ["Read(.env)"]}, "default", "ls", "allow free"),
+        ({"deny": ["Read(~/outside/**)"]}, "default", "awk '{print $(1)}' notes.txt", "allow read"),
+        ({}, "default", "awk '{print $(1)}' notes.txt", "allow read"),
+        # what cannot protect changes nothing unasked but what is known to change nothing protected
+        ({}, "acceptEdits", "touch new", "allow free"),
+        ({}, "acceptEdits", "tar xf a.tar", "ask free"),
+    ],
+)
+def test_what_a_sandbox_cannot_enforce_is_decided_as_without(repository, rules, mode, command, expected):
+    abilities = SandboxAbilities(name="weak", hides=False, protects=False, hosts=False)
+    assert outcome(decide(repository, command, mode, sandbox=SandboxRules(abilities=abilities), **rules)) == expected
+
+
+@for_each_row(
+    ("sandbox", "mode", "rules", "command", "expected"),
+    [
+        (on(), "default", {}, "make all", "allow write"),
+        (on(), "default", {}, "ls", "allow read"),
+        (on(), "default", {}, "git commit -m x", "allow write"),
+        (on(), "plan", {}, "make all", "deny"),
+        (on(), "plan", {}, "gawk 1 notes.txt", "allow read"),
+        (on(), "default", {"allow": ["Bash(make *)"]}, "make all", "allow write"),
+        (on(), "default", {"allow": ["Bash"]}, "ls", "allow write"),
+        (on(), "bypassPermissions", {}, "make all", "allow write"),
+        (on(auto_allow=False), "default", {}, "make all", "ask write"),
+        (on(auto_allow=False), "default", {}, "gawk 1 notes.txt", "allow read"),
+        # rules and critical deletes
+        (on(), "default", {"deny": ["Bash(make *)"]}, "make all", "deny"),
+        (on(), "default", {"ask": ["Bash(make *)"]}, "make all", "ask write"),
+        (on(), "default", {"ask": ["Bash"]}, "make all", "allow write"),
+        (on(auto_allow=False), "default", {"ask": ["Bash"]}, "ls", "ask write"),
+        (on(), "default", {"ask": ["Bash(run_in_background:true)"]}, "make all", "allow write"),
+        (on(), "default", {}, "rm -rf ~", "ask write"),
+        # what is not bash, or has what nobody sees
+        (on(), "default", {}, "make 'all", "ask write"),
+        (on(), "default", {}, "make\u200b all", "ask write"),
+        (on(), "default", {}, "cat ~/outside.txt", "ask write"),
+        # never confined
+        (on(excluded=("docker *",)), "default", {}, "docker ps", "ask free"),
+        (on(excluded=("Bash(docker *)",)), "default", {}, "ls && docker ps", "ask free"),
+        (on(excluded=("docker *",)), "default", {"allow": ["Bash(docker *)"]}, "docker ps", "allow free"),
+        (on(excluded=("docker *",)), "default", {}, "make all", "allow write"),
+        (SandboxRules(enabled=True), "default", {}, "make all", "ask free"),
+    ],
+)
+def test_a_sandbox_for_every_command(repository, sandbox, mode, rules, command, expected):
+    assert outcome(decide(repository, command, mode, sandbox=sandbox, **rules)) == expected
+
+
+@for_each_row(
+    ("sandbox", "mode", "rules", "command", "expected"),
+    [
+        (SandboxRules(abilities=ALL), "default", {}, "gawk 1 notes.txt", "ask free"),
+        (SandboxRules(abilities=ALL), "default", {}, "ls", "ask free"),
+        (SandboxRules(abilities=ALL), "default", {}, "make", "ask free"),
+        (SandboxRules(abilities=ALL), "default", {"allow": ["Bash(ls *)"]}, "ls", "allow free"),
+        (SandboxRules(abilities=ALL), "default", {"deny": ["Bash(ls *)"]}, "ls", "deny"),
+        (SandboxRules(abilities=ALL), "dontAsk", {}, "ls", "deny"),
+        (SandboxRules(), "default", {}, "ls", "allow free"),
+        (on(), "default", {}, "make", "ask free"),
+        (on(), "default", {"ask": ["Bash(make *)"]}, "make x", "ask free"),
+        (on(), "default", {"allow": ["Bash(make *)"]}, "make", "allow free"),
+        (on(allow_unsandboxed=False), "default", {}, "make", "allow write"),
+        (SandboxRules(abilities=ALL, allow_unsandboxed=False), "default", {}, "gawk 1 notes.txt", "allow read"),
+    ],
+)
+def test_claude_asks_to_run_it_unconfined(repository, sandbox, mode, rules, command, expected):
+    decision = decide(repository, command, mode, sandbox=sandbox, unconfined=True, **rules)
+    assert outcome(decision) == expected
+    if decision.behavior == "ask" and command != "make":
+        assert "unconfined" in decision.reason
+
+
+def test_the_bounds_of_what_reads(repository):
+    rules = SandboxRules(
+        abilities=ALL, deny_read=(str(repository.project / "secrets"),), allow_read=(str(repository.home / "shared"),)
+    )
+    bounds = decide(repository, "gawk 1 notes.txt", sandbox=rules, deny=["Read(*.pem)"], ask=["Read(.env)"]).confinement
+    assert bounds is not None
+    assert str(repository.project) in bounds.read
+    assert str(repository.home / "shared") in bounds.read
+    assert bounds.hidden == (str(repository.project / "secrets"),)
+    assert (bounds.write, bounds.hosts, bounds.any_host) == ((), None, False)
+    assert bounds.hides is not None
+    hidden = [
+        name for name in ("a.pem", "src/.env", ".env", "notes.txt") if bounds.hides(str(repository.project / name))
+    ]
+    assert hidden == ["a.pem", "src/.env", ".env"]
+
+
+def test_a_home_folder_as_project_shows_no_secrets(repository):
+    (repository.home / ".ssh").mkdir()
+    made = PermissionPolicy(roots=[repository.home], cwd=repository.home, sandbox=SandboxRules(abilities=ALL))
+    bounds = made.decide(tool_named("Bash"), {"command": "gawk 1 x"}).confinement
+    assert bounds is not None
+    assert str(repository.home / ".ssh") in bounds.hidden
+    weak = replace(ALL, hides=False)
+    made = replace(made, sandbox=SandboxRules(abilities=weak))
+    assert made.decide(tool_named("Bash"), {"command": "gawk '{print $(1)}' x"}).behavior == "ask"
+
+
+def test_the_bounds_of_what_changes_files(repository):
+    rules = SandboxRules(abilities=ALL, deny_write=(str(repository.project / "data"),))
+    bounds = decide(repository, "touch a b", "acceptEdits", sandbox=rules, deny=["Edit(*.lock)"]).confinement
+    assert bounds is not None
+    assert bounds.protects is not None
+    project = repository.project
+    assert str(project) in bounds.write
+    assert {str(project / ".git"), str(project / "data"), str(project / ".mcp.json")} <= set(bounds.protected)
+    names = (".git/HEAD", "src/.envrc", "uv.lock", "src/.claude/settings.json", "src/new.py")
+    assert [bounds.protects(str(project / name)) for name in names] == [True, True, True, True, False]
+
+
+def test_a_sandbox_that_protects_places_alone_gets_those_that_are_there(repository):
+    inner = repository.project / "src" / ".claude"
+    inner.mkdir()
+    rules = SandboxRules(abilities=PLACES)
+    bounds = decide(repository, "touch a b", "acceptEdits", sandbox=rules).confinement
+    assert bounds is not None
+    assert bounds.protects is None
+    assert {str(inner), str(repository.project / ".git"), str(repository.project / ".envrc")} <= set(bounds.protected)
+    # names that show only when it runs are asked for
+    assert outcome(decide(repository, "tar xzf a.tgz", "acceptEdits", sandbox=rules)) == "ask free"
+
+
+def test_the_bounds_where_the_sandbox_is_on(repository):
+    rules = on(allow_write=("/scratch",), allowed_hosts=("pypi.org", "*.example.com"))
+    bounds = decide(repository, "make", sandbox=rules).confinement
+    assert bounds is not None
+    assert bounds.protects is not None
+    assert {str(repository.project), "/scratch"} <= set(bounds.write)
+    assert bounds.hosts == ("pypi.org", "*.example.com")
+    assert "/" not in bounds.read
+    # a commit needs the repository's data; what steers git is nobody's to change
+    git = repository.project / ".git"
+    names = ("index", "refs/heads/config", "hooks/pre-commit", "config", "worktrees/x/HEAD", "worktrees/x/commondir")
+    assert [bounds.protects(str(git / name)) for name in names] == [False, False, True, True, False, True]
+    asked = decide(repository, "make", sandbox=on(auto_allow=False)).confinement
+    assert asked is not None
+    assert asked.read == ("/",)
+    weak = replace(on(auto_allow=False), abilities=replace(ALL, protects=False, hosts=False))
+    asked = decide(repository, "make", sandbox=weak).confinement
+    assert asked is not None
+    assert (asked.protects, asked.hosts, asked.any_host) == (None, None, True)
+
+
+def test_git_reads_its_repository_from_a_folder_in_it(repository):
+    inner = PermissionPolicy(
+        roots=[repository.project / "src"], cwd=repository.project / "src", sandbox=SandboxRules(abilities=ALL)
+    )
+    for tool, given in (("Bash", {"command": "git log"}), ("Git", {"subcommand": "log", "path": "."})):
+        bounds = inner.decide(tool_named(tool), given).confinement
+        assert bounds is not None
+        assert str(repository.project.resolve()) in bounds.read
+        assert not bounds.write
+
+
+def test_a_repository_that_says_it_is_elsewhere_shows_nothing_there(repository):
+    private = repository.home / "private"
+    private.mkdir()
+    folder = repository.project / "src"
+    (folder / ".git").write_text(f"gitdir: {private}\n", "utf-8")
+    made = PermissionPolicy(roots=[folder], cwd=folder, sandbox=SandboxRules(abilities=ALL))
+    bounds = made.decide(tool_named("Bash"), {"command": "git log -p"}).confinement
+    assert bounds is None or str(private) not in bounds.read
+
+
+@for_each_row(
+    ("tool", "given", "sandbox", "expected"),
+    [
+        ("Lint", {"runs_project_code": False}, SandboxRules(abilities=ALL), "allow read"),
+        ("Lint", {"runs_project_code": True}, SandboxRules(abilities=ALL), "ask free"),
+        ("Lint", {"runs_project_code": False, "fix": True}, SandboxRules(abilities=ALL), "ask free"),
+        ("RunTests", {}, SandboxRules(abilities=ALL), "ask free"),
+        ("RunTests", {}, on(), "ask write"),
+        ("Git", {"subcommand": "status"}, SandboxRules(abilities=ALL), "allow read"),
+        ("Git", {"subcommand": "status"}, SandboxRules(), "allow free"),
+    ],
+)
+def test_tools_that_start_programs(repository, tool, given, sandbox, expected):
+    assert outcome(policy(repository, sandbox=sandbox).decide(tool_named(tool), {"path": ".", **given})) == expected
+
+
+def test_nothing_confines_the_kernel(repository):
+    given = {"code": "!gawk '{print $(1)}' notes.txt"}
+    assert "no sandbox" in policy(repository).decide(tool_named("Python"), given).reason
+    # allowed Python is held to what commands may do without a sandbox: there is none for it
+    decision = policy(repository, allow=["Python"]).decide(tool_named("Python"), given)
+    assert (decision.behavior, decision.confinement) == ("ask", None)
+
+
+def test_a_projects_own_code_is_confined_where_the_sandbox_is_on(repository):
+    assert policy(repository).confinement_for_project_code() is None
+    bounds = policy(repository, sandbox=on()).confinement_for_project_code()
+    assert bounds is not None
+    assert str(repository.project) in bounds.write
+
+
+def test_a_decision_takes_no_time(repository):
+    judge = policy(repository, deny=["Read(.env)"])
+    took = []
+    for command in reading():
+        started = time.process_time()
+        judge.decide(tool_named("Bash"), {"command": f"{command} "})
+        took.append(time.process_time() - started)
+    assert sorted(took)[len(took) // 2] < 0.01
