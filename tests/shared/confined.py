@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,22 +39,30 @@ class Confined:
     private: PrivateFolder
     root: Path
 
-    def bash(self, script: str, confinement: Confinement | None = None, **how: object) -> Ended:
-        return self.run(["bash", "--noprofile", "--norc", "-c", script], confinement, **how)  # type: ignore[arg-type]
+    def bash(self, script: str, confinement: Confinement | None = None, **how: Any) -> Ended:
+        return self.run(["bash", "--noprofile", "--norc", "-c", script], confinement, **how)
 
-    def python(self, code: str, confinement: Confinement | None = None, **how: object) -> Ended:
-        return self.run([sys.executable, "-I", "-c", code], confinement, **how)  # type: ignore[arg-type]
+    def python(self, code: str, confinement: Confinement | None = None, **how: Any) -> Ended:
+        return self.run([sys.executable, "-I", "-c", code], confinement, **how)
 
-    def run(
+    def run(self, arguments: Sequence[str], confinement: Confinement | None = None, **how: Any) -> Ended:
+        """Run a program to its end."""
+        with self.sandbox_process(arguments, confinement, **how) as process:
+            output, _ = process.communicate(timeout=60)
+        return Ended(process.returncode, output.decode("utf-8", "replace"))
+
+    @contextmanager
+    def sandbox_process(
         self,
         arguments: Sequence[str],
         confinement: Confinement | None = None,
         *,
         cwd: Path | None = None,
-        environ: Mapping[str, str] = {},
+        environ: Mapping[str, str] | None = None,
         inherited: Sequence[int] = (),
         proxy_port: int | None = None,
-    ) -> Ended:
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """A program in the sandbox, which has been made by now; it has to be ended inside."""
         folder = cwd or self.root
 
         def start(arguments: Sequence[str], environ: Mapping[str, str], more: Sequence[int]) -> subprocess.Popen[bytes]:
@@ -71,15 +82,13 @@ class Confined:
             arguments,
             confinement or Confinement(read=(str(self.root),)),
             cwd=folder,
-            environ={**child_environment(os.environ), **environ},
+            environ={**child_environment(os.environ), **(environ or {})},
             private=self.private,
             proxy_port=proxy_port,
         )
-        with confined.process as process:
-            output, _ = process.communicate(timeout=60)
-            code = confined.wait()
-        confined.close()
-        return Ended(code, output.decode("utf-8", "replace"))
+        with contextlib.closing(confined), confined.process as process:
+            yield process
+            confined.wait()
 
 
 def sandbox_by(name: str) -> Sandbox:
