@@ -55,6 +55,8 @@ def arguments(
     for link, target in bounds.links:
         if not any(below(link, path) for path in visible):
             built += ["--symlink", target, link]
+    if not any(below(cwd, path) for path in visible):
+        built += ["--dir", cwd]
     built += ["--remount-ro", "/", "--chdir", cwd]
     return [*built, "--seccomp", str(filter_fd), "--info-fd", str(status_fd), "--"]
 

@@ -7,10 +7,7 @@ import json
 import os
 import select
 import subprocess
-
-
-LINGER_MS = 20
-"""The first process of a namespace ends a moment after what it was made for; longer only where something else runs on."""
+from pathlib import Path
 
 
 class ConfinedProcess:
@@ -25,30 +22,37 @@ class ConfinedProcess:
         self.process = process
         self._held = contextlib.ExitStack() if held is None else held
         self._status = status
-        self._first = -1
+        self._first = self._first_pid = -1
+        self._over = False
 
     def wait(self) -> int:
         """Wait for the process's end; its exit code."""
         if self._status >= 0:
             with os.fdopen(self._status, "rb") as told, contextlib.suppress(ValueError, KeyError, OSError):
-                # an end is seen by it also where nobody has reaped the process yet, as in a container without an init
-                self._first = os.pidfd_open(json.loads(told.read())["child-pid"])
+                self._first_pid = json.loads(told.read())["child-pid"]
+                self._first = os.pidfd_open(self._first_pid)
             self._status = -1
         code = self.process.wait()
-        self._has_ended(LINGER_MS)
+        self._over = True
         return code
 
     @property
-    def ended(self) -> bool | None:
-        """Whether all in its process namespace has ended, which ends with its first process; None where it has none."""
-        return None if self._first < 0 else self._has_ended(0)
+    def ended(self) -> bool:
+        """Whether it is known that nothing in its process namespace runs on; False where it has none.
 
-    def _has_ended(self, milliseconds: int) -> bool:
+        The group tells that later, or much later: the first process is there until its mounts are gone, and after that
+        until somebody reaps it, which in a container may be nobody.
+        """
         if self._first < 0:
             return False
         poll = select.poll()
         poll.register(self._first, select.POLLIN)
-        return bool(poll.poll(milliseconds))
+        if poll.poll(0):
+            return True
+        with contextlib.suppress(OSError):
+            # all in the namespace descends from it, and what it was made for it has reaped by now
+            return self._over and not Path(f"/proc/{self._first_pid}/task/{self._first_pid}/children").read_bytes()
+        return False
 
     def close(self) -> None:
         """Give back what the sandbox held."""

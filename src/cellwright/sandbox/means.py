@@ -18,7 +18,7 @@ from pathlib import Path
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.permissions.sandboxing import SandboxAbilities
-from cellwright.sandbox import bubblewrap, landlock, seccomp
+from cellwright.sandbox import bubblewrap, landlock, seatbelt, seccomp
 from cellwright.sandbox.bounds import Bounds, ConfinementError, bounds_of
 from cellwright.sandbox.confined_process import ConfinedProcess
 from cellwright.sandbox.hosts import WayOut, proxied, proxy_environment
@@ -34,14 +34,17 @@ Start = Callable[[Sequence[str], Mapping[str, str], Sequence[int]], "subprocess.
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """What this machine has: Landlock by its version (0: not), bubblewrap by its path ("": not)."""
+    """What this machine has: Landlock by its version (0: not), bubblewrap by its path ("": not), macOS's own."""
 
     landlock: int = 0
     bubblewrap: str = ""
+    seatbelt: bool = False
 
     @property
     def abilities(self) -> SandboxAbilities:
         """What the policy may count on."""
+        if self.seatbelt:
+            return SandboxAbilities(name="sandbox-exec", hides=True, protects=True, hosts=True)
         names = [*(["bubblewrap"] if self.bubblewrap else []), *(["Landlock"] if self.landlock else [])]
         mounts = bool(self.bubblewrap)
         # with Landlock, what is hidden is left out of rules: `can_enforce` says where that would take too many
@@ -52,7 +55,8 @@ class Sandbox:
         cwd = next(iter((*confinement.write, *confinement.read)), "/")
         try:
             bounds = bounds_of(confinement, os.environ if environ is None else environ, cwd)
-            (bubblewrap if self._mounts(bounds) else landlock).check(bounds)
+            if not self.seatbelt:
+                (bubblewrap if self._mounts(bounds) else landlock).check(bounds)
         except ConfinementError as error:
             return str(error)
         return ""
@@ -75,6 +79,14 @@ class Sandbox:
         """
         own = confined_environment(environ, private.temporary, private.caches)
         bounds = bounds_of(confinement, own, str(cwd), private.writable)
+        if bounds.network == "hosts" and proxy_port is None:
+            message = "it may reach some hosts only, and the proxy that decides about them does not run"
+            raise ConfinementError(message)
+        if bounds.network == "hosts" and proxy_port is not None:
+            # the address that the command was given has its secret in it
+            own = {**proxy_environment(proxy_port), **own}
+        if self.seatbelt:
+            return ConfinedProcess(start([*seatbelt.arguments(bounds, proxy_port), *arguments], own, ()))
         if not self._mounts(bounds):
             landlock.check(bounds)
             return ConfinedProcess(landlock.start_confined(bounds, lambda: start(arguments, own, ()), self.landlock))
@@ -82,16 +94,11 @@ class Sandbox:
         with contextlib.ExitStack() as held, contextlib.ExitStack() as meanwhile:
             bounds = bubblewrap.with_placeholders(bounds, held)
             command, inherited = list(arguments), []
-            if bounds.network == "hosts":
-                if proxy_port is None:
-                    message = "it may reach some hosts only, and the proxy that decides about them does not run"
-                    raise ConfinementError(message)
+            if bounds.network == "hosts" and proxy_port is not None:
                 way_out = held.enter_context(contextlib.closing(WayOut(proxy_port)))
                 meanwhile.callback(way_out.started)
                 inherited.append(way_out.theirs.fileno())
                 command = proxied(command, way_out.theirs.fileno(), proxy_port)
-                # the address that the command was given has its secret in it
-                own = {**proxy_environment(proxy_port), **own}
             filter_fd = bubblewrap.open_filter(bounds)
             meanwhile.callback(os.close, filter_fd)
             status, told = os.pipe()
@@ -132,6 +139,9 @@ def missing_means() -> Mapping[str, str]:
 
 @functools.cache
 def _found() -> tuple[Sandbox | None, Mapping[str, str]]:
+    if sys.platform == "darwin":
+        reason = try_hiding(Sandbox(seatbelt=True))
+        return (None, {"sandbox-exec": reason}) if reason else (Sandbox(seatbelt=True), {})
     if sys.platform != "linux":
         return None, {"sandbox": f"there is none for {sys.platform}"}
     if not seccomp.machine():
@@ -173,15 +183,19 @@ def _leak() -> str:
 
 
 def try_bubblewrap(bwrap: str) -> str:
-    """Have it hide one file of two and see whether it does; "" or what is wrong."""
+    """Return what is wrong with the program at `bwrap`; "" where nothing is."""
     if not bwrap:
         return "bwrap is not installed (Debian, Ubuntu, Fedora: the package bubblewrap)"
-    with tempfile.TemporaryDirectory() as folder, contextlib.closing(PrivateFolder()) as private:
-        seen, hidden = Path(os.path.realpath(folder), "seen"), Path(os.path.realpath(folder), "hidden")
+    return try_hiding(Sandbox(bubblewrap=bwrap))
+
+
+def try_hiding(sandbox: Sandbox) -> str:
+    """Have `sandbox` hide one file of two and see whether it does; "" or what is wrong."""
+    with tempfile.TemporaryDirectory() as made, contextlib.closing(PrivateFolder()) as private:
+        folder = Path(os.path.realpath(made))
+        seen, hidden = folder / "seen", folder / "hidden"
         for canary in (seen, hidden):
             canary.write_text("canary", "utf-8")
-        script = f'cat "{seen}" && ! cat "{hidden}"'
-        confinement = Confinement(read=(folder,), hidden=(str(hidden),))
 
         def start(
             arguments: Sequence[str], environ: Mapping[str, str], inherited: Sequence[int]
@@ -196,17 +210,24 @@ def try_bubblewrap(bwrap: str) -> str:
                 stderr=subprocess.PIPE,
             )
 
-        environ = {"PATH": os.defpath, "HOME": folder}
         try:
-            sandbox = Sandbox(bubblewrap=bwrap)
             confined = sandbox.start(
-                start, ["/bin/sh", "-c", script], confinement, cwd=Path(folder), environ=environ, private=private
+                start,
+                ["/bin/sh", "-c", "cat seen && ! cat hidden"],
+                Confinement(read=(str(folder),), hidden=(str(hidden),)),
+                cwd=folder,
+                environ={"PATH": os.defpath, "HOME": str(folder)},
+                private=private,
             )
-            output, errors = confined.process.communicate(timeout=TRY_SECONDS)
-            code = confined.wait()
-            confined.close()
+            with contextlib.closing(confined), confined.process as process:
+                try:
+                    output, errors = process.communicate(timeout=TRY_SECONDS)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    raise
+                code = confined.wait()
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
     if code or output != b"canary":
-        return f"bwrap cannot do its work here: {errors.decode('utf-8', 'replace').strip() or code}"
+        return f"it does not do its work here: {errors.decode('utf-8', 'replace').strip() or f'exit code {code}'}"
     return ""

@@ -8,7 +8,6 @@ somebody wrote into meanwhile is no placeholder any more, and stays.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import stat
 from collections.abc import Iterator
@@ -48,6 +47,8 @@ def _is_placeholder(path: Path) -> bool:
 
 
 def _make_and_lock(path: str, folder: bool) -> int:
+    import fcntl  # not on Windows
+
     while True:
         with contextlib.suppress(FileExistsError):
             _make(path, folder)
@@ -67,6 +68,8 @@ def _make(path: str, folder: bool) -> None:
 
 
 def _remove_last(path: str, fd: int) -> None:
+    import fcntl
+
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:  # another command needs it, and removes it

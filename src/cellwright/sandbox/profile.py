@@ -124,6 +124,8 @@ def confined_environment(environ: Mapping[str, str], temporary: str, caches: str
         **kept,
         **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), temporary),
         **{name: f"{caches}/{folder}".rstrip("/") for name, folder in _CACHES.items()},
+        # a folder that is mounted is no other file system
+        "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1",
         # they may hold tokens, so they are hidden; what is refused instead of absent is fatal to npm and pip
         **{"npm_config_userconfig": os.devnull, "PIP_CONFIG_FILE": os.devnull},
     }
