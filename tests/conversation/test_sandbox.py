@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 
+from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import sandbox_rules
 from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.sandbox_lookup import SandboxFound
+from cellwright.conversation.sandbox_lookup import SandboxFound, look_for_sandbox
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Notice
 from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
-from cellwright.testing import say
+from cellwright.testing import say, turn, use
 
 LANDLOCK = SandboxAbilities(name="Landlock", hides=False, protects=False, hosts=False)
 
@@ -93,3 +94,39 @@ def test_a_sandbox_that_is_required_and_not_there_ends_the_run_before_it_begins(
 def test_a_sandbox_that_is_required_and_there_is_used(conversing):
     conversation = conversing(sandbox={"enabled": True, "failIfUnavailable": True})
     assert notices_of(conversation, "What is it?") == []
+
+
+@pytest.mark.skipif(
+    (found := look_for_sandbox()).abilities is None or not found.abilities.hosts, reason="hosts cannot be bounded here"
+)
+def test_a_confined_command_that_connects_somewhere_new_asks_while_it_runs(messages_server, tmp_path, own_place):
+    (own_place / ".claude").mkdir()
+    (own_place / ".claude" / "settings.json").write_text(json.dumps({"sandbox": {"enabled": True}}), "utf-8")
+    folder = tmp_path / "project"
+    folder.mkdir()
+    # the model's own server is as good a host as any
+    server = messages_server([])
+    port = server.url.rpartition(":")[2]
+    command = f"curl -sS -m 20 -o got -w '%{{http_code}}' http://localhost:{port}/"
+    server.add(turn(use("Bash", command=command)), turn(use("Bash", command=command)), turn(say("Done.")))
+    asked: list[ToolUse] = []
+
+    async def answer(question: ToolUse) -> Allow | Deny:
+        asked.append(question)
+        (rules,) = {each.rules for each in question.decision.suggestions}
+        return (
+            Allow(scope="session", rules=rules, by="input") if question.name == "WebFetch" else Deny("no", by="input")
+        )
+
+    environ = {
+        **{"HOME": str(own_place), "PATH": "/usr/bin:/bin"},
+        **{"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key},
+    }
+    conversation = Conversation(cwd=folder, interface="a test", environ=environ)
+    conversation.start(RunRequest(prompt="Fetch it."), RunSurface(can_use_tool=answer)).future.result(60)
+    messages = conversation.sessions.current.messages
+    conversation.close()
+    assert [question.preview.title for question in asked] == [f"Let the running command connect to localhost:{port}"]
+    results = [block["content"] for at in (2, 4) for block in messages[at]["content"]]
+    assert [result[:3] for result in results] == ["404", "404"]
+    assert (folder / "got").exists()
