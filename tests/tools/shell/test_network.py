@@ -15,6 +15,7 @@ import pytest
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.sandbox.means import find_sandbox
+from cellwright.tools.code.project_programs import ProgramExit, run_program
 from cellwright.tools.process.children import ChildProcesses
 from cellwright.tools.shell.bash import bash_tool
 
@@ -116,3 +117,18 @@ def test_what_goes_on_in_the_background_asks_nobody(tmp_path: Path, port: int) -
 
     assert "was not reached" in asyncio.run(asyncio.wait_for(scene(), 30))
     assert asked == []
+
+
+def test_programs_without_a_way_to_hosts_have_no_network(tmp_path: Path, port: int) -> None:
+    fetch = ["curl", "-sS", "-m", "5", f"http://localhost:{port}/"]
+    confinement = Confinement(read=(str(tmp_path),), write=(str(tmp_path),), hosts=(f"localhost:{port}",))
+
+    async def scene() -> ProgramExit:
+        environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+        program = run_program(
+            fetch, cwd=tmp_path, environ=environ, seconds=20, progress=lambda **_: None, confinement=confinement
+        )
+        return await program
+
+    ended = asyncio.run(scene())
+    assert ended.exit_code == 7

@@ -38,3 +38,8 @@ class Confinement:
 def also_writing(confinement: Confinement | None, path: Path) -> Confinement | None:
     """The same bounds with a file or folder of ours to write to besides: for what a program is to hand over."""
     return None if confinement is None else replace(confinement, write=(*confinement.write, str(path)))
+
+
+def without_hosts(confinement: Confinement | None) -> Confinement | None:
+    """The same bounds without a way to named hosts: for programs that no proxy is started for."""
+    return None if confinement is None else replace(confinement, hosts=None)
