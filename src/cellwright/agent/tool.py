@@ -130,6 +130,10 @@ def _unpaid(_usage: Mapping[str, Any], _cost_usd: float | None) -> None:
     """Ignore the cost, where nobody counts it."""
 
 
+async def _unreachable(_host: str, _port: int) -> bool:
+    return False
+
+
 async def _no_objection(_event: str, _fields: Mapping[str, Any]) -> str:
     return ""
 
@@ -156,6 +160,8 @@ class ToolContext:
     """Tells hooks of an event that is the call's own doing (`TaskCreated`); gives why it must not be, or ""."""
     confinement: Confinement | None = None
     """The bounds of the processes that the call starts; None for no bounds."""
+    may_reach: Callable[[str, int], Awaitable[bool]] = _unreachable
+    """Asks whether these processes may connect to a host at a port that the confinement does not name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

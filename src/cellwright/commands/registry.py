@@ -9,6 +9,7 @@ from cellwright.commands.context import context_page
 from cellwright.commands.cost import cost_page
 from cellwright.commands.doctor import DOCTOR, doctor_page
 from cellwright.commands.export import CELLS, EXPORT, cells_page, export_page
+from cellwright.commands.sandbox import sandbox_page
 from cellwright.commands.sessions import (
     FORK,
     RENAME,
@@ -77,6 +78,7 @@ COMMANDS: dict[str, SlashCommand] = {
     "help": SlashCommand(_help, "this list"),
     "config": SlashCommand(config_page, "each setting with its value and where it comes from"),
     "permissions": SlashCommand(permissions_page, "the mode, each rule with where it comes from, trust and folders"),
+    "sandbox": SlashCommand(sandbox_page, "what commands are confined by, and what they may read, write and reach"),
     "undo": SlashCommand(undo_page, "take back what the last turns changed, after a look at it", UNDO, asks=True),
     "redo": SlashCommand(redo_page, "bring back what the last undo took away", REDO, asks=True),
     "rewind": SlashCommand(

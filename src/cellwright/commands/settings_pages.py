@@ -31,7 +31,7 @@ def config_page(call: CommandCall) -> CommandPage:
             continue  # /permissions shows them
         for entry in entries if entries[-1].element else entries[-1:]:
             remark = "" if known else " (not used here)"
-            rows.append((".".join(path), _shown(path, entry.value), f"{_layer_label(entry.layer)}{remark}"))
+            rows.append((".".join(path), _shown(path, entry.value), f"{layer_label(entry.layer)}{remark}"))
     sections = [Section("Settings", rows, "The highest place that says a value counts; lists are joined.")]
     return CommandPage([*sections, *_quarantined(conversation), *_problems(settings)])
 
@@ -68,7 +68,8 @@ def _shown(path: tuple[str, ...], value: Any) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
 
 
-def _layer_label(layer: Layer) -> str:
+def layer_label(layer: Layer) -> str:
+    """The place of a layer as people write it."""
     if layer.file is None:
         return layer.label
     try:
@@ -126,7 +127,7 @@ def permissions_page(call: CommandCall) -> CommandPage:
 
 
 def _rules(entries: Sequence[SettingsEntry]) -> list[Row]:
-    return [(_shown(entry.path, entry.value), _layer_label(entry.layer)) for entry in entries if entry.element]
+    return [(_shown(entry.path, entry.value), layer_label(entry.layer)) for entry in entries if entry.element]
 
 
 def _describe_trust(conversation: Conversation) -> str:

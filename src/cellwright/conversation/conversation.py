@@ -27,6 +27,7 @@ from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_queue import RunQueue
 from cellwright.conversation.runs.starting_run import RunParts, StartingRun
+from cellwright.conversation.sandbox_lookup import FindSandbox, SandboxLookup, look_for_sandbox
 from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.conversation.toolset import ConversationTools, ToolMaker, never_unsaved
 from cellwright.doctor.check import Check
@@ -51,7 +52,7 @@ class Conversation:
     `more_tools` makes the tools that this process adds to the built-in ones (the kernel's `Python`); `jobs` is where
     such tools put work for the thread that waits. `is_unsaved` says of a file whether an editor holds changes of it;
     `open_notebooks` are the notebooks that are open in its front ends; `checks` are what `/doctor` looks at besides the
-    usual.
+    usual; `find_sandbox` says what can confine commands, and is asked with the first run.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Conversation:
         is_unsaved: Callable[[Path], bool] = never_unsaved,
         open_notebooks: OpenNotebooks | None = None,
         checks: Sequence[Check] = (),
+        find_sandbox: FindSandbox = look_for_sandbox,
     ) -> None:
         self.cwd = cwd
         self.thread = thread or AgentThread()
@@ -84,6 +86,7 @@ class Conversation:
             enabled=lambda: self.in_force.settings.file_checkpointing,
             days=lambda: self.in_force.settings.cleanup_period_days,
         )
+        self.sandbox = SandboxLookup(find_sandbox)
         self._hooks = HooksInForce(self.in_force)
         self.tools = ConversationTools(
             self.in_force,
@@ -113,6 +116,7 @@ class Conversation:
             retention=Retention(lambda: self.in_force.settings.cleanup_period_days),
             redaction=self.redaction,
             tool_log=self.tool_log,
+            sandbox=self.sandbox,
         )
         self._lock = threading.Lock()
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -19,6 +20,9 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, Asked, Emit, EventLog, Preview, Suggestion
 from cellwright.permissions.modes import check_bypass_allowed, host_facts, parse_mode, stricter
 from cellwright.permissions.policy import PermissionPolicy
+from cellwright.permissions.rules.rule import Rule, parse_rule
+from cellwright.permissions.rules.sandbox_lists import with_rules
+from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
 from cellwright.sessions.session import Session
 
 if TYPE_CHECKING:
@@ -127,11 +131,19 @@ def _is_administrators(settings: Settings, key: str) -> bool:
     return origin is not None and origin.scope == "managed"
 
 
-def policy_of(options: RunOptions, settings: Settings, cwd: Path, environ: Mapping[str, str]) -> PermissionPolicy:
+def policy_of(
+    options: RunOptions,
+    settings: Settings,
+    cwd: Path,
+    environ: Mapping[str, str],
+    abilities: SandboxAbilities | None = None,
+) -> PermissionPolicy:
     """The policy of a run: the settings', and the rules and the mode of the options.
 
-    Raises `CellwrightError` for a mode that is refused here, and for a malformed rule.
+    `abilities` is what the sandbox of this machine can enforce; None where there is none. Raises `CellwrightError` for a
+    mode that is refused here, for a malformed rule, and where settings want a sandbox and there is none.
     """
+    _check_sandbox(settings, abilities)
     return PermissionPolicy(
         mode=mode_of(options, settings, environ),
         deny=(*settings.deny, *options.deny),
@@ -145,7 +157,33 @@ def policy_of(options: RunOptions, settings: Settings, cwd: Path, environ: Mappi
         block_writes_outside=settings.block_writes_outside,
         # what a plan or a hook leads to is no way around the administrator
         loosest=nearest_mode(settings.loosest_mode, settings),
+        sandbox=sandbox_rules(options, settings, cwd, abilities),
     )
+
+
+def sandbox_rules(
+    options: RunOptions, settings: Settings, cwd: Path, abilities: SandboxAbilities | None
+) -> SandboxRules:
+    """The bounds of a run's commands: the settings of the sandbox, and what the rules add to them."""
+    allow: Sequence[Rule] = (*settings.allow, *(parse_rule(rule) for rule in options.allow))
+    if settings.sandbox.managed_hosts_only:
+        kept = [origin.value for origin in settings.origins("permissions.allow") if origin.scope == "managed"]
+        allow = [rule for rule in allow if rule.tool != "WebFetch" or rule.text in kept]
+    deny = (*settings.deny, *(parse_rule(rule) for rule in options.deny))
+    rules = with_rules(settings.sandbox.rules, deny=deny, allow=allow, cwd=str(cwd))
+    return replace(rules, abilities=abilities)
+
+
+def _check_sandbox(settings: Settings, abilities: SandboxAbilities | None) -> None:
+    """Raises CellwrightError CONFIG_INVALID where settings want every command confined or nothing done, and it cannot be."""
+    sandbox = settings.sandbox
+    if abilities is None and sandbox.required and sandbox.rules.enabled:
+        who = origin_of(settings, "sandbox.failIfUnavailable")
+        message = (
+            f"Commands cannot be confined here, and `sandbox.failIfUnavailable` ({who}) wants nothing to be done without. "
+            "Nothing was sent. `/doctor` says what is missing and how to get it."
+        )
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
 
 
 async def ask_all(
@@ -213,4 +251,13 @@ def unasked_text(question: TrustQuestion) -> str:
     return (
         f"There is nobody to ask here: {question.title}? {outcome}\n{question.detail}\n"
         "To answer it, run a prompt here in a notebook cell or with `cellwright` in a terminal."
+    )
+
+
+def unconfined_text(missing: Mapping[str, str]) -> str:
+    """Word what the user is told where the operating system cannot confine commands; `missing` are means with reasons."""
+    why = "; ".join(f"{means}: {reason}" for means, reason in missing.items())
+    return (
+        f"Commands cannot be confined here ({why}); they are judged by reading them alone, so more of them ask. "
+        "`/doctor` says how to change that."
     )

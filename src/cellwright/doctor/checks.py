@@ -1,4 +1,4 @@
-"""Checks of the folders we write to, of the programs that tools run (rg, git, bash), and of the settings and trust.
+"""Checks of the folders we write to, the programs that tools run (rg, git, bash), the sandbox, the settings and trust.
 
 A folder has to be writable, for the user alone, and to have room.
 """
@@ -17,6 +17,8 @@ from cellwright.config.settings.settings import Settings
 from cellwright.config.trust.trust import judge
 from cellwright.doctor.check import Check, Finding
 from cellwright.errors import ToolError
+from cellwright.permissions.sandboxing import SandboxAbilities
+from cellwright.sandbox.advice import advice_on
 from cellwright.sessions.state_dir import PRIVATE_FOLDER, state_folder
 from cellwright.tools.git.run_git import find_git
 from cellwright.tools.search.ripgrep import find_ripgrep
@@ -151,6 +153,33 @@ def _works(name: str, program: Path, advice: str) -> Finding:
     if done.returncode != 0:
         return Finding(name, "problem", f"{program} ends with exit code {done.returncode}", advice)
     return Finding(name, "ok", f"{program} ({said})")
+
+
+def sandbox_checks(settings: Settings) -> list[Check]:
+    """The check of what confines commands."""
+    return [Check("sandbox", lambda: _look_for_sandbox(settings))]
+
+
+def _look_for_sandbox(settings: Settings) -> Finding:
+    from cellwright.sandbox.means import find_sandbox, missing_means  # few look for it here first
+
+    found = find_sandbox()
+    abilities = None if found is None else found.abilities
+    required = settings.sandbox.required and settings.sandbox.rules.enabled
+    return sandbox(abilities, missing_means(), required=required)
+
+
+def sandbox(abilities: SandboxAbilities | None, missing: Mapping[str, str], *, required: bool) -> Finding:
+    """Report what confines commands; `missing` are the means that do not work here, each with the reason."""
+    reasons = "; ".join(f"{means}: {reason}" for means, reason in missing.items())
+    advice = "\n".join(f"{means}: {text}" for means in missing if (text := advice_on(means)))
+    if abilities is None:
+        found = f"nothing confines commands, so more of them ask ({reasons})"
+        return Finding("sandbox", "problem" if required else "warning", found, advice)
+    if abilities.protects and abilities.hosts:
+        return Finding("sandbox", "ok", f"{abilities.name} (`/sandbox` shows what commands may do)")
+    found = f"{abilities.name} confines what only reads; what changes files or needs the network asks ({reasons})"
+    return Finding("sandbox", "ok", found, advice)
 
 
 MAX_NOTICES = 5

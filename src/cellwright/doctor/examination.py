@@ -13,7 +13,7 @@ from typing import Any
 
 from cellwright.config.settings.settings import Settings, load_settings
 from cellwright.doctor.check import Check, Finding
-from cellwright.doctor.checks import folder_checks, program_checks, settings_checks
+from cellwright.doctor.checks import folder_checks, program_checks, sandbox_checks, settings_checks
 from cellwright.doctor.connection_checks import connection_checks
 from cellwright.doctor.installation_checks import installation_checks
 from cellwright.tools.process.environment import secret_values
@@ -75,6 +75,7 @@ def _checks(patient: ExaminedEnvironment) -> list[Check]:
         *installation_checks(),
         *connection_checks(environ, settings),
         *program_checks(environ),
+        *sandbox_checks(settings),
         *folder_checks(patient.cwd),
         *settings_checks(patient.cwd, patient.environ, settings),
     ]

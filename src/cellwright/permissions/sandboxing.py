@@ -30,6 +30,7 @@ class SandboxRules:
 
     `enabled`: every command is confined, not only what runs unasked; `auto_allow`: such a command needs no question.
     `excluded`: rules for Bash whose commands are never confined. `allow_unsandboxed`: a question may offer to run without.
+    `allowed_hosts` and `denied_hosts` are read by `rules/host_pattern.py`; `ask_hosts`: the user is asked about the others.
     """
 
     abilities: SandboxAbilities | None = None
@@ -43,6 +44,7 @@ class SandboxRules:
     allow_read: Sequence[str] = ()
     allowed_hosts: Sequence[str] = ()
     denied_hosts: Sequence[str] = ()
+    ask_hosts: bool = True
 
 
 NO_SANDBOX = SandboxRules()

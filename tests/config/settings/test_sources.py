@@ -294,6 +294,8 @@ VALID = [
     {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "x"}]}], "Stop": []}},
     {"askUserQuestionTimeout": "5m", "bashOutputMaxChars": 30_000, "cleanupPeriodDays": 0},
     {"askUserQuestionTimeout": 60.5, "cellwright": {"toolLog": "log", "cacheTtl": 0.5, "maxFileSize": 5000}},
+    {"sandbox": {"enabled": True, "excludedCommands": ["docker *"], "filesystem": {"denyRead": ["~/x"]}}},
+    {"sandbox": {"network": {"allowedDomains": ["a.example", "*.b.example:443", "localhost:8080"]}}},
     {"disableAllHooks": False, "allowedHttpHookUrls": ["https://a/*"], "somethingNew": {"x": [1]}},
 ]
 INVALID = [
@@ -324,6 +326,12 @@ INVALID = [
     {"askUserQuestionTimeout": "soon"},
     {"askUserQuestionTimeout": 0},
     {"cleanupPeriodDays": -1},
+    {"sandbox": True},
+    {"sandbox": {"enabled": "yes"}},
+    {"sandbox": {"filesystem": []}},
+    {"sandbox": {"filesystem": {"denyRead": "~/x"}}},
+    {"sandbox": {"filesystem": {"denyWrite": [""]}}},
+    {"sandbox": {"network": {"deniedDomains": [7]}}},
     {"cellwright": []},
     {"cellwright": {"cacheTtl": 0}},
     {"cellwright": {"toolLog": ""}},

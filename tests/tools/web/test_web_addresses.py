@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.web.client import is_public, public_address, read_address
+from cellwright.permissions.public_addresses import is_public
+from cellwright.tools.web.client import public_address, read_address
 from row_tables import for_each_row
 
 

@@ -20,8 +20,9 @@ from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.side_request import SideRequest
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.permissions.public_addresses import Address
 from cellwright.testing import MessagesServer, fault, say
-from cellwright.tools.web.client import Address, FetchedPage, Network, read_address
+from cellwright.tools.web.client import FetchedPage, Network, read_address
 from cellwright.tools.web.web_fetch import PAGE_CHARS, page_of, web_fetch_tool
 
 ARTICLE = """<!doctype html><html lang="en"><head><title>On boats</title>

@@ -19,6 +19,8 @@ class Confinement:
     pattern names; None where no pattern does. `protected`: what it may not write although it lies below `write`, also
     where it does not exist yet; `protects(path)` says the same of what only a pattern names.
     `hosts`: names, `*.name` or `name:port` that it may reach; None for no network at all. `any_host`: no bound on that.
+    `denied_hosts`: what it may not reach although it falls under one of `hosts`. `asks_hosts`: the user is asked about the
+    others.
     """
 
     read: tuple[str, ...] = ()
@@ -26,6 +28,8 @@ class Confinement:
     hidden: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
     hosts: tuple[str, ...] | None = None
+    denied_hosts: tuple[str, ...] = ()
+    asks_hosts: bool = True
     any_host: bool = False
     hides: Callable[[str], bool] | None = field(default=None, compare=False)
     protects: Callable[[str], bool] | None = field(default=None, compare=False)
@@ -34,3 +38,8 @@ class Confinement:
 def also_writing(confinement: Confinement | None, path: Path) -> Confinement | None:
     """The same bounds with a file or folder of ours to write to besides: for what a program is to hand over."""
     return None if confinement is None else replace(confinement, write=(*confinement.write, str(path)))
+
+
+def without_hosts(confinement: Confinement | None) -> Confinement | None:
+    """The same bounds without a way to named hosts: for programs that no proxy is started for."""
+    return None if confinement is None else replace(confinement, hosts=None)

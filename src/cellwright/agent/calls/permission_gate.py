@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from cellwright.agent.calls.approval import Allow, CanUseTool, Decision, Deny, Policy, ToolUse, describe_rules
 from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.reach import REACH, reach_input
 from cellwright.agent.hooks.permission_updates import offered_updates
 from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.run_hooks import RunHooks
@@ -107,10 +108,7 @@ class PermissionGate:
         answer = await self._ask(tool, tool_use, decision, forced=by_hook)
         if isinstance(answer, Deny):
             return Verdict(replace(answer, reason=answer.reason or "the user said no"), tool_input, hook_result.context)
-        if answer.rules and answer.scope != "once":
-            self.session.granted = (*self.session.granted, *answer.rules)
-            granted, self._granted = self._granted, asyncio.Event()
-            granted.set()
+        self._grant(answer)
         if answer.updated_input is not None:
             tool_input = check_input(tool, answer.updated_input, answered=True)
             await _prepared(tool, tool_input)
@@ -118,6 +116,26 @@ class PermissionGate:
         if denial := _denied_again(again, None if answer.updated_input or by_hook else decision):
             return Verdict(denial, tool_input, hook_result.context)
         return Verdict(answer, tool_input, hook_result.context, again.confinement)
+
+    async def may_reach(self, tool_use_id: str, host: str, port: int) -> bool:
+        """Judge whether processes of the call may connect to `host`: as rules say of WebFetch, else as the user does."""
+        tool_input = reach_input(host, port)
+        decision = self.decide(REACH, tool_input)
+        if decision.behavior != "ask":
+            return decision.behavior == "allow"
+        decision = replace(decision, reason=f"A command connects to {host}:{port}, and no rule allows that.")
+        tool_use = {"type": "tool_use", "id": tool_use_id, "name": REACH.name, "input": tool_input}
+        answer = await self._ask(REACH, tool_use, decision, forced=False)
+        if isinstance(answer, Allow):
+            self._grant(answer)
+        return isinstance(answer, Allow)
+
+    def _grant(self, answer: Allow) -> None:
+        """Remember the rules that came with a yes, for the session."""
+        if answer.rules and answer.scope != "once":
+            self.session.granted = (*self.session.granted, *answer.rules)
+            granted, self._granted = self._granted, asyncio.Event()
+            granted.set()
 
     @property
     def mode(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import logging
 import time
@@ -287,6 +288,7 @@ class ToolCalls:
             mode=self.gate.mode,
             ask_hooks=self.hooks.objection,
             confinement=confinement,
+            may_reach=functools.partial(self.gate.may_reach, tool_use_id),
         )
 
     def _progress_of(self, tool_use_id: str) -> Any:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.calls.confinement import Confinement, also_writing
+from cellwright.agent.calls.confinement import Confinement, also_writing, without_hosts
 from cellwright.agent.calls.tool_results import create_output_folder
 from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.results import BLOCKABLE, JUDGING, blocked, capped, read_answer
@@ -68,7 +68,7 @@ async def read_exports(
     if bash is None or not file.exists() or file.stat().st_size == 0:
         return {}
     arguments = [bash, "--noprofile", "--norc", "-c", _READ, "bash", str(file)]
-    command = Command(arguments=arguments, cwd=folder, environ=environ, confinement=confinement)
+    command = Command(arguments=arguments, cwd=folder, environ=environ, confinement=without_hosts(confinement))
     ended = await _run(command, b"", children)
     pairs = [line.partition("=") for line in ended.output.split("\0") if line]
     return {name: value for name, _, value in pairs if name not in _SHELLS_OWN and environ.get(name) != value}
@@ -109,7 +109,9 @@ async def run_command(
             more = {} if file is None else {EXPORT_VARIABLE: str(file)}
             bounds = confinement if file is None else also_writing(confinement, file)
             arguments = _arguments(hook, environ, environment)
-            command = Command(arguments=arguments, cwd=folder, environ={**environ, **more}, confinement=bounds)
+            command = Command(
+                arguments=arguments, cwd=folder, environ={**environ, **more}, confinement=without_hosts(bounds)
+            )
             ended = await _run(command, source, environment.children)
             if file is not None:
                 environment.exported.update(await read_exports(file, folder, environ, environment.children, bounds))

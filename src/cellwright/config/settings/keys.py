@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 from cellwright.model.models import EFFORTS
 from cellwright.permissions.modes import MODES
+from cellwright.permissions.rules.domain_pattern import AddressProblem
+from cellwright.permissions.rules.host_pattern import read_host
 
 Path = tuple[str, ...]
 Shape = Literal["value", "list", "members", "lists"]
@@ -131,6 +133,15 @@ def seconds_of(value: Any) -> float | None:
     return float(value)
 
 
+def host(value: Any) -> str:
+    """Check a host as `sandbox.network.allowedDomains` names it."""
+    try:
+        read_host(value)
+    except (AddressProblem, TypeError, AttributeError):
+        return "a host such as `example.com`, `*.example.com` or `example.com:443`"
+    return ""
+
+
 def hook_group(value: Any) -> str:
     """One group of an event, as far as settings go; what a handler says is read in `hooks.py`."""
     fits = isinstance(value, dict) and isinstance(value.get("hooks"), list)
@@ -172,6 +183,21 @@ KEYS: dict[Path, Key] = {
         _key("plansDirectory", a_path),
         _key("cleanupPeriodDays", whole_number(0, 36_500), folder="own"),
         _key("fileCheckpointingEnabled", flag, folder="own"),
+        _key("sandbox.enabled", flag),
+        _key("sandbox.failIfUnavailable", flag, folder="tightens"),
+        _key("sandbox.autoAllowBashIfSandboxed", flag, folder="tightens"),
+        _key("sandbox.allowUnsandboxedCommands", flag, folder="tightens"),
+        _key("sandbox.excludedCommands", text, "list"),
+        _key("sandbox.filesystem.allowWrite", a_path, "list"),
+        _key("sandbox.filesystem.denyWrite", anything, "list", "tightens"),
+        _key("sandbox.filesystem.denyRead", anything, "list", "tightens"),
+        _key("sandbox.filesystem.allowRead", a_path, "list"),
+        _key("sandbox.filesystem.disabled", flag, folder="own"),
+        _key("sandbox.filesystem.allowManagedReadPathsOnly", flag, folder="managed"),
+        _key("sandbox.network.allowedDomains", host, "list"),
+        _key("sandbox.network.deniedDomains", anything, "list", "tightens"),
+        _key("sandbox.network.strictAllowlist", flag, folder="own"),
+        _key("sandbox.network.allowManagedDomainsOnly", flag, folder="managed"),
         _key("cellwright.allowedModels", text, "list", "managed"),
         _key("cellwright.allowedModes", one_of(*MODES), "list", "managed"),
         _key("cellwright.allowedTools", text, "list", "managed"),
@@ -194,5 +220,5 @@ KEYS: dict[Path, Key] = {
 MODE_NAMES = (*MODES, "manual", "auto")
 """The values that `permissions.defaultMode` may have."""
 
-OBJECTS = {path[:1] for path in KEYS if len(path) > 1}
+OBJECTS = {path[:length] for path in KEYS for length in range(1, len(path))}
 """Keys that hold others."""

@@ -23,9 +23,11 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 _DEEPEST = 8
 """Objects further down count as one value; no setting lies there."""
 
-_AS_ONE = frozenset({("permissions", "allow"), ("permissions", "ask"), ("permissions", "deny")}) | {
-    ("permissions", "additionalDirectories")
-}
+_AS_ONE = frozenset(
+    {("permissions", name) for name in ("allow", "ask", "deny", "additionalDirectories")}
+    | {("sandbox", "filesystem", name) for name in ("denyRead", "denyWrite")}
+    | {("sandbox", "network", "deniedDomains")}
+)
 """Lists where a value that stands alone is taken as the only element: it may have been meant to restrict."""
 
 
@@ -81,7 +83,7 @@ def entries_of(layer: Layer, values: Mapping[str, Any]) -> Layered:
         if key is not None:
             taking.known(key, value)
         elif path in OBJECTS:
-            taking.refuse(path[0], "an object")
+            taking.refuse(".".join(path), "an object")
         else:
             taking.add(path, value)
     return Layered(tuple(taking.entries), tuple(taking.problems))

@@ -20,6 +20,12 @@ LABEL = "the administrator of this Jupyter server"
 
 _TAKES_AWAY: Mapping[tuple[str, ...], Any] = {
     ("permissions", "disableBypassPermissionsMode"): "disable",
+    ("sandbox", "failIfUnavailable"): True,
+    ("sandbox", "autoAllowBashIfSandboxed"): False,
+    ("sandbox", "allowUnsandboxedCommands"): False,
+    ("sandbox", "filesystem", "denyWrite"): None,
+    ("sandbox", "filesystem", "denyRead"): None,
+    ("sandbox", "network", "deniedDomains"): None,
     ("cellwright", "inlineCompletion"): False,
     ("cellwright", "redactSecrets"): True,
     ("cellwright", "ownCredentials"): False,

@@ -34,6 +34,7 @@ from cellwright.config.settings.read import (
     local_settings_file,
     read_all,
 )
+from cellwright.config.settings.sandbox import SandboxSettings, sandbox_settings
 from cellwright.config.settings.server_policy import own_credentials, own_environment
 from cellwright.config.trust.trust import judge, remember_rules
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
@@ -82,6 +83,7 @@ class Settings:
     block_reads_outside: bool = False
     block_writes_outside: bool = False
     bypass_disabled: bool = False
+    sandbox: SandboxSettings = field(default_factory=SandboxSettings)
     hooks: tuple[HooksSource, ...] = ()
     disable_all_hooks: bool = False
     allow_managed_hooks_only: bool = False
@@ -174,6 +176,8 @@ def settings_of(
     if mode == "bypassPermissions" and bypass_disabled:
         rules.notices.append("Mode bypassPermissions is switched off by `permissions.disableBypassPermissionsMode`.")
         mode = "default"
+    enabling = [entry for entry in (*kept, *reading.entries) if entry.path == ("sandbox", "enabled")]
+    sandbox = sandbox_settings(merged, enabling, withheld, rules.notices)
     return Settings(
         project=reading.project,
         default_mode=stricter(mode, "default") if reading.broken else mode,
@@ -185,6 +189,7 @@ def settings_of(
         block_reads_outside=_any(merged, "permissions.blockReadsOutsideWorkingDirectories", True),
         block_writes_outside=_any(merged, "permissions.blockWritesOutsideWorkingDirectories", True),
         bypass_disabled=bypass_disabled,
+        sandbox=sandbox,
         hooks=_hooks(merged),
         inline_completion=not _any(merged, "cellwright.inlineCompletion", False),
         tool_files=tool_files,

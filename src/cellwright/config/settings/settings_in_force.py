@@ -93,8 +93,8 @@ def _entry(record: Any) -> SettingsEntry | None:
     return SettingsEntry(tuple(path), record.get("value"), layer, element=record.get("element") is True)
 
 
-_RESTRICTING = (("permissions", "defaultMode"),)
-"""Besides what always restricts: without it a looser mode may hold."""
+_RESTRICTING = (("permissions", "defaultMode"), ("sandbox", "enabled"), ("sandbox", "network", "strictAllowlist"))
+"""Besides what always restricts: without it a looser mode may hold, or commands run unconfined."""
 
 NOT_RELOADED = {"model": "model", "effortLevel": "effort_level"}
 """Another model in a session that has begun costs its cache; so these hold until the next session, as in Claude Code."""

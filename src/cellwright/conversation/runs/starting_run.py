@@ -18,11 +18,19 @@ from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.prompt import gather_context, mentioned_files, with_surroundings
-from cellwright.conversation.resolve_options import ask_all, effort_of, model_of, policy_of, unasked_text
+from cellwright.conversation.resolve_options import (
+    ask_all,
+    effort_of,
+    model_of,
+    policy_of,
+    unasked_text,
+    unconfined_text,
+)
 from cellwright.conversation.runs.request import RunRequest, TrustCheck
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_queue import RunQueue
+from cellwright.conversation.sandbox_lookup import SandboxLookup
 from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.conversation.toolset import ConversationTools
 from cellwright.errors import CellwrightError, ErrorCode
@@ -51,6 +59,7 @@ class RunParts:
     retention: Retention
     redaction: Redaction
     tool_log: ToolLog
+    sandbox: SandboxLookup
 
     def agent(self, options: RunOptions, provider: Provider, can_use_tool: CanUseTool | None) -> Agent:
         """The agent of a run."""
@@ -66,7 +75,9 @@ class RunParts:
             effort=effort_of(options, settings),
             system=system_blocks(),
             tools=self.tools.of(options),
-            policy=policy_of(options, settings, self.in_force.cwd, self.in_force.environ),
+            policy=policy_of(
+                options, settings, self.in_force.cwd, self.in_force.environ, self.sandbox.found().abilities
+            ),
             can_use_tool=can_use_tool,
             checkpoints=self.checkpoints,
             hooks=together(self.hooks.of(environment), as_hooks(options.hooks)),
@@ -139,6 +150,7 @@ class StartingRun:
 
     def _prepare(self) -> ReadyRun | PendingQuestions:
         request, sessions, in_force = self.request, self.parts.sessions, self.parts.in_force
+        self.parts.sandbox.begin()
         with self.parts.queue.making_ready():
             if request.new_session:
                 sessions.start_new()
@@ -207,4 +219,11 @@ class StartingRun:
             parts.sessions.add_notices(session, [*parts.in_force.settings.notices, *parts.retention.at_run(session)])
         grants = [problem for rule in options.allow if (problem := grant_problem(parse_rule(rule)))]
         restrictions = [problem for rule in options.deny if (problem := restriction_problem(parse_rule(rule)))]
-        parts.sessions.add_notices(session, [*grants, *restrictions, *parts.tools.notices])
+        parts.sessions.add_notices(session, [*grants, *restrictions, *parts.tools.notices, *self._unconfined()])
+
+    def _unconfined(self) -> list[str]:
+        """Tell that nothing confines commands here, where it is so."""
+        found = self.parts.sandbox.found()
+        if self.request.provider is not None or found.abilities is not None:
+            return []
+        return [unconfined_text(found.missing)]

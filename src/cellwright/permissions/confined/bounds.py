@@ -143,6 +143,8 @@ def sandboxed(book: RuleBook, besides: Sequence[str] = (), *, unasked: bool) -> 
         protected=(_protected_places(book, protects) or tuple(book.sandbox.deny_write)) if protects else (),
         protects=protects if abilities.protects_patterns else None,
         hosts=tuple(book.sandbox.allowed_hosts) if abilities.hosts else None,
+        denied_hosts=tuple(book.sandbox.denied_hosts),
+        asks_hosts=book.sandbox.ask_hosts,
         # a bound that cannot be kept is none that a person's yes should fail by
         any_host=not abilities.hosts and not unasked,
     )

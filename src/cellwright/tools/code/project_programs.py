@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cellwright.agent.calls.confinement import Confinement, also_writing
+from cellwright.agent.calls.confinement import Confinement, also_writing, without_hosts
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.paths import shown_path
 from cellwright.tools.process.children import Command
@@ -60,7 +60,7 @@ async def run_program(
         # which a shell would set, and some programs believe
         environ={**child_environment(environ), "PWD": str(cwd)},
         memory_mb=MEMORY_MB,
-        confinement=confinement if scratch is None else also_writing(confinement, scratch),
+        confinement=without_hosts(confinement if scratch is None else also_writing(confinement, scratch)),
     )
     name = Path(arguments[0]).name
     with contextlib.ExitStack() as until_its_end:

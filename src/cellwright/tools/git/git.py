@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from cellwright.agent.calls.confinement import without_hosts
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
@@ -75,9 +76,9 @@ def git_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
         folder = _folder(cwd, given.path)
         words = parse_arguments(given.subcommand, given.args)
         if given.subcommand == "config":
-            program = plain_git(folder, environ, given.timeout_seconds, ctx.confinement)
+            program = plain_git(folder, environ, given.timeout_seconds, without_hosts(ctx.confinement))
             return await _answer(_Call(program, Repository("", ""), given.subcommand, words))
-        program = await neutral_git(folder, environ, given.timeout_seconds, ctx.confinement)
+        program = await neutral_git(folder, environ, given.timeout_seconds, without_hosts(ctx.confinement))
         return await _answer(_Call(program, await repository_of(program), given.subcommand, words))
 
     return git

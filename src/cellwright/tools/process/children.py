@@ -28,8 +28,14 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cellwright.agent.calls.confinement import Confinement
+
+if TYPE_CHECKING:
+    from cellwright.sandbox.confined_process import ConfinedProcess
+    from cellwright.sandbox.means import Start
+    from cellwright.sandbox.private_folder import PrivateFolder
 
 GRACE_SECONDS = 0.08
 """Between asking a group to end and ending it."""
@@ -40,13 +46,14 @@ STOP_SECONDS = 2.0
 MARK_NAME = "CELLWRIGHT_CHILD"
 _POLL_SECONDS = 0.005
 
-# $1 is the mark; groups come as lines `+ GROUP` and `- GROUP`
+# $1 is the mark; groups come as lines `+ GROUP` and `- GROUP`, and the folder to remove at the end as `f FOLDER`
 _WATCHDOG = """
 trap '' INT TERM HUP QUIT
 groups=' '
 while read -r sign group; do
   case $sign in
     +) groups="$groups$group " ;;
+    f) folder=$group ;;
     -) groups="${groups%% $group *} ${groups#* $group }" ;;
   esac
 done
@@ -60,6 +67,7 @@ end() {
 end TERM "$1"
 [ "$groups$left" = ' ' ] || sleep 0.2
 end KILL "$1"
+[ -z "$folder" ] || rm -rf -- "$folder"
 """
 
 
@@ -75,7 +83,8 @@ class Command:
     `memory_mb` is the private memory, in MiB, that it and each process that it starts may take, where the system can bound
     that (None: no bound). `read_only` says that it changes nothing and leaves nothing behind, as a search does: it leads a
     group but no session, and is killed at once instead of being asked to end. `confinement` is what it may touch (None: no
-    bounds); a program that is confined and cannot be is not started.
+    bounds); a program that is confined and cannot be is not started. `proxy_port` is where the proxy listens by which a
+    confined program reaches the hosts that it may reach.
 
     What a child may do is said here and enforced by `ChildProcesses.start`, and nowhere else: a limit or a sandbox then
     holds alike for shell commands, hooks, searches, git, tests, linters and fresh kernels.
@@ -87,30 +96,45 @@ class Command:
     memory_mb: int | None = None
     read_only: bool = False
     confinement: Confinement | None = None
+    proxy_port: int | None = None
 
 
 class Child:
     """One running child, the leader of its group. Made by `ChildProcesses.start`, on a running loop."""
 
-    def __init__(self, process: subprocess.Popen[bytes], mark: str, *, read_only: bool) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], mark: str, *, read_only: bool, confined: ConfinedProcess | None = None
+    ) -> None:
         self.group = process.pid
         self.mark = mark
         self._process = process
         self._read_only = read_only
+        self._confined = confined
         loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[int] = loop.create_future()
         # a thread of its own: asyncio's watchers differ between versions, and some need the main thread
         threading.Thread(target=self._wait, args=(loop,), name="cellwright-child", daemon=True).start()
 
     def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
-        code = self._process.wait()
+        code = self._process.wait() if self._confined is None else self._confined.wait()
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(self.exited.set_result, code)
 
     @property
     def left_behind(self) -> bool:
         """True when something of the group runs on although its leader has ended."""
-        return self.exited.done() and is_alive(self.group)
+        return self.exited.done() and self.is_alive()
+
+    def is_alive(self) -> bool:
+        """Return whether anything of the group is there; never known where there are no groups."""
+        if self._confined is not None and self._confined.ended:
+            return False
+        return is_alive(self.group)
+
+    def release(self) -> None:
+        """Give back what a sandbox held, once nothing of the group is there."""
+        if self._confined is not None:
+            self._confined.close()
 
     def kill(self) -> None:
         """End the group and what left it, now and without waiting."""
@@ -146,7 +170,7 @@ class Child:
 
     async def _wait_until_gone(self, seconds: float) -> None:
         deadline = asyncio.get_running_loop().time() + seconds
-        while not self.exited.done() or is_alive(self.group):
+        while not self.exited.done() or self.is_alive():
             if asyncio.get_running_loop().time() > deadline:
                 return
             await asyncio.sleep(_POLL_SECONDS)
@@ -159,9 +183,10 @@ class ChildProcesses:
         self._lock = threading.RLock()
         self._mark = secrets.token_hex(12)
         self._count = 0
-        self._groups: set[int] = set()
+        self._groups: dict[int, Child] = {}
         self._pipe: int | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
+        self._private: PrivateFolder | None = None
         if hasattr(os, "register_at_fork"):
             # a forked worker that held the pipe would keep the watchdog from seeing our end
             os.register_at_fork(after_in_child=self._forget)
@@ -184,35 +209,75 @@ class ChildProcesses:
             self._count += 1
             mark = f"{self._mark}.{self._count}"
         self._watch()
-        process = subprocess.Popen(
-            _arguments(command),
-            cwd=command.cwd,
-            env={**command.environ, MARK_NAME: mark},
-            stdin=source,
-            stdout=output,
-            stderr=output if errors is None else errors,
-            pass_fds=inherited,
-            # a session of its own has a share of its own of a busy processor, and may wait for it longer than a search takes
-            start_new_session=not command.read_only,
-            process_group=0 if command.read_only else None,
-        )
-        self._notify(process.pid)
+        # a session of its own has a share of its own of a busy processor, and may wait for it longer than a search takes;
+        # but what is confined must not have the user's terminal
+        session = not command.read_only or command.confinement is not None
+
+        def start(
+            arguments: Sequence[str], environ: Mapping[str, str], more: Sequence[int] = ()
+        ) -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                arguments,
+                cwd=command.cwd,
+                env={**environ, MARK_NAME: mark},
+                stdin=source,
+                stdout=output,
+                stderr=output if errors is None else errors,
+                pass_fds=(*inherited, *more),
+                start_new_session=session,
+                process_group=None if session else 0,
+            )
+
+        confined = None
+        if command.confinement is None:
+            process = start(_arguments(command), command.environ)
+        else:
+            confined = self._start_confined(command, command.confinement, start)
+            process = confined.process
+        child = Child(process, mark, read_only=command.read_only, confined=confined)
+        self._notify(child)
         if command.read_only and command.memory_mb is not None:
             _bound_memory(process.pid, command.memory_mb)
-        return Child(process, mark, read_only=command.read_only)
+        return child
+
+    def _start_confined(self, command: Command, confinement: Confinement, start: Start) -> ConfinedProcess:
+        """Start `command` by `start` in the sandbox. Raises ConfinementError, an OSError, where it would not be confined."""
+        from cellwright.sandbox.means import find_sandbox  # most processes confine nothing
+        from cellwright.sandbox.private_folder import PrivateFolder
+
+        _check_program(command)  # the sandbox would tell by its exit code alone
+        sandbox = find_sandbox()
+        if sandbox is None:
+            message = "it was to be confined, and this machine has no sandbox (`/sandbox` says why)"
+            raise OSError(message)
+        with self._lock:
+            if self._private is None:
+                self._private = PrivateFolder()
+                self._write(f"f {self._private.path}\n")
+            private = self._private
+        return sandbox.start(
+            start,
+            _arguments(command),
+            confinement,
+            cwd=command.cwd,
+            environ=command.environ,
+            private=private,
+            proxy_port=command.proxy_port,
+        )
 
     @property
     def running(self) -> bool:
         """True while a child, or something that one has left in its group, runs on."""
         with self._lock:
-            return any(is_alive(group) for group in self._groups)
+            return any(child.is_alive() for child in self._groups.values())
 
     def stop(self) -> None:
         """End what is left of the children, and the watchdog."""
         with self._lock:
             watchdog, self._watchdog = self._watchdog, None
             pipe, self._pipe = self._pipe, None
-            self._groups.clear()
+            private, self._private = self._private, None
+            children, self._groups = self._groups, {}
         if pipe is not None:
             os.close(pipe)
         if watchdog is not None:
@@ -221,6 +286,10 @@ class ChildProcesses:
             except subprocess.TimeoutExpired:  # foreign code forked and holds the pipe
                 watchdog.kill()
                 watchdog.wait()
+        for child in children.values():
+            child.release()
+        if private is not None:
+            private.close()
 
     def _watch(self) -> None:
         if os.name != "posix":
@@ -245,18 +314,23 @@ class ChildProcesses:
                 os.close(reader)
             for group in self._groups:
                 self._write(f"+ {group}\n")
+            if self._private is not None:
+                self._write(f"f {self._private.path}\n")
 
-    def _notify(self, group: int) -> None:
+    def _notify(self, child: Child) -> None:
         with self._lock:
-            self._groups.add(group)
-            self._write(f"+ {group}\n")
+            self._groups[child.group] = child
+            self._write(f"+ {child.group}\n")
 
     def sweep(self) -> None:
         """Have the watchdog forget the groups that have ended: their numbers may be given to others."""
         with self._lock:
-            for group in [group for group in self._groups if not is_alive(group)]:
-                self._groups.discard(group)
-                self._write(f"- {group}\n")
+            ended = [child for child in self._groups.values() if not child.is_alive()]
+            for child in ended:
+                del self._groups[child.group]
+                self._write(f"- {child.group}\n")
+        for child in ended:
+            child.release()
 
     def _write(self, line: str) -> None:
         if self._pipe is not None:
@@ -266,7 +340,8 @@ class ChildProcesses:
     def _forget(self) -> None:
         """In a forked process: watchdog and children are the parent's."""
         pipe, self._pipe, self._watchdog = self._pipe, None, None
-        self._lock, self._groups, self._mark = threading.RLock(), set(), secrets.token_hex(12)
+        self._lock, self._groups, self._mark = threading.RLock(), {}, secrets.token_hex(12)
+        self._private = None
         if pipe is not None:
             os.close(pipe)
 

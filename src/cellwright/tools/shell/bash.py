@@ -5,12 +5,14 @@ The bounds are read from the environment variables that users of Claude Code kno
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, field
 
@@ -21,9 +23,13 @@ from cellwright.events import Preview
 from cellwright.text import unseen_characters, visible, visible_line
 from cellwright.tools.process.children import ChildProcesses, child_processes
 from cellwright.tools.process.environment import child_environment, runs_code_at_start
+from cellwright.tools.process.network import network_access, new_proxy, refused_hosts
 from cellwright.tools.shell.background import BackgroundTask, BackgroundTasks, background_tasks
 from cellwright.tools.shell.output import MAX_BYTES, SHOWN_CHARS, answer, exit_code, meaning
 from cellwright.tools.shell.run_command import ShellCommand, ShellRun
+
+if TYPE_CHECKING:
+    from cellwright.sandbox.network_proxy import NetworkProxy, ProxyAccess
 
 DEFAULT_MS = 120_000
 MAX_MS = 600_000
@@ -207,6 +213,7 @@ class Shell:
     children: ChildProcesses
     environ: Mapping[str, str]
     tasks: BackgroundTasks
+    proxy: Callable[[], NetworkProxy]
 
     def folder_of(self, given: BashInput) -> Path:
         """Return the folder in which the call runs. Raises ToolError."""
@@ -231,7 +238,9 @@ def bash_tool(
     start = cwd.resolve()
     folder = ShellFolder(start, tuple(dict.fromkeys([start, *(Path(root).resolve() for root in roots)])), start)
     limits = read_shell_limits(environ, shown_chars, seconds)
-    shell = Shell(folder, limits, children or child_processes(), environ, background_tasks())
+    shell = Shell(
+        folder, limits, children or child_processes(), environ, background_tasks(), functools.cache(new_proxy)
+    )
 
     async def preview(given: BashInput) -> Preview:
         return _preview(folder, given)
@@ -276,19 +285,40 @@ def _folder_note(folder: ShellFolder, working_directory: str) -> str:
 
 
 async def _run(shell: Shell, given: BashInput, ctx: ToolContext) -> ToolResult:
-    limits = shell.limits
-    run = ShellRun(
-        ShellCommand(
-            command=given.command,
-            cwd=shell.folder_of(given),
-            environ=_environment(shell, given.environment_variables),
-            memory_mb=limits.memory_mb,
-            shown_chars=limits.shown_chars,
-            confinement=ctx.confinement,
-        ),
-        shell.children,
-        ctx.progress,
+    access = await network_access(shell.proxy, ctx)
+    if access is None:
+        return await _follow(_start(shell, given, ctx, None), shell, given, ctx, None)
+    with contextlib.ExitStack() as unless_started:
+        unless_started.callback(access.close)
+        run = _start(shell, given, ctx, access)
+        unless_started.pop_all()
+    run.ended.add_done_callback(lambda _: access.close())
+    try:
+        return await _follow(run, shell, given, ctx, access)
+    finally:
+        # what goes on in the background can ask nobody
+        access.stop_asking()
+
+
+def _start(shell: Shell, given: BashInput, ctx: ToolContext, access: ProxyAccess | None) -> ShellRun:
+    environ = _environment(shell, given.environment_variables)
+    command = ShellCommand(
+        command=given.command,
+        cwd=shell.folder_of(given),
+        environ=environ if access is None else {**environ, **access.environ},
+        memory_mb=shell.limits.memory_mb,
+        confinement=ctx.confinement,
+        proxy_port=None if access is None else access.port,
+        shown_chars=shell.limits.shown_chars,
     )
+    return ShellRun(command, shell.children, ctx.progress)
+
+
+async def _follow(
+    run: ShellRun, shell: Shell, given: BashInput, ctx: ToolContext, access: ProxyAccess | None
+) -> ToolResult:
+    """Tell the model of a command that has been started: at its end, or once it goes on in the background."""
+    limits = shell.limits
     endings = shell.tasks.unreported(ctx.session_id)
     if given.run_in_background and limits.background:
         task = shell.tasks.add(run, ctx.session_id, limits.background_seconds(given.timeout))
@@ -305,7 +335,7 @@ async def _run(shell: Shell, given: BashInput, ctx: ToolContext) -> ToolResult:
     if run.too_much:
         raise ToolError(f"The command was stopped: it wrote more than {MAX_BYTES:,} bytes.\n{run.output.text()}")
     moved = shell.folder.moved(run.folder) if given.working_directory is None else ""
-    return _result(run, [moved, *endings], limits)
+    return _result(run, [moved, refused_hosts(access), *endings], limits)
 
 
 def _environment(shell: Shell, own: Mapping[str, str]) -> dict[str, str]:

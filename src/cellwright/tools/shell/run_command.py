@@ -22,14 +22,18 @@ from cellwright.tools.shell.output import CommandOutput, LiveOutput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellCommand:
-    """A command to run. `memory_mb`: what each of its processes may take, `confinement`: what they may touch (None: all)."""
+    """A command to run; what is not explained here is as in `Command`.
+
+    `memory_mb` is what each of its processes may take (None: no bound).
+    """
 
     command: str
     cwd: Path
     environ: Mapping[str, str]
     memory_mb: int | None = None
-    shown_chars: int
     confinement: Confinement | None = None
+    proxy_port: int | None = None
+    shown_chars: int
 
 
 class ShellRun:
@@ -142,4 +146,5 @@ def _command(what: ShellCommand, descriptor: int) -> Command:
         environ=what.environ,
         memory_mb=what.memory_mb,
         confinement=what.confinement,
+        proxy_port=what.proxy_port,
     )

@@ -1,0 +1,58 @@
+"""The sandbox of this machine, looked for once, on a thread of its own: trying what works takes some milliseconds."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from cellwright.permissions.sandboxing import SandboxAbilities
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxFound:
+    """The abilities of the sandbox (None: there is none), and each means that is missing, with the reason."""
+
+    abilities: SandboxAbilities | None
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+
+FindSandbox = Callable[[], SandboxFound]
+
+
+def look_for_sandbox() -> SandboxFound:
+    """Find out what this machine can confine commands by."""
+    from cellwright.sandbox.means import find_sandbox, missing_means  # needed with the first run
+
+    sandbox = find_sandbox()
+    return SandboxFound(None if sandbox is None else sandbox.abilities, missing_means())
+
+
+class SandboxLookup:
+    """The search for the sandbox: begun early, so that whoever needs its result hardly waits. From any thread."""
+
+    def __init__(self, find: FindSandbox = look_for_sandbox) -> None:
+        self._find = find
+        self._lock = threading.Lock()
+        self._future: Future[SandboxFound] | None = None
+
+    def begin(self) -> Future[SandboxFound]:
+        """Start to look, where nobody has yet."""
+        with self._lock:
+            if self._future is None:
+                self._future = Future()
+                threading.Thread(
+                    target=self._look, args=(self._future,), name="cellwright-sandbox", daemon=True
+                ).start()
+            return self._future
+
+    def found(self) -> SandboxFound:
+        """Return what there is; waits for the end of the search."""
+        return self.begin().result()
+
+    def _look(self, future: Future[SandboxFound]) -> None:
+        try:
+            future.set_result(self._find())
+        except BaseException as error:  # noqa: BLE001  who waits for the result raises it
+            future.set_exception(error)

@@ -1,0 +1,104 @@
+"""bubblewrap: a command sees only the folders that are mounted for it, in namespaces of its own.
+
+What is hidden is covered by something that nobody may read; what is protected is mounted read-only over the writable
+folder that it lies in, and so are the folders on the way to it, lest they be renamed. It is never told to end with its
+parent: servers are to outlive the command that started them, and the watchdog knows the group. Its own ban of user
+namespaces is not used either: the filter refuses them, and the ban takes as long as the command.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from cellwright.sandbox.bounds import Bounds, ConfinementError
+from cellwright.sandbox.placeholders import first_missing, placeholder
+from cellwright.sandbox.places import below, outermost
+from cellwright.sandbox.private_folder import PrivateFolder
+from cellwright.sandbox.seccomp import Filter, program
+
+PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin", "/opt/homebrew/bin")
+"""Where the program is looked for: not on PATH, on which a project may have put its own."""
+
+MOST_MOUNTS = 200
+"""As many as what is hidden and protected may take; they cost 60 ms."""
+
+_NAMESPACES = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+_OWN_MOUNTS = ("/proc", "/dev")
+
+
+def find_program() -> str:
+    """The program's path; "" where it is not installed."""
+    return next((path for place in PLACES if os.access(path := f"{place}/bwrap", os.X_OK)), "")
+
+
+def arguments(
+    bwrap: str, bounds: Bounds, private: PrivateFolder, *, cwd: str, filter_fd: int, status_fd: int
+) -> list[str]:
+    """Build what comes before a command's own arguments."""
+    mounts = dict(_covers(bounds, private))
+    for path in (*bounds.read, *bounds.data):
+        if path not in _OWN_MOUNTS:
+            mounts.setdefault(path, ("--ro-bind-try", path))
+    for path in (*bounds.write, *bounds.temporary):
+        mounts[path] = ("--bind", path)
+    network = [] if bounds.network == "any" else ["--unshare-net"]
+    built = [bwrap, *_NAMESPACES, *network, "--cap-drop", "ALL", "--proc", "/proc", "--dev", "/dev"]
+    # what lies deeper is mounted later
+    for path in sorted(mounts, key=lambda path: path.split("/")):
+        option, source = mounts[path]
+        built += [option, source, path]
+    visible = (*bounds.read, *bounds.data, *bounds.write, *bounds.temporary, *_OWN_MOUNTS)
+    for link, target in bounds.links:
+        if not any(below(link, path) for path in visible):
+            built += ["--symlink", target, link]
+    if not any(below(cwd, path) for path in visible):
+        built += ["--dir", cwd]
+    built += ["--remount-ro", "/", "--chdir", cwd]
+    return [*built, "--seccomp", str(filter_fd), "--info-fd", str(status_fd), "--"]
+
+
+def check(bounds: Bounds) -> None:
+    """Raise ConfinementError where `bounds` would take too many mounts, or mounts that cannot be made."""
+    count = len(bounds.hidden) + len(bounds.protected)
+    if count > MOST_MOUNTS:
+        message = f"{count:,} places are hidden or protected, and {MOST_MOUNTS} can be"
+        raise ConfinementError(message)
+
+
+def with_placeholders(bounds: Bounds, held: contextlib.ExitStack) -> Bounds:
+    """Let something stand where nothing does that is protected, until `held` is closed: it is protected instead."""
+    missing = {path: first_missing(path) for path in bounds.protected}
+    for place in dict.fromkeys(filter(None, missing.values())):
+        held.enter_context(placeholder(place, folder=place not in bounds.protected))
+    return replace(bounds, protected=outermost(place or path for path, place in missing.items()))
+
+
+def open_filter(bounds: Bounds) -> int:
+    """Open a descriptor from which the filter for `bounds` is read, once."""
+    fd = os.memfd_create("filter", os.MFD_CLOEXEC)
+    os.write(fd, program(Filter(network=bounds.network)))
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _covers(bounds: Bounds, private: PrivateFolder) -> Iterator[tuple[str, tuple[str, str]]]:
+    """The mounts over what is hidden and protected."""
+    for path in bounds.hidden:
+        yield path, ("--ro-bind", private.unreadable(folder=Path(path).is_dir()))
+    for path in bounds.protected:
+        if any(below(path, hidden) for hidden in bounds.hidden):
+            continue
+        for folder in _on_the_way(path, bounds.write):
+            yield folder, ("--bind", folder)
+        yield path, ("--ro-bind", path)
+
+
+def _on_the_way(path: str, tops: Sequence[str]) -> Iterator[str]:
+    top = next(top for top in tops if below(path, top))
+    for parent in reversed(Path(path).parents):
+        if str(parent) != top and below(str(parent), top):
+            yield str(parent)

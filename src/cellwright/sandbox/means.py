@@ -1,0 +1,233 @@
+"""The means by which this machine can confine a command, found out by trying, and the start of a confined command.
+
+Nothing is tried when this is imported; the first question finds out, and the answer holds for the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cellwright.agent.calls.confinement import Confinement
+from cellwright.permissions.sandboxing import SandboxAbilities
+from cellwright.sandbox import bubblewrap, landlock, seatbelt, seccomp
+from cellwright.sandbox.bounds import Bounds, ConfinementError, bounds_of
+from cellwright.sandbox.confined_process import ConfinedProcess
+from cellwright.sandbox.hosts import WayOut, proxied, proxy_environment
+from cellwright.sandbox.places import below
+from cellwright.sandbox.private_folder import PrivateFolder
+from cellwright.sandbox.profile import confined_environment
+
+TRY_SECONDS = 5.0
+
+Start = Callable[[Sequence[str], Mapping[str, str], Sequence[int]], "subprocess.Popen[bytes]"]
+"""Starts a program: its arguments, its environment, and descriptors that it gets besides its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """What this machine has: Landlock by its version (0: not), bubblewrap by its path ("": not), macOS's own."""
+
+    landlock: int = 0
+    bubblewrap: str = ""
+    seatbelt: bool = False
+
+    @property
+    def abilities(self) -> SandboxAbilities:
+        """What the policy may count on."""
+        if self.seatbelt:
+            return SandboxAbilities(name="sandbox-exec", hides=True, protects=True, hosts=True)
+        names = [*(["bubblewrap"] if self.bubblewrap else []), *(["Landlock"] if self.landlock else [])]
+        mounts = bool(self.bubblewrap)
+        # with Landlock, what is hidden is left out of rules: `can_enforce` says where that would take too many
+        return SandboxAbilities(name=" and ".join(names), hides=True, protects=mounts, hosts=mounts)
+
+    def can_enforce(self, confinement: Confinement, environ: Mapping[str, str] | None = None) -> str:
+        """Say why `confinement` cannot be enforced here for a command with `environ` (default: ours); "" where it can."""
+        cwd = next(iter((*confinement.write, *confinement.read)), "/")
+        try:
+            bounds = bounds_of(confinement, os.environ if environ is None else environ, cwd)
+            if not self.seatbelt:
+                (bubblewrap if self._mounts(bounds) else landlock).check(bounds)
+        except ConfinementError as error:
+            return str(error)
+        return ""
+
+    def start(
+        self,
+        start: Start,
+        arguments: Sequence[str],
+        confinement: Confinement,
+        *,
+        cwd: Path,
+        environ: Mapping[str, str],
+        private: PrivateFolder,
+        proxy_port: int | None = None,
+    ) -> ConfinedProcess:
+        """Have `start` start `arguments` so that they keep within `confinement`.
+
+        `proxy_port` is where the proxy listens that decides which hosts are reached. Raises ConfinementError where all
+        that cannot be enforced, and what `start` raises.
+        """
+        own = confined_environment(environ, private.temporary, private.caches)
+        bounds = bounds_of(confinement, own, str(cwd), private.writable)
+        if bounds.network == "hosts" and proxy_port is None:
+            message = "it may reach some hosts only, and the proxy that decides about them does not run"
+            raise ConfinementError(message)
+        if bounds.network == "hosts" and proxy_port is not None:
+            # the address that the command was given has its secret in it
+            own = {**proxy_environment(proxy_port), **own}
+        if self.seatbelt:
+            return ConfinedProcess(start([*seatbelt.arguments(bounds, proxy_port), *arguments], own, ()))
+        if not self._mounts(bounds):
+            landlock.check(bounds)
+            return ConfinedProcess(landlock.start_confined(bounds, lambda: start(arguments, own, ()), self.landlock))
+        bubblewrap.check(bounds)
+        with contextlib.ExitStack() as held, contextlib.ExitStack() as meanwhile:
+            bounds = bubblewrap.with_placeholders(bounds, held)
+            command, inherited = list(arguments), []
+            if bounds.network == "hosts" and proxy_port is not None:
+                way_out = held.enter_context(contextlib.closing(WayOut(proxy_port)))
+                meanwhile.callback(way_out.started)
+                inherited.append(way_out.theirs.fileno())
+                command = proxied(command, way_out.theirs.fileno(), proxy_port)
+            filter_fd = bubblewrap.open_filter(bounds)
+            meanwhile.callback(os.close, filter_fd)
+            status, told = os.pipe()
+            meanwhile.callback(os.close, told)
+            before = bubblewrap.arguments(
+                self.bubblewrap, bounds, private, cwd=str(cwd), filter_fd=filter_fd, status_fd=told
+            )
+            try:
+                process = start([*before, *command], own, (*inherited, filter_fd, told))
+            except BaseException:
+                os.close(status)
+                raise
+            return ConfinedProcess(process, held.pop_all(), status)
+
+    def _mounts(self, bounds: Bounds) -> bool:
+        """Return whether bubblewrap is to enforce `bounds`, and not Landlock, which is faster."""
+        if self.bubblewrap and (bounds.hidden or bounds.write or bounds.network == "hosts" or not self.landlock):
+            return True
+        if bounds.network == "hosts":
+            message = "Landlock bounds the network by port and not by host; that needs bubblewrap"
+            raise ConfinementError(message)
+        inside = [path for path in (*bounds.protected, *bounds.hidden) if any(below(path, top) for top in bounds.write)]
+        if inside:
+            message = f"Landlock cannot take {inside[0]} out of a folder that may be written; that needs bubblewrap"
+            raise ConfinementError(message)
+        return False
+
+
+def find_sandbox() -> Sandbox | None:
+    """The sandbox of this machine; None where it has none."""
+    return _found()[0]
+
+
+def missing_means() -> Mapping[str, str]:
+    """The means that this machine does not have, each with the reason."""
+    return _found()[1]
+
+
+@functools.cache
+def _found() -> tuple[Sandbox | None, Mapping[str, str]]:
+    if sys.platform == "darwin":
+        reason = try_hiding(Sandbox(seatbelt=True))
+        return (None, {"sandbox-exec": reason}) if reason else (Sandbox(seatbelt=True), {})
+    if sys.platform != "linux":
+        return None, {"sandbox": f"there is none for {sys.platform}"}
+    if not seccomp.machine():
+        return None, {"seccomp": f"there is no filter for {os.uname().machine}"}
+    tried = {"Landlock": try_landlock(), "bubblewrap": try_bubblewrap(bubblewrap.find_program())}
+    missing = {name: reason for name, reason in tried.items() if reason}
+    if len(missing) == len(tried):
+        return None, missing
+    sandbox = Sandbox(
+        0 if "Landlock" in missing else landlock.abi(), "" if "bubblewrap" in missing else bubblewrap.find_program()
+    )
+    return sandbox, missing
+
+
+def try_landlock() -> str:
+    """Restrict a thread and see whether it is; "" or what is wrong."""
+    version = landlock.abi()
+    if not version:
+        return "this Linux has no Landlock, or has it switched off"
+    if version < landlock.LEAST_ABI:
+        return f"the Landlock of this Linux is too old (version {version}; {landlock.LEAST_ABI} came with Linux 6.2)"
+    try:
+        leak = landlock.start_confined(Bounds(read=("/usr",)), _leak, version)
+    except OSError as error:
+        return str(error)
+    return leak
+
+
+def _leak() -> str:
+    """Do what is forbidden to a thread that may read `/usr` only; "" where it was refused."""
+    with contextlib.suppress(PermissionError):
+        os.close(os.open("/", os.O_RDONLY | os.O_DIRECTORY))
+        return "Landlock does not refuse what it should"
+    with contextlib.suppress(PermissionError):
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close()
+        return "seccomp does not refuse what it should"
+    os.close(os.open("/usr", os.O_RDONLY | os.O_DIRECTORY))
+    return ""
+
+
+def try_bubblewrap(bwrap: str) -> str:
+    """Return what is wrong with the program at `bwrap`; "" where nothing is."""
+    if not bwrap:
+        return "bwrap is not installed (Debian, Ubuntu, Fedora: the package bubblewrap)"
+    return try_hiding(Sandbox(bubblewrap=bwrap))
+
+
+def try_hiding(sandbox: Sandbox) -> str:
+    """Have `sandbox` hide one file of two and see whether it does; "" or what is wrong."""
+    with tempfile.TemporaryDirectory() as made, contextlib.closing(PrivateFolder()) as private:
+        folder = Path(os.path.realpath(made))
+        seen, hidden = folder / "seen", folder / "hidden"
+        for canary in (seen, hidden):
+            canary.write_text("canary", "utf-8")
+
+        def start(
+            arguments: Sequence[str], environ: Mapping[str, str], inherited: Sequence[int]
+        ) -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                arguments,
+                cwd=folder,
+                env=environ,
+                pass_fds=inherited,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+
+        try:
+            confined = sandbox.start(
+                start,
+                ["/bin/sh", "-c", "cat seen && ! cat hidden"],
+                Confinement(read=(str(folder),), hidden=(str(hidden),)),
+                cwd=folder,
+                environ={"PATH": os.defpath, "HOME": str(folder)},
+                private=private,
+            )
+            with contextlib.closing(confined), confined.process as process:
+                try:
+                    output, errors = process.communicate(timeout=TRY_SECONDS)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    raise
+                code = confined.wait()
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return str(error)
+    if code or output != b"canary":
+        return f"it does not do its work here: {errors.decode('utf-8', 'replace').strip() or f'exit code {code}'}"
+    return ""

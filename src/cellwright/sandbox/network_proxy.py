@@ -1,0 +1,322 @@
+"""The way of confined commands to the hosts they may reach: an HTTP proxy on this machine that lets nothing else through.
+
+It listens on 127.0.0.1 while a command runs that may use it. Each command has a secret of its own in the address of its
+proxy, so that other programs of this machine cannot use it, and the proxy knows whose bounds hold. Names are resolved here,
+after they were judged, and the connection goes to the address that was judged. What is encrypted is not opened: the bound
+is on machines, not on what is said to them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import hmac
+import ipaddress
+import secrets
+import socket
+import urllib.parse
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from cellwright.permissions.public_addresses import Address, is_public
+from cellwright.permissions.rules.domain_pattern import AddressProblem, normal_host
+from cellwright.permissions.rules.host_pattern import HostPattern, names_itself, read_host
+
+LOCALHOST = "127.0.0.1"
+MAX_HEAD_BYTES = 64_000
+HEAD_SECONDS = 30.0
+CONNECT_SECONDS = 30.0
+CHUNK_BYTES = 65_536
+
+_HOP_BY_HOP = frozenset({b"proxy-authorization", b"proxy-connection", b"connection", b"keep-alive"})
+_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+
+AskHost = Callable[[str, int], Awaitable[bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class HostBounds:
+    """The hosts that a command may reach. `ask` is asked about those that no list names; None: nobody is."""
+
+    allowed: tuple[HostPattern, ...] = ()
+    denied: tuple[HostPattern, ...] = ()
+    ask: AskHost | None = None
+
+    @classmethod
+    def of(cls, allowed: Sequence[str], denied: Sequence[str], ask: AskHost | None) -> HostBounds:
+        """The bounds that the lists of a confinement name. Raises AddressProblem."""
+        return cls(tuple(map(read_host, allowed)), tuple(map(read_host, denied)), ask)
+
+
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+
+
+async def resolve(host: str, port: int) -> list[str]:
+    """The addresses of a name, as this machine resolves it. Raises OSError."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+class _Refusal(Exception):
+    """An answer of the proxy's own to a request: its status, and why."""
+
+    def __init__(self, status: str, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+class ProxyAccess:
+    """One command's access to the proxy, from `NetworkProxy.admit` to `close`.
+
+    `refused` are the places that it wanted to reach and could not, each once.
+    """
+
+    def __init__(self, proxy: NetworkProxy, bounds: HostBounds, port: int) -> None:
+        self.port = port
+        self.refused: list[str] = []
+        self.secret = secrets.token_urlsafe(24)
+        self.writers: set[asyncio.StreamWriter] = set()
+        self._proxy = proxy
+        self._bounds = bounds
+        self._answers: dict[tuple[str, int], asyncio.Future[bool]] = {}
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The variables that lead a program to the proxy."""
+        url = f"http://command:{self.secret}@{LOCALHOST}:{self.port}"
+        names = [spelled for name in _VARIABLES for spelled in (name, name.lower())]
+        return {**dict.fromkeys(names, url), "NO_PROXY": "", "no_proxy": ""}
+
+    def stop_asking(self) -> None:
+        """From now on nobody is asked: the command goes on, and what it was a part of is over."""
+        self._bounds = replace(self._bounds, ask=None)
+        for answer in self._answers.values():
+            answer.cancel()
+
+    def close(self) -> None:
+        """End the access and its connections; the proxy ends with the last one's."""
+        self._proxy.dismiss(self)
+        self.stop_asking()
+        for writer in tuple(self.writers):
+            writer.close()
+
+    async def check(self, host: str, port: int) -> bool:
+        """Judge a host; True where it is named so plainly that it may be a private address. Raises _Refusal."""
+        bounds = self._bounds
+        if any(pattern.matches(host, port) for pattern in bounds.denied):
+            raise self.refusal(host, port, "the settings deny it to commands")
+        if (answer := self._answers.get((host, port))) and answer.done() and not answer.cancelled() and answer.result():
+            return names_itself(host)
+        named = [pattern for pattern in bounds.allowed if pattern.matches(host, port)]
+        if named:
+            return any(pattern.exact for pattern in named)
+        if bounds.ask is None:
+            raise self.refusal(host, port, "it is not among the hosts that this command may reach")
+        if not await self._asked(bounds.ask, host, port):
+            raise self.refusal(host, port, "it was not allowed")
+        return names_itself(host)
+
+    async def _asked(self, ask: AskHost, host: str, port: int) -> bool:
+        """The answer about a host: asked for once in a command, however many connections it opens."""
+        place = (host, port)
+        if place not in self._answers:
+            self._answers[place] = asyncio.ensure_future(ask(host, port))
+        return await asyncio.shield(self._answers[place])
+
+    def refusal(self, host: str, port: int, why: str) -> _Refusal:
+        place = f"{host}:{port}"
+        if place not in self.refused:
+            self.refused.append(place)
+        return _Refusal("403 Forbidden", f"{place} was not reached: {why}.")
+
+
+@dataclass(slots=True)
+class NetworkProxy:
+    """The proxy of one session's commands. `admit` and what it gives belong to one loop.
+
+    `resolve` finds a name's addresses, `reachable` says which of them may be meant where only a name is allowed.
+    """
+
+    resolve: Resolve = resolve
+    reachable: Callable[[Address], bool] = is_public
+    _accesses: dict[str, ProxyAccess] = field(default_factory=dict)
+    _server: asyncio.Server | None = None
+    _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def admit(self, bounds: HostBounds) -> ProxyAccess:
+        """Let a command reach the hosts within `bounds`; the proxy is started with the first. Raises OSError."""
+        async with self._starting:
+            if self._server is None:
+                self._server = await asyncio.start_server(self._serve, LOCALHOST, 0, limit=MAX_HEAD_BYTES)
+            access = ProxyAccess(self, bounds, self._server.sockets[0].getsockname()[1])
+            self._accesses[access.secret] = access
+            return access
+
+    def dismiss(self, access: ProxyAccess) -> None:
+        """Forget an access: its secret opens nothing more."""
+        self._accesses.pop(access.secret, None)
+        if not self._accesses and self._server is not None:
+            server, self._server = self._server, None
+            server.close()
+
+    @property
+    def listens(self) -> bool:
+        """True while a command may use it."""
+        return self._server is not None
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await self._answer(reader, writer)
+        except _Refusal as refusal:
+            writer.write(_answer_text(refusal))
+            with contextlib.suppress(OSError):
+                await writer.drain()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError):  # either side has gone
+            pass
+        finally:
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await _read_request(reader)
+        access = self._access(request)
+        access.writers.add(writer)
+        try:
+            explicit = await access.check(request.host, request.port)
+            address = await self._address(access, request, explicit=explicit)
+            await _forward(request, address, reader, writer, access)
+        finally:
+            access.writers.discard(writer)
+
+    def _access(self, request: _Request) -> ProxyAccess:
+        given = request.secret
+        for secret, access in self._accesses.items():
+            if hmac.compare_digest(secret.encode(), given):
+                return access
+        raise _Refusal("407 Proxy Authentication Required", "This proxy is for the commands of one session.")
+
+    async def _address(self, access: ProxyAccess, request: _Request, *, explicit: bool) -> str:
+        """The address to connect to. Raises _Refusal for a name without one, or with any that is not public."""
+        host, port = request.host, request.port
+        try:
+            found = [ipaddress.ip_address(each) for each in await self.resolve(host.strip("[]"), port)]
+        except (OSError, ValueError) as error:
+            raise _Refusal("502 Bad Gateway", f"{host} cannot be resolved: {error}.") from error
+        if not found:
+            raise _Refusal("502 Bad Gateway", f"{host} has no address.")
+        private = [str(address) for address in found if not self.reachable(address)]
+        if private and not explicit:
+            way = f"`{host}:{port}` in `sandbox.network.allowedDomains` allows it"
+            raise access.refusal(host, port, f"it is {private[0]}, which is not on the public internet; {way}")
+        return str(found[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The head of a request: where it goes, what is passed on of it (nothing of a CONNECT), the secret it came with."""
+
+    host: str
+    port: int
+    passed_on: bytes
+    secret: bytes
+
+    @property
+    def is_tunnel(self) -> bool:
+        return not self.passed_on
+
+
+async def _read_request(reader: asyncio.StreamReader) -> _Request:
+    try:
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), HEAD_SECONDS)
+    except asyncio.LimitOverrunError as error:
+        raise _Refusal("431 Request Header Fields Too Large", "The head of the request is too long.") from error
+    line, *fields = head[:-4].split(b"\r\n")
+    try:
+        method, target, version = line.split(b" ")
+        authority, path = _parts(method, target)
+        host, port = _place(authority, 443 if method == b"CONNECT" else 80)
+    except (ValueError, UnicodeError, AddressProblem) as error:
+        raise _Refusal("400 Bad Request", "This is a proxy for http and https alone.") from error
+    if version not in (b"HTTP/1.1", b"HTTP/1.0"):
+        raise _Refusal("505 HTTP Version Not Supported", "This proxy speaks HTTP/1.1.")
+    secret = next((_secret(each) for each in fields if each.lower().startswith(b"proxy-authorization:")), b"")
+    if method == b"CONNECT":
+        return _Request(host, port, b"", secret)
+    # one request a connection: the next one on it might be for another host
+    kept = [each for each in fields if each.partition(b":")[0].strip().lower() not in _HOP_BY_HOP]
+    lines = [b" ".join((method, path, version)), *kept, b"Connection: close", b"", b""]
+    return _Request(host, port, b"\r\n".join(lines), secret)
+
+
+def _parts(method: bytes, target: bytes) -> tuple[str, bytes]:
+    """The host and port of a request's target, and its path. Raises ValueError."""
+    if method == b"CONNECT":
+        return target.decode("ascii"), b""
+    scheme, separator, rest = target.partition(b"://")
+    if scheme.lower() != b"http" or not separator:
+        raise ValueError(target)
+    end = min((at for at in (rest.find(b"/"), rest.find(b"?")) if at >= 0), default=len(rest))
+    authority, path = rest[:end], rest[end:]
+    if b"@" in authority:
+        raise ValueError(target)
+    return authority.decode("ascii"), path if path.startswith(b"/") else b"/" + path
+
+
+def _place(authority: str, default_port: int) -> tuple[str, int]:
+    parts = urllib.parse.urlsplit(f"//{authority}")
+    port = parts.port  # raises ValueError
+    host = authority if authority.endswith("]") else authority.rpartition(":")[0] if port is not None else authority
+    return normal_host(host.removesuffix(":")), default_port if port is None else port
+
+
+def _secret(line: bytes) -> bytes:
+    scheme, _, encoded = line.partition(b":")[2].strip().partition(b" ")
+    if scheme.lower() != b"basic":
+        return b""
+    try:
+        return base64.b64decode(encoded, validate=True).partition(b":")[2]
+    except ValueError:
+        return b""
+
+
+def _answer_text(refusal: _Refusal) -> bytes:
+    body = f"{refusal}\n".encode()
+    lines = [
+        f"HTTP/1.1 {refusal.status}",
+        "Content-Type: text/plain; charset=utf-8",
+        f"Content-Length: {len(body)}",
+        "Connection: close",
+        *(['Proxy-Authenticate: Basic realm="sandbox"'] if refusal.status.startswith("407") else []),
+    ]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+async def _forward(
+    request: _Request, address: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, access: ProxyAccess
+) -> None:
+    """Connect to the host and pass on what both sides say, until either has gone."""
+    try:
+        connecting = asyncio.open_connection(address, request.port)
+        from_host, to_host = await asyncio.wait_for(connecting, CONNECT_SECONDS)
+    except (OSError, TimeoutError) as error:
+        why = str(error) or "it does not answer"
+        raise _Refusal("502 Bad Gateway", f"{request.host}:{request.port} cannot be reached: {why}.") from error
+    access.writers.add(to_host)
+    try:
+        if request.is_tunnel:
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        else:
+            to_host.write(request.passed_on)
+        await asyncio.gather(_pump(reader, to_host), _pump(from_host, writer))
+    finally:
+        access.writers.discard(to_host)
+        to_host.close()
+
+
+async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    """Pass on what `source` says until it ends, and then its end."""
+    while chunk := await source.read(CHUNK_BYTES):
+        sink.write(chunk)
+        await sink.drain()
+    if sink.can_write_eof():
+        sink.write_eof()

@@ -1,0 +1,42 @@
+"""A folder of this process's confined commands: their temporary files and caches, and what covers what they may not see."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from pathlib import Path
+
+
+class PrivateFolder:
+    """The folder, made at once and for the user alone; `close` removes it.
+
+    `temporary` and `caches` may be written by commands; the rest of it may not.
+    """
+
+    def __init__(self) -> None:
+        self.path = tempfile.mkdtemp(prefix="cellwright-sandbox-")
+        self.temporary, self.caches = f"{self.path}/tmp", f"{self.path}/cache"
+        for folder in (self.temporary, self.caches):
+            Path(folder).mkdir(mode=0o700)
+
+    @property
+    def writable(self) -> tuple[str, str]:
+        """What commands may write."""
+        return self.temporary, self.caches
+
+    def unreadable(self, *, folder: bool) -> str:
+        """Return a file or folder that nobody may open, to be mounted over others."""
+        path = Path(self.path, "hidden-folder" if folder else "hidden-file")
+        if not path.exists():
+            if folder:
+                path.mkdir(mode=0)
+            else:
+                path.touch(mode=0)
+        return str(path)
+
+    def close(self) -> None:
+        """Remove it with all that commands left in it."""
+        with contextlib.suppress(OSError):
+            Path(self.path, "hidden-folder").rmdir()
+        shutil.rmtree(self.path, ignore_errors=True)

@@ -1,0 +1,277 @@
+"""What every confined command has: what programs need in order to run, and what even a readable folder does not give away.
+
+The lists are of what breaks without it, found by trying: a program that may not read `/etc` fails at things that have
+nothing to do with it. Where an environment is taken from a variable or from PATH, the home and what is above it never are.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import site
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cellwright.sandbox.places import Places, outermost
+from cellwright.sessions.state_dir import state_folder
+
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/run/current-system")
+SYSTEM_DATA = (
+    *("/etc", "/proc", "/sys/devices/system", "/sys/fs/cgroup"),
+    *("/var/lib/dpkg", "/var/lib/rpm", "/var/lib/pacman", "/var/cache/fontconfig", "/var/db/timezone"),
+)
+MACOS = ("/System", "/Library", "/usr", "/bin", "/sbin", "/opt", "/Applications", "/private/var/db/timezone")
+MACOS_DATA = ("/private/etc", "/private/var/select", "/dev")
+
+LOOK_AGAIN_SECONDS = 10
+"""Environments change seldom, and finding out where all their paths lead takes longer than starting a command."""
+
+_PREFIX_VARIABLES = (
+    *("CONDA_PREFIX", "PYENV_ROOT", "VIRTUAL_ENV", "NVM_DIR", "JAVA_HOME", "GOROOT", "RUSTUP_HOME", "R_HOME"),
+    *("R_LIBS_USER", "R_LIBS", "PYTHONPATH", "PERL5LIB", "NODE_PATH"),
+)
+_FILE_VARIABLES = (
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
+    *("GIT_SSL_CAINFO", "PIP_CERT", "GIT_CONFIG_GLOBAL", "RIPGREP_CONFIG_PATH", "LS_COLORS_FILE"),
+)
+_INSIDE_DOT_LOCAL = ("bin", "lib", "lib64", "pipx", "share/pipx", "share/uv/python", "share/uv/tools", "share/mise")
+"""What programs below `~/.local` need of it; the rest of it is data of all kinds of programs."""
+
+SECRETS = (
+    # keys and tokens
+    *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".config/gcloud", ".config/gh", ".config/hub", ".config/op"),
+    *(
+        ".netrc",
+        "_netrc",
+        ".authinfo",
+        ".authinfo.gpg",
+        ".pgpass",
+        ".my.cnf",
+        ".git-credentials",
+        ".config/git/credentials",
+    ),
+    *(".pypirc", ".npmrc", ".yarnrc.yml", ".gem/credentials", ".cargo/credentials", ".cargo/credentials.toml"),
+    *(".docker/config.json", ".config/containers/auth.json", ".terraform.d/credentials.tfrc.json", ".vault-token"),
+    *(".config/doctl", ".config/hcloud", ".config/rclone", ".s3cfg", ".boto", ".databrickscfg", ".snowflake"),
+    *(".kaggle", ".cache/huggingface/token", ".huggingface/token", ".wandb", ".config/sops", ".config/age"),
+    *(".m2/settings.xml", ".gradle/gradle.properties", ".config/pip/pip.conf", ".pip/pip.conf"),
+    *(
+        ".password-store",
+        ".local/share/password-store",
+        ".local/share/keyrings",
+        ".config/keybase",
+        ".config/1Password",
+    ),
+    *(".electrum", ".bitcoin", ".ethereum", ".config/Bitwarden", ".config/Bitwarden CLI"),
+    # what agents keep
+    *(".claude/.credentials.json", ".claude.json", ".codex/auth.json", ".gemini/oauth_creds.json", ".config/anthropic"),
+    # browsers and mail
+    *(".mozilla", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware", ".config/microsoft-edge"),
+    *(".config/vivaldi", ".config/opera", ".thunderbird", "snap/firefox", "snap/chromium", ".var/app"),
+    *("Library/Keychains", "Library/Cookies", "Library/Mail", "Library/Messages", "Library/Safari"),
+    *("Library/Application Support/Google/Chrome", "Library/Application Support/Firefox"),
+    *("Library/Application Support/BraveSoftware", "Library/Application Support/Microsoft Edge"),
+    *("Library/Group Containers", "Library/Containers"),
+    # keys of running kernels, with which code runs outside
+    *(".local/share/jupyter/runtime", "Library/Jupyter/runtime", ".jupyter"),
+    # what was typed
+    *(".bash_history", ".zsh_history", ".python_history", ".node_repl_history", ".psql_history", ".sqlite_history"),
+)
+"""Below the home."""
+
+_DROPPED = re.compile(
+    r"SSH_AUTH_SOCK|SSH_AGENT_PID|GPG_AGENT_INFO|DBUS_.*|WAYLAND_DISPLAY|DISPLAY|XAUTHORITY|XDG_RUNTIME_DIR|DOCKER_.*"
+    r"|CONTAINER_HOST|PODMAN_.*|KUBECONFIG|JUPYTERHUB_.*|JUPYTER_RUNTIME_DIR|NVIM|TMUX|STY|VSCODE_.*|INVOCATION_ID"
+)
+"""Ways to sockets, and to keys by which others take orders."""
+
+_CACHES = {
+    "XDG_CACHE_HOME": "",
+    "RUFF_CACHE_DIR": "ruff",
+    "UV_CACHE_DIR": "uv",
+    "MYPY_CACHE_DIR": "mypy",
+    "PIP_CACHE_DIR": "pip",
+    "npm_config_cache": "npm",
+    "GOCACHE": "go",
+    "MPLCONFIGDIR": "matplotlib",
+    "NUMBA_CACHE_DIR": "numba",
+}
+
+_GIT_CONFIG_FILE = re.compile(r"^\s*(?:path|excludesfile|attributesfile)\s*=\s*\"?([^\"#;\n]+)", re.MULTILINE | re.I)
+_VENV_HOME = re.compile(r"^home\s*=\s*(.+?)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What programs need: `read` is read and run, `data` is read. Real paths, not all of which need exist.
+
+    `links` are the symbolic links on the way to them, with their targets.
+    """
+
+    read: tuple[str, ...]
+    data: tuple[str, ...]
+    links: Mapping[str, str]
+
+
+def confined_environment(environ: Mapping[str, str], temporary: str, caches: str) -> dict[str, str]:
+    """The environment of a confined command: no ways to sockets, temporary files and caches in folders of its own."""
+    kept = {name: value for name, value in environ.items() if not _DROPPED.fullmatch(name)}
+    return {
+        **kept,
+        **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), temporary),
+        **{name: f"{caches}/{folder}".rstrip("/") for name, folder in _CACHES.items()},
+        # a folder that is mounted is no other file system
+        "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1",
+        # they may hold tokens, so they are hidden; what is refused instead of absent is fatal to npm and pip
+        **{"npm_config_userconfig": os.devnull, "PIP_CONFIG_FILE": os.devnull},
+    }
+
+
+def needed_by_programs(environ: Mapping[str, str]) -> Needs:
+    """What the system's programs need, and those that PATH, the interpreter and `environ` lead to."""
+    names = ("PATH", "HOME", "XDG_CONFIG_HOME", *_PREFIX_VARIABLES, *_FILE_VARIABLES)
+    variables = tuple((name, environ[name]) for name in names if environ.get(name))
+    return _needs(variables, int(time.monotonic() // LOOK_AGAIN_SECONDS))
+
+
+@functools.lru_cache(maxsize=8)
+def _needs(variables: tuple[tuple[str, str], ...], _when: int) -> Needs:
+    environ = dict(variables)
+    home = home_folder(environ)
+    prefixes = [sys.prefix, sys.base_prefix, *_given(environ, _PREFIX_VARIABLES)]
+    for folder in _given(environ, ("PATH",)):
+        prefixes += _of_programs_in(folder, home)
+    if any(folder == f"{home}/.cargo/bin" for folder in prefixes):
+        prefixes.append(f"{home}/.rustup")
+    prefixes += [base for prefix in prefixes if (base := _base_of_venv(prefix))]
+    prefixes.append(site.getusersitepackages())
+    macos = sys.platform == "darwin"
+    data = [
+        *(MACOS_DATA if macos else SYSTEM_DATA),
+        *_given(environ, _FILE_VARIABLES),
+        *_git_configuration(environ, home),
+    ]
+    if not macos:
+        data.append(os.path.realpath("/etc/resolv.conf"))
+    read = [*(MACOS if macos else SYSTEM), *(prefix for prefix in prefixes if not _holds(prefix, home))]
+    places = Places()
+    return Needs(
+        outermost(places.real(read)),
+        outermost(places.real(path for path in data if not _holds(path, home))),
+        places.links,
+    )
+
+
+def git_folders(folders: Iterable[str]) -> Iterator[str]:
+    """Where git keeps the data of the repositories that `folders` lie in, if that is elsewhere.
+
+    A `.git` file can name any folder: it is followed only to one that names it in turn.
+    """
+    for folder in dict.fromkeys(folders):
+        for parent in (Path(folder), *Path(folder).parents):
+            git = parent / ".git"
+            if git.is_dir():
+                yield str(git)
+            elif git.is_file():
+                yield from _linked_git_folders(git)
+            else:
+                continue
+            break
+
+
+def venv_bases(folders: Iterable[str]) -> Iterator[str]:
+    """The interpreters' folders of the virtual environments that usually lie in `folders`."""
+    for folder in folders:
+        for name in (".venv", "venv", "env"):
+            if base := _base_of_venv(f"{folder}/{name}"):
+                yield base
+
+
+def secret_places(environ: Mapping[str, str]) -> Iterator[str]:
+    """The usual places of secrets; not all need exist."""
+    home = home_folder(environ)
+    yield from (f"{home}/{place}" for place in SECRETS)
+    yield str(state_folder())
+    for variable, place in (("GNUPGHOME", ""), ("JUPYTER_RUNTIME_DIR", ""), ("JUPYTER_DATA_DIR", "/runtime")):
+        if value := os.environ.get(variable):
+            yield f"{value}{place}"
+    for variable in ("CLAUDE_CONFIG_DIR",):
+        if value := os.environ.get(variable):
+            yield f"{value}/.credentials.json"
+
+
+def home_folder(environ: Mapping[str, str]) -> str:
+    """The user's home, as a real path."""
+    return os.path.realpath(environ.get("HOME") or Path.home())
+
+
+def _given(environ: Mapping[str, str], names: Iterable[str]) -> list[str]:
+    """The absolute paths that variables hold."""
+    paths = (path for name in names for path in environ.get(name, "").split(os.pathsep))
+    return [path.rstrip("/") for path in paths if path.startswith("/") and path != "/"]
+
+
+def _of_programs_in(folder: str, home: str) -> Iterator[str]:
+    """What the programs of a folder on PATH need: it, and the prefix that it is part of, if it looks like one."""
+    yield folder
+    if (real := os.path.realpath(folder)) != folder:
+        yield real
+    prefix = Path(real).parent
+    if str(prefix) == f"{home}/.local":
+        yield from (f"{prefix}/{name}" for name in _INSIDE_DOT_LOCAL)
+    elif Path(real).name == "shims" or any((prefix / name).exists() for name in ("lib", "pyvenv.cfg", "conda-meta")):
+        yield str(prefix)
+
+
+def _base_of_venv(prefix: str) -> str:
+    """The prefix of the interpreter that the virtual environment at `prefix` was made from; "" where it is none."""
+    try:
+        text = Path(prefix, "pyvenv.cfg").read_text("utf-8", "replace")
+    except OSError:
+        return ""
+    found = _VENV_HOME.search(text)
+    return str(Path(os.path.realpath(found[1])).parent) if found else ""
+
+
+def _git_configuration(environ: Mapping[str, str], home: str) -> Iterator[str]:
+    """Git's own configuration and the files it names: one that is there and refused is fatal to every git command."""
+    folder = f"{environ.get('XDG_CONFIG_HOME') or f'{home}/.config'}/git"
+    yield folder
+    for file in (f"{home}/.gitconfig", f"{folder}/config"):
+        yield file
+        try:
+            text = Path(file).read_text("utf-8", "replace")
+        except OSError:
+            continue
+        for named in _GIT_CONFIG_FILE.findall(text):
+            path = named.strip().replace("~/", f"{home}/", 1)
+            yield path if path.startswith("/") else f"{Path(file).parent}/{path}"
+
+
+def _linked_git_folders(git: Path) -> Iterator[str]:
+    try:
+        named = git.read_text("utf-8", "replace").removeprefix("gitdir:").strip()
+        folder = (git.parent / named).resolve()
+        if (folder / "gitdir").is_file():  # a worktree: it says which `.git` file is its own
+            own = Path((folder / "gitdir").read_text("utf-8", "replace").strip())
+            if (folder / own).resolve() == git.resolve():
+                common = (folder / (folder / "commondir").read_text("utf-8", "replace").strip()).resolve()
+                # a worktree's folder lies in that of its repository
+                if folder.is_relative_to(common) and (common / "HEAD").is_file():
+                    yield str(common)
+        elif (config := folder / "config").is_file() and (folder / "HEAD").is_file():  # a submodule
+            found = re.search(r"^\s*worktree\s*=\s*(.+?)\s*$", config.read_text("utf-8", "replace"), re.MULTILINE)
+            if found and (folder / found[1]).resolve() == git.parent.resolve():
+                yield str(folder)
+    except OSError:
+        return
+
+
+def _holds(path: str, home: str) -> bool:
+    """Return whether `path` is the home or above it: never an environment, whatever says so."""
+    real = os.path.realpath(path)
+    return real == "/" or home == real or home.startswith(real + "/")

@@ -1,0 +1,83 @@
+"""What a confined command was refused, read from what it wrote: for Claude, which would take a refusal for a bug."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from cellwright.agent.calls.confinement import Confinement
+from cellwright.sandbox.places import below
+
+MOST_NAMED = 3
+_MOST_CHARS = 100_000
+"""A failure is told at the end."""
+
+_REFUSED = re.compile(
+    r"permission denied|operation not permitted|read-only file system|device or resource busy|\bE(?:ACCES|PERM|ROFS)\b",
+    re.IGNORECASE,
+)
+_ABSENT = re.compile(r"no such file or directory|\bENOENT\b|cannot open|not found", re.IGNORECASE)
+_NETWORK = re.compile(
+    r"could not resolve|name resolution|name or service not known|nodename nor servname|network is unreachable"
+    r"|EAI_AGAIN|ENOTFOUND|ENETUNREACH|failed to establish a new connection|error resolving|unable to resolve"
+    r"|dial tcp|socket: operation not permitted|socket\(\): operation not permitted|could not connect to server",
+    re.IGNORECASE,
+)
+_SIGNAL = re.compile(r"\bkill\b.*operation not permitted", re.IGNORECASE)
+_SETUP = re.compile(r"^bwrap: (.+)$", re.MULTILINE)
+_QUOTED_PATH = re.compile(r"['\"`‘“]([^'\"`’”]+)['\"`’”]")
+_PATH_BEFORE = re.compile(
+    r"(?:^|: |\s)([^\s:'\"‘’]+): (?:permission denied|operation not|read-only|no such|device or)", re.I
+)
+
+
+def explain_refusals(output: str, confinement: Confinement, cwd: str = "/") -> str:
+    """Say in a sentence or two what a confined command in `cwd` that failed was refused; "" where nothing shows that."""
+    tail = output[-_MOST_CHARS:]
+    if setup := _SETUP.search(tail):
+        return f"The command did not run: its sandbox could not be made ({setup[1]}). {_way_out()}"
+    named = list(dict.fromkeys(_refusals(tail, confinement, cwd)))
+    if not named:
+        return ""
+    more = len(named) - MOST_NAMED
+    told = "; ".join([*named[:MOST_NAMED], *([f"and {more} more"] if more > 0 else [])])
+    return f"The command ran in a sandbox, which refused it: {told}. {_way_out()}"
+
+
+def _way_out() -> str:
+    return (
+        "This is no fault of the command or of the files. If it is needed, call Bash again with "
+        "`dangerouslyDisableSandbox: true`, and the user is asked whether it may run without the sandbox."
+    )
+
+
+def _refusals(output: str, confinement: Confinement, cwd: str) -> Iterator[str]:
+    for line in output.splitlines():
+        if _NETWORK.search(line):
+            if not confinement.any_host:
+                hosts = ", ".join(confinement.hosts or ())
+                yield f"the network (it may reach {hosts} only)" if hosts else "the network"
+        elif _SIGNAL.search(line):
+            yield "signals to processes outside of it"
+        elif said := _REFUSED.search(line):
+            path = _path(line, cwd)
+            what = "writing" if "read-only" in said[0].lower() or said[0] == "EROFS" else "access to"
+            yield f"{what} {path}" if path else line.strip()[:200]
+        elif _ABSENT.search(line):
+            path = _path(line, cwd)
+            # what is not mounted does not exist for it
+            if path and os.path.lexists(path) and not _is_open(path, confinement):
+                yield f"access to {path}, which exists"
+
+
+def _path(line: str, cwd: str) -> str:
+    """The path that a line of an error is about; "" where none can be told."""
+    quoted = [path for path in _QUOTED_PATH.findall(line) if "/" in path or os.path.lexists(os.path.join(cwd, path))]  # noqa: PTH118
+    found = _PATH_BEFORE.search(line)
+    path = quoted[-1] if quoted else found[1] if found else ""
+    return os.path.normpath(os.path.join(cwd, path)) if path else ""  # noqa: PTH118
+
+
+def _is_open(path: str, confinement: Confinement) -> bool:
+    return any(below(path, folder) for folder in (*confinement.read, *confinement.write))

@@ -1,0 +1,220 @@
+"""What a confined command can read, and what programs need in order to work at all."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+from confined import Confined
+
+from cellwright.agent.calls.confinement import Confinement
+from cellwright.sandbox.bounds import ConfinementError, bounds_of
+
+SECRETS = (
+    *(
+        ".ssh/id_ed25519",
+        ".aws/credentials",
+        ".gnupg/secring.gpg",
+        ".netrc",
+        ".docker/config.json",
+        ".npmrc",
+        ".pypirc",
+    ),
+    *(".config/gcloud/token", ".kube/config", ".git-credentials", ".config/gh/hosts.yml", ".claude/.credentials.json"),
+    *(".config/google-chrome/Default/Cookies", ".mozilla/firefox/x/key4.db", ".local/share/keyrings/login.keyring"),
+    *(".local/share/jupyter/runtime/kernel-1.json", ".password-store/mail.gpg", ".cargo/credentials.toml"),
+    "cellwright/sessions/x.jsonl",
+)
+
+
+def write(path: Path, text: str = "content") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    return path
+
+
+def git(*arguments: str, cwd: Path) -> None:
+    own = ("-c", "user.name=x", "-c", "user.email=x@y.z", "-c", "protocol.file.allow=always")
+    subprocess.run(["git", *own, *arguments], cwd=cwd, check=True, capture_output=True)
+
+
+def test_it_reads_its_folder_and_writes_nothing(confined: Confined, tmp_path: Path) -> None:
+    write(confined.root / "data.csv", "1,2\n")
+    outside = write(tmp_path / "outside", "outside")
+    ended = confined.bash(
+        f"cat data.csv; cat {outside}; echo x > data.csv; echo x > new; rm data.csv; mv data.csv y; mkdir d; "
+        f"echo x > {tmp_path}/new; echo x > ~/new; echo x > /tmp/cellwright-new; : > /etc/cellwright"
+    )
+    assert "1,2" in ended.output
+    assert "outside\n" not in ended.output
+    assert ended.code != 0
+    assert [path.name for path in confined.root.iterdir()] == ["data.csv"]
+    assert (confined.root / "data.csv").read_text("utf-8") == "1,2\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["outside", "project"]
+    assert list(Path.home().iterdir()) == []
+    assert not Path("/tmp/cellwright-new").exists()
+    assert not Path("/etc/cellwright").exists()
+
+
+PROGRAMS = {
+    "the shell's own": 'x=$(echo hi) && cat <(echo a) && { sleep 0 & } && wait && echo "$x" | tr h H | grep Hi',
+    "text": "printf '1 2\\n' > $TMPDIR/a && sed s/1/3/ $TMPDIR/a | awk '{print $1}' | xargs echo | sort | grep 3",
+    "find": "find . -name '*.csv' -exec wc -l {} + | grep data.csv",
+    "archives": "tar czf $TMPDIR/a.tgz data.csv && tar tzf $TMPDIR/a.tgz && cp -p data.csv $TMPDIR/b && touch $TMPDIR/c",
+    "temporary files": 'f=$(mktemp) && echo x > "$f" && cat "$f" && rm "$f"',
+    "who": 'test "$(whoami)" = "$(id -un)" && date && locale > /dev/null',
+    "processes": "ps aux | wc -l && free > /dev/null && df . > /dev/null && nproc",
+    "Python": "python -c 'import sqlite3, ssl, tempfile; tempfile.TemporaryFile()'",
+    "certificates": "python -c 'import ssl; print(ssl.create_default_context().get_ca_certs())'",
+    "random": "head -c 4 /dev/urandom | wc -c && perl -e 'print rand()'",
+    "a here-document of 100 kB": f"test $(cat <<E | wc -c\n{'x' * 100_000}\nE\n) = 100001",
+    "multiprocessing": "python -c 'import concurrent.futures as f; f.ThreadPoolExecutor().submit(print).result()'",
+    "git": "git --version && git status --short && git log --oneline | grep first && git diff --stat",
+    "pip": "python -m pip --version",
+    "ruff": "python -m ruff --version && echo 'x = 1' > $TMPDIR/a.py && python -m ruff check $TMPDIR/a.py",
+    "node": "! command -v node || node -e 'console.log(require(\"os\").cpus().length > 0)' | grep true",
+    "npm": "! command -v npm || npm --version",
+}
+
+
+def test_programs_work(confined: Confined, own_place: Path) -> None:
+    git("init", "-q", ".", cwd=confined.root)
+    write(confined.root / "data.csv", "1,2\n")
+    git("add", ".", cwd=confined.root)
+    git("commit", "-qm", "first", cwd=confined.root)
+    # what is there and refused is fatal to git; and what may hold tokens is hidden and must not be missed
+    write(own_place / ".gitconfig", "[include]\n  path = ~/elsewhere/gitconfig\n")
+    write(own_place / "elsewhere/gitconfig", "[user]\n  name = x\n")
+    write(own_place / ".config/git/ignore", "*.tmp\n")
+    write(own_place / ".npmrc", "//registry.example/:_authToken=x\n")
+    write(own_place / ".config/pip/pip.conf", "[global]\nindex-url = https://u:p@example.org\n")
+    wrong = {}
+    for name, script in PROGRAMS.items():
+        ended = confined.bash(f"set -o pipefail; {script}")
+        if ended.code:
+            wrong[name] = ended
+    assert wrong == {}
+
+
+def test_environments_that_lie_elsewhere_are_found(confined: Confined, tmp_path: Path, own_place: Path) -> None:
+    venv.create(tmp_path / "venv", symlinks=True)
+    tool = write(own_place / ".local/bin/tool", "#!/bin/sh\ncat ~/.local/share/uv/tools/x\n")
+    tool.chmod(0o755)
+    write(own_place / ".local/share/uv/tools/x", "from uv")
+    shim = write(own_place / ".pyenv/shims/shimmed", "#!/bin/sh\ncat ~/.pyenv/versions/x\n")
+    shim.chmod(0o755)
+    write(own_place / ".pyenv/versions/x", "from pyenv")
+    write(own_place / "lib/x")  # so that the home looks like a prefix
+    own = write(own_place / "bin/own", "#!/bin/sh\necho own\n")
+    own.chmod(0o755)
+    private = write(own_place / "diary")
+    folders = [tmp_path / "venv/bin", tool.parent, shim.parent, own.parent]
+    path = os.pathsep.join([*map(str, folders), os.environ["PATH"]])
+    ended = confined.bash(
+        f"python -c 'import sys; print(sys.prefix)'; tool; shimmed; own; cat {private}", environ={"PATH": path}
+    )
+    assert str(tmp_path / "venv") in ended.output
+    assert [word in ended.output for word in ("from uv", "from pyenv", "own\n")] == [True, True, True]
+    assert "content" not in ended.output
+
+
+def test_git_of_worktrees_and_submodules_is_read(confined: Confined, tmp_path: Path) -> None:
+    for name in ("main", "other"):
+        (tmp_path / name).mkdir()
+        git("init", "-q", ".", cwd=tmp_path / name)
+        git("commit", "-q", "--allow-empty", "-m", f"of {name}", cwd=tmp_path / name)
+    git("submodule", "add", "-q", str(tmp_path / "other"), "sub", cwd=tmp_path / "main")
+    git("worktree", "add", "-q", str(tmp_path / "tree"), cwd=tmp_path / "main")
+    inside = tmp_path / "main/folder"
+    inside.mkdir()
+    said = {}
+    for name, folder in {"worktree": tmp_path / "tree", "submodule": tmp_path / "main/sub", "folder": inside}.items():
+        said[name] = confined.bash("git log --format=%s", Confinement(read=(str(folder),)), cwd=folder).output
+    assert said == {"worktree": "of main\n", "submodule": "of other\n", "folder": "of main\n"}
+
+
+def test_a_git_file_that_names_another_folder_opens_nothing(
+    confined: Confined, tmp_path: Path, own_place: Path
+) -> None:
+    for place in (tmp_path / "other", own_place / "other-repository"):
+        place.mkdir()
+        git("init", "-q", ".", cwd=place)
+        write(place / ".git/description", "secret content")
+        write(confined.root / ".git", f"gitdir: {place}/.git\n")
+        assert "secret" not in confined.bash(f"cat {place}/.git/description").output
+    write(own_place / "letters/HEAD", "secret content")
+    write(confined.root / ".git", f"gitdir: {own_place}/letters\n")
+    assert "secret" not in confined.bash(f"cat {own_place}/letters/HEAD").output
+
+
+def test_what_is_hidden_below_a_folder_that_is_read(confined: Confined, tmp_path: Path) -> None:
+    root = confined.root
+    hidden = [
+        write(root / ".env", "hidden"),
+        write(root / "keys/a/b.pem", "hidden"),
+        write(root / "private/x", "hidden"),
+    ]
+    write(root / "keys/a/c.txt", "shown")
+    (root / "link").symlink_to(".env")
+    confinement = Confinement(
+        read=(str(root),), hidden=(str(hidden[0]), str(root / "private")), hides=lambda path: path.endswith(".pem")
+    )
+    ended = confined.bash(
+        "cat keys/a/c.txt; cat .env link keys/a/b.pem private/x; cat private/*; ls private; "
+        "ln .env $TMPDIR/x; cat $TMPDIR/x; mv .env $TMPDIR/y; cat $TMPDIR/y; cp -r . $TMPDIR/z; cat $TMPDIR/z/.env",
+        confinement,
+    )
+    assert "shown" in ended.output
+    assert "hidden\n" not in ended.output.replace("cat: ", "")
+    assert ended.output.count("ermission denied") >= 4, ended.output
+    assert all(path.read_text("utf-8") == "hidden" for path in hidden)
+
+
+def test_usual_places_of_secrets_are_hidden_although_the_home_is_read(confined: Confined, own_place: Path) -> None:
+    for name in SECRETS:
+        write(own_place / name, "secret content")
+    write(own_place / "notes", "no secret")
+    confinement = Confinement(read=(str(own_place),))
+    ended = confined.bash(f"cat ~/notes; cd; cat {' '.join(SECRETS)}", confinement)
+    assert "no secret" in ended.output
+    assert "secret content" not in ended.output
+
+
+def test_a_folder_in_such_a_place_is_read_by_who_works_there(confined: Confined, own_place: Path) -> None:
+    folder = write(own_place / ".kube/charts/values", "mine").parent
+    write(own_place / ".kube/config", "secret content")
+    ended = confined.bash("cat values ../config", Confinement(read=(str(folder),)), cwd=folder)
+    assert "mine" in ended.output
+    assert "secret content" not in ended.output
+
+
+def test_what_cannot_be_hidden_is_said(confined: Confined, tmp_path: Path) -> None:
+    named = write(confined.root / "named", "hidden")
+    (confined.root / "another").hardlink_to(named)
+    confinement = Confinement(read=(str(confined.root),), hidden=(str(named),))
+    assert "another name" in confined.sandbox.can_enforce(confinement)
+    with pytest.raises(ConfinementError, match="another name"):
+        confined.bash("cat another", confinement)
+    many = tmp_path / "many"
+    for folder in range(21):
+        (many / str(folder)).mkdir(parents=True)
+        for number in range(1_000):
+            (many / str(folder) / str(number)).touch()
+    pattern = Confinement(read=(str(many),), hides=lambda path: path.endswith(".pem"))
+    assert "pattern" in confined.sandbox.can_enforce(pattern)
+    assert confined.sandbox.can_enforce(Confinement(read=(str(many),), hidden=(str(many / "1"),))) == ""
+    crowded = [str(many / "0" / str(number)) for number in range(300)]
+    reason = confined.sandbox.can_enforce(Confinement(read=(str(many / "0"),), hidden=tuple(crowded)))
+    assert ("300 places" in reason) == bool(confined.sandbox.bubblewrap)
+
+
+def test_the_home_is_never_an_environment(own_place: Path, tmp_path: Path) -> None:
+    environ = {"HOME": str(own_place), "PATH": f"{own_place}/bin:/usr/bin", "CONDA_PREFIX": str(own_place.parent)}
+    write(own_place / "lib/x")
+    bounds = bounds_of(Confinement(), environ, str(tmp_path))
+    assert not {str(own_place), str(own_place.parent), "/"} & {*bounds.read, *bounds.data}
+    assert os.path.realpath(sys.base_prefix) in bounds.read
