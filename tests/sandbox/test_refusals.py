@@ -25,7 +25,7 @@ HERE = Confinement(read=("/home/u/project",))
         ("Error: EACCES: permission denied, open '/home/u/y'", "access to /home/u/y"),
         ("curl: (6) Could not resolve host: example.org", "the network"),
         ("socket.gaierror: [Errno -3] Temporary failure in name resolution", "the network"),
-        ("getaddrinfo EAI_AGAIN registry.npmjs.org", "the network"),
+        ("getaddrinfo EAI_AGAIN api.example.org", "the network"),
         ("bash: line 1: kill: (1) - Operation not permitted", "signals"),
         ("ls: cannot access '/etc/passwd': No such file or directory", "access to /etc/passwd, which exists"),
         ("bwrap: Can't mount proc on /newroot/proc: Operation not permitted", "sandbox could not be made"),

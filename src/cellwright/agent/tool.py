@@ -155,7 +155,7 @@ class ToolContext:
     ask_hooks: Callable[[str, Mapping[str, Any]], Awaitable[str]] = _no_objection
     """Tells hooks of an event that is the call's own doing (`TaskCreated`); gives why it must not be, or ""."""
     confinement: Confinement | None = None
-    """What the processes that the call starts may touch; None for no bounds."""
+    """The bounds of the processes that the call starts; None for no bounds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxAbilities:
-    """What the sandbox of this machine can enforce; that a command reads, writes and reaches nothing else it always can.
+    """The powers of this machine's sandbox; that a command reads, writes and reaches nothing else it always can.
 
     `name` is what the sandbox is called to people. `hides`: single files below a readable folder can be hidden.
     `protects`: places below a writable folder can be protected, also those that do not exist yet. `hosts`: the network can
@@ -23,7 +23,7 @@ class SandboxAbilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxRules:
-    """What a policy knows of the sandbox: its abilities (None: there is none here) and Claude Code's `sandbox.*` settings.
+    """The sandbox as a policy knows it: its abilities (None: there is none here) and Claude Code's `sandbox.*` settings.
 
     The defaults are those of the settings. Paths are absolute; a folder stands for all below it.
 

@@ -21,7 +21,7 @@ from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.seccomp import Filter, program
 
 PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin", "/opt/homebrew/bin")
-"""Where the program is looked for: not on PATH, on which a project may have put its own."""
+"""The folders that the program is looked for in: not on PATH, on which a project may have put its own."""
 
 MOST_MOUNTS = 200
 """As many as what is hidden and protected may take; they cost 60 ms."""

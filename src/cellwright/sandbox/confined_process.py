@@ -38,7 +38,7 @@ class ConfinedProcess:
 
     @property
     def ended(self) -> bool:
-        """Whether it is known that nothing in its process namespace runs on; False where it has none.
+        """True when it is known that nothing in its process namespace runs on; False where it has none.
 
         The group tells that later, or much later: the first process is there until its mounts are gone, and after that
         until somebody reaps it, which in a container may be nobody.

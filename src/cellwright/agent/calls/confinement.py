@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
-    """What a command may touch, in absolute paths; the default is the system's programs and nothing else.
+    """The bounds of a command, in absolute paths; the default is the system's programs and nothing else.
 
     What programs need to run (the system's folders, the environments that PATH and the interpreter lead to, a private
     temporary folder) is added by whoever enforces it. A folder stands for all below it.
