@@ -89,7 +89,9 @@ def _covers(bounds: Bounds, private: PrivateFolder) -> Iterator[tuple[str, tuple
     """The mounts over what is hidden and protected."""
     for path in bounds.hidden:
         yield path, ("--ro-bind", private.unreadable(folder=Path(path).is_dir()))
-    for path in bounds.protected:
+    # where the folder of all these lies in one that may be written, what covers must not be replaced
+    own = [path for path in [os.path.realpath(private.path)] if any(below(path, top) for top in bounds.write)]
+    for path in (*bounds.protected, *own):
         if any(below(path, hidden) for hidden in bounds.hidden):
             continue
         for folder in _on_the_way(path, bounds.write):
