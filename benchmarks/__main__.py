@@ -20,6 +20,7 @@ from benchmarks.kernel_rows import KERNEL_ROWS
 from benchmarks.loop_rows import LOOP_ROWS
 from benchmarks.proxy_rows import PROXY_ROWS
 from benchmarks.row import Figures, Row
+from benchmarks.sandbox_rows import SANDBOX_ROWS
 from benchmarks.search_rows import SEARCH_ROWS
 from benchmarks.table import markdown_table, print_table
 
@@ -35,9 +36,8 @@ def main() -> int:
     options = parser.parse_args()
     # users' Python keeps its bytecode; compiling at each start is not what is measured
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    rows = [
-        row for row in (*DECISION_ROWS, *LOOP_ROWS, *KERNEL_ROWS, *SEARCH_ROWS, *PROXY_ROWS) if options.rows in row.name
-    ]
+    every = (*DECISION_ROWS, *LOOP_ROWS, *KERNEL_ROWS, *SEARCH_ROWS, *PROXY_ROWS, *SANDBOX_ROWS)
+    rows = [row for row in every if options.rows in row.name]
     figures = measure(rows, options.runs)
     print_table(rows, figures)
     if options.write:

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 from confined import Confined
+from row_tables import for_each_row
 
 from cellwright.agent.calls.confinement import Confinement
-from row_tables import for_each_row
 
 CALL = """
 import ctypes, os, platform, socket, struct, sys

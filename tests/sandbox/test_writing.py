@@ -6,10 +6,10 @@ import subprocess
 from pathlib import Path
 
 from confined import Confined
+from row_tables import for_each_row
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.sandbox.placeholders import first_missing
-from row_tables import for_each_row
 
 PROTECTED = (".git/hooks", ".git/config", ".claude/settings.json", ".mcp.json", ".bashrc", ".vscode", "folder/.env")
 
@@ -57,7 +57,7 @@ def test_it_changes_what_is_not_protected(mounted: Confined) -> None:
         "cp .git/config new && mv new .git/config",
         "rm -f .mcp.json && echo x > .mcp.json",
         "chmod 777 .git/config; echo x > ../outside",
-        "python -c \"import ctypes; print(ctypes.CDLL(None, use_errno=True).umount2(b'.git/config', 2))\"; echo x >> .git/config",
+        "python -c \"import ctypes; ctypes.CDLL(None).umount2(b'.git/config', 2)\"; echo x >> .git/config",
     ],
 )
 def test_what_is_protected_stays_as_it_was(attempt: str, mounted: Confined, tmp_path: Path) -> None:
@@ -70,6 +70,23 @@ def test_what_is_protected_stays_as_it_was(attempt: str, mounted: Confined, tmp_
     assert {name: after.get(name) for name in before} == before
     assert not {".mcp.json", ".bashrc", ".vscode", ".claude", "folder/.env", ".git/hooks/post-commit"} & set(after)
     assert not (tmp_path / "outside").exists()
+
+
+def test_what_covers_others_cannot_be_replaced(mounted: Confined) -> None:
+    """The folder of what is mounted over others may lie in one that may be written: who works in `/tmp` has that."""
+    around = Path(mounted.private.path).parent
+    secret = mounted.root / ".env"
+    secret.write_text("hidden", "utf-8")
+    confinement = Confinement(write=(str(around),), hidden=(str(secret),))
+    cover = mounted.private.unreadable(folder=False)
+    ended = mounted.bash(
+        f"rm -f {cover}; ln -s {secret} {cover}; mv {mounted.private.path} {around}/moved; "
+        "echo x > $TMPDIR/own && cat $TMPDIR/own",
+        confinement,
+    )
+    assert ended.output.endswith("x\n")
+    assert not Path(cover).is_symlink()
+    assert "hidden\n" not in mounted.bash(f"cat {secret}", confinement).output
 
 
 def test_a_placeholder_that_somebody_wrote_into_stays(mounted: Confined) -> None:

@@ -1,4 +1,4 @@
-"""What a confinement comes to on this disk: real paths, with what programs need, less what is hidden.
+"""A confinement as it comes out on this disk: real paths, with what programs need, less what is hidden.
 
 A means is given `Bounds` and asks nothing more. They hold for one command, since files come and go.
 """
@@ -27,7 +27,7 @@ class ConfinementError(OSError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What one command may touch, in real paths; a folder stands for all below it.
+    """The places that one command may touch, in real paths; a folder stands for all below it.
 
     `read`: read and run. `data`: read. `write`: read, run and change. `temporary`: the same, the command's own.
     `hidden` exists and lies below one of these. `protected` lies below one of `write` and need not exist. `links` are the
@@ -87,7 +87,7 @@ def _covered(path: str, folders: Iterable[str]) -> bool:
 
 
 def _matching(judge: Callable[[str], bool] | None, roots: Iterable[str]) -> list[str]:
-    """What of all below `roots` the pattern names; nothing is looked for below that."""
+    """Find what of all below `roots` the pattern names; nothing is looked for below that."""
     if judge is None:
         return []
     found = []

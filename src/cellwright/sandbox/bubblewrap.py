@@ -21,7 +21,7 @@ from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.seccomp import Filter, program
 
 PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin", "/opt/homebrew/bin")
-"""Where the program is looked for: not on PATH, on which a project may have put its own."""
+"""The folders that the program is looked for in: not on PATH, on which a project may have put its own."""
 
 MOST_MOUNTS = 200
 """As many as what is hidden and protected may take; they cost 60 ms."""
@@ -89,7 +89,9 @@ def _covers(bounds: Bounds, private: PrivateFolder) -> Iterator[tuple[str, tuple
     """The mounts over what is hidden and protected."""
     for path in bounds.hidden:
         yield path, ("--ro-bind", private.unreadable(folder=Path(path).is_dir()))
-    for path in bounds.protected:
+    # where the folder of all these lies in one that may be written, what covers must not be replaced
+    own = [path for path in [os.path.realpath(private.path)] if any(below(path, top) for top in bounds.write)]
+    for path in (*bounds.protected, *own):
         if any(below(path, hidden) for hidden in bounds.hidden):
             continue
         for folder in _on_the_way(path, bounds.write):

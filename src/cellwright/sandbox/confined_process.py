@@ -23,7 +23,7 @@ class ConfinedProcess:
         self._held = contextlib.ExitStack() if held is None else held
         self._status = status
         self._first = self._first_pid = -1
-        self._over = False
+        self._over = self._released = False
 
     def wait(self) -> int:
         """Wait for the process's end; its exit code."""
@@ -38,13 +38,13 @@ class ConfinedProcess:
 
     @property
     def ended(self) -> bool:
-        """Whether it is known that nothing in its process namespace runs on; False where it has none.
+        """True when it is known that nothing in its process namespace runs on; False where it has none.
 
         The group tells that later, or much later: the first process is there until its mounts are gone, and after that
         until somebody reaps it, which in a container may be nobody.
         """
         if self._first < 0:
-            return False
+            return self._released
         poll = select.poll()
         poll.register(self._first, select.POLLIN)
         if poll.poll(0):
@@ -59,4 +59,5 @@ class ConfinedProcess:
         first, self._first = self._first, -1
         if first >= 0:
             os.close(first)
+            self._released = True
         self._held.close()

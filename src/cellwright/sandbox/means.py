@@ -34,7 +34,7 @@ Start = Callable[[Sequence[str], Mapping[str, str], Sequence[int]], "subprocess.
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """What this machine has: Landlock by its version (0: not), bubblewrap by its path ("": not), macOS's own."""
+    """The means of this machine: Landlock by its version (0: not), bubblewrap by its path ("": not), macOS's own."""
 
     landlock: int = 0
     bubblewrap: str = ""
@@ -42,7 +42,7 @@ class Sandbox:
 
     @property
     def abilities(self) -> SandboxAbilities:
-        """What the policy may count on."""
+        """The powers that the policy may count on."""
         if self.seatbelt:
             return SandboxAbilities(name="sandbox-exec", hides=True, protects=True, hosts=True)
         names = [*(["bubblewrap"] if self.bubblewrap else []), *(["Landlock"] if self.landlock else [])]

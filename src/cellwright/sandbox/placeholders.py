@@ -1,4 +1,4 @@
-"""What stands where something protected does not exist yet: a mount needs something that it covers.
+"""Placeholders for what is protected and does not exist yet: a mount needs something that it covers.
 
 It is an empty file or folder in the user's project, there while a command runs. It is known by its time, the beginning of
 the epoch, and locked by each command that needs it: the last one removes it, also where an earlier one was killed. What

@@ -22,7 +22,7 @@ def outermost(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 class Places:
-    """Where paths lead, and the symbolic links that were met on the way."""
+    """Real paths, and the symbolic links that were met on the way."""
 
     def __init__(self) -> None:
         self.links: dict[str, str] = {}

@@ -22,7 +22,7 @@ class PrivateFolder:
 
     @property
     def writable(self) -> tuple[str, str]:
-        """What commands may write."""
+        """The folders that commands may write in."""
         return self.temporary, self.caches
 
     def unreadable(self, *, folder: bool) -> str:

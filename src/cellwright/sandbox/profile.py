@@ -1,4 +1,4 @@
-"""What every confined command has: what programs need in order to run, and what even a readable folder does not give away.
+"""The profile of every confined command: what programs need in order to run, and what no readable folder gives away.
 
 The lists are of what breaks without it, found by trying: a program that may not read `/etc` fails at things that have
 nothing to do with it. Where an environment is taken from a variable or from PATH, the home and what is above it never are.
@@ -39,7 +39,7 @@ _FILE_VARIABLES = (
     *("GIT_SSL_CAINFO", "PIP_CERT", "GIT_CONFIG_GLOBAL", "RIPGREP_CONFIG_PATH", "LS_COLORS_FILE"),
 )
 _INSIDE_DOT_LOCAL = ("bin", "lib", "lib64", "pipx", "share/pipx", "share/uv/python", "share/uv/tools", "share/mise")
-"""What programs below `~/.local` need of it; the rest of it is data of all kinds of programs."""
+"""Parts of `~/.local` that its programs need; the rest of it is data of all kinds of programs."""
 
 SECRETS = (
     # keys and tokens
@@ -107,7 +107,7 @@ _VENV_HOME = re.compile(r"^home\s*=\s*(.+?)\s*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What programs need: `read` is read and run, `data` is read. Real paths, not all of which need exist.
+    """The needs of programs: `read` is read and run, `data` is read. Real paths, not all of which need exist.
 
     `links` are the symbolic links on the way to them, with their targets.
     """
@@ -132,7 +132,7 @@ def confined_environment(environ: Mapping[str, str], temporary: str, caches: str
 
 
 def needed_by_programs(environ: Mapping[str, str]) -> Needs:
-    """What the system's programs need, and those that PATH, the interpreter and `environ` lead to."""
+    """Find what the system's programs need, and those that PATH, the interpreter and `environ` lead to."""
     names = ("PATH", "HOME", "XDG_CONFIG_HOME", *_PREFIX_VARIABLES, *_FILE_VARIABLES)
     variables = tuple((name, environ[name]) for name in names if environ.get(name))
     return _needs(variables, int(time.monotonic() // LOOK_AGAIN_SECONDS))
@@ -167,7 +167,7 @@ def _needs(variables: tuple[tuple[str, str], ...], _when: int) -> Needs:
 
 
 def git_folders(folders: Iterable[str]) -> Iterator[str]:
-    """Where git keeps the data of the repositories that `folders` lie in, if that is elsewhere.
+    """Find where git keeps the data of the repositories that `folders` lie in.
 
     A `.git` file can name any folder: it is followed only to one that names it in turn.
     """
@@ -216,7 +216,7 @@ def _given(environ: Mapping[str, str], names: Iterable[str]) -> list[str]:
 
 
 def _of_programs_in(folder: str, home: str) -> Iterator[str]:
-    """What the programs of a folder on PATH need: it, and the prefix that it is part of, if it looks like one."""
+    """Find what the programs of a folder on PATH need: it, and the prefix that it is part of, if it looks like one."""
     yield folder
     if (real := os.path.realpath(folder)) != folder:
         yield real

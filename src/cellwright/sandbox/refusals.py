@@ -1,4 +1,4 @@
-"""What a confined command was refused, read from what it wrote: for Claude, which would take a refusal for a bug."""
+"""Refusals that a confined command met, read from what it wrote: for Claude, which would take a refusal for a bug."""
 
 from __future__ import annotations
 

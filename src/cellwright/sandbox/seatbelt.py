@@ -36,7 +36,7 @@ _CERTIFICATES = '(allow mach-lookup (global-name "com.apple.trustd.agent") (glob
 
 
 def arguments(bounds: Bounds, proxy_port: int | None) -> list[str]:
-    """What comes before a command's own arguments."""
+    """Build what comes before a command's own arguments."""
     return [PROGRAM, "-p", profile(bounds, proxy_port)]
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Network = Literal["none", "hosts", "any"]
-"""What may be reached: nothing, what the one socket of an own network leads to, or everything."""
+"""The network that may be reached: nothing, what the one socket of an own network leads to, or everything."""
 
 Instruction = tuple[int, int, int, int]
 """The operation, the jumps if true and if false (counted from the next instruction), and its operand."""
@@ -116,7 +116,7 @@ _TIMES_AND_ATTRIBUTES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """What is refused besides the usual; each field is for what the means beside the filter leaves open.
+    """The calls that are refused besides the usual; each field is for what the means beside the filter leaves open.
 
     `metadata` says what changing modes, owners, times and attributes does: it is done; it is not, and reports success (a
     failure breaks `cp -p` and `tar` where nothing is to be kept anyway); or, where files are kept, what changes

@@ -25,7 +25,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +34,7 @@ from cellwright.agent.calls.confinement import Confinement
 
 if TYPE_CHECKING:
     from cellwright.sandbox.confined_process import ConfinedProcess
-    from cellwright.sandbox.means import Start
+    from cellwright.sandbox.means import Sandbox, Start
     from cellwright.sandbox.private_folder import PrivateFolder
 
 GRACE_SECONDS = 0.08
@@ -179,8 +179,10 @@ class Child:
 class ChildProcesses:
     """The children of this process and their watchdog, which is started with the first of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, find_sandbox: Callable[[], Sandbox | None] | None = None) -> None:
+        """Confine commands by what `find_sandbox` finds (default: the sandbox of this machine)."""
         self._lock = threading.RLock()
+        self._find_sandbox = find_sandbox
         self._mark = secrets.token_hex(12)
         self._count = 0
         self._groups: dict[int, Child] = {}
@@ -246,7 +248,7 @@ class ChildProcesses:
         from cellwright.sandbox.private_folder import PrivateFolder
 
         _check_program(command)  # the sandbox would tell by its exit code alone
-        sandbox = find_sandbox()
+        sandbox = (self._find_sandbox or find_sandbox)()
         if sandbox is None:
             message = "it was to be confined, and this machine has no sandbox (`/sandbox` says why)"
             raise OSError(message)

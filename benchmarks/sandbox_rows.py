@@ -1,0 +1,81 @@
+"""Rows of the sandbox: a command that is confined, and the same one free. It may cost 5 ms by Landlock, 15 by bubblewrap."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from benchmarks.row import Row
+from cellwright.agent.calls.confinement import Confinement
+from cellwright.sandbox.means import Sandbox, find_sandbox
+from cellwright.tools.process.children import ChildProcesses, Command
+from cellwright.tools.process.environment import child_environment
+from cellwright.tools.process.runner import RunningProgram
+
+COMMANDS = 60
+
+_waiting: dict[str, Mapping[str, float]] = {}
+"""What was measured of us together with the floor: in turns, so that a busy moment hits both."""
+
+
+def confining_by(name: str, only: Callable[[Sandbox], Sandbox]) -> Callable[[str], Mapping[str, float]]:
+    """Milliseconds from the start of `true` to its known end, confined by the means that `only` leaves."""
+
+    def measure(subject: str) -> Mapping[str, float]:
+        if subject != "floor":
+            return _waiting.pop(name)
+        found = find_sandbox() or Sandbox()
+        if only(found) == Sandbox():
+            return _not_here(name)
+        with tempfile.TemporaryDirectory() as folder:
+            children = ChildProcesses(find_sandbox=lambda: only(found))
+            both = asyncio.run(_both(Path(folder).resolve(), children))
+            children.stop()
+        floor, ours = (statistics.median(times) * 1000 for times in zip(*both, strict=True))
+        _waiting[name] = {name: ours}
+        return {name: floor}
+
+    return measure
+
+
+def _not_here(name: str) -> Mapping[str, float]:
+    _waiting[name] = {}
+    return {}
+
+
+async def _both(folder: Path, children: ChildProcesses) -> list[tuple[float, float]]:
+    plain, confined = None, Confinement(read=(str(folder),))
+    times = [(await _run(folder, children, plain), await _run(folder, children, confined)) for _ in range(COMMANDS + 5)]
+    return times[5:]
+
+
+async def _run(folder: Path, children: ChildProcesses, confinement: Confinement | None) -> float:
+    command = Command(arguments=["true"], cwd=folder, environ=child_environment(os.environ), confinement=confinement)
+    begun = time.perf_counter()
+    await RunningProgram(command, output=lambda _: True, children=children).wait()
+    return time.perf_counter() - begun
+
+
+SANDBOX_ROWS = [
+    Row(
+        "s Landlock",
+        "start → known end of `true`, confined by Landlock; the floor is free",
+        "ms",
+        confining_by("s Landlock", lambda found: Sandbox(landlock=found.landlock)),
+        subjects=("floor", "cellwright"),
+        max_value=7,
+    ),
+    Row(
+        "s bubblewrap",
+        "start → known end of `true`, confined by bubblewrap; the floor is free",
+        "ms",
+        confining_by("s bubblewrap", lambda found: Sandbox(bubblewrap=found.bubblewrap)),
+        subjects=("floor", "cellwright"),
+        max_value=17,
+    ),
+]

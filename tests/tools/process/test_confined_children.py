@@ -1,0 +1,183 @@
+"""A command with a confinement runs in the sandbox, and ends, tells and leaves behind what any other does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confined import sandbox_by
+
+from cellwright.agent.calls.confinement import Confinement
+from cellwright.sandbox import means
+from cellwright.tools.process.children import ChildProcesses, Command
+from cellwright.tools.process.environment import child_environment
+from cellwright.tools.process.runner import OutputHead, RunningProgram
+
+
+@pytest.fixture(params=["Landlock", "bubblewrap"])
+def children(request: pytest.FixtureRequest) -> Iterator[ChildProcesses]:
+    sandbox = sandbox_by(request.param)
+    processes = ChildProcesses(find_sandbox=lambda: sandbox)
+    yield processes
+    processes.stop()
+
+
+def command(script: str, folder: Path, **more: object) -> Command:
+    """A command that may read its folder."""
+    return Command(
+        arguments=["bash", "-c", script],
+        cwd=folder,
+        environ=child_environment(os.environ),
+        confinement=Confinement(read=(str(folder),)),
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def run(script: str, folder: Path, children: ChildProcesses, seconds: float = 30, **more: object) -> tuple[int, str]:
+    async def play() -> tuple[int, str]:
+        output = OutputHead(100_000)
+        program = RunningProgram(command(script, folder, **more), output=output.take, children=children)
+        await program.finish(seconds)
+        return program.exit_code, output.text()
+
+    return asyncio.run(play())
+
+
+def sleepers(marker: str) -> list[str]:
+    """The processes with `marker` among their arguments."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if line[:2] == [b"sleep", marker.encode()]:
+            found.append(folder.name)
+    return found
+
+
+def test_its_exit_code_and_output_are_its_own(children: ChildProcesses, tmp_path: Path) -> None:
+    outside = tmp_path.parent / f"{tmp_path.name}-outside"
+    outside.write_text("outside", "utf-8")
+    code, output = run(f"echo out; echo err >&2; cat {outside}; exit 7", tmp_path, children)
+    assert code == 7
+    assert output.startswith("out\nerr\n")
+    assert "outside\n" not in output
+    assert run("kill -9 $$", tmp_path, children)[0] in (-9, 137)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "sleep {0}",
+        "trap '' TERM; sleep {0} & sleep {0}; sleep {0}",
+        "setsid sleep {0} & sleep {0}",
+        "env -i sleep {0} & sleep {0}",
+    ],
+)
+def test_a_time_limit_ends_all_of_it(script: str, children: ChildProcesses, tmp_path: Path) -> None:
+    marker = f"10{os.getpid()}"
+    run(script.format(marker), tmp_path, children, seconds=0.5)
+    assert sleepers(marker) == []
+
+
+def test_what_is_left_behind_runs_on_and_is_known(children: ChildProcesses, tmp_path: Path) -> None:
+    marker = f"20{os.getpid()}"
+
+    async def play() -> tuple[bool, bool]:
+        plain = RunningProgram(command("true", tmp_path), output=lambda _: True, children=children)
+        await plain.wait()
+        server = RunningProgram(command(f"sleep {marker} & true", tmp_path), output=lambda _: True, children=children)
+        await server.wait()
+        left = plain.left_behind, server.left_behind
+        assert children.running
+        assert len(sleepers(marker)) == 1
+        await server.end()
+        return left
+
+    assert asyncio.run(play()) == (False, True)
+    assert sleepers(marker) == []
+
+
+def test_its_memory_is_bounded(children: ChildProcesses, tmp_path: Path) -> None:
+    code, output = run("python -c 'x = bytearray(900_000_000)'", tmp_path, children, memory_mb=300)
+    assert code == 1
+    assert "MemoryError" in output
+    assert run("ulimit -d", tmp_path, children, memory_mb=300)[1] == f"{300 * 1024}\n"
+
+
+def test_descriptors_that_are_handed_on_arrive(children: ChildProcesses, tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+
+    async def play() -> None:
+        what = command(f"pwd -P >&{writer}", tmp_path)
+        program = RunningProgram(what, output=lambda _: True, inherited=(writer,), children=children)
+        await program.wait()
+
+    asyncio.run(play())
+    os.close(writer)
+    assert os.read(reader, 1_000).decode() == f"{tmp_path.resolve()}\n"
+    os.close(reader)
+
+
+def test_temporary_files_are_kept_between_commands_and_go_with_the_children(
+    children: ChildProcesses, tmp_path: Path
+) -> None:
+    folder = run("echo kept > $TMPDIR/x; printf %s $TMPDIR", tmp_path, children)[1]
+    assert run("cat $TMPDIR/x", tmp_path, children)[1] == "kept\n"
+    assert Path(folder).stat().st_mode & 0o077 == 0
+    children.stop()
+    assert not Path(folder).parent.exists()
+
+
+def test_a_program_that_is_not_there_is_told_as_without_a_sandbox(children: ChildProcesses, tmp_path: Path) -> None:
+    missing = replace(command("", tmp_path), arguments=["no-such-program"])
+
+    async def play() -> None:
+        RunningProgram(missing, output=lambda _: True, children=children)
+
+    with pytest.raises(FileNotFoundError):
+        asyncio.run(play())
+
+
+def test_without_a_sandbox_it_is_not_started(tmp_path: Path) -> None:
+    children = ChildProcesses(find_sandbox=lambda: None)
+    with pytest.raises(OSError, match="no sandbox"):
+        run("touch started", tmp_path, children)
+    children.stop()
+    assert not (tmp_path / "started").exists()
+
+
+def test_the_sandbox_is_looked_for_when_a_command_is_confined() -> None:
+    assert means.find_sandbox() is means.find_sandbox()
+
+
+def test_a_killed_process_leaves_no_folder(tmp_path: Path) -> None:
+    """The watchdog removes it."""
+    sandbox_by("Landlock")
+    script = f"""
+import asyncio, os, signal
+from pathlib import Path
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path[1:1] = {[str(Path(__file__).parents[2] / "shared")]!r}
+from test_confined_children import run
+from cellwright.tools.process.children import child_processes
+print(run("printf %s $TMPDIR", Path({str(tmp_path)!r}), child_processes())[1], flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    import subprocess
+    import sys
+
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    folder = Path(ended.stdout.strip()).parent
+    assert "cellwright-sandbox-" in folder.name, ended.stderr
+    deadline = time.monotonic() + 5
+    while folder.exists() and time.monotonic() < deadline:
+        os.sched_yield()
+    assert not folder.exists()
