@@ -142,7 +142,7 @@ SECONDS = 300
 SEED =
 
 fuzz: $(VENV)/.test  ## commands by chance, decided, run under strace in a bubblewrap, and judged; SECONDS=, SEED= plays one again
-	PYTHONPATH=tests:tests/shared $(BIN)/python -m shell_fuzzer --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+	PYTHONPATH=tests/shared $(BIN)/python -m shell_fuzzer --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 # ---- what the targets above stand on ----
 

@@ -1,4 +1,4 @@
-"""What a command that ran unasked may do: the touches and the output that its decision does not cover."""
+"""Bounds of a command that ran unasked, and what it did that its decision does not cover."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ SYSTEM = (
     *("/var/lib", "/var/cache", *{os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix)}),
     *(folder for folder in os.get_exec_path() if folder.startswith("/")),
 )
-"""Where programs and what they need to run are."""
+"""Folders of programs and of what they need to run."""
 
 NOBODY_READS = frozenset({"/", "/etc", "/etc/shadow", "/etc/fstab", "/etc/hosts", "/home", "/root"})
 """Places of the system that no program needs: who reads them was told to."""
 
 _HARMLESS_WRITES = re.compile(r"/dev/(null|tty|zero|full|ptmx|pts/.*)|pipe:.*|socket:.*|/proc/self/.*")
+_PRIVATE = ("/tmp", "/dev/shm", "/run", "/var/tmp")
+"""Folders that a sandbox may give a command of its own."""
 _HELPERS = {
     **dict.fromkeys(("zcat", "gzcat"), ("gzip", "zcat", "dash", "bash")),
     **dict.fromkeys(("egrep", "fgrep"), ("grep",)),
@@ -33,7 +35,7 @@ _HELPERS = {
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a decision covers: reads in the project less `hidden`, no `programs`; and writes in it where `writes` says so."""
+    """The bounds that a decision sets: reads in the project less `hidden`, no `programs`; and writes in it where `writes` says so."""
 
     world: World
     writes: bool
@@ -45,7 +47,7 @@ class Bounds:
 def failures(bounds: Bounds, command: str, trace: Trace) -> Iterator[str]:
     """Say what the command did that nothing allowed."""
     for touch in trace.touches:
-        if why := _against(bounds, command, touch):
+        if why := _against_confined(bounds, touch) if trace.confined else _against(bounds, command, touch):
             yield f"{why}: {touch.path} ({touch.call})"
     for canary, path in bounds.world.canaries().items():
         if canary in trace.output and (path in bounds.hidden or not _inside(path, str(bounds.world.project))):
@@ -66,6 +68,24 @@ def _against(bounds: Bounds, command: str, touch: Touch) -> str:
             return ""  # compared with the index; what is shown of it shows in the output
         case "read" | "list":
             return _against_read(bounds, touch.path)
+
+
+def _against_confined(bounds: Bounds, touch: Touch) -> str:
+    """Find what is against a deed in a sandbox, which may let any program run and read all of the system."""
+    match touch.kind:
+        case "network" if touch.call == "connect":
+            return "" if _is_local(touch) else "reached the network"
+        case "write":
+            private = any(_inside(touch.path, folder) for folder in _PRIVATE)
+            return (
+                ""
+                if private and not _inside(touch.path, str(bounds.world.base))
+                else _against_write(bounds, touch.path)
+            )
+        case "read" if touch.path not in NOBODY_READS:
+            return _against_read(bounds, touch.path)
+        case _:
+            return ""
 
 
 def _is_local(touch: Touch) -> bool:

@@ -1,4 +1,4 @@
-"""What generated commands are made of: files, options, scripts, and what stands before, behind and between programs.
+"""Words and phrases that generated commands are made of: files, options, scripts, what stands before and behind programs.
 
 Entries stand on lines of text, two blanks apart; in a table each program begins a line, and further lines are indented.
 `{PROJECT}` and `{OUTSIDE}` stand for folders of the world, which have other names each time. ODD names what is seldom,

@@ -82,7 +82,7 @@ class Touch:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a command did, and what it printed."""
+    """The deeds of a command, and what it printed. `confined`: it ran in a sandbox."""
 
     touches: tuple[Touch, ...]
     output: str
@@ -187,7 +187,7 @@ _WRITING = frozenset({"O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC", "O_TMPFILE"})
 
 
 def touches_in(lines: Sequence[str], pid: int, cwd: str) -> Iterator[Touch]:
-    """What the process `pid`, which started in `cwd`, and all its descendants did."""
+    """Find what the process `pid`, which started in `cwd`, and all its descendants did."""
     calls = [found for line in lines if (found := _CALL.fullmatch(line))]
     # the lines of a child may come before its parent's call has returned
     parents = {int(call["result"].split()[0]): int(call["pid"]) for call in calls if call["name"] in _STARTS_PROCESS}

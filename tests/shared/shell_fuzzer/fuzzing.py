@@ -15,7 +15,7 @@ from random import Random
 from shell_fuzzer.grammar import Grammar
 from shell_fuzzer.judge import Bounds, failures
 from shell_fuzzer.traced_shell import Trace, TracedShell
-from shell_fuzzer.world import DENIED, REPOSITORIES, World, build_world, keep_copy, restore
+from shell_fuzzer.world import DENIED, REPOSITORIES, World, build_world, changed, keep_copy, restore
 
 COMMANDS_A_WORLD = 150
 """Commands that are made for one world, before the next one is built."""
@@ -72,7 +72,7 @@ class Failure:
 
 @dataclass(slots=True)
 class Tally:
-    """What has been done so far, by mode. `tell` is told each failure that is unlike those before."""
+    """The count of what has been done so far, by mode. `tell` is told each failure that is unlike those before."""
 
     tell: Callable[[Failure], None] | None = None
     made: Counter[str] = field(default_factory=Counter)
@@ -150,7 +150,7 @@ def traced_shell() -> Iterator[tuple[Path, TracedShell]]:
 
 
 def _kind_of(found: Sequence[str], trace: Trace, world: World) -> tuple[str, ...]:
-    """What failures that have the same reason have in common, as far as that can be told: the deeds and the programs."""
+    """Name what failures of the same reason have in common, as far as that can be told: the deeds and the programs."""
     deeds = {why.partition(":")[0] for why in found}
     programs = {Path(touch.path).name for touch in trace.touches if touch.kind == "execute"}
     return (world.repository, *sorted(deeds), *sorted(programs))
@@ -219,10 +219,20 @@ class Player:
             **{"deny": case.deny, "ask": case.ask, "sandbox": case.sandbox, "project": str(self._world.project)},
         }
         trace = self._shell.run(given)
-        if trace and any(
-            touch.kind == "write" and touch.path.startswith(str(self._world.base)) for touch in trace.touches
-        ):
-            restore(self._world, self._copy)
+        base = str(self._world.base)
+        written = (
+            {touch for touch in trace.touches if touch.kind == "write" and touch.path.startswith(base)}
+            if trace
+            else set()
+        )
+        if trace is None or not written:
+            return trace
+        if trace.confined:
+            # a sandbox may lay folders of its own over those of the world
+            real = changed(self._world, self._copy)
+            kept = tuple(touch for touch in trace.touches if touch not in written or touch.path in real)
+            trace = replace(trace, touches=kept)
+        restore(self._world, self._copy)
         return trace
 
     def _shortened(self, case: Case, found: Sequence[str]) -> str:

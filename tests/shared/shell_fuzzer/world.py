@@ -19,7 +19,7 @@ Repository = Literal["plain", "none", "worktree", "pointer", "alternates", "conf
 REPOSITORIES: Sequence[Repository] = (
     *("plain", "plain", "plain", "none", "worktree", "pointer", "alternates", "configured", "nested", "linked"),
 )
-"""What kind of `.git` the project has: in the last six ones, something of it lies elsewhere or runs a program."""
+"""Kinds of `.git` that a project has: in the last six, something of it lies elsewhere or runs a program."""
 
 DENIED: Mapping[str, Sequence[str]] = {
     "Read(**/.env)": (".env", "sub/.env", "node_modules/pkg/.env", ".venv/.env", "sub/deep/.env"),
@@ -116,7 +116,7 @@ class World:
 
     @property
     def readable(self) -> tuple[str, ...]:
-        """What may be read besides the project: git's own settings, and the repository that a work tree belongs to."""
+        """Places that may be read besides the project: git's own settings, and the repository that a work tree belongs to."""
         own = [self.home / ".gitconfig", self.home / ".config" / "git", self.temporary]
         if self.repository == "worktree":
             own.append(self.home / "main" / ".git")
@@ -243,6 +243,23 @@ def _git(folder: Path, *arguments: str) -> str:
     }
     done = subprocess.run(["git", *arguments], cwd=folder, env=environ, capture_output=True, text=True, check=True)
     return done.stdout
+
+
+def changed(world: World, copy: Path) -> frozenset[str]:
+    """Return what is not as it was when `world` was copied: the paths that are new, gone, or of another content or mode."""
+    before = {path.relative_to(copy): _state(path) for path in copy.rglob("*")}
+    after = {path.relative_to(world.base): _state(path) for path in world.base.rglob("*")}
+    different = before.keys() ^ after.keys() | {
+        path for path in before.keys() & after.keys() if before[path] != after[path]
+    }
+    return frozenset(str(world.base / path) for path in different)
+
+
+def _state(path: Path) -> tuple[int, str]:
+    if path.is_symlink():
+        return 0, str(path.readlink())
+    mode = path.stat().st_mode
+    return mode, path.read_bytes().hex() if path.is_file() else ""
 
 
 def keep_copy(world: World) -> Path:

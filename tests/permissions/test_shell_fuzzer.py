@@ -8,7 +8,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-
 from shell_fuzzer.fuzzing import MODES, Case, Failure, Player, fuzz, make_case, traced_shell
 from shell_fuzzer.traced_shell import missing_means
 from shell_fuzzer.world import World, build_world
