@@ -35,7 +35,7 @@ _HELPERS = {
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds that a decision sets: reads in the project less `hidden`, no `programs`; and writes in it where `writes` says so."""
+    """The bounds that a decision sets: reads in the project less `hidden`, no `programs`; writes in it if `writes`."""
 
     world: World
     writes: bool

@@ -116,7 +116,7 @@ class World:
 
     @property
     def readable(self) -> tuple[str, ...]:
-        """Places that may be read besides the project: git's own settings, and the repository that a work tree belongs to."""
+        """Places that may be read besides the project: git's settings, and the repository that a work tree belongs to."""
         own = [self.home / ".gitconfig", self.home / ".config" / "git", self.temporary]
         if self.repository == "worktree":
             own.append(self.home / "main" / ".git")
