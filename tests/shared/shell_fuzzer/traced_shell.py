@@ -103,9 +103,8 @@ def missing_means() -> str:
 
 def _contained(world: Path) -> list[str]:
     """The start of a command that can change nothing but what is below `world`."""
-    private = ["--tmpfs", "/tmp"] if world != Path("/tmp") else []
     return [
-        *("bwrap", "--ro-bind", "/", "/", "--dev", "/dev", *private, "--bind", str(world), str(world)),
+        *("bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--bind", str(world), str(world)),
         *("--unshare-net", "--unshare-ipc", "--die-with-parent", "--"),
     ]
 
