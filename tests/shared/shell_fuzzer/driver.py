@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import os
 import selectors
@@ -20,6 +21,8 @@ from typing import Any
 
 from declared_tools import tool_named
 
+from cellwright.agent.calls.approval import Decision
+from cellwright.agent.calls.confinement import Confinement
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
 from cellwright.tools.process.children import ChildProcesses, Command
@@ -35,7 +38,7 @@ async def main() -> None:
     children = ChildProcesses()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     abilities = _abilities()
-    print(json.dumps({"sandbox": abilities.name if abilities else ""}), file=answers, flush=True)
+    print(json.dumps(dataclasses.asdict(abilities) if abilities else {}), file=answers, flush=True)
     for line in sys.stdin:
         answer = await answered(json.loads(line), children, abilities)
         os.chdir(MARK)  # nothing of this command comes behind it in the trace
@@ -55,7 +58,10 @@ def _abilities() -> SandboxAbilities | None:
 async def answered(
     given: Mapping[str, Any], children: ChildProcesses, abilities: SandboxAbilities | None
 ) -> dict[str, Any]:
-    """Decide the command `given` and, where it is allowed or `decided` says that it is, run it."""
+    """Decide the command `given` and, where it is allowed or `decided` says that it is, run it.
+
+    With `bounds`, the fields of a `Confinement`, nothing is decided: it runs in them whatever it is.
+    """
     policy = PermissionPolicy(
         mode=given["mode"],
         deny=given["deny"],
@@ -64,7 +70,11 @@ async def answered(
         cwd=given["project"],
         sandbox=SandboxRules(abilities=abilities if given["sandbox"] else None),
     )
-    decision = policy.decide(tool_named("Bash"), {"command": given["command"], "cwd": given["folder"]})
+    if given["bounds"] is None:
+        decision = policy.decide(tool_named("Bash"), {"command": given["command"], "cwd": given["folder"]})
+    else:
+        bounds = {name: tuple(paths) for name, paths in given["bounds"].items()}
+        decision = Decision("allow", "It is tried.", confinement=Confinement(**bounds))
     if decision.behavior != "allow" and not given["decided"]:
         return {"allowed": False}
     command = Command(

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
+from typing import Literal
 
 from shell_fuzzer.grammar import Grammar
 from shell_fuzzer.judge import Bounds, failures
 from shell_fuzzer.traced_shell import Trace, TracedShell
-from shell_fuzzer.world import DENIED, REPOSITORIES, World, build_world, changed, keep_copy, restore
+from shell_fuzzer.world import DENIED, PROTECTED, REPOSITORIES, World, build_world, changed, keep_copy, restore
 
 COMMANDS_A_WORLD = 150
 """Commands that are made for one world, before the next one is built."""
@@ -33,6 +34,10 @@ _OTHER_RULES: Mapping[str, str] = {
 _MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 """Worlds are built and restored often, which takes a disk several times as long."""
 
+Sandbox = Literal["none", "with a sandbox", "any command in a sandbox"]
+SANDBOXES: Sequence[Sandbox] = ("none", "with a sandbox", "any command in a sandbox")
+"""The use of a sandbox: none, as the policy decides where there is one, or for every command, whatever it is."""
+
 MODES = ("default", "acceptEdits", "default with deny rules", "acceptEdits with deny rules")
 
 
@@ -45,12 +50,12 @@ class Case:
     mode: str
     deny: tuple[str, ...]
     ask: tuple[str, ...]
-    sandbox: bool = False
+    sandbox: Sandbox = "none"
 
     @property
     def label(self) -> str:
         """The mode as it is counted."""
-        return f"{self.mode}, sandbox" if self.sandbox else self.mode
+        return self.mode if self.sandbox == "none" else f"{self.mode}, {self.sandbox}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +121,7 @@ def fuzz(seed: str, commands: int, seconds: float, tell: Callable[[Failure], Non
     tally = Tally(tell)
     begun, number = time.monotonic(), 0
     with traced_shell() as (base, shell):
-        tally.sandbox = shell.sandbox
+        tally.sandbox = str(shell.abilities.get("name", ""))
         while tally.made.total() < commands and time.monotonic() - begun < seconds:
             play_world(base, shell, f"{seed}:{number}", tally, commands - tally.made.total())
             number += 1
@@ -129,7 +134,9 @@ def play_world(base: Path, shell: TracedShell, seed: str, tally: Tally, most: in
     world = build_world(base, Random(seed).choice(REPOSITORIES))
     player = Player(world, shell)
     for index in range(min(most, COMMANDS_A_WORLD)):
-        player.play(make_case(Random(f"{seed}:{index}"), world, sandbox=bool(shell.sandbox)), f"{seed}:{index}", tally)
+        player.play(
+            make_case(Random(f"{seed}:{index}"), world, sandbox=bool(shell.abilities)), f"{seed}:{index}", tally
+        )
 
 
 @contextlib.contextmanager
@@ -157,7 +164,7 @@ def _kind_of(found: Sequence[str], trace: Trace, world: World) -> tuple[str, ...
 
 
 def make_case(chance: Random, world: World, *, sandbox: bool) -> Case:
-    """Make the case that `chance` says; `sandbox`: there is one, which half of the cases use."""
+    """Make the case that `chance` says; `sandbox`: there is one, which most of the cases use."""
     mode = chance.choices(MODES, (4, 2, 4, 2))[0]
     rules = chance.sample(sorted(DENIED), chance.randint(1, 2)) if mode.endswith("rules") else []
     at = chance.randint(0, len(rules)) if chance.random() < 0.3 else 0
@@ -170,7 +177,8 @@ def make_case(chance: Random, world: World, *, sandbox: bool) -> Case:
         command = command.replace(name, str(place))
     folder = chance.choice(("", "", "", "", "src", "sub/deep"))
     place = str(world.project / folder) if folder else str(world.project)
-    return Case(command, place, mode, tuple(deny), tuple(ask), sandbox=sandbox and chance.random() < 0.5)
+    use = chance.choice(SANDBOXES) if sandbox else "none"
+    return Case(command, place, mode, tuple(deny), tuple(ask), use)
 
 
 class Player:
@@ -204,8 +212,8 @@ class Player:
         rules = (*case.deny, *case.ask)
         bounds = Bounds(
             self._world,
-            writes=case.mode.startswith("acceptEdits"),
-            hidden=self._world.hidden_by(rules),
+            writes=self._writes(case),
+            hidden=self._hidden(case),
             programs=frozenset(_OTHER_RULES[rule] for rule in rules if rule.startswith("Bash(")),
             unwritable=tuple(
                 f"{self._world.project}/{_OTHER_RULES[rule]}" for rule in rules if rule.startswith("Edit(")
@@ -216,7 +224,8 @@ class Player:
     def _run(self, case: Case, *, decided: bool = False) -> Trace | None:
         given = {
             **{"command": case.command, "folder": case.folder, "mode": case.mode.split()[0], "decided": decided},
-            **{"deny": case.deny, "ask": case.ask, "sandbox": case.sandbox, "project": str(self._world.project)},
+            **{"deny": case.deny, "ask": case.ask, "project": str(self._world.project)},
+            **{"sandbox": case.sandbox != "none", "bounds": self._bounds(case)},
         }
         trace = self._shell.run(given)
         base = str(self._world.base)
@@ -234,6 +243,27 @@ class Player:
             trace = replace(trace, touches=kept)
         restore(self._world, self._copy)
         return trace
+
+    def _writes(self, case: Case) -> bool:
+        # any command may make what is protected: a sandbox that cannot protect it is given nothing to write
+        free = case.sandbox != "any command in a sandbox" or self._shell.abilities["protects"]
+        return bool(case.mode.startswith("acceptEdits") and free)
+
+    def _hidden(self, case: Case) -> frozenset[str]:
+        able = case.sandbox != "any command in a sandbox" or self._shell.abilities["hides"]
+        return self._world.hidden_by((*case.deny, *case.ask)) if able else frozenset()
+
+    def _bounds(self, case: Case) -> dict[str, Sequence[str]] | None:
+        """The confinement in which any command may run: what the mode allows, as far as the sandbox can enforce it."""
+        if case.sandbox != "any command in a sandbox":
+            return None
+        project = str(self._world.project)
+        return {
+            "read": [project, *self._world.readable],
+            "write": [project] if self._writes(case) else [],
+            "hidden": sorted(self._hidden(case)),
+            "protected": [f"{project}/{name}" for name in PROTECTED],
+        }
 
     def _shortened(self, case: Case, found: Sequence[str]) -> str:
         """Leave out words of a failing command as long as what is left fails in the same way."""

@@ -25,6 +25,7 @@ NOBODY_READS = frozenset({"/", "/etc", "/etc/shadow", "/etc/fstab", "/etc/hosts"
 _HARMLESS_WRITES = re.compile(r"/dev/(null|tty|zero|full|ptmx|pts/.*)|pipe:.*|socket:.*|/proc/self/.*")
 _PRIVATE = ("/tmp", "/dev/shm", "/run", "/var/tmp")
 """Folders that a sandbox may give a command of its own."""
+_TIMES_AND_MODES = frozenset({"utimensat", "utimes", "chmod", "fchmodat", "fchmodat2"})
 _HELPERS = {
     **dict.fromkeys(("zcat", "gzcat"), ("gzip", "zcat", "dash", "bash")),
     **dict.fromkeys(("egrep", "fgrep"), ("grep",)),
@@ -47,7 +48,8 @@ class Bounds:
 def failures(bounds: Bounds, command: str, trace: Trace) -> Iterator[str]:
     """Say what the command did that nothing allowed."""
     for touch in trace.touches:
-        if why := _against_confined(bounds, touch) if trace.confined else _against(bounds, command, touch):
+        why = _against_confined(bounds, touch) if trace.confined else _against(bounds, command, touch)
+        if why and not (_looks_for_names(touch) and not _tells_names(touch.path, command, trace.output)):
             yield f"{why}: {touch.path} ({touch.call})"
     for canary, path in bounds.world.canaries().items():
         if canary in trace.output and (path in bounds.hidden or not _inside(path, str(bounds.world.project))):
@@ -61,13 +63,25 @@ def _against(bounds: Bounds, command: str, touch: Touch) -> str:
         case "execute":
             return _against_program(bounds, command, touch.path)
         case "write":
-            return _against_write(bounds, touch.path)
+            return _against_write(bounds, touch.path, touch.call)
         case "list" if touch.program == "whereis":
             return ""  # the folders where programs and their manuals are
         case "read" if touch.program == "git" and touch.path in bounds.hidden:
             return ""  # compared with the index; what is shown of it shows in the output
         case "read" | "list":
             return _against_read(bounds, touch.path)
+
+
+def _looks_for_names(touch: Touch) -> bool:
+    return touch.kind == "list" and touch.program == "bash"
+
+
+def _tells_names(folder: str, command: str, output: str) -> bool:
+    """Return whether a wildcard, for which bash looked through `folder`, has put a name of it into the output."""
+    if not Path(folder).is_dir():
+        return False
+    names = (entry.name for entry in Path(folder).iterdir())
+    return any(len(name) > 3 and name in output and name not in command for name in names)
 
 
 def _against_confined(bounds: Bounds, touch: Touch) -> str:
@@ -80,7 +94,7 @@ def _against_confined(bounds: Bounds, touch: Touch) -> str:
             return (
                 ""
                 if private and not _inside(touch.path, str(bounds.world.base))
-                else _against_write(bounds, touch.path)
+                else _against_write(bounds, touch.path, touch.call)
             )
         case "read" if touch.path not in NOBODY_READS:
             return _against_read(bounds, touch.path)
@@ -105,12 +119,14 @@ def _against_program(bounds: Bounds, command: str, path: str) -> str:
     return "" if named else "ran a program that the command does not name"
 
 
-def _against_write(bounds: Bounds, path: str) -> str:
+def _against_write(bounds: Bounds, path: str, call: str) -> str:
     if _HARMLESS_WRITES.fullmatch(path) or _inside(path, str(bounds.world.temporary)):
         return ""
     project = str(bounds.world.project)
     if not bounds.writes:
         return "wrote"
+    if path == project and call in _TIMES_AND_MODES:
+        return ""
     if not _inside(path, project) or path == project:
         return "wrote outside the project"
     if any(_inside(path, f"{project}/{name}") for name in PROTECTED):

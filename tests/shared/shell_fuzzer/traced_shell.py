@@ -119,7 +119,7 @@ class TracedShell:
     """The watched process that decides and runs commands, and how far its trace has been read.
 
     `base` is the only folder that can be written; the environment of commands is `environ`, less what children do not get.
-    `sandbox` is what commands are confined by, "" where there is nothing.
+    `abilities` are those of the sandbox that it can confine commands by, empty where there is none.
     """
 
     def __init__(self, base: Path, environ: Mapping[str, str]) -> None:
@@ -133,7 +133,7 @@ class TracedShell:
             env={**environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             text=True,
         )
-        self.sandbox = str(self._answer()["sandbox"])
+        self.abilities: Mapping[str, Any] = self._answer()
 
     def run(self, given: Mapping[str, Any]) -> Trace | None:
         """Have a command decided, and run to its end where it is allowed; None where it is not."""
