@@ -104,7 +104,21 @@ def missing_means() -> str:
 def _contained(world: Path) -> list[str]:
     """The start of a command that can change nothing but what is below `world`."""
     return [
-        *("bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--bind", str(world), str(world)),
+        # a sandbox inside writes below /proc to make its namespaces
+        *(
+            "bwrap",
+            "--ro-bind",
+            "/",
+            "/",
+            "--dev",
+            "/dev",
+            "--bind",
+            "/proc",
+            "/proc",
+            "--bind",
+            str(world),
+            str(world),
+        ),
         *("--unshare-net", "--unshare-ipc", "--die-with-parent", "--"),
     ]
 
@@ -112,7 +126,8 @@ def _contained(world: Path) -> list[str]:
 def _watched(trace: str) -> list[str]:
     """The start of a command whose successful system calls are written to the file `trace`."""
     calls = ",".join(f"?{name}" for name in (*_SYSCALLS, *_OTHER_SYSCALLS))
-    return ["strace", "-f", "-yy", "-qq", "-z", "--seccomp-bpf", "-s", "4096", "-e", f"trace={calls}", "-o", trace]
+    how = ("-f", "-yy", "-qq", "-z", "--seccomp-bpf", "--decode-pids=pidns", "-s", "4096")
+    return ["strace", *how, "-e", f"trace={calls}", "-o", trace]
 
 
 class TracedShell:
@@ -189,7 +204,7 @@ def touches_in(lines: Sequence[str], pid: int, cwd: str) -> Iterator[Touch]:
     """Find what the process `pid`, which started in `cwd`, and all its descendants did."""
     calls = [found for line in lines if (found := _CALL.fullmatch(line))]
     # the lines of a child may come before its parent's call has returned
-    parents = {int(call["result"].split()[0]): int(call["pid"]) for call in calls if call["name"] in _STARTS_PROCESS}
+    parents = {_started(call["result"]): int(call["pid"]) for call in calls if call["name"] in _STARTS_PROCESS}
     folders = {pid: cwd}
     programs = {pid: ""}
     begun: set[int] = set()
@@ -211,6 +226,11 @@ def touches_in(lines: Sequence[str], pid: int, cwd: str) -> Iterator[Touch]:
             if process in begun:
                 for kind, path in _touched(name, call["arguments"], call["result"], folder):
                     yield Touch(kind, path, name, programs[process])
+
+
+def _started(result: str) -> int:
+    """The number, as strace counts, of the process that a call has started: in a sandbox it may have two."""
+    return int(result.partition("/* ")[2].split()[0] if "/* " in result else result.split()[0])
 
 
 def _touched(name: str, arguments: str, result: str, folder: str) -> Iterator[tuple[Kind, str]]:
