@@ -83,15 +83,23 @@ async def answered(
         environ=child_environment(os.environ),
         confinement=decision.confinement,
     )
-    ran = await _run(command, children, given["seconds"])
+    try:
+        ran = await _run(command, children, given["seconds"])
+    except OSError as error:  # it cannot be confined as it must be
+        return {"allowed": False, "not_started": str(error)}
     return {"allowed": True, "confined": decision.confinement is not None, **ran}
 
 
 async def _run(command: Command, children: ChildProcesses, seconds: float) -> dict[str, Any]:
     reader, writer = os.pipe()
     deadline = time.monotonic() + seconds
-    child = children.start(command, output=writer)
-    os.close(writer)
+    try:
+        child = children.start(command, output=writer)
+    except OSError:
+        os.close(reader)
+        raise
+    finally:
+        os.close(writer)
     try:
         output = _output(reader, deadline)
         # what has closed its output, or is stopped by a limit, need not have ended

@@ -84,6 +84,7 @@ class Tally:
     allowed: Counter[str] = field(default_factory=Counter)
     confined: int = 0
     timed_out: int = 0
+    not_started: Counter[str] = field(default_factory=Counter)
     sandbox: str = ""
     kinds: defaultdict[tuple[str, ...], list[Failure]] = field(default_factory=lambda: defaultdict(list))
     seconds: float = 0.0
@@ -109,7 +110,8 @@ class Tally:
         speed = f"{made / max(self.seconds, 0.001):.0f} a second"
         share = f"{ran:,} ({ran / max(made, 1):.0%}) allowed and run"
         head = f"{made:,} commands made, {share}, {self.timed_out} timed out, {speed}"
-        sandbox = f"sandbox: {self.sandbox or 'none here'}, {self.confined:,} ran confined"
+        refused = "".join(f"\n  {count} not started: {why}" for why, count in self.not_started.most_common(5))
+        sandbox = f"sandbox: {self.sandbox or 'none here'}, {self.confined:,} ran confined{refused}"
         return "\n".join((head, *sorted(modes), sandbox))
 
 
@@ -121,7 +123,7 @@ def fuzz(seed: str, commands: int, seconds: float, tell: Callable[[Failure], Non
     tally = Tally(tell)
     begun, number = time.monotonic(), 0
     with traced_shell() as (base, shell):
-        tally.sandbox = str(shell.abilities.get("name", ""))
+        tally.sandbox, tally.not_started = str(shell.abilities.get("name", "")), shell.not_started
         while tally.made.total() < commands and time.monotonic() - begun < seconds:
             play_world(base, shell, f"{seed}:{number}", tally, commands - tally.made.total())
             number += 1

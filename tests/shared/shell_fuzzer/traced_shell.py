@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,7 +135,8 @@ class TracedShell:
     """The watched process that decides and runs commands, and how far its trace has been read.
 
     `base` is the only folder that can be written; the environment of commands is `environ`, less what children do not get.
-    `abilities` are those of the sandbox that it can confine commands by, empty where there is none.
+    `abilities` are those of the sandbox that it can confine commands by, empty where there is none. `not_started`: why
+    commands that were allowed could not be confined.
     """
 
     def __init__(self, base: Path, environ: Mapping[str, str]) -> None:
@@ -149,6 +151,7 @@ class TracedShell:
             text=True,
         )
         self.abilities: Mapping[str, Any] = self._answer()
+        self.not_started: Counter[str] = Counter()
 
     def run(self, given: Mapping[str, Any]) -> Trace | None:
         """Have a command decided, and run to its end where it is allowed; None where it is not."""
@@ -158,6 +161,7 @@ class TracedShell:
         told = self._answer()
         lines = self._lines()
         if not told["allowed"]:
+            self.not_started.update({told["not_started"]: 1} if "not_started" in told else {})
             return None
         touches = touches_in(lines, told["pid"], given["folder"])
         return Trace(tuple(dict.fromkeys(touches)), told["output"], told["timed_out"], told["confined"])

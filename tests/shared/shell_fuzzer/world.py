@@ -93,7 +93,10 @@ _LINKS = {
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The folders of a world. All that is written when something runs unasked must be below `project` or in `temporary`."""
+    """The folders of a world. All that is written when something runs unasked must be below `project` or in `temporary`.
+
+    `temporary` lies beside the world, since the process that runs commands has its own there as long as it lives.
+    """
 
     base: Path
     repository: Repository
@@ -112,7 +115,7 @@ class World:
 
     @property
     def temporary(self) -> Path:
-        return self.base / "temporary"
+        return self.base.with_name("temporary")
 
     @property
     def readable(self) -> tuple[str, ...]:
@@ -141,10 +144,10 @@ def _canary(base: Path, path: Path) -> str:
 def build_world(base: Path, repository: Repository) -> World:
     """Make a world below `base`, in place of one that is there."""
     world = World(base, repository)
-    for folder in (world.home.parent, world.outside, world.temporary):
-        shutil.rmtree(folder, ignore_errors=True)
-    for folder in (world.project, world.outside, world.temporary):
-        folder.mkdir(parents=True)
+    shutil.rmtree(world.home.parent, ignore_errors=True)
+    shutil.rmtree(world.outside, ignore_errors=True)
+    world.project.mkdir(parents=True)
+    world.outside.mkdir()
     for name, text in _FILES.items():
         _write(world.project / name, text)
     for canary, path in world.canaries().items():
