@@ -15,7 +15,7 @@ from typing import Literal
 
 from shell_fuzzer.grammar import Grammar
 from shell_fuzzer.judge import Bounds, failures
-from shell_fuzzer.traced_shell import Trace, TracedShell
+from shell_fuzzer.traced_shell import Touch, Trace, TracedShell
 from shell_fuzzer.world import DENIED, PROTECTED, REPOSITORIES, World, build_world, changed, keep_copy, restore
 
 COMMANDS_A_WORLD = 150
@@ -230,20 +230,17 @@ class Player:
             **{"sandbox": case.sandbox != "none", "bounds": self._bounds(case)},
         }
         trace = self._shell.run(given)
+        if trace is None:
+            return None
         base = str(self._world.base)
-        written = (
-            {touch for touch in trace.touches if touch.kind == "write" and touch.path.startswith(base)}
-            if trace
-            else set()
-        )
-        if trace is None or not written:
-            return trace
-        if trace.confined:
-            # a sandbox may lay folders of its own over those of the world
-            real = changed(self._world, self._copy)
-            kept = tuple(touch for touch in trace.touches if touch not in written or touch.path in real)
-            trace = replace(trace, touches=kept)
-        restore(self._world, self._copy)
+        wrote = any(touch.kind == "write" and touch.path.startswith(base) for touch in trace.touches)
+        if trace.confined and (wrote or self._writes(case)):
+            # a sandbox may lay folders of its own over those of the world, and leave something behind
+            real = [Touch("write", path, "changed", "") for path in sorted(changed(self._world, self._copy))]
+            trace = replace(trace, touches=(*(each for each in trace.touches if each.kind != "write"), *real))
+            wrote = bool(real)
+        if wrote:
+            restore(self._world, self._copy)
         return trace
 
     def _writes(self, case: Case) -> bool:

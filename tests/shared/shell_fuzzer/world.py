@@ -65,7 +65,20 @@ _FILES = {
 }
 """Files of the project that may be read."""
 
-PROTECTED = (".git", ".claude", ".vscode", ".venv/bin", ".venv/lib/site-packages", ".mcp.json", ".gitmodules")
+PROTECTED = (
+    *(
+        ".git",
+        ".claude",
+        ".vscode",
+        ".venv/bin",
+        ".venv/lib/site-packages",
+        ".mcp.json",
+        ".gitmodules",
+        ".husky",
+        ".idea",
+    ),
+    *(".envrc", "sitecustomize.py", "sub/.git", "sub/.claude", "src/.vscode", ".bashrc", ".devcontainer"),
+)
 """Places of the project that acceptEdits does not cover."""
 
 _PROGRAMS = ("ls", "cat", "git", "run.sh", "textconv.sh", "less", "sub/ls")
