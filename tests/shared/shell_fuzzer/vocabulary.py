@@ -206,7 +206,7 @@ ODD_PLACES = _words(
     link-out/.  link-in/..  link-in/../new  sub/*  *  .*  src/out  src/out/new  $HOME/new  [n]ew  {a,b}  "a b"
     ./-rf  -- -rf  -t src  -t link-out  --target-directory=link-out  a=/tmp/x  secrets  secrets/new  .env  new/x
     sub/.envrc  sitecustomize.py  node_modules/x  .gitmodules  sub/deep/root/tmp/x  nowhere/../../new  .husky/x
-    loop/x
+    loop/x  .husky  .idea/x  sub/.claude
 """
 )
 FILTERS = _words(
