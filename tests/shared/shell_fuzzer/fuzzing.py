@@ -216,6 +216,7 @@ class Player:
             self._world,
             writes=self._writes(case),
             hidden=self._hidden(case),
+            any_command=case.sandbox == "any command in a sandbox",
             programs=frozenset(_OTHER_RULES[rule] for rule in rules if rule.startswith("Bash(")),
             unwritable=tuple(
                 f"{self._world.project}/{_OTHER_RULES[rule]}" for rule in rules if rule.startswith("Edit(")

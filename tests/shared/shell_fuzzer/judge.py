@@ -36,13 +36,17 @@ _HELPERS = {
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds that a decision sets: reads in the project less `hidden`, no `programs`; writes in it if `writes`."""
+    """The bounds that a decision sets: reads in the project less `hidden`, no `programs`; writes in it if `writes`.
+
+    `any_command`: the bounds alone hold the command, nobody has looked at it.
+    """
 
     world: World
     writes: bool
     hidden: frozenset[str]
     programs: frozenset[str] = frozenset()
     unwritable: tuple[str, ...] = ()
+    any_command: bool = False
 
 
 def failures(bounds: Bounds, command: str, trace: Trace) -> Iterator[str]:
@@ -51,8 +55,10 @@ def failures(bounds: Bounds, command: str, trace: Trace) -> Iterator[str]:
         why = _against_confined(bounds, touch) if trace.confined else _against(bounds, command, touch)
         if why and not (_looks_for_names(touch) and not _tells_names(touch.path, command, trace.output)):
             yield f"{why}: {touch.path} ({touch.call})"
+    # what is in a repository's history cannot be hidden by the name of a file: there the policy must ask
+    hidden = bounds.hidden if not bounds.any_command or "git" not in command else frozenset()
     for canary, path in bounds.world.canaries().items():
-        if canary in trace.output and (path in bounds.hidden or not _inside(path, str(bounds.world.project))):
+        if canary in trace.output and (path in hidden or not _inside(path, str(bounds.world.project))):
             yield f"printed what must not be read: {path}"
 
 
