@@ -16,7 +16,7 @@ MISSING = missing_means()
 REQUIRED = os.environ.get("CELLWRIGHT_REQUIRE_FUZZER") == "1"
 pytestmark = pytest.mark.skipif(bool(MISSING) and not REQUIRED, reason=f"the fuzzer cannot run: {MISSING}")
 
-COMMANDS = 500
+COMMANDS = 400
 SECONDS = 35.0
 SEED = "1"
 
@@ -55,6 +55,7 @@ SEEN = [
     ("echo */secret.txt ~/.ssh/*", "default", ("read outside",)),
     ("base64 link-file", "default", ("read outside",)),
     ("cat /etc/fstab", "default", ("read what nobody needs",)),
+    ("cat /proc/$PPID/environ", "default", ("read what nobody needs", "printed")),
     ("cat link-env", "default", ("read what a rule hides", "printed")),
     ("git show HEAD:.env", "default", ("printed",)),
     ("head -1 notes.txt", "default", ("ran a denied",)),

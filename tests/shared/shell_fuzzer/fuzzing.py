@@ -16,7 +16,17 @@ from typing import Literal
 from shell_fuzzer.grammar import Grammar
 from shell_fuzzer.judge import Bounds, failures
 from shell_fuzzer.traced_shell import Touch, Trace, TracedShell
-from shell_fuzzer.world import DENIED, PROTECTED, REPOSITORIES, World, build_world, changed, keep_copy, restore
+from shell_fuzzer.world import (
+    DENIED,
+    ENVIRONMENT_CANARY,
+    PROTECTED,
+    REPOSITORIES,
+    World,
+    build_world,
+    changed,
+    keep_copy,
+    restore,
+)
 
 COMMANDS_A_WORLD = 150
 """Commands that are made for one world, before the next one is built."""
@@ -151,6 +161,7 @@ def traced_shell() -> Iterator[tuple[Path, TracedShell]]:
         for made in (places.home, places.temporary):
             made.mkdir(parents=True)
         environ = {"HOME": str(places.home), "TMPDIR": str(places.temporary), "LANG": "C.UTF-8"}
+        environ["CELLWRIGHT_CANARY"] = ENVIRONMENT_CANARY
         shell = TracedShell(base.parent, {"PATH": os.environ["PATH"], **environ})
         try:
             yield base, shell

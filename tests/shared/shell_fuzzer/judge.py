@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shell_fuzzer.traced_shell import Touch, Trace
-from shell_fuzzer.world import PROTECTED, World
+from shell_fuzzer.world import ENVIRONMENT_CANARY, PROTECTED, World
 
 SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/proc", "/sys", "/dev", "/opt", "/run", "/nix"),
@@ -55,6 +55,8 @@ def failures(bounds: Bounds, command: str, trace: Trace) -> Iterator[str]:
         why = _against_confined(bounds, touch) if trace.confined else _against(bounds, command, touch)
         if why and not (_looks_for_names(touch) and not _tells_names(touch.path, command, trace.output)):
             yield f"{why}: {touch.path} ({touch.call})"
+    if ENVIRONMENT_CANARY in trace.output:
+        yield "printed what must not be read: the environment of the process that runs commands"
     # what is in a repository's history cannot be hidden by the name of a file: there the policy must ask
     hidden = bounds.hidden if not bounds.any_command or "git" not in command else frozenset()
     for canary, path in bounds.world.canaries().items():
@@ -102,7 +104,7 @@ def _against_confined(bounds: Bounds, touch: Touch) -> str:
                 if private and not _inside(touch.path, str(bounds.world.base))
                 else _against_write(bounds, touch.path, touch.call)
             )
-        case "read" if touch.path not in NOBODY_READS:
+        case "read" if touch.path not in NOBODY_READS and not touch.path.endswith("/environ"):
             return _against_read(bounds, touch.path)
         case _:
             return ""

@@ -104,6 +104,10 @@ _LINKS = {
 }
 
 
+ENVIRONMENT_CANARY = "CANARY:environment:"
+"""A value that the process that runs commands has in its environment, and no command."""
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """The folders of a world. All that is written when something runs unasked must be below `project` or in `temporary`.
