@@ -47,7 +47,8 @@ OUTSIDE_FILES = _words(
     {OUTSIDE}/secret.txt  ../../../outside/secret.txt  link-out/secret.txt  link-file  link-home/id_rsa
     ~/.ssh/id_rsa  ~/notes.txt  ../notes.txt  ../.env  ~+/../notes.txt  ~-/notes.txt  ~ada/notes.txt  ~root/.bashrc
     sub/up/notes.txt  link-out  link-home  sub/up  sub/deep/root/etc/fstab  src/out/notes.txt  /etc/fstab
-    /etc/shadow  /proc/self/environ  /proc/$PPID/environ  /  ~  ~/  ..  ../project-evil/notes.txt  link-out/../notes.txt  a=~/.ssh/id_rsa
+    /etc/shadow  /proc/self/environ  /proc/$PPID/environ  /  ~  ~/  ..  ../project-evil/notes.txt
+    link-out/../notes.txt  a=~/.ssh/id_rsa
     x:~/.ssh/id_rsa  a=~/notes.txt  a={OUTSIDE}/secret.txt  $HOME/notes.txt  ${HOME}/notes.txt  $HOME/.ssh/id_rsa
     "$HOME"/notes.txt  link-*/secret.txt  l[i]nk-file  link-f?le  */secret.txt  ../*/notes.txt
     link-["o"]ut/secret.txt  ["l"]ink-file  ['l'm]ink-file  [\l]ink-file  [!a]ink-file  {link-file,notes.txt}
