@@ -173,7 +173,8 @@ def _kind_of(found: Sequence[str], trace: Trace, world: World) -> tuple[str, ...
     """Name what failures of the same reason have in common, as far as that can be told: the deeds and the programs."""
     deeds = {why.partition(":")[0] for why in found}
     programs = {Path(touch.path).name for touch in trace.touches if touch.kind == "execute"}
-    return (world.repository, *sorted(deeds), *sorted(programs))
+    # what git does depends on the repository more than on what is run beside it
+    return (world.repository, *sorted(deeds), *(["git"] if "git" in programs else sorted(programs)))
 
 
 def make_case(chance: Random, world: World, *, sandbox: bool) -> Case:
