@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 from shell_fuzzer.fuzzing import MODES, Case, Failure, Player, fuzz, make_case, traced_shell
-from shell_fuzzer.traced_shell import missing_means
+from shell_fuzzer.traced_shell import missing_means, whole_lines
 from shell_fuzzer.world import World, build_world
 
 MISSING = missing_means()
@@ -87,6 +87,14 @@ def test_what_commands_touch_is_seen(player: tuple[World, Player]) -> None:
         if bool(deeds) is not bool(expected):
             wrong[command] = deeds
     assert wrong == {}
+
+
+def test_calls_that_strace_tells_in_two_parts_are_put_together() -> None:
+    told = ['7 open("a" <unfinished ...>', '8 chdir("b") = 0', "7 <... open resumed>, O_RDONLY) = 3</a>"]
+    assert whole_lines(told) == ['8 chdir("b") = 0', '7 open("a", O_RDONLY) = 3</a>']
+    assert (
+        whole_lines(['7 mkdir("a", 0777 <unfinished ...>', "8 +++ killed +++", ") = 0"])[-1] == '7 mkdir("a", 0777) = 0'
+    )
 
 
 def test_the_world_is_restored_after_each_command(player: tuple[World, Player]) -> None:

@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -184,17 +185,40 @@ class TracedShell:
         """Return the new lines, up to the mark that the driver sets behind each command."""
         lines: list[str] = []
         rest = b""
-        while True:
+        deadline = time.monotonic() + 10 * SECONDS
+        while time.monotonic() < deadline:
             rest += self._trace.readline()
             if not rest.endswith(b"\n"):
+                time.sleep(0.0005)  # strace is about to write it
                 continue
             line, rest = rest.decode("utf-8", "surrogateescape").rstrip("\n"), b""
-            if _MARK.fullmatch(line):
-                return lines
+            if _MARK.match(line):
+                return whole_lines(lines)
             lines.append(line)
+        raise RuntimeError("strace has not told the end of a command.")
 
 
-_MARK = re.compile(r'\d+ +chdir\("//\.//"\) += 0')
+def whole_lines(lines: Sequence[str]) -> list[str]:
+    """Put together the lines of calls that strace has told in two parts, since another process was told in between."""
+    whole: list[str] = []
+    begun: dict[str, str] = {}
+    last = ""
+    for line in lines:
+        process = line.partition(" ")[0]
+        if line.endswith(_UNFINISHED):
+            begun[process], last = line.removesuffix(_UNFINISHED), process
+        elif resumed := _RESUMED.match(line):
+            whole.append(begun.pop(process, "") + line[resumed.end() :])
+        elif line.startswith(")"):
+            whole.append(begun.pop(last, "") + line)
+        else:
+            whole.append(line)
+    return whole
+
+
+_UNFINISHED = " <unfinished ...>"
+_RESUMED = re.compile(r"\d+ +<\.\.\. \w+ resumed>")
+_MARK = re.compile(r'\d+ +chdir\("//\.//"')
 _STARTS_PROCESS = frozenset({"clone", "clone3", "fork", "vfork"})
 _CALL = re.compile(r"(?P<pid>\d+) +(?P<name>\w+)\((?P<arguments>.*)\) += (?P<result>.*)", re.DOTALL)
 _PATH = re.compile(r'(?:(?:AT_FDCWD|\d+)<(?P<folder>(?:[^<>\\]|\\.)*)>(?:\(deleted\))?, )?"(?P<path>(?:[^"\\]|\\.)*)"')
