@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help pictures example-recordings demo lab test test-ts test-py test-browser test-all test-times coverage leg legs test-live \
-  check check-style check-types check-browser-side fix build bench clean
+  check check-style check-types check-browser-side fix build bench fuzz clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -137,6 +137,12 @@ fix: $(VENV)/.test  ## what the linters can mend
 
 bench: $(VENV)/.test build  ## speed against a floor and the bare SDK, as ratios; writes docs/performance.md
 	$(BIN)/python -m benchmarks --write
+
+SECONDS = 300
+SEED =
+
+fuzz: $(VENV)/.test  ## commands by chance, decided, run under strace in a bubblewrap, and judged; SECONDS=, SEED= plays one again
+	PYTHONPATH=tests/shared $(BIN)/python -m shell_fuzzer --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 # ---- what the targets above stand on ----
 
