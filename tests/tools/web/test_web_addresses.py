@@ -58,7 +58,13 @@ def test_urls_that_are_read(url: str, expected: str) -> None:
         ),
         # other spellings of an address, which resolvers and proxies read differently
         *("http://2130706433/", "http://0x7f000001/", "http://0x7f.1/", "http://0177.0.0.1/", "http://127.1/"),
-        *("http://1.2.3.4.5/", "http://256.1.1.1/", "http://127.0.0.1.0x/", "http://example.0x1f/", "http://１２７.１/"),
+        *(
+            "http://1.2.3.4.5/",
+            "http://256.1.1.1/",
+            "http://127.0.0.1.0x/",
+            "http://example.0x1f/",
+            "http://１２７.１/",
+        ),
         *("http://①②⑦.1/", "http://[::127.0.0.1.]/", "http://[0:0:0:0:0:ffff:7f.1]/"),
         *("https://-\u202e.com/", "https://a\u200bb.com/\u00a0 "),
     ],

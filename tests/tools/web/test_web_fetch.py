@@ -244,7 +244,12 @@ def test_a_redirect_to_another_host_is_told_and_not_followed(web: Web, fetch: Fe
 @for_each_row(
     "target",
     [
-        *("http://127.0.0.1:{port}/plain", "//127.0.0.1:{port}/plain", "https://[::1]:{port}/plain", "http://[fec0::1]/"),
+        *(
+            "http://127.0.0.1:{port}/plain",
+            "//127.0.0.1:{port}/plain",
+            "https://[::1]:{port}/plain",
+            "http://[fec0::1]/",
+        ),
         *("http://169.254.169.254/latest/meta-data/", "https://[64:ff9b::a9fe:a9fe]/", "https://[::ffff:10.0.0.1]/"),
         *("http://0x7f.1:{port}/plain", "http://2130706433:{port}/plain", "http://017700000001/", "///127.0.0.1/plain"),
         *("https://localhost:{port}/plain", "https://docs.example@127.0.0.1:{port}/plain", "file:///etc/passwd"),
