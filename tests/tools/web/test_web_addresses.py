@@ -136,7 +136,7 @@ def test_what_is_public(address: str, expected: bool) -> None:
 @given(st.ip_addresses(v=4) | st.ip_addresses(v=6, network="2000::/3"))
 def test_nothing_is_public_that_python_calls_private(address: ipaddress.IPv4Address) -> None:
     if is_public(address):
-        assert not (address.is_private or address.is_loopback or address.is_link_local or address.is_multicast)
+        assert not any((address.is_private, address.is_loopback, address.is_link_local, address.is_multicast))
 
 
 def test_a_name_with_one_private_address_is_refused() -> None:
