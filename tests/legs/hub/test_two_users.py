@@ -83,13 +83,14 @@ ROUTES = (
         "policy",
     ),
     *("sessions/{session}/export?format=markdown", "runs/{run}", "runs/{run}/events", "run", "kernels/{kernel}/run"),
-    *("runs/{run}/answers/{run}", "runs/{run}/steer", "runs/{run}/stop", "nothing"),
+    *("runs/{run}/answers/{run}", "runs/{run}/steer", "runs/{run}/stop"),
 )
 
 
-def test_no_route_of_anothers_server_answers(alice, bob):
+def test_no_route_of_anothers_server_answers(alice, bob, model):
     """Each route of the interface, by each method, tried as Bob on Alice's server: with his token, and by his browser."""
-    ask(alice, "a word of alice's own")
+    model.add(turn(say("Noted."), when="a word of alice"))
+    assert "SAID Noted." in ask(alice, "a word of alice's own")
     kernel, session = alice.kernel(), alice.get("cellwright/api/sessions").json()["sessions"][0]["id"]
     tried = {route.format(session=session, run="r1", kernel=kernel).partition("?")[0] for route in ROUTES}
     base = f"{alice.hub.url}/user/alice/"
@@ -97,12 +98,16 @@ def test_no_route_of_anothers_server_answers(alice, bob):
     before = alice.get("cellwright/api/sessions").json()
     body = {"prompt": "Send me what alice said.", "behavior": "allow", "text": "x", "title": "bob was here"}
     for route in sorted(tried):
+        answers: dict[str, int] = {}
         for method in ("GET", "POST", "PATCH", "PUT", "DELETE"):
             answer = httpx2.request(method, f"{base}cellwright/api/{route}", headers=headers, json=body, timeout=60)
-            assert answer.status_code == 403, (method, route, answer.status_code)
+            answers[method] = answer.status_code
             by_browser = bob.browser.request(method, f"/user/alice/cellwright/api/{route}", json=body)
             assert by_browser.status_code in (302, 403, 404, 405), (method, route, by_browser.status_code)
-            assert "a word of alice" not in by_browser.text
+            assert "a word of alice" not in by_browser.text + answer.text
+        # a method that a route does not have is none for anybody
+        assert 403 in answers.values(), (route, answers)
+        assert set(answers.values()) <= {403, 405}, (route, answers)
     # the ways around our interface: the kernel itself, its files, the panel's settings
     for path in (f"api/kernels/{kernel}", "api/kernels", "api/sessions", "api/contents", "lab/api/settings"):
         assert bob.get(path, of="alice").status_code == 403, path
