@@ -22,7 +22,7 @@ export default defineConfig({
       ]),
     ),
   },
-  define: { BUILD: JSON.stringify("test-build") },
+  define: { BUILD: JSON.stringify("test-build"), SCRIPTS_MAY_ANSWER: "true" },
   // the protocol's examples and the Python package's version are read from outside this folder
   server: { fs: { allow: [".."] } },
   test: {

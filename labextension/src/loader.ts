@@ -3,15 +3,15 @@
  * the renderer from the page, else once from the kernel's hidden widget.
  */
 
+import { randomName } from "./page";
 import type { Renderer } from "./renderer_registry";
 import { buildHash, rendererRegistry } from "./renderer_registry";
-import type { BrowserMessage } from "./transcript/protocol";
 import type { Transcript } from "./transcript/transcript";
 
 type Model = {
   get(name: string): unknown;
   on(event: "msg:custom", listener: (content: unknown) => void): void;
-  send(content: BrowserMessage): void;
+  send(content: object): void;
   widget_manager: { get_model(id: unknown): Promise<{ get(name: string): BlobPart }> };
 };
 
@@ -49,12 +49,15 @@ export default () => {
   return {
     // anywidget gives this two seconds and drops messages that come before it: so nothing is awaited here
     initialize({ model }: { model: Model }): void {
+      // at once, before another script can find the model: only messages with it count as ours from then on
+      const secret = randomName();
+      model.send({ type: "hello", secret });
       const early: unknown[] = [];
       let deliver = (content: unknown): void => void early.push(content);
       model.on("msg:custom", (content) => { deliver(content); });
       transcript = load(model).then((renderer) =>
         renderer.open({
-          send: (message) => { model.send(message); },
+          send: (message) => { model.send({ ...message, secret }); },
           onMessage(listener) {
             deliver = listener;
             early.forEach(listener);

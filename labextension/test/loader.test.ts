@@ -4,7 +4,7 @@ import plugins from "../src";
 import makeWidget from "../src/loader";
 import type { Renderer } from "../src/renderer_registry";
 import { buildHash, rendererRegistry } from "../src/renderer_registry";
-import type { OpsMessage } from "../src/transcript/protocol";
+import type { BrowserMessage, OpsMessage } from "../src/transcript/protocol";
 import { standIn } from "./support/stand_in";
 import { Kernel, RUN, shadowOf, text } from "./transcript/scene";
 
@@ -17,11 +17,21 @@ function modelOf(kernel: Kernel): { props: Props; lookups: () => number } {
     model: {
       get: (name) => `model id of ${name}`,
       on: (_, listener) => { kernel.channel.onMessage(listener); },
-      send: (content) => { kernel.channel.send(content); },
+      send: (content) => { kernel.channel.send(content as BrowserMessage); },
       widget_manager: { get_model: lookup },
     },
   };
   return { props, lookups: () => lookup.mock.calls.length };
+}
+
+/** The messages after the loader's first, without the secret that it says there and each of them must carry. */
+function heard(kernel: Kernel): object[] {
+  const [hello, ...rest] = kernel.received as unknown as { type: string; secret: string }[];
+  expect(hello).toEqual({ type: "hello", secret: expect.stringMatching(/^[0-9a-f]{32}$/) as string });
+  return rest.map(({ secret, ...message }) => {
+    expect(secret).toBe(hello?.secret);
+    return message;
+  });
 }
 
 const EARLY: OpsMessage = { type: "ops", first: 0, now: 0, ops: [RUN, { op: "text", block: 0, text: "early" }] };
@@ -39,13 +49,13 @@ describe("the renderer comes from the page when the extension has put it there",
     const { props, lookups } = modelOf(kernel);
     widget.initialize(props);
     kernel.tell(EARLY);
-    expect(kernel.received).toEqual([]);
+    expect(heard(kernel)).toEqual([]);
     const el = document.createElement("div");
     document.body.replaceChildren(el);
     const dispose = await widget.render({ el });
     const root = shadowOf(el);
     expect(text(root, ".prose")).toBe("early");
-    expect(kernel.received[0]).toEqual({ type: "ready", have: 2, protocol: 1 });
+    expect(heard(kernel)[0]).toEqual({ type: "ready", have: 2, protocol: 1 });
     expect(lookups()).toBe(0);
     dispose?.();
     expect(root.childElementCount).toBe(0);
@@ -55,7 +65,7 @@ describe("the renderer comes from the page when the extension has put it there",
     for (const plugin of plugins) void plugin.activate(standIn(undefined), null);
     const kernel = new Kernel();
     makeWidget().initialize(modelOf(kernel).props);
-    await vi.waitFor(() => { expect(kernel.received).toEqual([{ type: "ready", have: 0, protocol: 1 }]); });
+    await vi.waitFor(() => { expect(heard(kernel)).toEqual([{ type: "ready", have: 0, protocol: 1 }]); });
   });
 });
 

@@ -114,13 +114,18 @@ def _jupyter_server_extension_points() -> list[dict[str, Any]]:
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """`%load_ext cellwright`."""
-    from cellwright.kernel.extension import load  # `import cellwright` stays free of IPython
+    from cellwright.kernel import library_imports  # `import cellwright` stays free of IPython
+
+    library_imports.install()  # before anything else is imported
+    from cellwright.kernel.extension import load
 
     load(shell)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
     """`%unload_ext cellwright`."""
+    from cellwright.kernel import library_imports
     from cellwright.kernel.extension import unload
 
     unload(shell)
+    library_imports.remove()

@@ -13,14 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from declared_tools import tool_named
-
 from cellwright.agent.agent import Agent
 from cellwright.agent.hooks.protocol import HookResult, HookRun, Hooks
 from cellwright.agent.tool import Tool
 from cellwright.config.hooks.hooks import hooks_from
 from cellwright.config.settings.settings import HooksSource
 from cellwright.permissions.policy import PermissionPolicy
+from declared_tools import tool_named
 
 SOON = 60.0
 """It takes a tenth of a second; the rest is for machines that are busy with other things."""

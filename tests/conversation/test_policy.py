@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from declared_tools import tool_named
 
 from cellwright.agent.calls.tool_results import output_folder
 from cellwright.conversation.conversation import Conversation
@@ -16,6 +15,7 @@ from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.modes import host_facts
 from cellwright.permissions.policy import PermissionPolicy
+from declared_tools import tool_named
 
 
 @pytest.fixture

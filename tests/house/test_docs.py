@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from declared_tools import tools_of
-
 from cellwright.agent.calls.check_input import check_input
+from declared_tools import tools_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 

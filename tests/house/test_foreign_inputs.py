@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from declared_tools import tools_of
 
 from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.tool import Tool
 from cellwright.errors import ToolError
+from declared_tools import tools_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 ROW = re.compile(r"^\| `(\w+)` \| `([\w.\[\]]+)` \| (ignored|`(\w+)`)", re.MULTILINE)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from declared_tools import tool_named
 
 from cellwright.agent.agent import Agent
 from cellwright.agent.calls.approval import Allow, ToolUse
@@ -19,6 +18,7 @@ from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session
 from cellwright.testing import MessagesServer, say, turn, use
+from declared_tools import tool_named
 from row_tables import for_each_row
 
 ANYTHING = {"type": "object", "properties": {}, "additionalProperties": True}

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from declared_tools import tool_named
-from everyday_commands import asking, reading
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
+from declared_tools import tool_named
+from everyday_commands import asking, reading
 from row_tables import for_each_row
 
 ALL = SandboxAbilities(name="test", hides=True, protects=True, hosts=True, protects_patterns=True)

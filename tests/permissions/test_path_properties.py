@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from declared_tools import tool_named
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.permissions.paths import protected_part
 from cellwright.permissions.policy import PermissionPolicy
+from declared_tools import tool_named
 
 NAMES = ["a", "b", "c", "é", "x-evil", ".git", "Startup"]
 NAME = st.sampled_from(NAMES)

@@ -8,10 +8,10 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from declared_tools import tool_named
 
 from cellwright.permissions.paths import PathProblem, folded, inside, normalised, places, protected_part
 from cellwright.permissions.policy import PermissionPolicy
+from declared_tools import tool_named
 from row_tables import for_each_row
 
 

@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from declared_tools import tool_named
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.rules.rule import grant_problem, parse_rule
+from declared_tools import tool_named
 from row_tables import for_each_row
 
 

@@ -6,7 +6,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from declared_tools import tool_named
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.modes import MODES
 from cellwright.permissions.policy import JUDGES, PermissionPolicy
 from cellwright.permissions.rules.rule import compile_rule, grant_problem, parse_rule, restriction_problem
+from declared_tools import tool_named
 
 LOOSENESS = {"deny": 0, "ask": 1, "allow": 2}
 ROOT = Path(tempfile.gettempdir()).resolve()

@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+
 from shell_fuzzer.fuzzing import MODES, Case, Failure, Player, fuzz, make_case, traced_shell
 from shell_fuzzer.traced_shell import missing_means, whole_lines
 from shell_fuzzer.world import World, build_world

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from declared_tools import tool_named
 
 from cellwright.agent.calls.approval import ToolUse
 from cellwright.agent.calls.permission_gate import no_user_text
 from cellwright.events import Preview
 from cellwright.permissions.policy import JUDGES, PermissionPolicy
+from declared_tools import tool_named
 from row_tables import for_each_row
 
 READS = ("allow", "allow", "allow", "allow", "allow")

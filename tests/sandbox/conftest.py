@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confined import Confined, sandbox_by
 
 from cellwright.sandbox.means import Sandbox
 from cellwright.sandbox.private_folder import PrivateFolder
+from confined import Confined, sandbox_by
 
 
 @pytest.fixture

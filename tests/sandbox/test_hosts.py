@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from confined import Confined
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.sandbox.bounds import ConfinementError
+from confined import Confined
 
 FETCH = """
 import sys, urllib.request

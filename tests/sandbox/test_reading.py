@@ -9,10 +9,10 @@ import venv
 from pathlib import Path
 
 import pytest
-from confined import Confined
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.sandbox.bounds import ConfinementError, bounds_of
+from confined import Confined
 
 SECRETS = (
     *(

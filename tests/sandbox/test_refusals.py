@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from confined import Confined
-from row_tables import for_each_row
-
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.sandbox.refusals import explain_refusals
+from confined import Confined
+from row_tables import for_each_row
 
 HERE = Confinement(read=("/home/u/project",))
 

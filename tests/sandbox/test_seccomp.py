@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 
 import pytest
-from row_tables import for_each_row
 
 from cellwright.sandbox.seccomp import Filter, program
+from row_tables import for_each_row
 
 ALLOW, KILL, REFUSE, PRETEND, ABSENT = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050000, 0x00050000 | 38
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}

@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confined import Confined
-from row_tables import for_each_row
 
 from cellwright.agent.calls.confinement import Confinement
+from confined import Confined
+from row_tables import for_each_row
 
 CALL = """
 import ctypes, os, platform, socket, struct, sys

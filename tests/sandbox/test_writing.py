@@ -5,11 +5,10 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from confined import Confined
-from row_tables import for_each_row
-
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.sandbox.placeholders import first_missing
+from confined import Confined
+from row_tables import for_each_row
 
 PROTECTED = (".git/hooks", ".git/config", ".claude/settings.json", ".mcp.json", ".bashrc", ".vscode", "folder/.env")
 

@@ -1,7 +1,7 @@
 /** The list above the prompt from which a command, a mention or a variable is chosen; the focus stays in the prompt. */
 
 import { element, freshId, setText } from "../transcript/dom";
-import { visibleText } from "../transcript/visible_text";
+import { revealed, visibleText } from "../transcript/visible_text";
 import type { Trans } from "../translation";
 import type { Completion } from "../transport/chat_protocol";
 import type { CompletionKind, CompletionList } from "./completions";
@@ -91,7 +91,7 @@ export class Palette {
       element("span", { class: "cellwright-palette-label" }, element("bdi", { dir: "ltr" }, ...labelNodes(item, query))),
       element("span", { class: "cellwright-palette-about" }, visibleText(item.about)),
     );
-    row.title = item.about ? `${item.label}\n${item.about}` : item.label;
+    row.title = revealed(item.about ? `${item.label}\n${item.about}` : item.label);
     row.addEventListener("click", () => { this.take(item); });
     return row;
   }

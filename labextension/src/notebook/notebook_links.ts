@@ -128,14 +128,16 @@ export class NotebookLinks {
   }
 
   private connect(kernel: Kernel.IKernelConnection, comm: Kernel.IComm): void {
-    const link = new RpcLink(comm, this.handlers);
+    // said in the first message, which the kernel alone gets: what another script sends on this comm lacks it
+    const secret = randomName();
+    const link = new RpcLink({ send: (data) => comm.send({ ...data, secret }) }, this.handlers);
     const hello = this.hello(kernel);
     this.linked.set(kernel, { link, comm, sentHello: JSON.stringify(hello) });
     comm.onMsg = ({ content }) => { link.receive(content.data); };
     comm.onClose = () => {
       if (this.linked.get(kernel)?.comm === comm) this.drop(kernel);
     };
-    comm.open(hello);
+    comm.open({ ...hello, secret });
     for (const listener of this.listeners) listener();
   }
 

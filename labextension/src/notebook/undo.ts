@@ -6,6 +6,7 @@ import { INotebookTracker, NotebookActions } from "@jupyterlab/notebook";
 
 import type { JsonObject } from "../json";
 import { addPageStyle } from "../page";
+import { revealed } from "../transcript/visible_text";
 import type { CellModel } from "./cell_language";
 import { notebookLinks } from "./notebook_links";
 import css from "./undo.css";
@@ -127,7 +128,7 @@ function showMessage(host: HTMLElement, text: string, ...beside: HTMLElement[]):
 function textElement(tag: "button" | "strong" | "pre" | "span", text: string): HTMLElement {
   const node = document.createElement(tag);
   if (node instanceof HTMLButtonElement) node.type = "button";
-  node.textContent = text;
+  node.textContent = revealed(text);
   return node;
 }
 

@@ -2,6 +2,7 @@
 
 import { element } from "../transcript/dom";
 import { dollars } from "../transcript/format";
+import { revealed, visibleText } from "../transcript/visible_text";
 import type { Trans } from "../translation";
 import type { SessionEntry } from "../transport/chat_protocol";
 
@@ -13,7 +14,7 @@ export function sessionRow(entry: SessionEntry, trans: Trans, { id, position, cu
   const head = element("div", { class: "head" }, title, ...badges(entry, trans, current));
   head.append(element("span", { class: "more", "aria-hidden": "true", title: trans.__("Rename, fork, export, delete…") }, "⋯"));
   const about = element("div", { class: "about" }, ...facts(entry, trans, now).flatMap((fact, index) => (index ? [" · ", fact] : [fact])));
-  const tags = entry.tags.map((tag) => element("span", { class: "tag" }, tag));
+  const tags = entry.tags.map((tag) => element("span", { class: "tag" }, visibleText(tag)));
   return element(
     "div",
     { id, role: "option", class: "session", "aria-selected": "false", "aria-posinset": `${position}`, "aria-setsize": "-1" },
@@ -25,7 +26,7 @@ export function sessionRow(entry: SessionEntry, trans: Trans, { id, position, cu
 }
 
 export function titleOf(entry: SessionEntry, trans: Trans): string {
-  return entry.title || trans.__("Without a title");
+  return revealed(entry.title) || trans.__("Without a title");
 }
 
 function badges(entry: SessionEntry, trans: Trans, current: boolean): HTMLElement[] {
@@ -38,7 +39,7 @@ function badges(entry: SessionEntry, trans: Trans, current: boolean): HTMLElemen
 function facts(entry: SessionEntry, trans: Trans, now: number): HTMLElement[] {
   const folder = entry.cwd.split(/[/\\]/).filter(Boolean).at(-1) ?? entry.cwd;
   const parts = [
-    element("span", { title: entry.cwd }, folder),
+    element("span", { title: revealed(entry.cwd) }, visibleText(folder)),
     element("time", { datetime: new Date(entry.updated * 1000).toISOString() }, relativeTime(entry.updated, now)),
     element("span", {}, entry.turns === 1 ? trans.__("1 turn") : trans.__("%1 turns", entry.turns)),
   ];
@@ -85,9 +86,9 @@ export function highlightMatches(snippet: string): Node[] {
   const nodes: Node[] = [];
   let from = 0;
   for (const found of snippet.matchAll(MATCH)) {
-    nodes.push(document.createTextNode(snippet.slice(from, found.index)), element("mark", {}, found[1] ?? ""));
+    nodes.push(document.createTextNode(revealed(snippet.slice(from, found.index))), element("mark", {}, revealed(found[1] ?? "")));
     from = found.index + found[0].length;
   }
-  nodes.push(document.createTextNode(snippet.slice(from)));
+  nodes.push(document.createTextNode(revealed(snippet.slice(from))));
   return nodes.filter((node) => node.textContent !== "");
 }

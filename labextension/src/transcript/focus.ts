@@ -36,6 +36,19 @@ export function watchAttention(host: HTMLElement): UserAttention {
   };
 }
 
+/** True in the tests, whose browser has no user: there scripts press the keys. */
+declare const SCRIPTS_MAY_ANSWER: boolean;
+
+/** Keeps keys and clicks that a script made from `node`: what is answered there a person has to answer. */
+export function onlyFromUser(node: HTMLElement): void {
+  const stop = (event: Event): void => {
+    if (event.isTrusted || SCRIPTS_MAY_ANSWER) return;
+    event.stopImmediatePropagation();
+    event.preventDefault();
+  };
+  for (const kind of ["click", "keydown"]) node.addEventListener(kind, stop, { capture: true });
+}
+
 /** True when focus is nowhere, or in the cell that `host` stands in, and nobody is typing there. */
 function isFree(host: HTMLElement): boolean {
   const active = document.activeElement;

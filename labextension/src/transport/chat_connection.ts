@@ -3,6 +3,7 @@
 import type { Kernel, KernelMessage } from "@jupyterlab/services";
 
 import type { Json, JsonObject } from "../json";
+import { randomName } from "../page";
 import type { Connection, ConnectionProblem } from "./chat";
 import type { FailedMessage, ChatMessage } from "./chat_protocol";
 import { CHAT_TARGET } from "./chat_protocol";
@@ -147,8 +148,10 @@ export class ChatConnection {
   }
 
   private async openComm(comm: Kernel.IComm, subshell: string | null, isVoid: () => boolean): Promise<Outcome> {
+    // said in the first message, which the kernel alone gets: what another script sends on this comm lacks it
+    const secret = randomName();
     const send = (data: JsonObject): void => {
-      if (!comm.isDisposed) withSubshell(this.kernel, subshell, () => comm.send(data));
+      if (!comm.isDisposed) withSubshell(this.kernel, subshell, () => comm.send({ ...data, secret }));
     };
     const link = new RpcLink({ send }, HANDLERS);
     this.open = { comm, link, subshell };
@@ -166,7 +169,7 @@ export class ChatConnection {
         if (!isVoid() && this.open?.comm === comm) this.closed();
       };
       if (subshell !== null) setTimeout(resolve, ANSWER_TIMEOUT_MS, "silent");
-      withSubshell(this.kernel, subshell, () => comm.open(this.events.opening()));
+      withSubshell(this.kernel, subshell, () => comm.open({ ...this.events.opening(), secret }));
     });
     if (isVoid()) return outcome;
     if (outcome === "closed") await this.refused(subshell, null, isVoid);

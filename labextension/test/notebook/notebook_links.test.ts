@@ -29,11 +29,16 @@ class OneComm implements Comm {
 
   constructor(readonly subshellStarted = Promise.resolve()) {}
 
-  open(data: JsonObject): void {
+  /** Said in the first message; what comes without it is another script's. */
+  private secret: unknown;
+
+  open({ secret, ...data }: JsonObject): void {
+    this.secret = secret;
     this.opened = data;
   }
 
-  send(data: JsonObject): void {
+  send({ secret, ...data }: JsonObject): void {
+    if (secret !== this.secret) throw new Error("not the page's secret");
     this.sent.push(data);
   }
 

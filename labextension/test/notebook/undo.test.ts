@@ -112,3 +112,14 @@ it("asks over the connection that there is when it is pressed, and may be presse
   await settled();
   expect(one.node.querySelector("pre")?.textContent).toBe(SHOWN.text);
 });
+
+it("writes out what a file's name hides", async () => {
+  const one = cell(3);
+  const hiding = { ...SHOWN, title: "Take back turn 3 “\u202Eevil”", text: "report\u202Efdp.exe  is changed back\nnext\u200B line" };
+  const answers = (method: string): Promise<unknown> => Promise.resolve(method === "undo_turns" ? { session: "s1", turns: open } : hiding);
+  await new UndoButtons(() => answers).update(standIn({ content: { widgets: [one] } }));
+  press(one.node, "Undo turn");
+  await settled();
+  expect(one.node.querySelector("strong")?.textContent).toBe("Take back turn 3 “⟦U+202E⟧evil”");
+  expect(one.node.querySelector("pre")?.textContent).toBe("report⟦U+202E⟧fdp.exe  is changed back\nnext⟦U+200B⟧ line");
+});

@@ -52,13 +52,18 @@ export class OneComm implements ChatComm {
 
   readonly subshellStarted = Promise.resolve();
 
-  open(message: JsonObject): void {
+  /** Said in the first message; what comes without it is another script's. */
+  private secret: unknown;
+
+  open({ secret, ...message }: JsonObject): void {
+    this.secret = secret;
     this.opened = { message, subshell: this.subshellId ?? this.kernel.subshellId };
     this.kernel.opened(this);
   }
 
-  send(message: JsonObject): void {
+  send({ secret, ...message }: JsonObject): void {
     if (this.isDisposed) throw new Error("Cannot send");
+    if (typeof secret !== "string" || secret.length < 16 || secret !== this.secret) throw new Error("not the page's secret");
     if (message.method === "ping") {
       if (this.answers) queueMicrotask(() => { this.tell({ type: "reply", id: message.id ?? null, result: null }); });
       return;

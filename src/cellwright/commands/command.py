@@ -11,7 +11,7 @@ from cellwright.agent.calls.approval import CanUseTool
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import Emit, Event
-from cellwright.text import visible_line
+from cellwright.text import visible, visible_line
 
 Row = tuple[str, ...]
 
@@ -36,7 +36,7 @@ class CommandPage:
     def markdown(self) -> str:
         parts: list[str] = []
         for section in self.sections:
-            parts += [f"**{_escaped(section.title)}**", _escaped(section.text)]
+            parts += [f"**{_escaped(visible_line(section.title, _LONGEST_LINE))}**", _escaped(visible(section.text))]
             if len(section.rows) > 1:
                 head, *body = section.rows
                 lines = [head, tuple("---" for _ in head), *body]
@@ -46,7 +46,10 @@ class CommandPage:
     def plain(self) -> str:
         parts: list[str] = []
         for section in self.sections:
-            lines = [section.title, *([f"  {section.text}"] if section.text else [])]
+            lines = [
+                visible_line(section.title, _LONGEST_LINE),
+                *([f"  {visible(section.text)}"] if section.text else []),
+            ]
             body = [tuple(visible_line(cell, _LONGEST_LINE) for cell in row) for row in section.rows[1:]]
             widths = [max(len(row[column]) for row in body) for column in range(len(body[0]) - 1)] if body else []
             for row in body:

@@ -20,6 +20,7 @@ from cellwright.conversation.resolve_options import ask_about_trust
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Changed
 from cellwright.sessions.session import Session
+from cellwright.text import visible
 from cellwright.tools.paths import shown_path
 
 WOULD_BE = {"created": "comes back", "deleted": "goes away", "changed": "is changed back"}
@@ -151,14 +152,14 @@ async def undo_turn(conversation: Conversation, number: int, *, preview: bool, f
     plan = await taking.plan([turn], "code", force=force)
     shown = {
         "title": f"Take back {names_of(plan.turns)}",
-        "text": preview_text(plan, taking.cwd),
+        "text": visible(preview_text(plan, taking.cwd)),
         "does_something": plan.does_something,
         "conflicts": plan.conflicts,
     }
     if preview or not plan.does_something:
         return shown
     failed = await taking.apply(plan)
-    text = "\n".join([str(shown["text"]), *failed])
+    text = "\n".join([str(shown["text"]), *map(visible, failed)])
     return {**shown, "title": f"Taken back: {names_of(plan.turns)}", "text": text}
 
 

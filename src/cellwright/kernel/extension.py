@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from cellwright.conversation.process_conversation import register, unregister
+from cellwright.kernel import library_imports
 from cellwright.kernel.chat.target import ChatTarget
 from cellwright.kernel.magic.config import Claude
 from cellwright.kernel.magic.magics import ClaudeMagic
@@ -94,8 +95,9 @@ class Extension:
         with self._making:
             if self._conversation is None:
                 # everything heavy hangs on it
-                from cellwright.kernel.conversation import NotebookConversation
-                from cellwright.kernel.kernel_log import keep_log
+                with _naming_hidden_libraries():
+                    from cellwright.kernel.conversation import NotebookConversation
+                    from cellwright.kernel.kernel_log import keep_log
 
                 self._conversation = NotebookConversation(
                     self._shell, self._config, self._documents.is_unsaved, self.cells, self._pages
@@ -136,6 +138,22 @@ def _before_threads_end(call: Callable[[], None]) -> None:
 
     # `atexit` comes too late: by then no worker takes anything
     threading._register_atexit(call)  # type: ignore[attr-defined]
+
+
+@contextlib.contextmanager
+def _naming_hidden_libraries() -> Iterator[None]:
+    """Explain an import that fails because a file of the user's was imported in a library's place."""
+    try:
+        yield
+    except (ImportError, AttributeError) as error:
+        finder = library_imports.installed()
+        if finder is None or not (hidden := finder.hidden_libraries()):
+            raise
+        from cellwright.errors import CellwrightError, ErrorCode  # loading the extension needs none
+
+        files = "; ".join(f"{file} was imported in the place of the library {name}" for name, file in hidden)
+        message = f"Cellwright cannot start: {files}. Rename the file and restart the kernel. ({error})"
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, message) from error
 
 
 @contextlib.contextmanager

@@ -5,18 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 from cellwright.doctor.check import Check, Finding
+from cellwright.kernel import library_imports
 from cellwright.kernel.pages.pages import Pages
 
 
 def kernel_checks(kernel: Any, pages: Pages) -> list[Check]:
-    """The checks of a kernel; there are none in a terminal's IPython, where `kernel` is None."""
+    """The checks of a kernel; most make no sense in a terminal's IPython, where `kernel` is None."""
     if kernel is None:
-        return []
+        return [Check("libraries", libraries)]
     return [
+        Check("libraries", libraries),
         Check("front end", lambda: front_end(pages)),
         Check("kernel's subshells", lambda: subshells(kernel)),
         Check("notebook", lambda: notebook(pages)),
     ]
+
+
+def libraries() -> Finding:
+    """Check that no file of the user's has been imported in the place of a library."""
+    finder = library_imports.installed()
+    hidden = [] if finder is None else finder.hidden_libraries()
+    if not hidden:
+        return Finding("libraries", "ok", "no file of the notebook's folder hides one")
+    found = "; ".join(f"{file} hides the library {name}" for name, file in hidden)
+    advice = "Whatever needs such a library fails. Rename the file and restart the kernel."
+    return Finding("libraries", "warning", found, advice)
 
 
 def front_end(pages: Pages) -> Finding:

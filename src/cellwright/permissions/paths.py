@@ -127,6 +127,21 @@ def spelled_from_home(folders: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*folders, *(link + rest for link in links for rest in below))))
 
 
+_OF_A_PROCESS = re.compile(r"/proc/(?:self|thread-self|\d+|[^/]*[*?\[][^/]*)(?:/|\Z)|/dev/fd(?:/|\Z)")
+_OF_THE_MACHINE = frozenset({"/proc/kcore", "/proc/kmem", "/dev/mem", "/dev/kmem", "/dev/port"})
+
+
+def shows_process(place: str, *, below: bool = False) -> bool:
+    """Return whether the normalised `place` shows a process: its variables, memory, open files or folders.
+
+    They hold what no file of the session does: the keys in the kernel's environment above all. A wildcard counts for
+    all that it may match. `below`: whether all that is in the folder `place` is used as well.
+    """
+    if below and place in ("/", "/proc", "/dev"):
+        return True
+    return _OF_A_PROCESS.match(place) is not None or place in _OF_THE_MACHINE
+
+
 def folded(text: str) -> str:
     """One spelling for all that some file system takes for the same name.
 

@@ -10,11 +10,11 @@ import threading
 from pathlib import Path
 
 import pytest
-from declared_tools import tool_named
 
 from cellwright.config.settings.edit import with_allow_rule
 from cellwright.config.settings.settings import save_allow_rules
 from cellwright.errors import CellwrightError, ErrorCode
+from declared_tools import tool_named
 from row_tables import for_each_row
 
 

@@ -38,6 +38,7 @@ class ChatPanel:
         self._numbers = itertools.count(1)
         self._parts = JoinedMessages()
         self._comm_id = ""
+        self._secret = uuid.uuid4().hex
         self._subshell = kernel.control("create_subshell_request")["subshell_id"] if kernel.has_subshells else None
         kernel.listeners.append(self._listen)
 
@@ -53,6 +54,7 @@ class ChatPanel:
             "view": self.view,
             "log": self.log,
             "have": have,
+            "secret": self._secret,
         }
         self._post("comm_open", {"comm_id": self._comm_id, "target_name": TARGET, "data": data})
 
@@ -110,7 +112,11 @@ class ChatPanel:
 
     def send(self, message: Json) -> None:
         for piece in pieces(message):
-            self._post("comm_msg", {"comm_id": self._comm_id, "data": dict(piece.message)})
+            self._post("comm_msg", {"comm_id": self._comm_id, "data": {**piece.message, "secret": self._secret}})
+
+    def send_as_another_script(self, message: Json) -> None:
+        """Send on the panel's comm what any script of its page can send there."""
+        self._post("comm_msg", {"comm_id": self._comm_id, "data": message})
 
     def text(self, run: str) -> str:
         return "".join(op["text"] for op in self.ops.get(run, []) if op["op"] == "text")

@@ -6,6 +6,7 @@ import contextlib
 import os
 import queue
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -240,6 +241,7 @@ class Page:
         self.kernel = kernel
         self.client = client or kernel.client.session.session
         self.says_ready = says_ready
+        self.secret = uuid.uuid4().hex
         self.transcripts: dict[str, list[dict[str, Any]]] = {}
         self.opened_by: dict[str, str] = {}
         self.acks: list[str] = []
@@ -268,10 +270,18 @@ class Page:
     def open(self, comm_id: str) -> None:
         """Show a transcript that was there before this page."""
         self.transcripts[comm_id] = []
+        self._begin(comm_id)
+
+    def _begin(self, comm_id: str) -> None:
+        self.send({"type": "hello"}, comm_id)
         self.send({"type": "ready", "have": 0, "protocol": 1}, comm_id)
 
     def send(self, content: dict[str, Any], comm_id: str = "") -> None:
-        data = {"method": "custom", "content": content}
+        """Send `content` as the page does: with its secret."""
+        self.send_data({"method": "custom", "content": {"secret": self.secret, **content}}, comm_id)
+
+    def send_data(self, data: dict[str, Any], comm_id: str = "") -> None:
+        """Send on the widget's comm what any script of the page can send there."""
         message = self.kernel.client.session.msg("comm_msg", {"comm_id": comm_id or self.newest, "data": data})
         message["header"]["session"] = self.client
         if self.subshell is not None:
@@ -318,7 +328,7 @@ class Page:
         if "code_model" in state:
             self.transcripts[content["comm_id"]] = []
             if self.says_ready:
-                self.send({"type": "ready", "have": 0, "protocol": 1}, content["comm_id"])
+                self._begin(content["comm_id"])
         elif state.get("_model_name") == "WidgetModel":
             self.code.append(bytes(buffers[0]))
 

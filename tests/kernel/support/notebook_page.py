@@ -34,6 +34,7 @@ class NotebookPage:
         self.closed = False
         self._parts = JoinedMessages()
         self._comm_id = uuid.uuid4().hex
+        self._secret = uuid.uuid4().hex
         self._subshell = kernel.control("create_subshell_request")["subshell_id"] if kernel.has_subshells else None
         kernel.listeners.append(self._listen)
 
@@ -50,8 +51,8 @@ class NotebookPage:
         }
 
     def open(self, protocol: int = PROTOCOL) -> None:
-        content = {"comm_id": self._comm_id, "target_name": TARGET, "data": {**self.hello(), "protocol": protocol}}
-        self._post("comm_open", content)
+        hello = {**self.hello(), "protocol": protocol, "secret": self._secret}
+        self._post("comm_open", {"comm_id": self._comm_id, "target_name": TARGET, "data": hello})
 
     def hello(self) -> Json:
         shown = {
@@ -72,7 +73,11 @@ class NotebookPage:
 
     def say(self, message: Json) -> None:
         for piece in pieces(message):
-            self._post("comm_msg", {"comm_id": self._comm_id, "data": dict(piece.message)})
+            self._post("comm_msg", {"comm_id": self._comm_id, "data": {**piece.message, "secret": self._secret}})
+
+    def say_as_another_script(self, message: Json) -> None:
+        """Send on the page's comm what any other script there can send."""
+        self._post("comm_msg", {"comm_id": self._comm_id, "data": message})
 
     def close(self) -> None:
         self.say({"type": "bye"})

@@ -6,6 +6,7 @@ import stat
 
 import httpx2
 import pytest
+import websocket
 from hub import wait_for
 
 from cellwright.testing import say, turn
@@ -67,6 +68,54 @@ def test_nobody_sees_the_others_sessions(alice, bob, model):
         assert "the secret of alice" not in through_browser.text
     nobody = httpx2.get(f"{alice.hub.url}/user/alice/cellwright/api/sessions", timeout=60)
     assert nobody.status_code in (302, 403)
+
+
+ROUTES = (
+    *(
+        "status",
+        "openapi.json",
+        "doctor",
+        "settings",
+        "models",
+        "cassettes",
+        "sessions",
+        "sessions/{session}",
+        "policy",
+    ),
+    *("sessions/{session}/export?format=markdown", "runs/{run}", "runs/{run}/events", "run", "kernels/{kernel}/run"),
+    *("runs/{run}/answers/{run}", "runs/{run}/steer", "runs/{run}/stop"),
+)
+
+
+def test_no_route_of_anothers_server_answers(alice, bob, model):
+    """Each route of the interface, by each method, tried as Bob on Alice's server: with his token, and by his browser."""
+    model.add(turn(say("Noted."), when="a word of alice"))
+    assert "SAID Noted." in ask(alice, "a word of alice's own")
+    kernel, session = alice.kernel(), alice.get("cellwright/api/sessions").json()["sessions"][0]["id"]
+    tried = {route.format(session=session, run="r1", kernel=kernel).partition("?")[0] for route in ROUTES}
+    base = f"{alice.hub.url}/user/alice/"
+    headers = {"authorization": f"token {bob.token}"}
+    before = alice.get("cellwright/api/sessions").json()
+    body = {"prompt": "Send me what alice said.", "behavior": "allow", "text": "x", "title": "bob was here"}
+    for route in sorted(tried):
+        answers: dict[str, int] = {}
+        for method in ("GET", "POST", "PATCH", "PUT", "DELETE"):
+            answer = httpx2.request(method, f"{base}cellwright/api/{route}", headers=headers, json=body, timeout=60)
+            answers[method] = answer.status_code
+            by_browser = bob.browser.request(method, f"/user/alice/cellwright/api/{route}", json=body)
+            assert by_browser.status_code in (302, 403, 404, 405), (method, route, by_browser.status_code)
+            assert "a word of alice" not in by_browser.text + answer.text
+        # a method that a route does not have is none for anybody
+        assert 403 in answers.values(), (route, answers)
+        assert set(answers.values()) <= {403, 405}, (route, answers)
+    # the ways around our interface: the kernel itself, its files, the panel's settings
+    for path in (f"api/kernels/{kernel}", "api/kernels", "api/sessions", "api/contents", "lab/api/settings"):
+        assert bob.get(path, of="alice").status_code == 403, path
+    address = base.replace("http", "ws", 1) + f"api/kernels/{kernel}/channels"
+    with pytest.raises(websocket.WebSocketBadStatusException) as refused:
+        websocket.create_connection(address, header=[f"authorization: token {bob.token}"], timeout=60)
+    assert refused.value.status_code == 403
+    assert alice.get("cellwright/api/sessions").json() == before
 
 
 def test_state_is_for_its_owner_alone(alice, bob):

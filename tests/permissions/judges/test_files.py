@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from declared_tools import tool_named
 
+from declared_tools import tool_named
 from row_tables import for_each_row
 
 EDIT = {"old_string": "a", "new_string": "b"}

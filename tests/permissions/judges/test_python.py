@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from declared_tools import tool_named
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.permissions.judges.python import uses_in
+from declared_tools import tool_named
 from row_tables import for_each_row
 
 RUNS_RM = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from declared_tools import tool_named
-
 from row_tables import for_each_row
 
 RUN = (

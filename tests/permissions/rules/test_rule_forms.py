@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from declared_tools import tool_named
 
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.rules.domain_pattern import AddressProblem, host_of
 from cellwright.permissions.rules.rule import grant_problem, parse_rule, restriction_problem
+from declared_tools import tool_named
 from row_tables import for_each_row
 
 

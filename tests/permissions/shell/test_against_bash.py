@@ -13,12 +13,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from declared_tools import tool_named
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.shell.tokens import Unreadable, read_words
+from declared_tools import tool_named
 
 BASH = shutil.which("bash")
 pytestmark = pytest.mark.skipif(BASH is None, reason="needs bash")

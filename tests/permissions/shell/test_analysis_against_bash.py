@@ -13,12 +13,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from declared_tools import tool_named
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.shell.analysis import SimpleCommand, analyse
+from declared_tools import tool_named
 from row_tables import for_each_row
 
 BASH = shutil.which("bash")

@@ -12,11 +12,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from declared_tools import tool_named
 
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.shell.read_only.commands import READERS, Flags
 from cellwright.permissions.shell.read_only.git import SUBCOMMANDS
+from declared_tools import tool_named
 from row_tables import for_each_row
 
 GIT = shutil.which("git")

@@ -7,11 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from declared_tools import tool_named
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.permissions.shell.conservative_parse import expanded_braces
+from declared_tools import tool_named
 from row_tables import for_each_row
 
 BASH = shutil.which("bash")

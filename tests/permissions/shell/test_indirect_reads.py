@@ -7,8 +7,8 @@ import shutil
 import subprocess
 
 import pytest
-from declared_tools import tool_named
 
+from declared_tools import tool_named
 from row_tables import for_each_row
 
 DENY = ["Read(.env)", "Read(./secrets/**)"]

@@ -9,11 +9,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from declared_tools import tool_named
 
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.shell.mutating_commands import files_changed
 from cellwright.permissions.shell.tokens import read_words
+from declared_tools import tool_named
 from row_tables import for_each_row
 
 ALLOW, ASK, DENY = "allow", "ask", "deny"

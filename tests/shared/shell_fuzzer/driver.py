@@ -19,14 +19,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from declared_tools import tool_named
-
 from cellwright.agent.calls.approval import Decision
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
 from cellwright.tools.process.children import ChildProcesses, Command
 from cellwright.tools.process.environment import child_environment
+from declared_tools import tool_named
 
 MAX_OUTPUT = 200_000
 MARK = "//.//"

@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confined import sandbox_by
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.sandbox import means
 from cellwright.tools.process.children import ChildProcesses, Command
 from cellwright.tools.process.environment import child_environment
 from cellwright.tools.process.runner import OutputHead, RunningProgram
+from confined import sandbox_by
 
 
 @pytest.fixture(params=["Landlock", "bubblewrap"])

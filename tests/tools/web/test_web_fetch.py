@@ -9,6 +9,7 @@ import socket
 import ssl
 import threading
 import time
+import urllib.parse
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -24,6 +25,7 @@ from cellwright.permissions.public_addresses import Address
 from cellwright.testing import MessagesServer, fault, say
 from cellwright.tools.web.client import FetchedPage, Network, read_address
 from cellwright.tools.web.web_fetch import PAGE_CHARS, page_of, web_fetch_tool
+from row_tables import for_each_row
 
 ARTICLE = """<!doctype html><html lang="en"><head><title>On boats</title>
 <meta name="author" content="Ada Lovelace"><meta property="article:published_time" content="2026-03-01">
@@ -92,6 +94,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_meta(self) -> None:
         self._send(b"", status=302, location="http://169.254.169.254/latest/meta-data/")
+
+    def do_to(self) -> None:
+        self._send(b"", status=307, location=urllib.parse.unquote(self.path.partition("?")[2]))
 
     def do_round(self) -> None:
         self._send(b"", status=302, location="/round")
@@ -235,6 +240,73 @@ def test_a_redirect_to_another_host_is_told_and_not_followed(web: Web, fetch: Fe
     assert web.resolved == ["docs.example"]
     assert "http" in str(fetch("meta").content)
     assert "169.254.169.254" not in web.resolved
+
+
+@for_each_row(
+    "target",
+    [
+        *(
+            "http://127.0.0.1:{port}/plain",
+            "//127.0.0.1:{port}/plain",
+            "https://[::1]:{port}/plain",
+            "http://[fec0::1]/",
+        ),
+        *("http://169.254.169.254/latest/meta-data/", "https://[64:ff9b::a9fe:a9fe]/", "https://[::ffff:10.0.0.1]/"),
+        *("http://0x7f.1:{port}/plain", "http://2130706433:{port}/plain", "http://017700000001/", "///127.0.0.1/plain"),
+        *("https://localhost:{port}/plain", "https://docs.example@127.0.0.1:{port}/plain", "file:///etc/passwd"),
+        *("https://docs.example.:{port}\\@127.0.0.1/", "gopher://127.0.0.1:{port}/", "https://[fe80::1%25lo]/"),
+    ],
+)
+def test_no_redirect_leads_to_this_machine(web: Web, fetch: Fetch, target: str) -> None:
+    before = len(web.seen)
+    try:
+        fetch("to?" + urllib.parse.quote(target.format(port=web.port)))
+    except ToolError:
+        pass
+    else:
+        assert set(web.resolved) == {"docs.example"}
+    assert [path.partition("?")[0] for _, path in web.seen[before:]] in (["/to"], ["/to", "/127.0.0.1/plain"])
+
+
+def test_each_step_of_a_redirect_is_resolved_and_checked_anew(web: Web, fetch: Fetch) -> None:
+    """The name means a public address for the first request, and one of this network for the second."""
+    answers = iter([["127.0.0.1"], ["10.0.0.1"]])
+
+    async def rebinding(host: str, port: int) -> list[str]:
+        return next(answers)
+
+    fetch.tool = web_fetch_tool(None, Network(rebinding, allowed, lambda: web.trusted, lambda _: None))
+    assert "docs.example is 10.0.0.1, which is not on the public internet" in fetch.error("here").message
+    assert [path for _, path in web.seen] == ["/here"]
+
+
+def test_another_port_of_the_same_host_is_checked_anew(web: Web, fetch: Fetch) -> None:
+    other = socket.create_server(("127.0.0.1", 0))
+    other.settimeout(0.2)
+
+    async def by_port(host: str, port: int) -> list[str]:
+        return ["127.0.0.1"] if port == web.port else ["169.254.169.254"]
+
+    fetch.tool = web_fetch_tool(None, Network(by_port, allowed, lambda: web.trusted, lambda _: None))
+    target = f"https://docs.example:{other.getsockname()[1]}/x"
+    assert "is not on the public internet" in fetch.error(f"to?{urllib.parse.quote(target)}").message
+    with pytest.raises(TimeoutError):
+        other.accept()
+    other.close()
+
+
+def test_a_service_of_this_machine_is_not_reached_with_the_real_resolver(web: Web, fetch: Fetch) -> None:
+    """Nothing here is the test's own but the server: the names and addresses are resolved as the system does."""
+    fetch.tool = web_fetch_tool(None, Network(tls=lambda: web.trusted, proxy=lambda _: None))
+    reached: list[str] = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Plain", (Handler,), {"seen": reached}))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for host in ("127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0", socket.gethostname()):
+        error = fetch.error(f"http://{host}:{server.server_address[1]}/plain")
+        assert error.code in (ErrorCode.PERMISSION_DENIED, ErrorCode.NETWORK_ERROR, ErrorCode.INVALID_PARAMETERS)
+    server.shutdown()
+    server.server_close()
+    assert reached == []
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 /** The panel's head: the session's title, where its kernel is, and what can be done with both. */
 
 import { button, element, setText } from "../../transcript/dom";
+import { revealed } from "../../transcript/visible_text";
 import type { Trans } from "../../translation";
 import type { Chat } from "../../transport/chat";
 import type { IconName } from "../icons";
@@ -39,11 +40,11 @@ export function header(deps: HeaderDeps): Header {
   return {
     node,
     update(chat) {
-      const name = chat.state?.session.title ?? "";
+      const name = revealed(chat.state?.session.title ?? "");
       setText(title, name === "" ? trans.__("Claude") : name);
       title.title = title.textContent;
       setText(place, placeText(chat, trans));
-      setText(folder, chat.state ? shortFolder(chat.state.cwd) : "");
+      setText(folder, chat.state ? revealed(shortFolder(chat.state.cwd)) : "");
       kernel.dataset.connection = chat.connection;
       kernel.setAttribute("aria-label", trans.__("Kernel: %1. Choose another", `${place.textContent} ${folder.textContent}`.trim()));
       kernel.title = kernelTitle(chat);

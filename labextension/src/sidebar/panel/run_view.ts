@@ -3,6 +3,7 @@
 import { button, element, setText } from "../../transcript/dom";
 import type { BrowserMessage } from "../../transcript/protocol";
 import type { TranscriptStore } from "../../transcript/store";
+import { revealed } from "../../transcript/visible_text";
 import type { Trans } from "../../translation";
 import type { RunTranscript } from "../../transport/chat";
 import type { PanelMessage, Run } from "../../transport/chat_protocol";
@@ -58,8 +59,9 @@ export class RunView {
     const { run } = shown;
     this.node.dataset.state = run.state;
     this.node.dataset.kind = run.kind;
-    if (this.words.textContent !== run.prompt) {
-      setText(this.words, run.prompt);
+    const words = revealed(run.prompt);
+    if (this.words.textContent !== words) {
+      setText(this.words, words);
       const long = run.prompt.length > FOLDED_CHARS || run.prompt.split("\n").length > 9;
       this.words.classList.toggle("folded", long);
       this.fold.hidden = !long;
@@ -90,7 +92,8 @@ export class RunView {
   private updatePlace(run: Run): void {
     const { trans } = this.deps;
     const isCell = run.place.startsWith("[");
-    setText(this.place, isCell && run.background ? trans.__("%1 in the background", run.place) : run.place);
+    const place = revealed(run.place);
+    setText(this.place, isCell && run.background ? trans.__("%1 in the background", place) : place);
     this.place.disabled = !isCell;
     this.place.title = isCell ? trans.__("Go to the cell") : "";
     this.place.hidden = run.place === "sidebar";

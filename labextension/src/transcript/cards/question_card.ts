@@ -4,7 +4,7 @@ import type { Json } from "../../json";
 import type { Child } from "../dom";
 import { button, element, freshId, setText } from "../dom";
 import type { UserAttention } from "../focus";
-import { focused, focusWhenFree, returnFocus } from "../focus";
+import { focused, focusWhenFree, onlyFromUser, returnFocus } from "../focus";
 import type { TranscriptContext } from "../items/item_view";
 import { Markdown } from "../markdown/markdown";
 import type { AnsweredOp, AnswerMessage, AskOp, Scope } from "../protocol";
@@ -75,6 +75,7 @@ export function questionCard(question: Question, place: QuestionContext): Questi
   const { form, parts } = formOf(ask, card, titleId, reasonId);
 
   body.append(...parts, form.node);
+  onlyFromUser(node);
   node.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.key === "Tab") return;
     // the notebook's command mode would act on every key that passes this card

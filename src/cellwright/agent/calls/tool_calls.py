@@ -26,7 +26,7 @@ from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Call, Emit, QuestionKind, ToolEnd, ToolProgress, ToolStart, ToolStatus
-from cellwright.text import replace_surrogates, replace_surrogates_in
+from cellwright.text import replace_surrogates, replace_surrogates_in, visible
 
 if TYPE_CHECKING:
     from cellwright.sessions.session import Session
@@ -344,7 +344,7 @@ def _folder(tool: Tool, tool_input: Mapping[str, Any]) -> str | None:
 def _title(tool: Tool | None, tool_use: Mapping[str, Any]) -> str:
     if tool is not None and tool.title is not None:
         try:
-            return tool.title(tool_use["input"])
+            return visible(tool.title(tool_use["input"]))
         except (KeyError, TypeError, ValueError):
             pass  # the input was not checked yet; its card still needs a name
     return str(tool_use["name"])

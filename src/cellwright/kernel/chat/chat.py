@@ -109,9 +109,9 @@ class Chat:
 
     def on_message(self, connection: PanelConnection, piece: object) -> None:
         """A piece of a message from a panel."""
-        message = connection.link.joined(piece)
-        if connection.closed:
+        if connection.closed or not connection.link.is_from_page(piece):
             return
+        message = connection.link.joined(piece)
         connection.mark_alive()
         match message:
             case None:

@@ -42,8 +42,8 @@ class ChatTarget:
         from cellwright.errors import CellwrightError  # loading the extension needs none
         from cellwright.version import VERSION
 
-        link = CommLink(comm)
         hello = message["content"]["data"]
+        link = CommLink(comm, hello)
         if not isinstance(hello, dict) or hello.get("protocol") != PROTOCOL:
             _refuse(link, {"type": "unsupported", "protocol": PROTOCOL, "version": VERSION})
             return

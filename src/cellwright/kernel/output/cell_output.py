@@ -28,6 +28,8 @@ from cellwright.kernel.output.op_sender import OpSender, Reattached
 from cellwright.kernel.output.protocol import (
     AckMessage,
     AnswerMessage,
+    BrowserMessage,
+    HelloMessage,
     KeptMessage,
     ReadyMessage,
     Restart,
@@ -39,6 +41,7 @@ from cellwright.kernel.output.protocol import (
 )
 from cellwright.kernel.output.saved_markdown import WORKING, SavedTranscript, kept_pictures, short_plain
 from cellwright.kernel.output.transcript_ops import QUIET_OPS
+from cellwright.kernel.pages.page_secret import knows_secret
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.interrupts import interrupt_main_thread
 from cellwright.kernel.run.questions import Questions
@@ -201,6 +204,7 @@ class WidgetOutput(SavedOutput):
         self._ops = OpSender(self._log, leave_out=QUIET_OPS if quiet else frozenset())
         self._later_pages = Reattached(front_end.page, self._ops)
         self._widget: TranscriptWidget | None = None
+        self._secrets: dict[str, str] = {}
         self._restart_offered = False
         self._closed = False
 
@@ -255,7 +259,19 @@ class WidgetOutput(SavedOutput):
 
     def _take(self, widget: TranscriptWidget, content: object, page: str) -> None:
         """A message from the browser, on the thread of the subshell that it was sent to."""
-        match read_message(content):
+        message = read_message(content)
+        if message is None:
+            logger.warning("not a message of the transcript protocol: %.200r", content)
+        elif isinstance(message, HelloMessage):
+            # the widget's loader says it before any other script can find the widget: the first one counts
+            self._secrets.setdefault(page, message.secret)
+        elif knows_secret(content, self._secrets.get(page, "")):
+            self._do(widget, message, page)
+        else:
+            logger.warning("a message without its page's secret was not heard: another script sent it")
+
+    def _do(self, widget: TranscriptWidget, message: BrowserMessage, page: str) -> None:
+        match message:
             case ReadyMessage(have):
                 self._later_pages.ready(widget, page, have)
                 self._on_loop(self._questions.ready.set)
@@ -277,7 +293,7 @@ class WidgetOutput(SavedOutput):
                 # the main thread is out of reach, so nothing that ends a process in good order can run
                 os._exit(1)
             case _:
-                logger.warning("not a message of the transcript protocol: %.200r", content)
+                logger.warning("nobody was offered this: %.200r", message)
 
     def _stop(self) -> None:
         run = self._run()

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple, TypedDict, cast, get_args
 
 from cellwright.conversation.answers import Scope
 from cellwright.events import SteerHow
+from cellwright.kernel.pages.page_secret import secret_in
 
 Op = dict[str, Any]
 """One transcript operation: `op` names it, the other fields are the page's."""
@@ -37,6 +38,12 @@ class SavedMessage(TypedDict):
     data: dict[str, Any]
     metadata: dict[str, Any]
     images: list[dict[str, Any]]
+
+
+class HelloMessage(NamedTuple):
+    """A page has the transcript's model; from now on its messages carry this secret."""
+
+    secret: str
 
 
 class ReadyMessage(NamedTuple):
@@ -81,7 +88,7 @@ class WithdrawMessage(NamedTuple):
     id: str
 
 
-BrowserMessage = ReadyMessage | AnswerMessage | Stop | Restart | KeptMessage | Steer | WithdrawMessage
+BrowserMessage = HelloMessage | ReadyMessage | AnswerMessage | Stop | Restart | KeptMessage | Steer | WithdrawMessage
 
 
 STEER_CHARS = 1_000_000
@@ -93,6 +100,8 @@ def read_message(content: object) -> BrowserMessage | None:
     if not isinstance(content, Mapping):
         return None
     match content.get("type"):
+        case "hello":
+            return HelloMessage(secret) if (secret := secret_in(content)) else None
         case "ready":
             have = content.get("have")
             return ReadyMessage(have) if isinstance(have, int) and have >= 0 else None

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from cellwright.conversation.message_chunks import JoinedMessages, Piece, pieces
+from cellwright.kernel.pages.page_secret import knows_secret, secret_in
 
 logger = logging.getLogger(__name__)
 
@@ -28,19 +29,26 @@ class PageError(Exception):
 
 
 class CommLink:
-    """The kernel's end of one comm. Made where the comm was opened; used from any thread."""
+    """The kernel's end of one comm. Made where the comm was opened, by `hello`; used from any thread."""
 
-    def __init__(self, comm: Any) -> None:
-
+    def __init__(self, comm: Any, hello: object = None) -> None:
         keep_own_shell(comm)
         self._comm = comm
         # a context can be entered by one thread at a time, hence the copies; this one has the parent that ipykernel asks for
         self._context = contextvars.copy_context()
         self._parts = JoinedMessages()
+        self._secret = secret_in(hello)
 
     @property
     def comm_id(self) -> str:
         return str(self._comm.comm_id)
+
+    def is_from_page(self, piece: object) -> bool:
+        """Return whether the page itself sent `piece`, and no other script on its comm."""
+        if knows_secret(piece, self._secret):
+            return True
+        logger.warning("a message without its page's secret was not heard: another script sent it")
+        return False
 
     def joined(self, piece: object) -> dict[str, Any] | None:
         """The message that is whole with `piece`; None where more is to come, or where it makes no sense."""

@@ -220,8 +220,8 @@ class Pages:
             await page.link.send({"type": "request", "id": "", "method": method, "params": dict(params)})
 
     def _on_open(self, comm: Any, message: Mapping[str, Any]) -> None:
-        link = CommLink(comm)
         hello = message["content"]["data"]
+        link = CommLink(comm, hello)
         session = str(message["header"].get("session", ""))
         if hello.get("protocol") != PROTOCOL:
             comm.send({"type": "unsupported", "protocol": PROTOCOL})
@@ -240,6 +240,8 @@ class Pages:
         comm.send({"type": "welcome", "protocol": PROTOCOL})
 
     def _on_message(self, page: PageConnection, piece: object) -> None:
+        if not page.link.is_from_page(piece):
+            return
         page.last_seen, page.silent = self._clock(), False
         message = page.link.joined(piece)
         if message is None:

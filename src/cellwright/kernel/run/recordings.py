@@ -22,6 +22,7 @@ from cellwright.kernel.run.notebook_trust import NotebookTrust, notebook_of
 from cellwright.kernel.run.recorded_run import FILE, RecordedRun, RequestedTurn
 from cellwright.kernel.run.saved_outputs import AnswerQuestion, SavedAnswers, UntrustedAnswers
 from cellwright.sessions.turns import count_turns
+from cellwright.text import visible_line
 
 if TYPE_CHECKING:
     from cellwright.agent.recording.recorder import Recorder
@@ -179,9 +180,9 @@ class RecordedRuns:
         if replay is None:
             raise CellwrightError(
                 ErrorCode.PERMISSION_DENIED,
-                f"This cell holds the answer of an earlier session already ({earlier.session}), and there is nobody to "
-                "ask whether to pay for another. Nothing was sent. CELLWRIGHT_REPLAY=off (or `%config Claude.replay = "
-                "'off'`) runs it again; with a recording, CELLWRIGHT_REPLAY=auto plays it.",
+                f"This cell holds the answer of an earlier session already ({visible_line(earlier.session)}), and there is "
+                "nobody to ask whether to pay for another. Nothing was sent. CELLWRIGHT_REPLAY=off (or `%config "
+                "Claude.replay = 'off'`) runs it again; with a recording, CELLWRIGHT_REPLAY=auto plays it.",
             )
         return replay, None
 

@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple
 from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.kernel.run.notebook_trust import LARGEST_NOTEBOOK, join_output
 from cellwright.sessions.provenance import PROMPT, provenance_of
+from cellwright.text import visible_line
 
 _WORD = b'"prompt_sha256"'
 """A file without it holds no answer of ours, and need not be decoded."""
@@ -172,8 +173,8 @@ class AnswerQuestion:
         return TrustQuestion(
             about="answer",
             title="Answer this cell again",
-            detail=f"It holds the answer of an earlier session already ({self.earlier.session}). To run it again costs what "
-            "a new question costs, and Claude may change things again.",
+            detail=f"It holds the answer of an earlier session already ({visible_line(self.earlier.session)}). "
+            "To run it again costs what a new question costs, and Claude may change things again.",
             reason="What you choose holds for all such cells of this notebook until the kernel is restarted.",
             yes=REPLAY if self._replayable else RUN,
             no=SKIP,

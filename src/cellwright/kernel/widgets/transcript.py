@@ -6,6 +6,7 @@ Imports ipywidgets and anywidget, so it is imported only when a cell shows somet
 from __future__ import annotations
 
 import gzip
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -20,6 +21,8 @@ import traitlets
 from cellwright.kernel.pages.comm import keep_own_shell
 from cellwright.kernel.widgets.bundle import LOADER, RENDERER, is_built
 
+logger = logging.getLogger(__name__)
+
 ENDED_WIDGETS = 8
 """The number of ended runs that a page saved while they went on can still find when it comes back."""
 
@@ -33,13 +36,20 @@ def renderer_code() -> bytes:
     return gzip.compress(RENDERER.read_bytes(), mtime=0)
 
 
-class TranscriptCode(ipywidgets.Widget):
+class _OwnState:
+    """Widgets whose state is the kernel's alone: a script in one page must not change the code that others load."""
+
+    def set_state(self, sync_data: object) -> None:
+        logger.warning("a page's change of a transcript's state was not taken: %.200r", sync_data)
+
+
+class TranscriptCode(_OwnState, ipywidgets.Widget):
     """A model without a view that holds the renderer's code for pages that do not have it yet."""
 
     code = traitlets.Bytes().tag(sync=True)
 
 
-class TranscriptWidget(anywidget.AnyWidget):
+class TranscriptWidget(_OwnState, anywidget.AnyWidget):
     """One cell's transcript. What it shows comes by custom messages; its state is where to find the renderer.
 
     `on_message` gets this widget, each message from the browser and the name of its page, on the thread that the

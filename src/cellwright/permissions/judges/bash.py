@@ -17,10 +17,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.calls.approval import Decision
-from cellwright.permissions.judges.files import judge_path, protected_among
+from cellwright.permissions.judges.files import judge_path
 from cellwright.permissions.judges.simple_command import (
     ALLOWED,
     CommandFacts,
+    against_names,
     against_writes,
     is_inside,
     is_understood,
@@ -228,10 +229,8 @@ def _judge_every_use(book: RuleBook, call: ShellCall, rule: CompiledRule) -> Dec
         return Decision("ask", "The command cannot be read as bash, so what it runs is not known.")
     if against := _start_problem(book, call):
         return against
-    starts = starts_at(call.folders)
-    for name in call.rough.words:
-        if part := protected_among(places_named(name, starts) or ()):
-            return Decision("ask", f"The command names `{part}`, which is protected: each change needs your consent.")
+    if against := against_names(call.rough.words, starts_at(call.folders)):
+        return against
     return _judge_targets(book, call) or allowed_by(rule)
 
 

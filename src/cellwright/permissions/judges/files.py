@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from cellwright.agent.calls.approval import Decision
-from cellwright.permissions.paths import PathProblem, inside, places, protected_part
+from cellwright.permissions.paths import PathProblem, inside, places, protected_part, shows_process
 from cellwright.permissions.rules.rule import (
     BYPASSED,
     EDIT,
@@ -144,7 +144,20 @@ def judge_path(
         return searched
     if book.mode == "bypassPermissions":
         return BYPASSED
+    if shown := first_of_process(found, below=glob is not None):
+        return asks_for_process(shown)
     return _judge_unruled(book, subject, path, found, leaves=leaves)
+
+
+def first_of_process(found: Sequence[str], *, below: bool = False) -> str | None:
+    """The first of a file's places that shows a process; with `below` also a folder that has such files in it."""
+    return next((place for place in found if shows_process(place, below=below)), None)
+
+
+def asks_for_process(place: str) -> Decision:
+    """The decision about any use of `place`, which shows a process."""
+    reason = f"{visible_line(place)} shows what a process holds, such as the keys in its environment."
+    return Decision("ask", f"{reason} Each use of it needs your consent.", firm=True)
 
 
 def _blocked(book: RuleBook, subject: Subject, found: tuple[str, ...], *, leaves: bool) -> Decision | None:

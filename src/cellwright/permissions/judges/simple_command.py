@@ -5,16 +5,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from cellwright.agent.calls.approval import Decision
-from cellwright.permissions.judges.files import judge_changes_below, judge_path, protected_among
+from cellwright.permissions.judges.files import (
+    asks_for_process,
+    first_of_process,
+    judge_changes_below,
+    judge_path,
+    protected_among,
+)
 from cellwright.permissions.paths import PathProblem, inside, places, protected_part
 from cellwright.permissions.rules.command_pattern import GrantedCommand
 from cellwright.permissions.rules.rule import EDIT, LIST, READ, SEARCH, CompiledRule, RuleBook, Subject, allowed_by
 from cellwright.permissions.shell.analysis import SAFE_ASSIGNMENT, Redirect, SimpleCommand, unwrapped
-from cellwright.permissions.shell.command_paths import Access, Use, is_harmless, paths_named, places_named, starts_at
+from cellwright.permissions.shell.command_paths import (
+    Access,
+    Starts,
+    Use,
+    is_harmless,
+    paths_named,
+    places_named,
+    starts_at,
+)
 from cellwright.permissions.shell.conservative_parse import path_pieces
 from cellwright.permissions.shell.mutating_commands import files_changed
 from cellwright.permissions.shell.read_only.commands import READERS
@@ -243,10 +258,21 @@ def _against_rule(book: RuleBook, part: CommandFacts, rule: CompiledRule) -> Dec
 def _names_protected(book: RuleBook, part: CommandFacts) -> Decision | None:
     """A file that needs consent, named by a program of which nobody knows what it does with it."""
     starts = starts_at(part.command.folders or (book.cwd,))
-    for piece in {piece: None for word in part.words for piece in path_pieces(word.text)}:
-        if protected := protected_among(places_named(piece, starts) or ()):
+    pieces = {piece: None for word in part.words for piece in path_pieces(word.text)}
+    return against_names(pieces, starts)
+
+
+def against_names(names: Iterable[str], starts: Starts) -> Decision | None:
+    """Find what is against the files that `names` may mean, whatever is done with them; None when nothing is."""
+    for name in names:
+        found = places_named(name, starts)
+        if protected := protected_among(found or ()):
             reason = f"The command names `{protected}`, which is protected: each change needs your consent."
             return Decision("ask", reason)
+        if found is None and name.startswith("/") and fnmatchcase("proc", name.split("/")[1]):
+            found = (f"/proc/{name.split('/', 2)[-1]}",)  # too many wildcards to expand
+        if not is_harmless(name) and (shown := first_of_process(found or ())):
+            return asks_for_process(shown)
     return None
 
 

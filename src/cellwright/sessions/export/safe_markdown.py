@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cellwright.text import code_fence, longest_run
+from cellwright.text import code_fence, longest_run, visible
 
 _FENCE = re.compile(r"^(?P<prefix>[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+|>[ \t]?)*)(?P<fence>`{3,}|~{3,})(?P<info>.*)$")
 _TOKEN = re.compile(r"\\[!-/:-@\[-`{-~]|`+|<https?://[^\s<>]+>|<(?=[A-Za-z/!?])|!(?=\[)")
@@ -39,7 +39,7 @@ def fenced(text: str, language: str = "", indent: str = "") -> str:
 
 def code_span(text: str) -> str:
     """`text`, in one line, as inline code that nothing in it can end."""
-    line = visible_controls(" ".join(text.split())) or " "
+    line = visible(visible_controls(" ".join(text.split()))) or " "
     ticks = "`" * (longest_run("`", line) + 1)
     padding = " " if line.startswith("`") or line.endswith("`") else ""
     return f"{ticks}{padding}{line}{padding}{ticks}"

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import functools
 import ipaddress
+import re
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 PORTS = {"http": 80, "https": 443}
 MAX_URL_CHARS = 4_000
+
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +99,21 @@ def _host(url: str, host: str) -> str:
         encoded = name.lower() if name.isascii() else idna.encode(name, uts46=True).decode("ascii").lower()
     except (idna.IDNAError, UnicodeError) as error:
         raise _refused(url, f"has a host that is no name ({error})") from error
-    if not encoded or len(encoded) > 253 or not all(_is_label(label) for label in encoded.split(".")):
+    labels = encoded.split(".")
+    if not encoded or len(encoded) > 253 or not all(_is_label(label) for label in labels):
         raise _refused(url, "has a host that is no name")
+    if _NUMBER.fullmatch(labels[-1]) and not _is_plain_ipv4(encoded):
+        # 2130706433, 0x7f.1, 0177.0.0.1: resolvers and proxies differ about which address that is
+        raise _refused(url, "has a host that is a number, but no address of four decimal numbers")
     return encoded
+
+
+def _is_plain_ipv4(host: str) -> bool:
+    try:
+        ipaddress.IPv4Address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_label(label: str) -> bool:

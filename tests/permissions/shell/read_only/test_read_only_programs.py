@@ -10,7 +10,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from declared_tools import tool_named
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.shell.read_only.commands import READERS
 from cellwright.permissions.shell.read_only.git import SUBCOMMANDS
 from cellwright.permissions.shell.read_only.programs import only_prints
+from declared_tools import tool_named
 
 BASH = shutil.which("bash")
 pytestmark = pytest.mark.skipif(BASH is None or shutil.which("git") is None, reason="needs bash and git")
