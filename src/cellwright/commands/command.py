@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from cellwright.agent.calls.approval import CanUseTool
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import Emit, Event
+from cellwright.markdown.escaping import escaped
 from cellwright.text import visible, visible_line
 
 Row = tuple[str, ...]
@@ -36,7 +36,8 @@ class CommandPage:
     def markdown(self) -> str:
         parts: list[str] = []
         for section in self.sections:
-            parts += [f"**{_escaped(visible_line(section.title, _LONGEST_LINE))}**", _escaped(visible(section.text))]
+            title = escaped(visible_line(section.title, _LONGEST_LINE))
+            parts += [f"**{title}**", _lines(visible(section.text))]
             if len(section.rows) > 1:
                 head, *body = section.rows
                 lines = [head, tuple("---" for _ in head), *body]
@@ -59,13 +60,12 @@ class CommandPage:
         return "\n\n".join(parts)
 
 
+def _lines(text: str) -> str:
+    return "\n".join(escaped(line, at_line_start=True) for line in text.split("\n"))
+
+
 def _cell(text: str) -> str:
-    return _escaped(visible_line(text, _LONGEST_LINE)) if text != "---" else text
-
-
-def _escaped(text: str) -> str:
-    # what settings hold is data: it draws no links, no pictures and no HTML
-    return re.sub(r"([\\`*_{}\[\]<>#|!$~])", r"\\\1", text)
+    return escaped(visible_line(text, _LONGEST_LINE)) if text != "---" else text
 
 
 def _unheard(_event: Event) -> None:

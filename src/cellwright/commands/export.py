@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 from cellwright.agent.recording.recordings import prompt_key
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.markdown.escaping import escaped
 from cellwright.redaction.secret_scan import SecretScan, require_detect_secrets
 from cellwright.sessions.export.exchanges import Exchange, exchanges_of
 from cellwright.sessions.export.formats import FORMATS, ExportedConversation, exported
@@ -161,12 +161,8 @@ def _with_headings(turns: Sequence[Exchange]) -> list[Json]:
     for turn in turns:
         if sources := code_cells([turn]):
             words = " ".join(turn.words.split())[:200]
-            cells += [markdown_cell(f"**{turn.number}.** {_plain_markdown(words)}"), *map(code_cell, sources)]
+            cells += [markdown_cell(f"**{turn.number}.** {escaped(words)}"), *map(code_cell, sources)]
     return cells
-
-
-def _plain_markdown(text: str) -> str:
-    return re.sub(r"([\\`*_\[\]<>#|!$~])", r"\\\1", text)
 
 
 def _split_range(text: str) -> tuple[str, str]:

@@ -33,7 +33,7 @@ def test_what_is_saved_is_markdown_without_a_widget(kernel: NotebookKernel, page
     cell = kernel.run("%%claude\nWhat is it?")
     (output,) = cell.outputs
     assert set(output) == {"text/markdown", "text/plain"}
-    assert output["text/markdown"].startswith("**Forty-two.** &#33;[x](https://evil.example/x.png)\n\n*claude-opus-5-5")
+    assert output["text/markdown"].startswith("**Forty-two.** [x](https://evil.example/x.png)\n\n*claude-opus-5-5")
     assert output["text/plain"].startswith("**Forty-two.** ![x]")
     closed = [message["comm_id"] for message in cell.of_type("comm_close")]
     assert page.newest in closed

@@ -117,7 +117,7 @@ def talked(talk_in: Any, **more: Any) -> Talk:
 def test_markdown_reads_as_the_conversation_did(talk_in, tmp_path):
     page = talked(talk_in).do("/export markdown talk.md")
     text = (tmp_path / "talk.md").read_text("utf-8")
-    assert "## 1. You\n\n> Count them\n> > and quote" in text
+    assert "## 1. You\n\n> Count them\n>\n> > and quote" in text
     assert "### Claude\n\nI look. &lt;script>" in text
     assert "<details><summary>✓ Python: x = 1 x</summary>\n\n```python\nx = 1\nx\n```\n\n```\nran x = 1\nx\n```" in text
     assert "<details><summary>✗ Bash: false</summary>" in text
@@ -176,7 +176,7 @@ def test_what_claude_ran_becomes_cells_of_a_new_notebook(talk_in, tmp_path):
     notebook = nbformat.read(Path(page.sections[0].rows[1][0]), as_version=4)
     nbformat.validate(notebook)
     heading, *cells = [cell.source for cell in notebook.cells]
-    assert heading == "**1.** Count them \\> and quote"
+    assert heading == "**1.** Count them > and quote"
     # what failed is left out, and a secret with it
     assert cells == ["x = 1\nx", "!echo [AWS Access Key removed] | wc -c", "!ls"]
     assert "Edits of files are not among them: new.txt" in page.sections[0].text
@@ -229,3 +229,16 @@ def test_a_command_that_ipython_would_change_goes_to_bash_itself():
         "%%bash\nls\npwd",
         "%%bash\nawk '{print}' a",
     ]
+
+
+def test_only_pictures_that_the_api_takes_are_exported(picture: str):
+    sources = [
+        {"type": "base64", "media_type": "image/png", "data": picture},
+        {"type": "base64", "media_type": "text/html", "data": picture},
+        {"type": "base64", "media_type": "image/svg+xml", "data": picture},
+        {"type": "base64", "media_type": "image/png", "data": "AA==)<img src=x onerror=alert(1)>"},
+        {"type": "url", "url": "https://example.org/a.png"},
+    ]
+    message = {"role": "user", "content": [{"type": "image", "source": source} for source in sources]}
+    (exchange,) = exchanges_of([message])
+    assert exchange.images == sources[:1]

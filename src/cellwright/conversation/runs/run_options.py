@@ -10,6 +10,7 @@ from cellwright.agent.structured_output.answer import AnswerProblem, AnswerType
 from cellwright.agent.tool import Tool
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, RunEnd
+from cellwright.markdown.safe_markdown import safe_markdown
 
 if TYPE_CHECKING:
     from cellwright.agent.hooks.callbacks import GivenHooks
@@ -51,7 +52,7 @@ class Result:
     value: Any = None
 
     def _repr_markdown_(self) -> str:
-        return self.text
+        return safe_markdown(self.text)
 
 
 class RunError(CellwrightError):

@@ -153,10 +153,16 @@ class SavedOutput:
         logger.warning("%s: %s", tool_use_id, STUCK)
 
     def close(self) -> None:
-        kept, *others = self._kept()
+        self._keep_in_cell()
+
+    def _keep_in_cell(self) -> list[dict[str, Any]]:
+        """Replace what is shown by the outputs that the cell holds from now on, and return these."""
+        outputs = self._kept()
+        kept, *others = outputs
         self._publish(kept["data"], kept["metadata"], update=True)
         for other in others:
             self._publisher.publish(data=other["data"], metadata=other["metadata"])
+        return outputs
 
     def _kept(self) -> list[dict[str, Any]]:
         """The outputs that the cell holds from now on, the one that takes the place of what is shown first."""
@@ -239,12 +245,12 @@ class WidgetOutput(SavedOutput):
     def close(self) -> None:
         self._closed = True
         self._ops.close()
-        super().close()
+        outputs = self._keep_in_cell()
         # a front end that names no cell may be one that shows text alone, and no updates of it
         if self._cell_id is None and not self._questions.ready.is_set() and not self._earlier:
             print(self._instead.get("text/plain") or self._saved.plain())
         if self._widget is not None:
-            self._later_pages.end(self._widget, self._saved_message(self._widget, *self._kept()))
+            self._later_pages.end(self._widget, self._saved_message(self._widget, *outputs))
             self._widget.keep_for_later_pages()
 
     def _saved_message(self, widget: TranscriptWidget, kept: dict[str, Any], *others: dict[str, Any]) -> SavedMessage:

@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import html
 import io
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -38,7 +36,9 @@ from cellwright.events import (
     UserPrompt,
 )
 from cellwright.kernel.output.transcript_ops import cut
-from cellwright.sessions.export.safe_markdown import code_span, fenced, neutralised, visible_controls
+from cellwright.markdown.escaping import code_span, escaped, fenced, folded, visible_controls
+from cellwright.markdown.safe_markdown import safe_markdown
+from cellwright.markdown.writer import quoted
 from cellwright.tools.planning.todos import LIST_TOOLS, MARKS, describe_progress
 
 ANSWER_CHARS = 100_000
@@ -237,10 +237,10 @@ class SavedTranscript:
         if self._todos and not self._quiet:
             blocks.append(_task_list(self._todos))
         if self._end is not None and self._end.error is not None:
-            message = _own_words(str(self._end.error["message"]))
+            message = escaped(str(self._end.error["message"]))
             blocks.append(f"**{self._end.error['code']}:** {message}")
         if (summary := self._summary()) and not self._quiet:
-            blocks.append(f"*{_own_words(summary)}*")
+            blocks.append(f"*{escaped(summary)}*")
         return "\n\n".join(blocks) or "*No answer.*"
 
     def plain(self) -> str:
@@ -363,9 +363,9 @@ def _tool_list(lines: Sequence[_Part], diffs: RemainingChars) -> Iterator[str]:
         if tool.diff:
             text, missing = diffs.take(tool.diff, DIFF_CHARS)
             more = f"\n[{left_out(missing)}]" if missing else ""
-            yield _folded(f"Changes: {tool.title}", fenced(visible_controls(text + more).rstrip("\n"), "diff"))
+            yield folded(f"Changes: {tool.title}", fenced(visible_controls(text + more).rstrip("\n"), "diff"))
         if tool.plan:
-            yield _folded("The plan, as approved", neutralised(visible_controls(tool.plan).strip("\n")))
+            yield folded("The plan, as approved", safe_markdown(tool.plan))
 
 
 def _tool_lines(tool: _ToolLine) -> Iterator[str]:
@@ -374,18 +374,13 @@ def _tool_lines(tool: _ToolLine) -> Iterator[str]:
         yield f"  - {code_span(question)} → {code_span(answer)}"
 
 
-def _folded(title: str, markdown: str) -> str:
-    summary = html.escape(visible_controls(title))
-    return f"<details><summary>{summary}</summary>\n\n{markdown}\n\n</details>"
-
-
 def _task_list(todos: Sequence[Mapping[str, Any]]) -> str:
     """The todos as a task list; what is being done says so, since a box is only empty or ticked."""
     lines = [f"**Todos** · {describe_progress(todos)}", ""]
     for todo in todos:
         box = "x" if todo["status"] == "completed" else " "
         doing = " *(in progress)*" if todo["status"] == "in_progress" else ""
-        lines.append(f"- [{box}] {_own_words(str(todo['content']))}{doing}")
+        lines.append(f"- [{box}] {escaped(str(todo['content']), at_line_start=True)}{doing}")
     return "\n".join(lines)
 
 
@@ -402,24 +397,18 @@ def _outcome_markdown(tool: _ToolLine) -> str:
 
 def _markdown_of(part: _Part) -> str:
     if isinstance(part, _Text):
-        return neutralised("".join(part.pieces).strip("\n"))
+        return safe_markdown("".join(part.pieces))
     if isinstance(part, _Quote):
-        lines = neutralised(visible_controls(part.text).strip()).splitlines()
-        shown = [f"**{_who(part)}:** {lines[0]}"] if len(lines) == 1 else [f"**{_who(part)}:**", "", *lines]
-        return "\n".join(f"> {line}".rstrip() for line in shown)
+        words = safe_markdown(part.text)
+        return quoted(f"**{_who(part)}:**" + ("\n\n" if "\n" in words else " ") + words)
     assert isinstance(part, _Remark)
     first, _, more = part.text.partition("\n")
-    said = f"*{_own_words(first)}*"
+    said = f"*{escaped(first)}*"
     return f"{said}\n\n{fenced(visible_controls(more))}" if more else said
 
 
 def _who(part: _Quote) -> str:
     return "You" if part.delivered else "Not delivered, since the run had ended"
-
-
-def _own_words(text: str) -> str:
-    """A sentence of ours in one line; two amounts in dollars would be taken for a formula between dollar signs."""
-    return neutralised(re.sub(r"\$(\d[\d.,]*\d|\d)", r"\1 USD", " ".join(text.split())))
 
 
 def _plain_of(part: _Part) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -111,4 +112,17 @@ def _take_results(blocks: Sequence[Json], open_calls: dict[str, ToolExchange]) -
 
 
 def _images(blocks: Sequence[Json]) -> list[Json]:
-    return [block["source"] for block in blocks if block["type"] == "image" and block["source"].get("type") == "base64"]
+    return [block["source"] for block in blocks if block["type"] == "image" and _is_drawable(block["source"])]
+
+
+_DRAWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+
+
+def _is_drawable(source: Json) -> bool:
+    """Return whether this is a picture of the API's four kinds: a type or data that says more is a way out of a link."""
+    return (
+        source.get("type") == "base64"
+        and source.get("media_type") in _DRAWN
+        and _BASE64.fullmatch(str(source.get("data", ""))) is not None
+    )

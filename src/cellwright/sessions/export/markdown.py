@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import base64
-import html
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cellwright.markdown.escaping import escaped, fenced, folded, visible_controls
+from cellwright.markdown.safe_markdown import safe_markdown
+from cellwright.markdown.writer import quoted
 from cellwright.sessions.export.exchanges import AnswerText, Exchange, ToolExchange
-from cellwright.sessions.export.safe_markdown import fenced, neutralised, visible_controls
 
 Json = Mapping[str, Any]
 
@@ -38,7 +39,7 @@ def as_markdown(exchanges: Sequence[Exchange], *, title: str, about: str, folder
         files[name] = base64.b64decode(source["data"])
         return name
 
-    blocks = [f"# {_line(title)}", f"*{_line(about)}*"]
+    blocks = [f"# {escaped(title)}", f"*{escaped(about)}*"]
     for exchange in exchanges:
         blocks += exchange_blocks(exchange, place)
     return MarkdownExport("\n\n".join(blocks) + "\n", files)
@@ -47,21 +48,16 @@ def as_markdown(exchanges: Sequence[Exchange], *, title: str, about: str, folder
 def exchange_blocks(exchange: Exchange, place: Place) -> Iterator[str]:
     """One turn, block by block."""
     yield f"## {exchange.number}. You"
-    yield quoted_words(exchange)
+    yield quoted(safe_markdown(exchange.words))
     yield from (f"![image {number}]({place(source)})" for number, source in enumerate(exchange.images, 1))
     for context in exchange.context:
         yield folded("Told besides", fenced(visible_controls(context)))
     yield "### Claude"
     for part in exchange.parts:
         if isinstance(part, AnswerText):
-            yield neutralised(part.text)
+            yield safe_markdown(part.text)
         else:
             yield from call_blocks(part, place)
-
-
-def quoted_words(exchange: Exchange) -> str:
-    """Quote what the user said."""
-    return "\n".join(f"> {line}".rstrip() for line in neutralised(exchange.words).split("\n"))
 
 
 def call_blocks(call: ToolExchange, place: Place) -> Iterator[str]:
@@ -73,17 +69,8 @@ def call_blocks(call: ToolExchange, place: Place) -> Iterator[str]:
     yield from (f"![image {number}]({place(source)})" for number, source in enumerate(call.images, 1))
 
 
-def folded(title: str, markdown: str) -> str:
-    """Something that is opened by a click where HTML is shown."""
-    return f"<details><summary>{html.escape(visible_controls(title))}</summary>\n\n{markdown}\n\n</details>"
-
-
 def _input_block(call: ToolExchange) -> str:
     for field, language in (("code", "python"), ("command", "bash"), ("patch", "diff")):
         if isinstance(call.input.get(field), str):
             return fenced(visible_controls(str(call.input[field]).strip("\n")), language)
     return fenced(visible_controls(json.dumps(call.input, indent=2, ensure_ascii=False)), "json")
-
-
-def _line(text: str) -> str:
-    return neutralised(" ".join(text.split()))

@@ -12,16 +12,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from cellwright.markdown.escaping import escaped, fenced, folded, visible_controls
+from cellwright.markdown.safe_markdown import safe_markdown
+from cellwright.markdown.writer import quoted
 from cellwright.sessions.export.exchanges import AnswerText, Exchange, ToolExchange
-from cellwright.sessions.export.markdown import call_blocks, folded, quoted_words
-from cellwright.sessions.export.safe_markdown import fenced, neutralised, visible_controls
+from cellwright.sessions.export.markdown import call_blocks
 
 Json = Mapping[str, Any]
 
 
 def as_notebook(exchanges: Sequence[Exchange], *, title: str, about: str) -> str:
     """The whole conversation as the text of an .ipynb file."""
-    cells = [markdown_cell(f"# {neutralised(title)}\n\n*{neutralised(about)}*")]
+    cells = [markdown_cell(f"# {escaped(title)}\n\n*{escaped(about)}*")]
     for exchange in exchanges:
         cells += _cells(exchange)
     return notebook_text(cells)
@@ -53,12 +55,12 @@ def code_cell(source: str, outputs: Sequence[Json] = ()) -> dict[str, Any]:
 
 def _cells(exchange: Exchange) -> Iterator[dict[str, Any]]:
     prompt = _Attached()
-    blocks = [f"## {exchange.number}. You", quoted_words(exchange), *prompt.links(exchange.images)]
+    blocks = [f"## {exchange.number}. You", quoted(safe_markdown(exchange.words)), *prompt.links(exchange.images)]
     blocks += [folded("Told besides", fenced(visible_controls(context))) for context in exchange.context]
     yield markdown_cell("\n\n".join(blocks), prompt.attachments)
     for part in exchange.parts:
         if isinstance(part, AnswerText):
-            yield markdown_cell(neutralised(part.text))
+            yield markdown_cell(safe_markdown(part.text))
         elif part.name == "Python" and isinstance(part.input.get("code"), str):
             yield code_cell(str(part.input["code"]).strip("\n"), list(_outputs(part)))
         else:

@@ -1,0 +1,71 @@
+"""Markdown of a model or a tool made safe to show to anybody: parsed, written anew, and read by a second parser.
+
+An answer can carry text that came from a web page or a file. What is kept of it in a notebook, an export or a page is
+opened where outputs are trusted: HTML would run there, an image would be loaded by everybody who opens it. So nothing is
+filtered out of the text; it is written anew from the tokens of a parser, of which only a few kinds are known here. HTML
+stays visible, as the text it is.
+"""
+
+from __future__ import annotations
+
+import functools
+import html
+import re
+from typing import TYPE_CHECKING
+
+from cellwright.markdown.escaping import fenced, visible_controls
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_inline import StateInline
+
+_MAX_NESTING = 20
+"""So deep no answer is; what is deeper, the parser leaves out without a word."""
+
+
+def safe_markdown(markdown: str) -> str:
+    """`markdown` in a form in which nothing is active, images are links, and `safe_markdown` changes nothing more."""
+    # 50 ms the first time: nothing needs them before the first answer is saved
+    from cellwright.markdown.inspection import active_parts
+    from cellwright.markdown.writer import write
+
+    text = visible_controls(markdown)
+    tokens = _parser().parse(text)
+    if all(token.level < _MAX_NESTING - 1 for token in tokens):
+        written = write(tokens)
+        if next(active_parts(written), None) is None:
+            return written
+    return fenced(text)
+
+
+@functools.cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    from cellwright.markdown.mathematics import add_rules
+
+    # HTML is no markup but text; every link is read, and the writer judges where it leads
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _MAX_NESTING})
+    parser.enable(["table", "strikethrough"])
+    parser.validateLink = lambda url: True  # type: ignore[method-assign]
+    add_rules(parser)
+    parser.inline.ruler.before("autolink", "own_elements", _own_elements)
+    return parser
+
+
+_OWN_ELEMENT = re.compile(r"<code>([^<\n]+)</code>|<span>&#(36|92);</span>")
+
+
+def _own_elements(state: StateInline, silent: bool) -> bool:
+    """Read inline code and dollars where they stand in elements, as we write them, so that they are written so again."""
+    if not state.src.startswith(("<code>", "<span>"), state.pos):
+        return False
+    match = _OWN_ELEMENT.match(state.src, state.pos, state.posMax)
+    if match is None:
+        return False
+    if not silent and match[1]:
+        state.push("code_inline", "code", 0).content = html.unescape(match[1])
+    elif not silent:
+        state.pending += chr(int(match[2]))
+    state.pos = match.end()
+    return True

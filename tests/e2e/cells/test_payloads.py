@@ -1,0 +1,244 @@
+"""What a model or a tool says is shown where outputs are trusted, and nothing of it runs or is loaded from anywhere.
+
+The payloads of `markdown_payloads.py`, whole and cut at each character: in the widget, the saved output, exports,
+nbconvert's pages, the panel's list of sessions, and a question's card.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from lab_tab import opened_page
+from nbconvert import HTMLExporter
+from nbformat.sign import NotebookNotary
+from playwright.sync_api import expect
+
+from cellwright.events import Call, RunEnd, TextDelta, TodosChanged, ToolEnd, ToolStart, TurnEnd
+from cellwright.kernel.output.saved_markdown import SavedTranscript
+from cellwright.markdown.safe_markdown import safe_markdown
+from cellwright.sessions.export.exchanges import exchanges_of
+from cellwright.sessions.export.markdown import as_markdown
+from cellwright.sessions.export.notebook import as_notebook
+from cellwright.testing import say, turn, use
+from markdown_payloads import HOST, PAYLOADS, RUN, cuts
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+TRANSCRIPT = Path(__file__).parents[3] / "src/cellwright/kernel/widgets/static/transcript.js"
+NBCONVERTS_OWN = "https://cdnjs.cloudflare.com/"
+
+ACTIVE = """([inside, ours]) => {
+    const active = /^(script|iframe|object|embed|link|meta|base|form|video|audio|svg|math|style)$/;
+    const found = window.__pwned === undefined ? [] : ['window.__pwned is set'];
+    const look = (root) => {
+        for (const node of root.querySelectorAll('*')) {
+            if (node.shadowRoot) look(node.shadowRoot);
+            const name = node.localName;
+            const own = node.closest('.jp-OutputPrompt, .jp-Toolbar, svg, mjx-container');
+            if (!own && active.test(name)) found.push(name);
+            if (name === 'img' && !node.src.startsWith('data:')) found.push(`img ${node.src}`);
+            for (const {name: attribute, value} of node.attributes) {
+                if (attribute.startsWith('on')) found.push(`${name} ${attribute}`);
+                const link = attribute === 'href' && !own && !/^(https?:|mailto:|#)/i.test(value) && !value.startsWith(ours);
+                if (link && /^[a-z+.-]*:|^[\\\\/]|\\.\\./i.test(value)) found.push(`href ${value}`);
+                if (attribute === 'style' && /url|image-set|expression/.test(value)) found.push(`style ${value}`);
+            }
+        }
+    };
+    const roots = document.querySelectorAll(inside);
+    if (roots.length === 0) found.push('there is nothing to look at');
+    roots.forEach(look);
+    return [...new Set(found)].slice(0, 20);
+}"""
+"""What is active in the elements that `inside` selects."""
+
+
+class Watch:
+    """Notes what a page asks for, and every dialog."""
+
+    def __init__(self, page: Any, *allowed: str) -> None:
+        self.page = page
+        self.allowed = ("data:", "blob:", "about:", *allowed)
+        self.noticed: list[str] = []
+        page.on("request", self._requested)
+        page.on("dialog", self._asked)
+
+    def _requested(self, request: Any) -> None:
+        if not request.url.startswith(self.allowed):
+            self.noticed.append(request.url)
+
+    def _asked(self, dialog: Any) -> None:
+        self.noticed.append(f"a dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def end(self) -> list[str]:
+        self.page.remove_listener("request", self._requested)
+        self.page.remove_listener("dialog", self._asked)
+        return self.noticed
+
+
+def saved_run(texts: list[str]) -> str:
+    """The saved output of a run in which Claude and its tools say each of `texts` wherever they can."""
+    saved = SavedTranscript()
+    for number, text in enumerate(texts):
+        use = {"type": "tool_use", "id": str(number), "name": "Edit", "input": {}}
+        saved.emit(TextDelta(text, number))
+        saved.emit(TurnEnd({"role": "assistant", "content": []}, "tool_use", {}, "m"))
+        saved.emit(ToolStart((Call(use, text),)))
+        display = {"diff": text, "plan": text, "answers": {text: text}}
+        saved.emit(ToolEnd(str(number), "Edit", "error", text, 1.0, display, {"code": "X", "message": text}))
+    saved.emit(TodosChanged(tuple({"content": text, "status": "pending", "activeForm": text} for text in texts)))
+    saved.emit(RunEnd("error", "", {}, 0.0, 1.0, 1, 1, 0, error={"code": "X", "message": " ".join(texts)[:5_000]}))
+    return saved.markdown()
+
+
+def batches(texts: list[str], size: int) -> list[list[str]]:
+    return [texts[start : start + size] for start in range(0, len(texts), size)]
+
+
+def messages() -> list[dict[str, Any]]:
+    """A conversation of payloads, as it is in memory."""
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": payload} for payload in PAYLOADS]
+    calls = [
+        {"type": "tool_use", "id": str(number), "name": name, "input": {key: payload}}
+        for number, payload in enumerate(PAYLOADS)
+        for name, key in [("Bash", "command") if number % 2 else (payload[:40], "path")]
+    ]
+    results = [
+        {"type": "tool_result", "tool_use_id": call["id"], "content": payload}
+        for call, payload in zip(calls, PAYLOADS, strict=True)
+    ]
+    return [
+        {"role": "user", "content": "\n\n".join(PAYLOADS)},
+        {"role": "assistant", "content": [*blocks, *calls]},
+        {"role": "user", "content": results},
+    ]
+
+
+def notebook_of(outputs: list[str]) -> nbformat.NotebookNode:
+    """A notebook whose cells hold these as their output."""
+    cells = []
+    for number, markdown in enumerate(outputs):
+        output = nbformat.v4.new_output("display_data", {"text/markdown": markdown, "text/plain": "a run"})
+        cells.append(nbformat.v4.new_code_cell("", outputs=[output], id=f"cell-{number}"))
+    kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+    return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+
+
+CONTROL = f"<img src=https://{HOST}/control>"
+
+
+def test_saved_outputs_are_only_shown_in_jupyterlab(page, tab, lab, notebook_at, choose):
+    """They are trusted there, which the first cell shows: what it holds is HTML, and is loaded."""
+    choose("@jupyterlab/notebook-extension:tracker", windowingMode="none")
+    every_cut = sorted({safe_markdown(cut) for payload in PAYLOADS for cut in cuts(payload)})
+    runs = map(saved_run, batches(list(PAYLOADS), 40))
+    outputs = [CONTROL, *runs, *("\n\n".join(batch) for batch in batches(every_cut, 500))]
+    folder = lab.root / "payloads"
+    folder.mkdir(exist_ok=True)
+    path = folder / "notebook.ipynb"
+    nbformat.write(notebook_of(outputs), path)
+    NotebookNotary(data_dir=str(lab.home / ".local/share/jupyter")).sign(nbformat.read(path, 4))
+    watch = Watch(page, lab.url, lab.url.replace("http", "ws"))
+    notebook_at(str(path.relative_to(lab.root))).open()
+    rendered = page.locator(".jp-OutputArea-output.jp-RenderedMarkdown > *:first-child")
+    expect(rendered).to_have_count(len(outputs))
+    page.locator("mjx-container").first.wait_for()
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate(ACTIVE, [".jp-RenderedMarkdown", lab.url]) == [f"img https://{HOST}/control"]
+    assert watch.end() == [f"https://{HOST}/control"]
+
+
+def test_exports_are_only_shown_as_nbconvert_writes_them(page, tab, tmp_path):
+    about = {"title": "".join(PAYLOADS[:9]), "about": "".join(PAYLOADS[9:30])}
+    exchanges = exchanges_of(messages())
+    markdown = as_markdown(exchanges, folder="", **about).text
+    documents = {
+        "saved": notebook_of([saved_run(batch) for batch in batches(list(PAYLOADS), 40)]),
+        "export": nbformat.reads(as_notebook(exchanges, **about), as_version=4),
+        "markdown": nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(markdown)]),
+    }
+    for name, document in documents.items():
+        html, _ = HTMLExporter().from_notebook_node(document)
+        path = tmp_path / f"{name}.html"
+        path.write_text(html, "utf-8")
+        shown = opened_page(page.context)
+        watch = Watch(shown, path.as_uri(), NBCONVERTS_OWN)
+        shown.route(f"{NBCONVERTS_OWN}**", lambda route: route.abort())
+        shown.goto(path.as_uri())
+        assert shown.evaluate(ACTIVE, [".jp-RenderedMarkdown, .jp-OutputArea", path.as_uri()]) == [], name
+        assert watch.end() == [], name
+        shown.close()
+
+
+RENDERER = "https://renderer.example/"
+PLAY = """async (ops) => {
+    const {open} = await import('/transcript.js');
+    let tell;
+    const transcript = open({send: () => undefined, onMessage: (listener) => { tell = listener; return () => undefined; }});
+    const host = document.body.appendChild(document.createElement('div'));
+    host.id = 'transcript';
+    transcript.mount(host);
+    ops.forEach((op, first) => tell({type: 'ops', first, now: 0, ops: [op]}));
+}"""
+END = "the last of them"
+
+
+def test_the_widget_only_shows_them(page):
+    """The renderer of cells and of the panel, with all that a kernel sends."""
+    shown = opened_page(page.context)
+    shown.route(RENDERER, lambda route: route.fulfill(body="<!doctype html>", content_type="text/html"))
+    shown.route(
+        f"{RENDERER}transcript.js", lambda route: route.fulfill(path=TRANSCRIPT, content_type="text/javascript")
+    )
+    watch = Watch(shown, RENDERER)
+    shown.goto(RENDERER)
+    ops: list[dict[str, Any]] = [{"op": "run", "model": "m", "mode": "default", "session": "s", "started": 0.0}]
+    for block, payload in enumerate(PAYLOADS):
+        ops.append({"op": "text", "block": block, "text": "\n\n".join(cuts(payload))})
+    for number, payload in enumerate(PAYLOADS):
+        tool = {"id": f"t{number}", "name": payload[:60], "title": payload}
+        ops.append({"op": "tool", **tool, "input": {"file_path": payload, payload: payload}, "group": "", "at": 0.0})
+        ops.append({"op": "notice", "level": "warning", "text": payload})
+    todos = [{"content": payload, "status": "in_progress", "activeForm": payload} for payload in PAYLOADS]
+    ops += [{"op": "todos", "todos": todos}, {"op": "notice", "level": "warning", "text": END}]
+    shown.evaluate(PLAY, ops)
+    shown.get_by_text(END).wait_for()
+    assert shown.evaluate(ACTIVE, ["#transcript", RENDERER]) == []
+    assert watch.end() == []
+    shown.close()
+
+
+def test_cards_sessions_and_file_names_only_show_them(notebook, model, page, lab):
+    element = f"<img src=x onerror={RUN}>"
+    link = f"[a](javascript:{RUN}) ![b](https://{HOST}/a)"
+    model.add(turn(use("Bash", command=f"touch '{element}' '{link}'")), turn(say(element), say(link)))
+    named = f"moons {element} ![b]($x$).md"
+    watch = Watch(page, lab.url, lab.url.replace("http", "ws"))
+    book = notebook("%load_ext cellwright", f"%%claude\n{element} {link}", files={named: element})
+    book.run(0)
+    book.wait_done(0)
+    book.run(1)
+    card = book.asked(1)
+    expect(card).to_contain_text(element)
+    assert page.evaluate(ACTIVE, [".jp-Cell-outputArea", lab.url]) == []
+    card.get_by_role("button", name="Deny").first.click()
+    book.wait_done(1)
+    page.keyboard.press("Control+Shift+y")
+    panel = page.locator(".cellwright-panel")
+    panel.locator(".kernel[data-connection=connected]").wait_for()
+    prompt = panel.locator(".cellwright-prompt")
+    expect(prompt).to_be_focused()
+    page.keyboard.type("Read @moo")
+    panel.get_by_text(named).first.wait_for()
+    assert page.evaluate(ACTIVE, [".cellwright-panel li", lab.url]) == []
+    prompt.fill("")
+    panel.get_by_role("button", name="Sessions", exact=True).click()
+    panel.locator(".cw-sessions .session", has_text="<img src=x").first.wait_for()
+    assert page.evaluate(ACTIVE, [".cellwright-panel li, .cw-sessions .session, .jp-Cell-outputArea", lab.url]) == []
+    assert json.dumps(book.save()["cells"][1]["outputs"]).count("&lt;img") > 0
+    assert watch.end() == []
