@@ -10,11 +10,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 MAX_ENTRIES = 16
-MAX_ENTRIES_AT_THE_TOP = 22
+MAX_ENTRIES_AT_THE_TOP = 26
 SOURCES = ("src/cellwright/", "labextension/src/", "labextension/test/", "tests/")
 IN_DOCUMENTS = re.compile(
-    r"`((?:src|tests|benchmarks|labextension|agent|checkpoints|commands|config|conversation|doctor|kernel|model|permissions"
-    r"|redaction|server|sessions|telemetry|terminal|testing|tools)/[\w./-]+\.(?:py|ts|mjs))`"
+    r"`((?:src|tests|benchmarks|labextension|agent|checkpoints|commands|config|conversation|doctor|kernel|markdown|model|permissions"
+    r"|redaction|sandbox|server|sessions|telemetry|terminal|testing|tools)/[\w./-]+\.(?:py|ts|mjs))`"
 )
 """Paths of ours; others in documents are examples."""
 ITS_OWN = ("src/cellwright/terminal/demo/sample_project/",)
