@@ -94,7 +94,7 @@ def test_loading_writes_nothing(bare: NotebookKernel, tmp_path: Path, own_place:
 
 
 def test_unloading_takes_everything_back(bare: NotebookKernel, model: MessagesServer):
-    model.add(turn(use("Bash", command="sleep 300 & echo begun")), say("Hello."), say("Again."))
+    model.add(turn(use("Bash", command="sleep 300 & echo begun > begun")), say("Hello."), say("Again."))
     before = state(bare)
     bare.run("%load_ext cellwright")
     page = Page(bare)
