@@ -122,6 +122,16 @@ def test_environments_that_lie_elsewhere_are_found(confined: Confined, tmp_path:
     assert "content" not in ended.output
 
 
+def test_an_environment_that_is_closed_to_the_user_stops_nothing(confined: Confined, tmp_path: Path) -> None:
+    """A variable that another user's environment left behind, as `su` does."""
+    closed = tmp_path / "closed/pyenv"
+    closed.mkdir(parents=True)
+    closed.parent.chmod(0)
+    ended = confined.bash("echo going on", environ={"PYENV_ROOT": str(closed)})
+    closed.parent.chmod(0o700)
+    assert ended.output == "going on\n"
+
+
 def test_git_of_worktrees_and_submodules_is_read(confined: Confined, tmp_path: Path) -> None:
     for name in ("main", "other"):
         (tmp_path / name).mkdir()

@@ -41,7 +41,8 @@ def arguments(
     """Build what comes before a command's own arguments."""
     mounts = dict(_covers(bounds, private))
     for path in (*bounds.read, *bounds.data):
-        if path not in _OWN_MOUNTS:
+        # what is closed to us would end bubblewrap, and what is not there takes its time
+        if path not in _OWN_MOUNTS and Path(path).exists():
             mounts.setdefault(path, ("--ro-bind-try", path))
     for path in (*bounds.write, *bounds.temporary):
         mounts[path] = ("--bind", path)
