@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import venv
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cellwright.agent.calls.confinement import Confinement
+from cellwright.sandbox import bubblewrap, landlock
 from cellwright.sandbox.bounds import ConfinementError, bounds_of
 from confined import Confined
 
@@ -35,6 +40,33 @@ def write(path: Path, text: str = "content") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, "utf-8")
     return path
+
+
+def mounted_paths(environ: Mapping[str, str], confined: Confined) -> list[str]:
+    """What bubblewrap would mount, or Landlock allow, for a command that reads `/usr`."""
+    bounds = bounds_of(Confinement(read=("/usr",), hidden=("/usr/share/doc",)), environ, "/usr")
+    landlock.check(bounds)
+    bounds = replace(bounds, hidden=())  # the private folder is another user's
+    return bubblewrap.arguments("bwrap", bounds, confined.private, cwd="/usr", filter_fd=0, status_fd=0)
+
+
+def as_nobody(work: Callable[[], int]) -> int | None:
+    """Have a user without rights do `work`; its number, below 250, or None for an error."""
+    if os.geteuid():
+        return work()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the child has no use for
+        pid = os.fork()
+    if pid == 0:
+        code = 255
+        with contextlib.suppress(OSError):
+            os.setgroups([])
+            os.setresgid(65534, 65534, 65534)
+            os.setresuid(65534, 65534, 65534)
+            code = work()
+        os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return None if code == 255 else code
 
 
 def git(*arguments: str, cwd: Path) -> None:
@@ -124,12 +156,16 @@ def test_environments_that_lie_elsewhere_are_found(confined: Confined, tmp_path:
 
 def test_an_environment_that_is_closed_to_the_user_stops_nothing(confined: Confined, tmp_path: Path) -> None:
     """A variable that another user's environment left behind, as `su` does."""
-    closed = tmp_path / "closed/pyenv"
+    closed, tool = tmp_path / "closed/pyenv", tmp_path / "closed/bin"
     closed.mkdir(parents=True)
+    environ = {"PYENV_ROOT": str(closed), "PATH": f"{tool}:/usr/bin:/bin", "HOME": str(tmp_path / "closed/home")}
+    mounts = len(mounted_paths(environ, confined))
     closed.parent.chmod(0)
-    ended = confined.bash("echo going on", environ={"PYENV_ROOT": str(closed)})
+    seen = as_nobody(lambda: len(mounted_paths(environ, confined)))
     closed.parent.chmod(0o700)
-    assert ended.output == "going on\n"
+    assert seen is not None, "an error"
+    assert seen < mounts
+    assert confined.bash("echo going on", environ={"PYENV_ROOT": str(closed)}).output == "going on\n"
 
 
 def test_git_of_worktrees_and_submodules_is_read(confined: Confined, tmp_path: Path) -> None:

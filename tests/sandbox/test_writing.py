@@ -118,6 +118,13 @@ def test_landlock_alone_says_what_it_cannot_do(landlocked: Confined) -> None:
     assert "not permitted" in ended.output, "a change of mode that is not made is not passed over"
 
 
+def test_a_link_to_what_is_protected_is_said(confined: Confined) -> None:
+    (confined.root / "real").mkdir()
+    (confined.root / ".claude").symlink_to("real")
+    confinement = Confinement(write=(str(confined.root),), protected=(str(confined.root / ".claude/settings.json"),))
+    assert ".claude is a symbolic link" in confined.sandbox.can_enforce(confinement)
+
+
 def test_a_pattern_cannot_protect_what_does_not_exist(confined: Confined) -> None:
     confinement = Confinement(write=(str(confined.root),), protects=lambda path: path.endswith(".lock"))
     assert "pattern" in confined.sandbox.can_enforce(confinement)

@@ -6,13 +6,14 @@ A means is given `Bounds` and asks nothing more. They hold for one command, sinc
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.sandbox.places import Places, below, outermost
+from cellwright.sandbox.places import Places, below, exists, outermost
 from cellwright.sandbox.profile import git_folders, needed_by_programs, secret_places, venv_bases
 from cellwright.sandbox.seccomp import Network
 
@@ -62,7 +63,7 @@ def bounds_of(confinement: Confinement, environ: Mapping[str, str], cwd: str, te
     # somebody who works inside of such a place means to
     usual = places.real(place for place in secret_places(environ) if os.path.lexists(place))
     hidden += [place for place in usual if not any(below(root, place) for root in roots)]
-    hidden = [path for path in outermost(hidden) if Path(path).exists()]
+    hidden = [path for path in outermost(hidden) if exists(path)]
 
     protected = [path for path in places.real(confinement.protected) if _covered(path, write)]
     if write and confinement.protects is not None:
@@ -70,6 +71,8 @@ def bounds_of(confinement: Confinement, environ: Mapping[str, str], cwd: str, te
         raise ConfinementError(message)
     for path in (*hidden, *protected):
         _check_names(path, tops)
+    for path in confinement.protected:
+        _check_way(path, write)
     return Bounds(
         read=tuple(path for path in read if not _covered(path, (*hidden, *write))),
         data=tuple(path for path in data if not _covered(path, (*hidden, *read))),
@@ -110,12 +113,22 @@ def _matching(judge: Callable[[str], bool] | None, roots: Iterable[str]) -> list
     return found
 
 
+def _check_way(path: str, write: tuple[str, ...]) -> None:
+    """Raise ConfinementError where the way to what is protected is a link that a command could replace."""
+    way = Places()
+    way.real([path])
+    for link in way.links:
+        if _covered(link, write):
+            message = f"{link} is a symbolic link, which a command could replace by what is not to be written"
+            raise ConfinementError(message)
+
+
 def _check_names(path: str, tops: tuple[str, ...]) -> None:
     """Raise ConfinementError where the file at `path` has other names, which no rule about this one covers."""
     try:
         status = Path(path).lstat()
     except OSError:  # it does not exist yet
         return
-    if status.st_nlink > 1 and Path(path).is_file() and _covered(path, tops):
+    if status.st_nlink > 1 and stat.S_ISREG(status.st_mode) and _covered(path, tops):
         message = f"{path} has another name (a hard link), by which a command could get at it"
         raise ConfinementError(message)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cellwright.sandbox.bounds import Bounds, ConfinementError
 from cellwright.sandbox.placeholders import first_missing, placeholder
-from cellwright.sandbox.places import below, outermost
+from cellwright.sandbox.places import below, exists, outermost
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.seccomp import Filter, program
 
@@ -42,7 +42,7 @@ def arguments(
     mounts = dict(_covers(bounds, private))
     for path in (*bounds.read, *bounds.data):
         # what is closed to us would end bubblewrap, and what is not there takes its time
-        if path not in _OWN_MOUNTS and Path(path).exists():
+        if path not in _OWN_MOUNTS and exists(path):
             mounts.setdefault(path, ("--ro-bind-try", path))
     for path in (*bounds.write, *bounds.temporary):
         mounts[path] = ("--bind", path)

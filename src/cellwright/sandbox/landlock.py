@@ -139,14 +139,17 @@ def _except_hidden(path: str, access: int, hidden: tuple[str, ...], left: list[i
         yield path, access
         return
     yield path, _READ_DIR  # its names, and those below it
-    with os.scandir(path) as entries:
-        for entry in entries:
-            left[0] -= 1
-            if left[0] < 0:
-                message = f"more than {MOST_SIBLINGS:,} entries stand beside what is hidden below {path}"
-                raise ConfinementError(message)
-            if not entry.is_symlink():  # where it leads is judged there
-                yield from _except_hidden(entry.path, access, inside, left)
+    try:
+        entries = list(os.scandir(path))
+    except OSError:  # closed to us, and so to the command
+        return
+    left[0] -= len(entries)
+    if left[0] < 0:
+        message = f"more than {MOST_SIBLINGS:,} entries stand beside what is hidden below {path}"
+        raise ConfinementError(message)
+    for entry in entries:
+        if not entry.is_symlink():  # where it leads is judged there
+            yield from _except_hidden(entry.path, access, inside, left)
 
 
 def _allow(ruleset: int, path: str, access: int) -> None:

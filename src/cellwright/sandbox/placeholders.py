@@ -14,13 +14,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from cellwright.sandbox.places import exists
+
 _FOLDERS = frozenset({".git", ".claude", ".vscode", ".idea", ".husky", ".devcontainer", ".github", "hooks", "agents"})
 """Names of folders: where a file stood instead, a program that looks for one would fail."""
 
 
 def first_missing(path: str) -> str:
     """The outermost part of `path` that does not exist, or is a placeholder already; "" where there is none."""
-    missing = [str(part) for part in (Path(path), *Path(path).parents) if not part.exists() or _is_placeholder(part)]
+    missing = [str(part) for part in (Path(path), *Path(path).parents) if not exists(part) or _is_placeholder(part)]
     return missing[-1] if missing else ""
 
 

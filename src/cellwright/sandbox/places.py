@@ -12,6 +12,14 @@ def below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
+def exists(path: str | Path) -> bool:
+    """Return whether something is at `path`, as far as we can see: where we may not go, nothing is.
+
+    (`Path.exists` raises an error there before Python 3.14.)
+    """
+    return os.path.exists(path)  # noqa: PTH110
+
+
 def outermost(paths: Iterable[str]) -> tuple[str, ...]:
     """The paths that lie below none of the others."""
     kept: list[str] = []

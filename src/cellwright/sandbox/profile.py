@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cellwright.sandbox.places import Places, outermost
+from cellwright.sandbox.places import Places, exists, outermost
 from cellwright.sessions.state_dir import state_folder
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/run/current-system")
@@ -174,9 +174,9 @@ def git_folders(folders: Iterable[str]) -> Iterator[str]:
     for folder in dict.fromkeys(folders):
         for parent in (Path(folder), *Path(folder).parents):
             git = parent / ".git"
-            if git.is_dir():
+            if os.path.isdir(git):  # noqa: PTH112 - nor may we go everywhere
                 yield str(git)
-            elif git.is_file():
+            elif exists(git):
                 yield from _linked_git_folders(git)
             else:
                 continue
@@ -223,7 +223,7 @@ def _of_programs_in(folder: str, home: str) -> Iterator[str]:
     prefix = Path(real).parent
     if str(prefix) == f"{home}/.local":
         yield from (f"{prefix}/{name}" for name in _INSIDE_DOT_LOCAL)
-    elif Path(real).name == "shims" or any((prefix / name).exists() for name in ("lib", "pyvenv.cfg", "conda-meta")):
+    elif Path(real).name == "shims" or any(exists(prefix / name) for name in ("lib", "pyvenv.cfg", "conda-meta")):
         yield str(prefix)
 
 
