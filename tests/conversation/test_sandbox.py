@@ -73,6 +73,7 @@ def test_rules_about_files_and_pages_go_into_the_lists(conversing, tmp_path):
 
 def test_where_nothing_confines_commands_it_is_told_once(conversing):
     conversation = conversing(abilities=None)
+    conversation.sandbox.found()  # no run waits for it
     (told,) = notices_of(conversation, "What is it?")
     assert told.startswith("Commands cannot be confined here (Landlock: this Linux has none);")
     assert notices_of(conversation, "And now?") == []

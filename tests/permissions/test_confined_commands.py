@@ -30,7 +30,7 @@ def repository(place):
 
 def policy(place: Any, mode: str = "default", sandbox: SandboxRules | None = None, **rules: Any) -> PermissionPolicy:
     made = place.policy(mode, **rules)
-    return replace(made, sandbox=SandboxRules(abilities=ALL) if sandbox is None else sandbox)
+    return replace(made, sandbox=SandboxRules(means=ALL) if sandbox is None else sandbox)
 
 
 def decide(place: Any, command: str, mode: str = "default", **more: Any) -> Decision:
@@ -50,7 +50,7 @@ def outcome(decision: Decision) -> str:
 
 
 def on(**settings: Any) -> SandboxRules:
-    return SandboxRules(abilities=ALL, enabled=True, **settings)
+    return SandboxRules(means=ALL, enabled=True, **settings)
 
 
 def test_everyday_commands_run_unasked_where_there_is_a_sandbox(repository, capsys):
@@ -60,7 +60,7 @@ def test_everyday_commands_run_unasked_where_there_is_a_sandbox(repository, caps
         return [each for each, decision in decisions.items() if decision.behavior != "allow"]
 
     commands = reading()
-    confined, without = asked(SandboxRules(abilities=ALL)), asked(SandboxRules())
+    confined, without = asked(SandboxRules(means=ALL)), asked(SandboxRules())
     assert len(set(commands)) == len(commands) >= 250
     with capsys.disabled():
         print(f"\nof {len(commands)} reading commands ask: {len(confined)} with a sandbox, {len(without)} without one")
@@ -157,7 +157,7 @@ def test_rules(repository, rules, command, expected):
 )
 def test_what_a_sandbox_cannot_enforce_is_decided_as_without(repository, rules, mode, command, expected):
     abilities = SandboxAbilities(name="weak", hides=False, protects=False, hosts=False)
-    assert outcome(decide(repository, command, mode, sandbox=SandboxRules(abilities=abilities), **rules)) == expected
+    assert outcome(decide(repository, command, mode, sandbox=SandboxRules(means=abilities), **rules)) == expected
 
 
 @for_each_row(
@@ -199,18 +199,18 @@ def test_a_sandbox_for_every_command(repository, sandbox, mode, rules, command, 
 @for_each_row(
     ("sandbox", "mode", "rules", "command", "expected"),
     [
-        (SandboxRules(abilities=ALL), "default", {}, "gawk 1 notes.txt", "ask free"),
-        (SandboxRules(abilities=ALL), "default", {}, "ls", "ask free"),
-        (SandboxRules(abilities=ALL), "default", {}, "make", "ask free"),
-        (SandboxRules(abilities=ALL), "default", {"allow": ["Bash(ls *)"]}, "ls", "allow free"),
-        (SandboxRules(abilities=ALL), "default", {"deny": ["Bash(ls *)"]}, "ls", "deny"),
-        (SandboxRules(abilities=ALL), "dontAsk", {}, "ls", "deny"),
+        (SandboxRules(means=ALL), "default", {}, "gawk 1 notes.txt", "ask free"),
+        (SandboxRules(means=ALL), "default", {}, "ls", "ask free"),
+        (SandboxRules(means=ALL), "default", {}, "make", "ask free"),
+        (SandboxRules(means=ALL), "default", {"allow": ["Bash(ls *)"]}, "ls", "allow free"),
+        (SandboxRules(means=ALL), "default", {"deny": ["Bash(ls *)"]}, "ls", "deny"),
+        (SandboxRules(means=ALL), "dontAsk", {}, "ls", "deny"),
         (SandboxRules(), "default", {}, "ls", "allow free"),
         (on(), "default", {}, "make", "ask free"),
         (on(), "default", {"ask": ["Bash(make *)"]}, "make x", "ask free"),
         (on(), "default", {"allow": ["Bash(make *)"]}, "make", "allow free"),
         (on(allow_unsandboxed=False), "default", {}, "make", "allow write"),
-        (SandboxRules(abilities=ALL, allow_unsandboxed=False), "default", {}, "gawk 1 notes.txt", "allow read"),
+        (SandboxRules(means=ALL, allow_unsandboxed=False), "default", {}, "gawk 1 notes.txt", "allow read"),
     ],
 )
 def test_claude_asks_to_run_it_unconfined(repository, sandbox, mode, rules, command, expected):
@@ -222,7 +222,7 @@ def test_claude_asks_to_run_it_unconfined(repository, sandbox, mode, rules, comm
 
 def test_the_bounds_of_what_reads(repository):
     rules = SandboxRules(
-        abilities=ALL, deny_read=(str(repository.project / "secrets"),), allow_read=(str(repository.home / "shared"),)
+        means=ALL, deny_read=(str(repository.project / "secrets"),), allow_read=(str(repository.home / "shared"),)
     )
     bounds = decide(repository, "gawk 1 notes.txt", sandbox=rules, deny=["Read(*.pem)"], ask=["Read(.env)"]).confinement
     assert bounds is not None
@@ -239,17 +239,17 @@ def test_the_bounds_of_what_reads(repository):
 
 def test_a_home_folder_as_project_shows_no_secrets(repository):
     (repository.home / ".ssh").mkdir()
-    made = PermissionPolicy(roots=[repository.home], cwd=repository.home, sandbox=SandboxRules(abilities=ALL))
+    made = PermissionPolicy(roots=[repository.home], cwd=repository.home, sandbox=SandboxRules(means=ALL))
     bounds = made.decide(tool_named("Bash"), {"command": "gawk 1 x"}).confinement
     assert bounds is not None
     assert str(repository.home / ".ssh") in bounds.hidden
     weak = replace(ALL, hides=False)
-    made = replace(made, sandbox=SandboxRules(abilities=weak))
+    made = replace(made, sandbox=SandboxRules(means=weak))
     assert made.decide(tool_named("Bash"), {"command": "gawk '{print $(1)}' x"}).behavior == "ask"
 
 
 def test_the_bounds_of_what_changes_files(repository):
-    rules = SandboxRules(abilities=ALL, deny_write=(str(repository.project / "data"),))
+    rules = SandboxRules(means=ALL, deny_write=(str(repository.project / "data"),))
     bounds = decide(repository, "touch a b", "acceptEdits", sandbox=rules, deny=["Edit(*.lock)"]).confinement
     assert bounds is not None
     assert bounds.protects is not None
@@ -263,7 +263,7 @@ def test_the_bounds_of_what_changes_files(repository):
 def test_a_sandbox_that_protects_places_alone_gets_those_that_are_there(repository):
     inner = repository.project / "src" / ".claude"
     inner.mkdir()
-    rules = SandboxRules(abilities=PLACES)
+    rules = SandboxRules(means=PLACES)
     bounds = decide(repository, "touch a b", "acceptEdits", sandbox=rules).confinement
     assert bounds is not None
     assert bounds.protects is None
@@ -287,7 +287,7 @@ def test_the_bounds_where_the_sandbox_is_on(repository):
     asked = decide(repository, "make", sandbox=on(auto_allow=False)).confinement
     assert asked is not None
     assert asked.read == ("/",)
-    weak = replace(on(auto_allow=False), abilities=replace(ALL, protects=False, hosts=False))
+    weak = replace(on(auto_allow=False), means=replace(ALL, protects=False, hosts=False))
     asked = decide(repository, "make", sandbox=weak).confinement
     assert asked is not None
     assert (asked.protects, asked.hosts, asked.any_host) == (None, None, True)
@@ -295,7 +295,7 @@ def test_the_bounds_where_the_sandbox_is_on(repository):
 
 def test_git_reads_its_repository_from_a_folder_in_it(repository):
     inner = PermissionPolicy(
-        roots=[repository.project / "src"], cwd=repository.project / "src", sandbox=SandboxRules(abilities=ALL)
+        roots=[repository.project / "src"], cwd=repository.project / "src", sandbox=SandboxRules(means=ALL)
     )
     for tool, given in (("Bash", {"command": "git log"}), ("Git", {"subcommand": "log", "path": "."})):
         bounds = inner.decide(tool_named(tool), given).confinement
@@ -309,7 +309,7 @@ def test_a_repository_that_says_it_is_elsewhere_shows_nothing_there(repository):
     private.mkdir()
     folder = repository.project / "src"
     (folder / ".git").write_text(f"gitdir: {private}\n", "utf-8")
-    made = PermissionPolicy(roots=[folder], cwd=folder, sandbox=SandboxRules(abilities=ALL))
+    made = PermissionPolicy(roots=[folder], cwd=folder, sandbox=SandboxRules(means=ALL))
     bounds = made.decide(tool_named("Bash"), {"command": "git log -p"}).confinement
     assert bounds is None or str(private) not in bounds.read
 
@@ -317,12 +317,12 @@ def test_a_repository_that_says_it_is_elsewhere_shows_nothing_there(repository):
 @for_each_row(
     ("tool", "given", "sandbox", "expected"),
     [
-        ("Lint", {"runs_project_code": False}, SandboxRules(abilities=ALL), "allow read"),
-        ("Lint", {"runs_project_code": True}, SandboxRules(abilities=ALL), "ask free"),
-        ("Lint", {"runs_project_code": False, "fix": True}, SandboxRules(abilities=ALL), "ask free"),
-        ("RunTests", {}, SandboxRules(abilities=ALL), "ask free"),
+        ("Lint", {"runs_project_code": False}, SandboxRules(means=ALL), "allow read"),
+        ("Lint", {"runs_project_code": True}, SandboxRules(means=ALL), "ask free"),
+        ("Lint", {"runs_project_code": False, "fix": True}, SandboxRules(means=ALL), "ask free"),
+        ("RunTests", {}, SandboxRules(means=ALL), "ask free"),
         ("RunTests", {}, on(), "ask write"),
-        ("Git", {"subcommand": "status"}, SandboxRules(abilities=ALL), "allow read"),
+        ("Git", {"subcommand": "status"}, SandboxRules(means=ALL), "allow read"),
         ("Git", {"subcommand": "status"}, SandboxRules(), "allow free"),
     ],
 )

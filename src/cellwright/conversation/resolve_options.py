@@ -22,7 +22,7 @@ from cellwright.permissions.modes import check_bypass_allowed, host_facts, parse
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.rules.rule import Rule, parse_rule
 from cellwright.permissions.rules.sandbox_lists import with_rules
-from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
+from cellwright.permissions.sandboxing import FindAbilities, SandboxAbilities, SandboxRules
 from cellwright.sessions.session import Session
 
 if TYPE_CHECKING:
@@ -136,14 +136,15 @@ def policy_of(
     settings: Settings,
     cwd: Path,
     environ: Mapping[str, str],
-    abilities: SandboxAbilities | None = None,
+    means: SandboxAbilities | FindAbilities | None = None,
 ) -> PermissionPolicy:
     """The policy of a run: the settings', and the rules and the mode of the options.
 
-    `abilities` is what the sandbox of this machine can enforce; None where there is none. Raises `CellwrightError` for a
-    mode that is refused here, for a malformed rule, and where settings want a sandbox and there is none.
+    `means` is what commands can be confined by, as in `SandboxRules`. Raises `CellwrightError` for a mode that is refused
+    here, for a malformed rule, and where settings want a sandbox and there is none.
     """
-    _check_sandbox(settings, abilities)
+    sandbox = sandbox_rules(options, settings, cwd, means)
+    _check_sandbox(settings, sandbox)
     return PermissionPolicy(
         mode=mode_of(options, settings, environ),
         deny=(*settings.deny, *options.deny),
@@ -157,12 +158,12 @@ def policy_of(
         block_writes_outside=settings.block_writes_outside,
         # what a plan or a hook leads to is no way around the administrator
         loosest=nearest_mode(settings.loosest_mode, settings),
-        sandbox=sandbox_rules(options, settings, cwd, abilities),
+        sandbox=sandbox,
     )
 
 
 def sandbox_rules(
-    options: RunOptions, settings: Settings, cwd: Path, abilities: SandboxAbilities | None
+    options: RunOptions, settings: Settings, cwd: Path, means: SandboxAbilities | FindAbilities | None
 ) -> SandboxRules:
     """The bounds of a run's commands: the settings of the sandbox, and what the rules add to them."""
     allow: Sequence[Rule] = (*settings.allow, *(parse_rule(rule) for rule in options.allow))
@@ -171,13 +172,12 @@ def sandbox_rules(
         allow = [rule for rule in allow if rule.tool != "WebFetch" or rule.text in kept]
     deny = (*settings.deny, *(parse_rule(rule) for rule in options.deny))
     rules = with_rules(settings.sandbox.rules, deny=deny, allow=allow, cwd=str(cwd))
-    return replace(rules, abilities=abilities)
+    return replace(rules, means=means)
 
 
-def _check_sandbox(settings: Settings, abilities: SandboxAbilities | None) -> None:
+def _check_sandbox(settings: Settings, sandbox: SandboxRules) -> None:
     """Raises CellwrightError CONFIG_INVALID where settings want every command confined or nothing done, and it cannot be."""
-    sandbox = settings.sandbox
-    if abilities is None and sandbox.required and sandbox.rules.enabled:
+    if settings.sandbox.required and sandbox.enabled and sandbox.abilities is None:
         who = origin_of(settings, "sandbox.failIfUnavailable")
         message = (
             f"Commands cannot be confined here, and `sandbox.failIfUnavailable` ({who}) wants nothing to be done without. "

@@ -51,6 +51,15 @@ class SandboxLookup:
         """Return what there is; waits for the end of the search."""
         return self.begin().result()
 
+    def found_by_now(self) -> SandboxFound | None:
+        """Return what there is; None while the search goes on."""
+        future = self.begin()
+        return future.result() if future.done() else None
+
+    def abilities(self) -> SandboxAbilities | None:
+        """Return what can be enforced; waits for the end of the search."""
+        return self.found().abilities
+
     def _look(self, future: Future[SandboxFound]) -> None:
         try:
             future.set_result(self._find())

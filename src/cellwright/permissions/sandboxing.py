@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 
@@ -22,18 +22,24 @@ class SandboxAbilities:
     protects_patterns: bool = False
 
 
+FindAbilities = Callable[[], SandboxAbilities | None]
+"""Finds what the sandbox of this machine can enforce, None where there is none; the same each time."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxRules:
-    """A policy's knowledge of the sandbox: its abilities (None: there is none here) and Claude Code's `sandbox.*` settings.
+    """A policy's knowledge of the sandbox: its means, and Claude Code's `sandbox.*` settings.
 
-    The defaults are those of the settings. Paths are absolute; a folder stands for all below it.
+    `means` are its abilities (None: there is none here), or a function that finds them: the first decision about a command
+    waits for that, and nothing before it. The defaults are those of the settings. Paths are absolute; a folder stands for
+    all below it.
 
     `enabled`: every command is confined, not only what runs unasked; `auto_allow`: such a command needs no question.
     `excluded`: rules for Bash whose commands are never confined. `allow_unsandboxed`: a question may offer to run without.
     `allowed_hosts` and `denied_hosts` are read by `rules/host_pattern.py`; `ask_hosts`: the user is asked about the others.
     """
 
-    abilities: SandboxAbilities | None = None
+    means: SandboxAbilities | FindAbilities | None = None
     enabled: bool = False
     auto_allow: bool = True
     excluded: Sequence[str] = ()
@@ -45,6 +51,11 @@ class SandboxRules:
     allowed_hosts: Sequence[str] = ()
     denied_hosts: Sequence[str] = ()
     ask_hosts: bool = True
+
+    @property
+    def abilities(self) -> SandboxAbilities | None:
+        """The abilities of this machine's sandbox; None where there is none."""
+        return self.means() if callable(self.means) else self.means
 
 
 NO_SANDBOX = SandboxRules()

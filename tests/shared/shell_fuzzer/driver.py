@@ -67,7 +67,7 @@ async def answered(
         ask=given["ask"],
         roots=[given["project"]],
         cwd=given["project"],
-        sandbox=SandboxRules(abilities=abilities if given["sandbox"] else None),
+        sandbox=SandboxRules(means=abilities if given["sandbox"] else None),
     )
     if given["bounds"] is None:
         decision = policy.decide(tool_named("Bash"), {"command": given["command"], "cwd": given["folder"]})

@@ -54,7 +54,7 @@ def test_a_projects_hook(tmp_path: Path, scope: Any, enabled: bool, confined: bo
     children = NotedChildren()
     events = {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}
     hooks = hooks_from([HooksSource(events, scope, "x", None)], environ=os.environ, project=tmp_path, children=children)
-    policy = PermissionPolicy(cwd=tmp_path, sandbox=SandboxRules(abilities=ABILITIES, enabled=enabled))
+    policy = PermissionPolicy(cwd=tmp_path, sandbox=SandboxRules(means=ABILITIES, enabled=enabled))
     no_model: Any = None
     run = HookRun(Agent(provider=no_model, model="none", system=(), tools=(), policy=policy), lambda _event: None)
     asyncio.run(hooks.fire("Stop", {"cwd": str(tmp_path), "hook_event_name": "Stop"}, run))

@@ -75,9 +75,7 @@ class RunParts:
             effort=effort_of(options, settings),
             system=system_blocks(),
             tools=self.tools.of(options),
-            policy=policy_of(
-                options, settings, self.in_force.cwd, self.in_force.environ, self.sandbox.found().abilities
-            ),
+            policy=policy_of(options, settings, self.in_force.cwd, self.in_force.environ, self.sandbox.abilities),
             can_use_tool=can_use_tool,
             checkpoints=self.checkpoints,
             hooks=together(self.hooks.of(environment), as_hooks(options.hooks)),
@@ -222,8 +220,8 @@ class StartingRun:
         parts.sessions.add_notices(session, [*grants, *restrictions, *parts.tools.notices, *self._unconfined()])
 
     def _unconfined(self) -> list[str]:
-        """Tell that nothing confines commands here, where it is so."""
-        found = self.parts.sandbox.found()
-        if self.request.provider is not None or found.abilities is not None:
+        """Tell that nothing confines commands here, where it is so: with the first run that begins when that is known."""
+        found = self.parts.sandbox.found_by_now()
+        if self.request.provider is not None or found is None or found.abilities is not None:
             return []
         return [unconfined_text(found.missing)]

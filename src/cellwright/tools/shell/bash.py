@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, field
 
+from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
@@ -335,7 +336,7 @@ async def _follow(
     if run.too_much:
         raise ToolError(f"The command was stopped: it wrote more than {MAX_BYTES:,} bytes.\n{run.output.text()}")
     moved = shell.folder.moved(run.folder) if given.working_directory is None else ""
-    return _result(run, [moved, refused_hosts(access), *endings], limits)
+    return _result(run, [moved, refused_hosts(access), _refused(run, ctx.confinement), *endings], limits)
 
 
 def _environment(shell: Shell, own: Mapping[str, str]) -> dict[str, str]:
@@ -378,6 +379,16 @@ def _timed_out(run: ShellRun, seconds: float, limits: ShellLimits) -> ToolError:
         code=ErrorCode.EXECUTION_TIMEOUT,
         details={"requested_timeout": seconds, "actual_execution_time": seconds},
     )
+
+
+def _refused(run: ShellRun, confinement: Confinement | None) -> str:
+    """Say what the sandbox refused a command that failed, as far as its output shows it."""
+    if confinement is None or not run.returncode:
+        return ""
+    from cellwright.sandbox.refusals import explain_refusals  # few commands fail for it
+
+    explained = explain_refusals(run.output.text(), confinement, str(run.cwd))
+    return f"[{explained}]" if explained else ""
 
 
 def _result(run: ShellRun, notes: Sequence[str], limits: ShellLimits) -> ToolResult:

@@ -44,6 +44,7 @@ class ShellRun:
 
     def __init__(self, what: ShellCommand, children: ChildProcesses, progress: Callable[..., None]) -> None:
         self.command = what.command
+        self.cwd = what.cwd
         self.folder = ""
         self._live = LiveOutput(what.shown_chars, progress)
         self._loop = asyncio.get_running_loop()
