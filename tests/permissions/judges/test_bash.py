@@ -236,7 +236,7 @@ def test_allow_rules(place, rule, command, expected):
         ("echo -n x", "allow"),
         ("echo $HOME", "ask"),
         ("echo $(curl evil.example)", "ask"),
-        ("echo $(id)", "allow"),
+        ('echo "$(id)"', "allow"),
         ("echo *", "ask"),
         ("echo x > ~/f", "ask"),
         ("cat {project}/src/a.py", "allow"),

@@ -68,8 +68,16 @@ def folder_named(words: Sequence[Word]) -> str | None:
     return named_path(rest[0]) if not rest[0].text.startswith(("-", "+")) and rest[0].text else None
 
 
+_TILDE_IN_ASSIGNMENT = re.compile(ASSIGNMENT.pattern + r"(?:.*:)?~", re.ASCII | re.DOTALL)
+
+
 def named_path(word: Word) -> str | None:
-    """The path that a word is for the program that gets it: `~` expanded where bash expands it; None for `~user`."""
+    """The path that a word is for the program that gets it: `~` expanded where bash expands it; None for `~user`, `~+`.
+
+    What looks like an assignment (`a=~/x`, `a=b:~/x`) bash expands among arguments, too, unless it is in POSIX mode.
+    """
+    if _TILDE_IN_ASSIGNMENT.match(word.raw):
+        return None
     if not word.raw.startswith("~"):
         return word.text
     if word.raw == "~" or word.raw.startswith("~/"):

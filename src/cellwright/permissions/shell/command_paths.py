@@ -20,12 +20,18 @@ MAX_EXPANDED = 200
 """File names looked at for one wildcard."""
 MAX_WILD_PARTS = 2
 """A word with more wildcard components is not expanded: it counts as naming anything."""
+MAX_PATTERN = 500
+"""Characters of a word with wildcards; a longer one counts as naming anything, too."""
 
 HARMLESS_FILES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 _DESCRIPTOR = re.compile(r"/dev/fd/\d+")
 _PLAIN_NAME = re.compile(r"(?!~)(?!\.\.?\Z)[\w.,:=@%+~-]+", re.ASCII)
 _WILD = re.compile(r"[*?\[]")
-_BRACKETS = re.compile(r"\[(?P<not>[!^]?)(?P<inside>\]?(?:\[(?P<kind>[:.=])[^\[\]/]*(?P=kind)\]|\\.|[^\]/\\])*)\]")
+_OTHER_FOLDER = re.compile(r"~(-|[+-]?\d)")
+"""A folder that the shell was in before, or that is on its stack."""
+_BRACKETS = re.compile(r"\[(?P<not>[!^]?)(?P<inside>\]?[^\]/]*)\]")
+_SINGLE_CHARACTERS = re.compile(r"[^\[\]\\!^-]+")
+_ANY_BRACKETS = re.compile(r"\[[^/]*\]")
 
 Use = Literal["Read", "LS", "Grep", "Edit"]
 """The tool whose rules speak about it: contents, names, contents of all below, changes."""
@@ -78,28 +84,30 @@ def paths_named(word: Word, folders: Folders, *, flags_too: bool = True) -> list
 
 def _expanded(word: Word, path: str, folder: str) -> list[str] | None:
     before = len(path) - len(word.text)
+    if len(path) > MAX_PATTERN or sum(1 for part in path.split("/") if _WILD.search(part)) > MAX_WILD_PARTS:
+        return None
     pattern = _pattern(
         "".join(
             character if index - before in word.globs else f"[{character}]" if character in "*?[" else character
             for index, character in enumerate(path)
         )
     )
-    if sum(1 for part in path.split("/") if _WILD.search(part)) > MAX_WILD_PARTS:
-        return None
     # what bash leaves out (dotfiles) counts too: which it leaves out depends on its options
     names = list(islice(glob.iglob(pattern, root_dir=folder, include_hidden=True), MAX_EXPANDED + 1))
     return None if len(names) > MAX_EXPANDED else [*names, path]
 
 
 def _pattern(text: str) -> str:
-    """`text`, as bash takes it, as a pattern for `glob`: that knows neither `[^a]` nor `[[:alpha:]]`."""
+    """A pattern for `glob` that matches whatever bash may match with `text`."""
+    if "[[" in text or "\\" in text:
+        return _ANY_BRACKETS.sub("*", text)  # classes: where the brackets end is another question
     return _BRACKETS.sub(_bracket, text)
 
 
 def _bracket(found: re.Match[str]) -> str:
     inside = found["inside"]
-    if re.search(r"\[[:.=]|\\", inside):
-        return "?"  # classes, and what is escaped: any character
+    if not _SINGLE_CHARACTERS.fullmatch(inside):
+        return "?"  # what is between `a` and `z` depends on the language
     return f"[!{inside}]" if found["not"] else f"[{inside}]"
 
 
@@ -120,14 +128,21 @@ def starts_at(folders: Iterable[str]) -> Starts:
 
 def places_named(name: str, starts: Starts) -> tuple[str, ...] | None:
     """The places that any text in a command may name, wildcards expanded; None where that may be anything."""
-    spellings = [name]
-    if sum(1 for part in name.split("/") if _WILD.search(part)) > MAX_WILD_PARTS:
+    if _OTHER_FOLDER.match(name):
         return None
+    if name.startswith("~+"):
+        name = f".{name[2:]}"
+    spellings = [name]
+    wild = _WILD.search(name) is not None
+    if wild and (len(name) > MAX_PATTERN or sum(1 for part in name.split("/") if _WILD.search(part)) > MAX_WILD_PARTS):
+        return None
+    # the quotes are gone, so what brackets hold is not known
+    pattern = _ANY_BRACKETS.sub("*", name) if wild else name
     found: list[str] = []
     try:
         for folder, folder_places in starts.items():
-            if _WILD.search(name):
-                spellings += islice(glob.iglob(_pattern(name), root_dir=folder, include_hidden=True), MAX_EXPANDED)
+            if wild:
+                spellings += islice(glob.iglob(pattern, root_dir=folder, include_hidden=True), MAX_EXPANDED)
             elif _PLAIN_NAME.fullmatch(name) and not os.path.islink(os.path.join(folder, name)):
                 # most words of most commands: no way to go, so no link on it
                 found += [os.path.join(place, name) for place in folder_places]

@@ -40,7 +40,7 @@ def files_changed(words: Sequence[Word], *, gnu_sed: bool = GNU_SED) -> list[Acc
         return _sed(arguments if gnu_sed else _without_suffix(arguments))
     known = _FLAGS.get(program.text)
     taken = known.read(arguments) if known else None
-    if taken is None or not taken.operands:
+    if taken is None or taken.mixed or not taken.operands:
         return None
     others = list(accesses("Read", taken.files))
     if program.text in ("mv", "cp"):
@@ -86,7 +86,7 @@ def _sed(words: Sequence[Word]) -> list[Access] | None:
         elif _SED_OTHER_SCRIPT.match(word.text):
             return None
     taken = _SED.read(left)
-    if taken is None:
+    if taken is None or taken.mixed:
         return None
     files = list(taken.operands)
     if not scripts:

@@ -62,7 +62,11 @@ PIPE_FILE = "/dev/fd/63"
 EXIT_STATUS = "exit status"
 """The reason why a word with `$?` is dynamic: digits, whatever happens."""
 SUBSTITUTION = "runs a command inside another (`$(`)"
-"""The reason why a word with `$(…)` is dynamic; the command is read like any other."""
+"""The reason why a word with `"$(…)"` is dynamic; the command is read like any other."""
+UNQUOTED_SUBSTITUTION = "has what a command prints (`$(`) expanded once more, since it is not in quotes"
+"""The reason why a word with `$(…)` outside quotes is dynamic: a `*` in what is printed lists any folder."""
+QUOTED_IN_BRACKETS = "has a quote or a backslash behind a `[`, so that it is not certain which names it stands for"
+"""The reason why `a[\'b]` is dynamic: bash and who reads after it differ about what such brackets match."""
 
 _REDIRECT = re.compile(r"\d{0,5}(?P<operator>&>>|&>|>>|>\||>&|<<<|<<-?|<>|<&|>(?!\()|<(?!\())")
 _OPERATOR = re.compile(r"&&|\|\||\|&|;;&?|;&|[|&;()\n]")
@@ -288,8 +292,11 @@ class _Reader:
         if self.text.startswith("<(", start):
             return self._pipe_file()
         text, globs, dynamic, braces = "", set[int](), "", ""
+        bracket = False
         inner: list[tuple[Token, ...]] = []
         while not _ends_word(self.text, self.at):
+            if bracket and self.text[self.at] in "'\"\\$":
+                dynamic = _stronger(dynamic, QUOTED_IN_BRACKETS)
             found = _PIECE.match(self.text, self.at)
             if found is None:
                 value, why = self._special(inner)
@@ -299,6 +306,7 @@ class _Reader:
             self.at = found.end()
             if found["glob"]:
                 globs.add(len(text))
+                bracket = bracket or found["glob"] == "["
             braces += found["brace"] or ""
             double = found["double"]
             text += found[str(found.lastgroup)] if double is None else _ESCAPED.sub(r"\1", double)
@@ -345,7 +353,7 @@ class _Reader:
             tokens = self._inner()
             inner.append(tokens)
             fixed = _printed_text(tokens) if quoted else None
-            return ("", SUBSTITUTION) if fixed is None else (fixed, "")
+            return ("", SUBSTITUTION if quoted else UNQUOTED_SUBSTITUTION) if fixed is None else (fixed, "")
         if found := _VARIABLE.match(text, start):
             self.at = found.end()
             if found["status"]:

@@ -15,7 +15,7 @@ import os
 import re
 import struct
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from cellwright.permissions.shell.read_only.commands import Arguments, Flags, flags
 from cellwright.permissions.shell.tokens import Word
@@ -56,10 +56,11 @@ _LOG_LONG = (
     " --full-history --simplify-by-decoration --parents --children --relative-date --no-notes"
     " --ancestry-path --cc"
 )
-_LOG = flags(_DIFF_LETTERS + "igEFPcm", f"{_DIFF_VALUED} {_LOG_VALUED}", f"{_DIFF_LONG} {_LOG_LONG}", numbers=True)
+_flags = partial(flags, one_program=True)
+_LOG = _flags(_DIFF_LETTERS + "igEFPcm", f"{_DIFF_VALUED} {_LOG_VALUED}", f"{_DIFF_LONG} {_LOG_LONG}", numbers=True)
 
 SUBCOMMANDS: Mapping[str, Flags] = {
-    "status": flags(
+    "status": _flags(
         "sbvz",
         "-u:=text --porcelain:=text --untracked-files:=text --ignored:=text --column:=text",
         "--short --branch --long --show-stash --ahead-behind --no-ahead-behind --renames --no-renames --no-column"
@@ -67,15 +68,15 @@ SUBCOMMANDS: Mapping[str, Flags] = {
     ),
     "log": _LOG,
     "show": _LOG,
-    "shortlog": flags("nsec", _COMMITS_VALUED, "--numbered --summary --email --committer --all --no-merges --merges"),
+    "shortlog": _flags("nsec", _COMMITS_VALUED, "--numbered --summary --email --committer --all --no-merges --merges"),
     "whatchanged": _LOG,
-    "diff": flags(_DIFF_LETTERS, _DIFF_VALUED, _DIFF_LONG),
-    "blame": flags(
+    "diff": _flags(_DIFF_LETTERS, _DIFF_VALUED, _DIFF_LONG),
+    "blame": _flags(
         "lswetpfcnb",
         "-L:word -M:=number -C:=number --date:word --since:word",
         "--porcelain --line-porcelain --root --show-name",
     ),
-    "rev-parse": flags(
+    "rev-parse": _flags(
         "q",
         "--short:=number --abbrev-ref:=text --default:word --branches:=text --tags:=text",
         "--show-toplevel --show-prefix --show-cdup --git-dir --git-common-dir"
@@ -84,53 +85,53 @@ SUBCOMMANDS: Mapping[str, Flags] = {
         " --symbolic --all --quiet"
         " --is-shallow-repository --revs-only --no-revs --show-object-format",
     ),
-    "ls-files": flags(
+    "ls-files": _flags(
         "cdmosituzkv",
         "-x:word --exclude:word --abbrev:=number",
         "--cached --deleted --modified --others --stage --unmerged --killed --exclude-standard"
         " --full-name --error-unmatch"
         " --directory --no-empty-directory --ignored --eol --deduplicate",
     ),
-    "ls-tree": flags(
+    "ls-tree": _flags(
         "rtdlz", "--format:word --abbrev:=number", "--name-only --name-status --long --full-name --full-tree"
     ),
-    "rev-list": flags("", _REVISIONS_VALUED, f"{_LOG_LONG} --count --objects", numbers=True),
-    "describe": flags(
+    "rev-list": _flags("", _REVISIONS_VALUED, f"{_LOG_LONG} --count --objects", numbers=True),
+    "describe": _flags(
         "",
         "--abbrev:=number --match:word --exclude:word --candidates:number --dirty:=text",
         "--tags --all --always --long --contains --first-parent --exact-match",
     ),
-    "merge-base": flags("a", "", "--all --is-ancestor --octopus --independent --fork-point"),
-    "cat-file": flags("tspe"),
-    "branch": flags(
+    "merge-base": _flags("a", "", "--all --is-ancestor --octopus --independent --fork-point"),
+    "cat-file": _flags("tspe"),
+    "branch": _flags(
         "arvi",
         "--sort:word --format:word --contains:?word --no-contains:?word --merged:?word --no-merged:?word --points-at:word"
         " --color:=text --abbrev:=number --column:=text",
         "--all --remotes --list --verbose --show-current --no-color --no-column --ignore-case",
     ),
-    "tag": flags(
+    "tag": _flags(
         "li",
         "-n:=number --sort:word --format:word --contains:?word --no-contains:?word --merged:?word --no-merged:?word"
         " --points-at:word",
         "--list --ignore-case",
     ),
-    "remote": flags("v", "", "--verbose"),
-    "config": flags(
+    "remote": _flags("v", "", "--verbose"),
+    "config": _flags(
         "lz",
         "--type:word --default:word",
         "--get --get-all --get-regexp --get-urlmatch --list --local --global --system --worktree --show-origin"
         " --show-scope --name-only --null --bool --int --path",
     ),
-    "stash": flags("p", "--stat:=text", "--patch --name-only --name-status --oneline"),
+    "stash": _flags("p", "--stat:=text", "--patch --name-only --name-status --oneline"),
     "reflog": _LOG,
-    "symbolic-ref": flags("q", "", "--short --quiet"),
-    "for-each-ref": flags(
+    "symbolic-ref": _flags("q", "", "--short --quiet"),
+    "for-each-ref": _flags(
         "",
         "--count:number --sort:word --format:word --points-at:word --merged:?word --contains:?word",
     ),
-    "count-objects": flags("vH", "", "--verbose --human-readable"),
-    "check-ignore": flags("qvn", "", "--quiet --verbose --non-matching --no-index"),
-    "grep": flags(
+    "count-objects": _flags("vH", "", "--verbose --human-readable"),
+    "check-ignore": _flags("qvn", "", "--quiet --verbose --non-matching --no-index"),
+    "grep": _flags(
         "vwiaIEFGPnlLcohHWqr",
         "-e:word -A:number -B:number -C:number --max-depth:number -m:number --max-count:number"
         " --color:=text --context:number"
@@ -142,7 +143,13 @@ SUBCOMMANDS: Mapping[str, Flags] = {
         numbers=True,
     ),
 }
-_BY_OPERANDS = frozenset({"config", "reflog", "remote", "stash", "symbolic-ref"})
+_CONFIG_VIEW = "--local --global --system --worktree --show-origin --show-scope --null"
+_CONFIG_COMMANDS = {
+    "get": _flags("z", "--type:word --default:word", f"{_CONFIG_VIEW} --all --regexp --show-names --bool --int --path"),
+    "list": _flags("z", "--type:word", f"{_CONFIG_VIEW} --name-only"),
+}
+"""How git from 2.46 on calls what it has had flags for."""
+_BY_OPERANDS = frozenset({"reflog", "remote", "stash", "symbolic-ref"})
 """Subcommands of which it depends on their operands whether they only read."""
 _VERIFIES = re.compile(r"%G|%\(signature|%\(\*signature")
 """In a format: has gpg verify a signature."""
@@ -162,6 +169,8 @@ def only_reads(words: Sequence[Word]) -> bool:
     subcommand = rest[0].text
     if subcommand == "stash" and rest[1:2] and rest[1].text not in ("list", "show"):
         return False  # `git stash -p -- list` puts the file `list` away
+    if subcommand == "config":
+        return _config_reads(rest[1:])
     arguments = SUBCOMMANDS[subcommand].read(rest[1:])
     return arguments is not None and _stays_reading(subcommand, arguments)
 
@@ -177,10 +186,6 @@ def _stays_reading(subcommand: str, arguments: Arguments) -> bool:
             )
         case "remote":
             return not operands or (len(operands) == 2 and operands[0] == "get-url")
-        case "config":
-            reading = {"--get", "--get-all", "--get-regexp", "--get-urlmatch", "--list", "-l"}
-            one_key = len(operands) == 1 and "." in operands[0]
-            return one_key or not arguments.flags.isdisjoint(reading) or operands[:1] in (["get"], ["list"])
         case "stash":
             return operands[:1] in (["list"], ["show"])
         case "reflog":
@@ -192,6 +197,30 @@ def _stays_reading(subcommand: str, arguments: Arguments) -> bool:
             return not any(_leaves(operand) for operand in operands)
         case _:
             return True
+
+
+_GETS = frozenset({"--get", "--get-all", "--get-regexp", "--get-urlmatch"})
+_LISTS = frozenset({"--list", "-l"})
+
+
+def _config_reads(words: Sequence[Word]) -> bool:
+    """Return whether `git config` with the arguments `words` reads: its flags end at the first operand."""
+    if words and words[0].text in ("get", "list"):
+        # an older git takes these for keys, which they cannot be
+        behind = _CONFIG_COMMANDS[words[0].text].read(words[1:])
+        return behind is not None and len(behind.operands) == (words[0].text == "get") and _names_key(behind)
+    taken = SUBCOMMANDS["config"].read(words, flags_first=True)
+    if taken is None:
+        return False
+    if not taken.flags.isdisjoint(_LISTS):
+        return not taken.operands and taken.flags.isdisjoint(_GETS)
+    if not taken.flags.isdisjoint(_GETS):
+        return 1 <= len(taken.operands) <= 2
+    return len(taken.operands) == 1 and _names_key(taken)  # with a second one it writes
+
+
+def _names_key(taken: Arguments) -> bool:
+    return all("." in word.text and not word.globs and not word.text.startswith("-") for word in taken.operands)
 
 
 def _leaves(operand: str) -> bool:
