@@ -232,3 +232,82 @@ def test_only_what_is_certain_passes(project, command, expected):
 def test_a_rule_that_denies_sees_what_brackets_and_tildes_stand_for(project, command, expected):
     for mode in ("default", "bypassPermissions"):
         assert behavior(project, command, mode, deny=["Read(.env)"], allow=["Bash"]) == expected
+
+
+ALLOWED = ("Bash(ln *)", "Bash(mv *)", "Bash(cp *)", "Bash(tar *)", "Bash(make *)", "Bash(git checkout *)")
+CHANGED_PLACES = rows(
+    asks=[
+        "ln -s / x; cat x/etc/passwd",
+        "ln -s / x && cat x/etc/passwd",
+        "ln -s / x & cat x/etc/passwd",
+        "cat x/etc/passwd & ln -s / x",
+        "ln -s / x | cat x/etc/passwd",
+        "cat x/etc/passwd | ln -s / x",
+        "cat x/etc/passwd <(ln -s / x)",
+        "cat <(cat x/etc/passwd); ln -s / x",
+        "ls $(ln -s / x) && cat x/etc/passwd",
+        "for i in 1 2; do cat x/etc/passwd; ln -s / x; done",
+        "if ln -s / x; then cat x/etc/passwd; fi",
+        "(ln -s / x); cat x/etc/passwd",
+        "ln -s / x; cat {project}/x/etc/passwd",
+        "ln -s / x; wc -l < x/etc/passwd",
+        "ln -s / x; grep -r root x/etc",
+        "ln -s / x; cd x && ls",
+        "ln -s / x; head -3 src/*",
+        "mv link-in x; cat x/a.py",
+        "mv holds-link x; cat x/a/b",
+        "cp -a link-in x; cat x/a.py",
+        "cp -r holds-link x; cat x/a/b",
+        "tar xf a.tar && cat x/etc/passwd",
+        "git checkout other && cat notes.txt",
+        "git checkout other && git status",
+        "make all && cat notes.txt",
+        "cp -r src x; cd x && git status",
+        "ln -s / x; mv src/a.py x/b.py",
+        "cd src && make all && ls",
+    ],
+    passes=[
+        "cat notes.txt; ln -s src x",
+        "ls src && make all",
+        "make all 2>&1 | tail -20",
+        "make all | grep -i error > /dev/null",
+        "make all; echo done",
+        "cd src && make all",
+        "make all && ls -la",
+        "make all; grep -rn x . | head",
+        "ls; cat notes.txt | sort | head -3; git status",
+        "git status && git diff && cat notes.txt",
+        "cat <(sort notes.txt) && cat notes.txt",
+        "for i in 1 2; do cat notes.txt; ls src; done",
+        "cp notes.txt x; cat x",
+        "mv notes.txt x && cat x",
+        "mv src lib && cat lib/a.py",
+    ],
+)
+
+
+@for_each_row(("command", "expected"), CHANGED_PLACES)
+def test_what_a_part_moves_makes_the_later_parts_ask(project, command, expected):
+    holds_link = project.project / "holds-link"
+    if not holds_link.exists():
+        holds_link.mkdir()
+        (holds_link / "a").symlink_to("../src")
+    assert behavior(project, command, allow=ALLOWED) == expected
+
+
+@for_each_row(
+    ("command", "expected"),
+    [
+        ("mv link-in x && cat x/a.py", ASK),
+        ("mkdir -p x/objects x/refs && echo 'ref: refs/heads/a' > x/HEAD && cd x && git status", ASK),
+        ("cp -r src x && cd x && git status", ASK),
+        ("mkdir x && touch x/a && cat x/a", ALLOW),
+        ("mv notes.txt x && cat x", ALLOW),
+        ("cp -r src x && cat x/a.py", ALLOW),
+        ("rm -r src && ls && git status", ALLOW),
+        ("echo x > notes.txt && git diff", ALLOW),
+        ("sed -i s/x/y/ notes.txt && cat notes.txt && git diff", ALLOW),
+    ],
+)
+def test_so_it_is_where_edits_are_accepted(project, command, expected):
+    assert behavior(project, command, "acceptEdits") == expected

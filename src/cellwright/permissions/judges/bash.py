@@ -18,6 +18,7 @@ from typing import Any
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.files import judge_path, protected_among
+from cellwright.permissions.judges.settled_parts import settled_parts
 from cellwright.permissions.judges.simple_command import (
     ALLOWED,
     CommandFacts,
@@ -127,7 +128,7 @@ def judge_parts(book: RuleBook, call: ShellCall) -> Decision:
         return Decision("ask", f"The command {call.analysis.problem}, so that no rule for a command can cover it.")
     if against := _start_problem(book, call):
         return against
-    decisions = [judge_part(book, part) for part in call.parts]
+    decisions = [judge_part(book, part) for part in settled_parts(call.parts)]
     for behavior in ("deny", "ask"):
         if found := next((decision for decision in decisions if decision.behavior == behavior), None):
             return found

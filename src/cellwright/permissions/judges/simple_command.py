@@ -162,6 +162,8 @@ def _judge_access(book: RuleBook, access: Access, command: SimpleCommand) -> Dec
     for path in paths:
         if is_harmless(path):
             continue
+        if not command.settled and (access.word.text != "." or command.folders != (book.cwd,)):
+            return Decision("ask", f"Another part of the command may change where {visible_line(path)} leads.")
         if path.startswith(("/dev/tcp/", "/dev/udp/")):
             return Decision("ask", f"{visible_line(path)} is a connection to the network.")
         decision = judge_path(book, _SUBJECTS[access.use], path, glob="" if access.use == "Grep" else None)
@@ -255,7 +257,7 @@ def _is_elsewhere(
 ) -> bool:
     """Return whether `against` is more than that no rule for files allows the use: protected, or outside."""
     paths = paths_named(access.word, command.folders)
-    if against.firm or paths is None:
+    if against.firm or paths is None or not command.settled:
         # an exact rule shows the word as it is
         return against.firm or not (rule.grants and rule.grants.is_exact)
     if rule.grants and rule.grants.is_exact:
@@ -283,7 +285,7 @@ def _path_like(part: CommandFacts) -> Iterator[Word]:
 
 def _git_only_reads(book: RuleBook, part: CommandFacts) -> bool:
     program = part.words[0]
-    if program.raw != "git" or not only_reads(part.words) or not part.command.folders:
+    if program.raw != "git" or not only_reads(part.words) or not part.command.folders or not part.command.settled:
         return False
     own = (book.cwd, *book.folders)
     return all(is_inside(book, folder) and reading_runs_nothing(folder, own) for folder in part.command.folders)

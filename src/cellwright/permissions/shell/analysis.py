@@ -13,13 +13,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cellwright.permissions.paths import normalised
 from cellwright.permissions.shell.grammar import check_readings, parses
 from cellwright.permissions.shell.tokens import (
     ASSIGNMENT,
     MAX_LENGTH,
+    PIPE_FILE,
     RESERVED_WORDS,
     Token,
     Unreadable,
@@ -122,12 +123,18 @@ class Redirect:
 
 @dataclass(frozen=True, slots=True)
 class SimpleCommand:
-    """A program with its arguments. `folders`: where it may run, None where that is not known."""
+    """A program with its arguments. `folders`: where it may run, None where that is not known.
+
+    `until`: all commands in front of this index, and no others, may run before this one ends. `settled`: none of them
+    may have changed what its names lead to.
+    """
 
     words: tuple[Word, ...]
     assignments: tuple[Word, ...]
     redirects: tuple[Redirect, ...]
     folders: Folders
+    until: int = 0
+    settled: bool = True
 
     @property
     def text(self) -> str:
@@ -218,9 +225,11 @@ class _Walker:
         self._skip_ends()
         while self._next() and self._next() not in (*until, ")"):
             before = after.either
+            start = len(self.commands)
             after = self._and_or(before)
             if self._next() == "&":
                 self.at += 1
+                self._overlap(start, MAX_COMMANDS)
                 after = _ShellState(before, before)  # what runs in the background is in a shell of its own
             elif self._next() not in (";", "", ")", *until):
                 raise Unreadable(f"has `{self.tokens[self.at].text}` where it is not expected")
@@ -246,6 +255,7 @@ class _Walker:
             self.at += 1
             after = self._pipeline(folders)
             return _ShellState(after.failure, after.success)
+        start = len(self.commands)
         after = self._command(folders)
         if self._next() not in ("|", "|&"):
             return after
@@ -253,6 +263,7 @@ class _Walker:
             self.at += 1
             self._skip_ends()
             self._command(folders)  # each in a shell of its own
+        self._overlap(start, len(self.commands))
         return _ShellState(folders, folders)
 
     def _command(self, folders: Folders) -> _ShellState:
@@ -297,6 +308,7 @@ class _Walker:
         return _ShellState(result, result)
 
     def _loop(self, folders: Folders) -> _ShellState:
+        start = len(self.commands)
         if self._next() == "for":
             self.at += 1
             self._expect("word")
@@ -312,6 +324,7 @@ class _Walker:
         self._expect("do")
         self._stays(folders, self._list(folders, until=("done",)))
         self._expect("done")
+        self._overlap(start, len(self.commands))
         return _ShellState(folders, folders)
 
     def _stays(self, folders: Folders, after: _ShellState) -> None:
@@ -354,13 +367,22 @@ class _Walker:
         return tuple(redirects)
 
     def _substitutions(self, token: Token, folders: Folders) -> None:
+        start = len(self.commands)
         for inner in token.inner:
             _Walker(inner, self.commands).follow(folders)
+        if token.word is not None and token.word.text == PIPE_FILE:
+            self._overlap(start, MAX_COMMANDS)
 
     def _add(self, command: SimpleCommand) -> None:
         if len(self.commands) >= MAX_COMMANDS:
             raise Unreadable(f"runs more than {MAX_COMMANDS} commands")
-        self.commands.append(command)
+        self.commands.append(replace(command, until=len(self.commands)))
+
+    def _overlap(self, start: int, until: int) -> None:
+        """Note that the commands from `start` on may run while others up to `until` do."""
+        for index in range(start, len(self.commands)):
+            command = self.commands[index]
+            self.commands[index] = replace(command, until=max(command.until, until))
 
 
 def _check_time(words: Sequence[Word]) -> None:
