@@ -221,6 +221,7 @@ def test_only_what_is_certain_passes(project, command, expected):
         (r"cat .e[x\]n]v", DENY),
         ("cat .en[[:lower:]]", DENY),
         ("cat ~+/.env", DENY),
+        ("cat ~/proj/.en*", DENY),
         ("cd src; cat ~-/.env", DENY),
         ("dd if=~/proj/.env", DENY),
         ("cat x=~/proj/.env", DENY),

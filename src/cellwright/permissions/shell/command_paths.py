@@ -1,6 +1,6 @@
 """The files that a command has to do with: what it does to each, and which places a word of a command can name."""
 # Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH114, PTH117, PTH118, PTH207
+# ruff: noqa: PTH111, PTH114, PTH117, PTH118, PTH207
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def places_named(name: str, starts: Starts) -> tuple[str, ...] | None:
     if wild and (len(name) > MAX_PATTERN or sum(1 for part in name.split("/") if _WILD.search(part)) > MAX_WILD_PARTS):
         return None
     # the quotes are gone, so what brackets hold is not known
-    pattern = _ANY_BRACKETS.sub("*", name) if wild else name
+    pattern = os.path.expanduser(_ANY_BRACKETS.sub("*", name)) if wild else name
     found: list[str] = []
     try:
         for folder, folder_places in starts.items():
