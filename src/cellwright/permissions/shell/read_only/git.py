@@ -17,6 +17,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 
+from cellwright.permissions.paths import inside
 from cellwright.permissions.shell.read_only.commands import Arguments, Flags, flags
 from cellwright.permissions.shell.tokens import Word
 
@@ -233,6 +234,8 @@ def _leaves(operand: str) -> bool:
 
 MAX_CONFIG = 200_000
 MAX_INDEX = 64_000_000
+MAX_CONTROL_FOLDERS = 5_000
+"""Folders in `.git` that are looked at; a repository with more counts as leading elsewhere."""
 _SUBMODULE = 0o160000
 """The mode by which the index says that an entry is another repository."""
 _HEADER, _ENTRY, _EXTENDED = 12, 62, 0x4000
@@ -299,7 +302,7 @@ def reading_runs_nothing(folder: str, own_folders: Sequence[str]) -> bool:
     if top is None or top not in {repository_of(own) for own in own_folders}:
         return False
     control = _control_folders(top)
-    if control is None:
+    if control is None or read_elsewhere(top, own_folders) is not None:
         return False
     git_dir, common = control
     configs = (os.path.join(common, "config"), os.path.join(git_dir, "config.worktree"))
@@ -325,6 +328,59 @@ def _control_folders(top: str) -> tuple[str, str] | None:
         return None
     common = _short_text(os.path.join(git_dir, "commondir")).strip()
     return git_dir, os.path.abspath(os.path.join(git_dir, common)) if common else git_dir
+
+
+def read_elsewhere(top: str, own_folders: Sequence[str]) -> str | None:
+    """A place outside `own_folders` that Git would read for what is in the repository at `top`; None where there is none.
+
+    A `.git` file, `commondir`, `alternates` and links lead there. A repository outside that names this work tree as
+    its own is none: who set that up may write there.
+    """
+    control = _control_folders(top)
+    if control is None:
+        return os.path.join(top, ".git")
+    own = [os.path.realpath(folder) for folder in own_folders]
+    if not inside(os.path.realpath(control[1]), own) and _names_work_tree(control[0], control[1], top):
+        return None
+    seen: set[str] = set()
+    left = [os.path.realpath(folder) for folder in control]
+    while left:
+        here = left.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        if not inside(here, own) or len(seen) > MAX_CONTROL_FOLDERS:
+            return here
+        left += _leads_to(here)
+    return None
+
+
+def _leads_to(folder: str) -> list[str]:
+    """The folders in `folder`, the places that links in it lead to, and other stores of objects that it names."""
+    if not os.path.isdir(folder):
+        return []
+    found = []
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:  # not ours to look into, so Git cannot either
+        return []
+    for entry in entries:
+        if entry.is_symlink():
+            found.append(os.path.realpath(entry.path))
+        elif entry.is_dir():
+            found.append(entry.path)
+        elif entry.name == "alternates":
+            stores = _short_text(entry.path).splitlines()
+            found += [os.path.realpath(os.path.join(os.path.dirname(folder), store)) for store in stores if store]
+    return found
+
+
+def _names_work_tree(git_dir: str, common: str, top: str) -> bool:
+    """Return whether the repository `common` lists `top` as a work tree, whose own state is in `git_dir`."""
+    if os.path.dirname(os.path.realpath(git_dir)) != os.path.join(os.path.realpath(common), "worktrees"):
+        return False
+    named = _short_text(os.path.join(git_dir, "gitdir")).strip()
+    return os.path.realpath(named) == os.path.join(os.path.realpath(top), ".git")
 
 
 def _short_text(path: str) -> str:
