@@ -174,7 +174,7 @@ def behavior(place, command, mode="default", **rules):
         ("Bash(cat *)", "cat -*", "ask"),
         ("Bash(cat *)", "cat src/*", "allow"),
         ("Bash(cat *)", "cat './*'", "allow"),
-        ("Bash(make *)", "make ./*", "allow"),
+        ("Bash(make *)", "make src/*", "allow"),
         ("Bash(cat *)", "c?t x", "ask"),
         ("Bash(* x)", "c?t x", "ask"),
         # what is protected is not allowed by a pattern

@@ -225,6 +225,7 @@ def test_only_what_is_certain_passes(project, command, expected):
         ("cd src; cat ~-/.env", DENY),
         ("dd if=~/proj/.env", DENY),
         ("cat x=~/proj/.env", DENY),
+        ("cat ./.en*", DENY),  # beside a link that leads nowhere
         ("cat .gi[\\!t]ignore", ALLOW),
         ("cat ~+/notes.txt", ALLOW),
         ("dd if=~/proj/notes.txt", ALLOW),

@@ -64,8 +64,8 @@ def named_below(
             raise TooManyFiles
         for is_folder, names in ((True, folders), (False, files)):
             for name in names:
-                if last_name.match(folded(name)) and (rule := _first_about(concerned, here, name, is_folder, glob)):
-                    return os.path.join(here, name), rule
+                if last_name.match(folded(name)) and (found := _first_about(concerned, here, name, is_folder, glob)):
+                    return os.path.join(here, name), found
         if not_searched:
             folders[:] = [name for name in folders if name not in not_searched]
     return None

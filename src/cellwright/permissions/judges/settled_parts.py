@@ -1,4 +1,4 @@
-"""Which parts of a command still find what they name where it was judged: nothing before or beside them moves links.
+"""Parts of a command that still find what they name where it was judged, since nothing before or beside them moves links.
 
 `ln -s / x; cat x/etc/passwd` reads elsewhere than it says while it is judged. What only reads, or writes into plain
 files, leaves the rest as certain as it was; any other program may have moved links and folders.
@@ -27,7 +27,7 @@ _MOVERS = frozenset({"mv", "cp"})
 
 
 class Change(IntEnum):
-    """What a part may have changed for those after it."""
+    """Changes that a part may have made for those after it."""
 
     NOTHING = 0
     REPOSITORIES = 1

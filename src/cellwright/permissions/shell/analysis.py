@@ -151,12 +151,25 @@ class Analysis:
     parses: bool = True
 
 
+MAX_LOOKED_UP = 600
+"""Words, counted for each folder that they may be meant from, of commands that are followed."""
+_WILDCARD = 20
+"""For how many words one with wildcards counts: a folder is listed for it."""
+
+
+def _looked_up(command: SimpleCommand) -> int:
+    words = len(command.words) + len(command.redirects) + _WILDCARD * sum(1 for word in command.words if word.globs)
+    return words * len(command.folders or "-")
+
+
 def analyse(command: str, folder: str) -> Analysis:
     """Take `command` apart, which starts in `folder` (absolute). Never fails."""
     try:
         tokens = read_tokens(command)
         check_readings(command, tokens)
         commands = _Walker(tokens).follow((folder,))
+        if sum(map(_looked_up, commands)) > MAX_LOOKED_UP:
+            raise Unreadable("names more files than are looked at")
     except Unreadable as why:
         return Analysis(problem=str(why), parses=len(command) <= MAX_LENGTH and parses(command))
     if not commands:
@@ -405,6 +418,8 @@ _FLAGS = {
     "builtin": r"",
 }
 _MAX_FLAGS = 8
+MAX_WRAPPERS = 10
+"""Wrappers around each other that are seen through."""
 SAFE_ASSIGNMENT = re.compile(
     r"(?:(?:LANG|LANGUAGE|LC_[A-Z]+|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|COLUMNS|LINES|NODE_ENV|CI|GOOS|GOARCH"
     r"|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE|RUST_BACKTRACE)=[\w.@:+-]*|TZ=[\w+-]*(?:/[\w+-]+)*)"
@@ -424,7 +439,9 @@ def unwrapped(words: Sequence[Word]) -> UnwrappedCommand:
     """`words` without the wrappers in front of them; as they are where a wrapper has a flag that is not known."""
     left = tuple(words)
     gets_more = False
-    while left:
+    for _ in range(MAX_WRAPPERS):
+        if not left:
+            break
         program, *rest = left
         if program.text == "xargs" and rest and _is_program(rest[0]):
             left, gets_more = tuple(rest), True

@@ -132,25 +132,51 @@ def places_named(name: str, starts: Starts) -> tuple[str, ...] | None:
         return None
     if name.startswith("~+"):
         name = f".{name[2:]}"
-    spellings = [name]
     wild = _WILD.search(name) is not None
     if wild and (len(name) > MAX_PATTERN or sum(1 for part in name.split("/") if _WILD.search(part)) > MAX_WILD_PARTS):
         return None
     # the quotes are gone, so what brackets hold is not known
     pattern = os.path.expanduser(_ANY_BRACKETS.sub("*", name)) if wild else name
     found: list[str] = []
-    try:
-        for folder, folder_places in starts.items():
-            if wild:
-                spellings += islice(glob.iglob(pattern, root_dir=folder, include_hidden=True), MAX_EXPANDED)
-            elif _PLAIN_NAME.fullmatch(name) and not os.path.islink(os.path.join(folder, name)):
+    for folder, folder_places in starts.items():
+        for spelling in [name, *(_matching(pattern, folder) if wild else ())]:
+            if _PLAIN_NAME.fullmatch(spelling) and not os.path.islink(os.path.join(folder, spelling)):
                 # most words of most commands: no way to go, so no link on it
-                found += [os.path.join(place, name) for place in folder_places]
+                found += [os.path.join(place, spelling) for place in folder_places]
                 continue
-            found += [place for spelling in spellings for place in places(spelling, folder)]
-    except (PathProblem, ValueError):  # no file can have such a name
-        return tuple(found)
+            try:
+                found += places(spelling, folder)
+            except PathProblem:  # no file can have such a name
+                continue
     return tuple(found)
+
+
+def _matching(pattern: str, folder: str) -> list[str]:
+    try:
+        return list(islice(glob.iglob(pattern, root_dir=folder, include_hidden=True), MAX_EXPANDED))
+    except ValueError:  # no file can have such a name
+        return []
+
+
+MAX_LOOK_UPS = 400
+"""Names that are looked up on disk for a command, weighed and counted for each folder that they may be meant from."""
+_WEIGHT_OF_WAY, _WEIGHT_OF_LISTING = 3, 25
+_OTHER_USER = re.compile(r"~[^/]")
+
+
+def looked_up(names: Iterable[str], folders: int) -> tuple[list[str], bool]:
+    """As many of `names` as can be looked up in so many folders in a few milliseconds, and whether those are all."""
+    left = MAX_LOOK_UPS
+    kept: list[str] = []
+    for name in names:
+        if _WILD.search(name) or _OTHER_USER.match(name):
+            left -= folders * _WEIGHT_OF_LISTING
+        else:
+            left -= folders * (_WEIGHT_OF_WAY if "/" in name else 1)
+        if left < 0:
+            return kept, False
+        kept.append(name)
+    return kept, True
 
 
 def accesses(use: Use, words: Iterable[Word]) -> Iterator[Access]:

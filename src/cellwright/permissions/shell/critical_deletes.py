@@ -168,7 +168,7 @@ def _found(part: PossibleCommand) -> Iterator[str]:
     index = next((index for index, word in enumerate(words) if word.rpartition("/")[2].lower() == "find"), None)
     if index is None:
         return
-    starts = []
+    starts: list[str] = []
     for word in words[index + 1 :]:
         if _FIND_OPTION.fullmatch(word) and not starts:
             continue

@@ -25,6 +25,8 @@ _FLAGS: Mapping[str, Flags] = {
 _SED = flags("nErsz", "-e:text", "--quiet --silent --regexp-extended")
 _IN_PLACE = re.compile(r"-i(?:\.?\w+)?|--in-place(?:=\.?\w+)?")
 _SED_OTHER_SCRIPT = re.compile(r"-[A-Za-z]*[ef]|--")
+MAX_SCRIPT = 1_000
+"""Characters of a script for sed that is looked at."""
 
 
 GNU_SED = sys.platform == "linux"
@@ -93,7 +95,7 @@ def _sed(words: Sequence[Word]) -> list[Access] | None:
         if not files or files[0].globs:
             return None
         scripts = [files.pop(0).text]
-    if not files or not all(map(_only_edits, scripts)):
+    if not files or sum(map(len, scripts)) > MAX_SCRIPT or not all(map(_only_edits, scripts)):
         return None
     return list(accesses("Edit", files))
 

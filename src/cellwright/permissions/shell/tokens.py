@@ -49,7 +49,8 @@ def _lookalike(text: str) -> str:
     return ""
 
 
-MAX_TOKENS = 2_000
+MAX_TOKENS = 1_000
+"""Words and operators, those in substitutions included."""
 MAX_DEPTH = 10
 
 _READ_KEYWORDS = frozenset(
@@ -189,6 +190,7 @@ class _Reader:
         self.at = at
         self.depth = depth
         self.tokens: list[Token] = []
+        self.inner_tokens = 0
         self.heredocs: list[int] = []
         self.parentheses = 0
         self.in_command = False  # a word has been read, so reserved words are words
@@ -208,7 +210,7 @@ class _Reader:
             if inner and self.text[self.at] == ")" and not self.parentheses:
                 self.at += 1
                 return tuple(self.tokens)
-            if len(self.tokens) > MAX_TOKENS:
+            if len(self.tokens) + self.inner_tokens > MAX_TOKENS:
                 raise Unreadable("has too many parts")
             if found := _REDIRECT.match(self.text, self.at):
                 self._redirect(found)
@@ -371,6 +373,9 @@ class _Reader:
         reader = _Reader(self.text, self.at, self.depth + 1)
         tokens = reader.read(inner=True)
         self.at = reader.at
+        self.inner_tokens += len(tokens) + reader.inner_tokens + 1
+        if self.inner_tokens > MAX_TOKENS:
+            raise Unreadable("has too many parts")
         return tokens
 
 

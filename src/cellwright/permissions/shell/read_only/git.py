@@ -149,7 +149,7 @@ _CONFIG_COMMANDS = {
     "get": _flags("z", "--type:word --default:word", f"{_CONFIG_VIEW} --all --regexp --show-names --bool --int --path"),
     "list": _flags("z", "--type:word", f"{_CONFIG_VIEW} --name-only"),
 }
-"""How git from 2.46 on calls what it has had flags for."""
+"""Names that git has from 2.46 on for what it had flags for."""
 _BY_OPERANDS = frozenset({"reflog", "remote", "stash", "symbolic-ref"})
 """Subcommands of which it depends on their operands whether they only read."""
 _VERIFIES = re.compile(r"%G|%\(signature|%\(\*signature")
@@ -234,6 +234,7 @@ def _leaves(operand: str) -> bool:
 
 MAX_CONFIG = 200_000
 MAX_INDEX = 64_000_000
+MAX_SHORT = 4096
 MAX_CONTROL_FOLDERS = 5_000
 """Folders in `.git` that are looked at; a repository with more counts as leading elsewhere."""
 _SUBMODULE = 0o160000
@@ -370,8 +371,11 @@ def _leads_to(folder: str) -> list[str]:
         elif entry.is_dir():
             found.append(entry.path)
         elif entry.name == "alternates":
-            stores = _short_text(entry.path).splitlines()
-            found += [os.path.realpath(os.path.join(os.path.dirname(folder), store)) for store in stores if store]
+            stores = _short_text(entry.path).splitlines() if entry.stat().st_size <= MAX_SHORT else ["/"]
+            for store in filter(None, stores):
+                # in quotes stands what is not read here
+                path = "/" if store.startswith('"') else os.path.join(os.path.dirname(folder), store)
+                found.append(os.path.realpath(path))
     return found
 
 
@@ -386,7 +390,7 @@ def _names_work_tree(git_dir: str, common: str, top: str) -> bool:
 def _short_text(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(4096)
+            return file.read(MAX_SHORT)
     except OSError:  # not there
         return ""
 

@@ -26,13 +26,16 @@ def files_read(words: Sequence[Word]) -> list[Access] | None:
     if program.text not in READERS:
         return None
     known, find = READERS[program.text]
-    found: list[Access] = []
-    for taken in known.readings(arguments) or [None]:
-        accesses_so = None if taken is None else find(taken)
-        if accesses_so is None:
+    readings = known.readings(arguments)
+    if readings is None:
+        return None
+    found: dict[Access, None] = {}
+    for taken in readings:
+        used = find(taken)
+        if used is None:
             return None
-        found += accesses_so
-    return list(dict.fromkeys(found))
+        found.update(dict.fromkeys(used))
+    return list(found)
 
 
 def _echo(words: Sequence[Word]) -> list[Access] | None:
@@ -151,6 +154,8 @@ def _find(words: Sequence[Word]) -> list[Access] | None:
 _SED_LINE = r"(?:\d+|\$|/(?:[^/\\\n]|\\[^\n])*/)"
 _SED_PRINTS = re.compile(rf"\s*(?:{_SED_LINE}(?:,\s*(?:\+?\d+|{_SED_LINE}))?\s*!?\s*[p=qd]|[p=])?\s*")
 _SED = flags("nErsuz", "-e:text")
+MAX_SCRIPT = 500
+"""Characters of a script for sed that is looked at."""
 _SED_OTHER_SCRIPT = re.compile(r"-[A-Za-z]*e|--")
 
 
@@ -170,6 +175,8 @@ def _sed(words: Sequence[Word]) -> list[Access] | None:
         if not files or files[0].globs:
             return None
         scripts, files = [files[0].text], files[1:]
+    if sum(map(len, scripts)) > MAX_SCRIPT:
+        return None
     if not all(_SED_PRINTS.fullmatch(part) for script in scripts for part in re.split(r"[;\n]", script)):
         return None
     return list(accesses("Read", (word for word in files if word.text != "-")))
