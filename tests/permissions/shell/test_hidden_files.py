@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.shell.conservative_parse import expanded_braces
 from declared_tools import tool_named
 from row_tables import for_each_row
@@ -197,3 +198,26 @@ def test_every_word_that_bash_makes_of_braces_is_found(text):
     if done.returncode or done.stderr:
         return
     assert set(done.stdout.split()) <= set(expanded_braces(text).split()) | {text}
+
+
+FOLDERS_OF_OTHERS = (".git", ".venv/lib/site-packages", "node_modules/x", "__pycache__", ".hg", "src/.git/deep")
+
+
+@for_each_row("folder", FOLDERS_OF_OTHERS)
+@for_each_row("command", ["grep -r x .", "grep -rn --include=*.py x", "rg x", "cat $(ls) | grep -r x ."])
+def test_a_program_that_searches_opens_every_folder(place, tmp_path, folder, command):
+    assert searched(place, tmp_path, folder, "Bash", {"command": command}) != "allow"
+
+
+@for_each_row("folder", FOLDERS_OF_OTHERS)
+def test_grep_opens_all_but_version_control(place, tmp_path, folder):
+    opened = not {".git", ".hg"} & set(folder.split("/"))
+    assert searched(place, tmp_path, folder, "Grep", {"pattern": "x"}) == ("deny" if opened else "allow")
+
+
+def searched(place, project: Path, folder: str, tool: str, tool_input: dict[str, str]) -> str:
+    """What is decided about a search through `project`, where `folder` holds a file that may not be read."""
+    (project / folder).mkdir(parents=True, exist_ok=True)
+    (project / folder / "hidden.key").write_text("x", "utf-8")
+    policy = PermissionPolicy("bypassPermissions", roots=[project], cwd=project, deny=["Read(*.key)"])
+    return policy.decide(tool_named(tool, read_only=True), tool_input).behavior

@@ -312,22 +312,9 @@ ask   ¦ - ¦ git --version --exec-path=x
 ask   ¦ - ¦ gcc -V
 ask   ¦ - ¦ make --version
 ask   ¦ - ¦ pytest --version
-allow ¦ - ¦ awk '{print $1}' notes.txt
-allow ¦ - ¦ head -1 notes.txt | awk -F, '{print NF}'
-allow ¦ - ¦ awk -F',' 'NR>1 {s+=$2} END {print s/NR}' notes.txt src/a.py
-ask   ¦ - ¦ awk '{print $1}' ../outside/data.csv
-ask   ¦ - ¦ awk '{print $1}' x=1 /inet/tcp/0/evil.example/80
-ask   ¦ - ¦ awk -f prog notes.txt
-ask   ¦ - ¦ awk -v 'a=1' '{print a}' notes.txt
-ask   ¦ - ¦ awk -F , -f prog
-ask   ¦ - ¦ awk -i inplace '{print $1}' notes.txt
-ask   ¦ - ¦ awk --file=prog notes.txt
-ask   ¦ - ¦ awk '{print $1}' -o out notes.txt
-ask   ¦ - ¦ awk "{print $1}" notes.txt
-ask   ¦ - ¦ awk *
-ask   ¦ - ¦ awk
+ask   ¦ - ¦ awk '{print $1}' notes.txt
+ask   ¦ - ¦ head -1 notes.txt | awk -F, '{print NF}'
 ask   ¦ - ¦ gawk '{print $1}' notes.txt
-ask   ¦ - ¦ awk '{print $1}' notes.txt > out
 ask   ¦ - ¦ awk 'BEGIN{system("id")}'
 ask   ¦ - ¦ less notes.txt
 ask   ¦ - ¦ man ls

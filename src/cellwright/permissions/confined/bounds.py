@@ -23,7 +23,7 @@ from cellwright.agent.calls.confinement import Confinement
 from cellwright.permissions.judges.files import NOT_SEARCHED
 from cellwright.permissions.paths import PROTECTED_FILES, PROTECTED_FOLDERS, inside, protected_part
 from cellwright.permissions.rules.rule import EDIT, READ, CompiledRule, RuleBook
-from cellwright.permissions.shell.read_only.git import repository_of
+from cellwright.permissions.shell.read_only.git import read_elsewhere, repository_of
 
 SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/nix/store", "/etc", "/proc")
 """The folders that every confined command may read, because programs need it; the sandbox adds it by itself."""
@@ -135,12 +135,17 @@ def sandboxed(book: RuleBook, besides: Sequence[str] = (), *, unasked: bool) -> 
     git = (folder for top in tops for folder in (os.path.join(top, ".git"), *_git_data(top)))
     write = (*book.folders, *git, *book.sandbox.allow_write)
     protects = _Protects(_edit_rules(book), with_git=True) if abilities.protects else None
+    protected = _protected_places(book, protects) if protects else ()
+    if protected is None:  # more files than can be looked through
+        if unasked:
+            return None
+        protected = tuple(book.sandbox.deny_write)
     return Confinement(
         read=read,
         write=tuple(dict.fromkeys(write)),
         hidden=hidden.places,
         hides=hidden.by_rules,
-        protected=(_protected_places(book, protects) or tuple(book.sandbox.deny_write)) if protects else (),
+        protected=protected,
         protects=protects if abilities.protects_patterns else None,
         hosts=tuple(book.sandbox.allowed_hosts) if abilities.hosts else None,
         denied_hosts=tuple(book.sandbox.denied_hosts),
@@ -160,11 +165,16 @@ def may_read(book: RuleBook, place: str) -> bool:
     return not book.blocks_reads and (inside(place, (*SYSTEM_FOLDERS, *_environment())) or place.startswith("/dev/"))
 
 
-def git_folders(folders: Iterable[str]) -> tuple[str, ...] | None:
-    """Find what git reads besides `folders`: repositories from the top, and their data; None where it is too much."""
+def git_folders(book: RuleBook, folders: Iterable[str]) -> tuple[str, ...] | None:
+    """Find what git reads besides `folders`: repositories from the top, and their data; None where it is too much.
+
+    That is a repository that holds the home, and what leads out of the session's folders.
+    """
     tops = dict.fromkeys(filter(None, map(repository_of, folders)))
     if inside(_home(os.path.expanduser("~")), tops):
         return None  # somebody keeps a home in git: all of it would be shown
+    if any(read_elsewhere(top, (book.cwd, *book.folders, *book.readable)) for top in tops):
+        return None
     return tuple(folder for top in tops for folder in (top, *_git_data(top)))
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.files import judge_path
+from cellwright.permissions.judges.settled_parts import settled_parts
 from cellwright.permissions.judges.simple_command import (
     ALLOWED,
     CommandFacts,
@@ -45,7 +46,7 @@ from cellwright.permissions.rules.rule import (
     text_field,
 )
 from cellwright.permissions.shell.analysis import SAFE_ASSIGNMENT, Analysis, analyse
-from cellwright.permissions.shell.command_paths import is_harmless, places_named, starts_at
+from cellwright.permissions.shell.command_paths import is_harmless, looked_up, places_named, starts_at
 from cellwright.permissions.shell.conservative_parse import ConservativeParse, parse_conservatively
 from cellwright.permissions.shell.critical_deletes import critical_delete
 from cellwright.permissions.shell.indirect_reads import git_words, hidden_by, may_show, shown_whole
@@ -73,6 +74,9 @@ class ShellCall:
     analysis: Analysis
     parts: tuple[CommandFacts, ...]
     folders: tuple[str, ...]
+    names: tuple[str, ...]
+    """All in it that may be a file's name, as far as that many can be looked up; `all_names` says whether it is all."""
+    all_names: bool
     problem: str = ""
 
 
@@ -92,7 +96,10 @@ def _taken_apart(command: str, folder: str, odd: str) -> ShellCall:
     analysis = analyse(command, folder)
     rough = parse_conservatively(command)
     parts = tuple(part_of(each, more_variables=bool(odd)) for each in analysis.commands)
-    return ShellCall(command, folder, rough, analysis, parts, _folders(folder, rough, parts), odd)
+    folders = _folders(folder, rough, parts)
+    # redirects first: a rule about writing is compared with them alone
+    names, all_names = looked_up(dict.fromkeys((*rough.redirects, *rough.words)), len(folders))
+    return ShellCall(command, folder, rough, analysis, parts, folders, tuple(names), all_names, odd)
 
 
 def _folders(folder: str, rough: ConservativeParse, parts: Sequence[CommandFacts]) -> tuple[str, ...]:
@@ -109,20 +116,27 @@ def _folders(folder: str, rough: ConservativeParse, parts: Sequence[CommandFacts
     return tuple(found)[: MAX_FOLDERS + 1]
 
 
+Known = dict[str, tuple[str, ...] | None]
+"""The places of the names that were looked up for this decision."""
+
+
 def judge_command(book: RuleBook, tool_input: Mapping[str, Any]) -> Decision:
     """Judge whether a shell command may run. `tool_input` is Bash's, with the fact "cwd": its shell's folder."""
     call = shell_call(book, tool_input)
-    if denied := _denied(book, call):
+    known: Known = {}
+    if denied := _denied(book, call, known):
         return denied
     looks = bool(call.parts) and all(only_looks(book, part) for part in call.parts)
     command = _confinable(book, call, tool_input)
     confined = not looks and command is not None and command.reading is not None
     if book.mode == "plan" and not (looks or confined):
         return denied_by_plan(BASH)
-    asked = _asked(book, call, looks=looks or confined, auto_allowed=command is not None and command.is_auto_allowed)
+    asked = _asked(
+        book, call, known, looks=looks or confined, auto_allowed=command is not None and command.is_auto_allowed
+    )
     if asked := asked or _shows_hidden(book, call, confined=confined) or _unsafe(book, call):
         return asked if command is None else command.asked(asked)
-    decision = BYPASSED if book.mode == "bypassPermissions" else _judge_by_rules(book, call)
+    decision = BYPASSED if book.mode == "bypassPermissions" else _judge_by_rules(book, call, known)
     return decision if command is None else command.decided(decision, looks=looks)
 
 
@@ -134,9 +148,9 @@ def _confinable(book: RuleBook, call: ShellCall, tool_input: Mapping[str, Any]) 
     return confinable(book, call, tool_input)
 
 
-def _judge_by_rules(book: RuleBook, call: ShellCall) -> Decision:
+def _judge_by_rules(book: RuleBook, call: ShellCall, known: Known) -> Decision:
     every_use = next((rule for rule in book.allow if rule.every_use and rule.names(BASH)), None)
-    return _judge_every_use(book, call, every_use) if every_use else judge_parts(book, call)
+    return _judge_every_use(book, call, every_use, known) if every_use else judge_parts(book, call)
 
 
 def judge_parts(book: RuleBook, call: ShellCall) -> Decision:
@@ -145,7 +159,7 @@ def judge_parts(book: RuleBook, call: ShellCall) -> Decision:
         return Decision("ask", f"The command {call.analysis.problem}, so that no rule for a command can cover it.")
     if against := _start_problem(book, call):
         return against
-    decisions = [judge_part(book, part) for part in call.parts]
+    decisions = [judge_part(book, part) for part in settled_parts(call.parts)]
     for behavior in ("deny", "ask"):
         if found := next((decision for decision in decisions if decision.behavior == behavior), None):
             return found
@@ -160,13 +174,14 @@ def _start_problem(book: RuleBook, call: ShellCall) -> Decision | None:
     return None if decision.behavior == "allow" else decision
 
 
-def _denied(book: RuleBook, call: ShellCall) -> Decision | None:
+def _denied(book: RuleBook, call: ShellCall, known: Known) -> Decision | None:
     rough = call.rough
     if rule := _command_rule(book.deny, rough):
         return denied_by(rule, "This command")
-    for rule, name in _file_rules(book.deny, rough.words, call, reading=True):
+    for rule, name in _file_rules(book.deny, call.names, call, known, reading=True):
         return denied_by(rule, f"A command that names {visible_line(name)}")
-    for rule, name in _file_rules(book.deny, rough.redirects, call, reading=False):
+    redirects = call.names[: len(set(rough.redirects))]
+    for rule, name in _file_rules(book.deny, redirects, call, known, reading=False):
         return denied_by(rule, f"Redirecting to {visible_line(name)}")
     if book.blocks_reads or book.blocks_writes or any(rule.path for rule in book.deny):
         used = filter(None, (restricted_use(book, part) for part in call.parts))
@@ -174,7 +189,7 @@ def _denied(book: RuleBook, call: ShellCall) -> Decision | None:
     return None
 
 
-def _asked(book: RuleBook, call: ShellCall, *, looks: bool, auto_allowed: bool) -> Decision | None:
+def _asked(book: RuleBook, call: ShellCall, known: Known, *, looks: bool, auto_allowed: bool) -> Decision | None:
     # as in Claude Code: the settings that let what is confined run unasked mean more than a rule for Bash as a whole
     rules = (
         tuple(rule for rule in book.ask if not (rule.every_use and rule.rule.tool == "Bash"))
@@ -183,11 +198,11 @@ def _asked(book: RuleBook, call: ShellCall, *, looks: bool, auto_allowed: bool) 
     )
     if rule := _command_rule(rules, call.rough):
         return asked_by(rule, "This command")
-    for rule, name in _file_rules(book.ask, call.rough.words, call, reading=True):
+    for rule, name in _file_rules(book.ask, call.names, call, known, reading=True):
         return asked_by(rule, f"A command that names {visible_line(name)}")
     if not looks and (call.analysis.problem or not all(is_understood(book, part) for part in call.parts)):
         # whether the command changes the file it names is not known here
-        for rule, name in _file_rules((*book.ask, *book.deny), call.rough.words, call, reading=False):
+        for rule, name in _file_rules((*book.ask, *book.deny), call.names, call, known, reading=False):
             return asked_by(rule, f"A command that may change {visible_line(name)}")
     if any(rule.path for rule in (*book.ask, *book.deny)):
         return next(filter(None, (restricted_use(book, part) for part in call.parts)), None)
@@ -213,13 +228,19 @@ def _unsafe(book: RuleBook, call: ShellCall) -> Decision | None:
     scoped = next((rule for rule in (*book.deny, *book.ask) if rule.restricts or rule.path), None)
     if scoped and len(call.folders) > MAX_FOLDERS:
         return Decision("ask", f"It changes its folder too often to check the rule `{scoped.rule}`.", firm=True)
+    if not call.all_names and any(rule.path for rule in (*book.deny, *book.ask)):
+        return Decision("ask", "It names too many files to check the rules for files.", firm=True)
+    if scoped and not call.rough.whole:
+        return Decision(
+            "ask", f"It has too many redirects, or words in braces, to check the rule `{scoped.rule}`.", firm=True
+        )
     if scoped and any(part.opaque for part in call.rough.parts):
         reason = f"What the command runs shows only when it runs, so the rule `{scoped.rule}` cannot be checked."
         return Decision("ask", reason)
     return None
 
 
-def _judge_every_use(book: RuleBook, call: ShellCall, rule: CompiledRule) -> Decision:
+def _judge_every_use(book: RuleBook, call: ShellCall, rule: CompiledRule, known: Known) -> Decision:
     """`Bash` allows whatever runs, as far as it can be read; what is protected or elsewhere is written with consent only."""
     if unseen := unseen_characters(call.command):
         return Decision("ask", f"The command has a character that cannot be seen ({unseen[0]}).")
@@ -229,7 +250,9 @@ def _judge_every_use(book: RuleBook, call: ShellCall, rule: CompiledRule) -> Dec
         return Decision("ask", "The command cannot be read as bash, so what it runs is not known.")
     if against := _start_problem(book, call):
         return against
-    if against := against_names(call.rough.words, starts_at(call.folders)):
+    if not call.all_names:
+        return Decision("ask", "The command names too many files to see whether one is protected.")
+    if against := against_names(call.names, starts_at(call.folders), known):
         return against
     return _judge_targets(book, call) or allowed_by(rule)
 
@@ -256,12 +279,14 @@ def _command_rule(rules: Sequence[CompiledRule], rough: ConservativeParse) -> Co
 
 
 def _file_rules(
-    rules: Sequence[CompiledRule], names: Sequence[str], call: ShellCall, *, reading: bool
+    rules: Sequence[CompiledRule], names: Sequence[str], call: ShellCall, known: Known, *, reading: bool
 ) -> Iterator[tuple[CompiledRule, str]]:
     about = [rule for rule in rules if rule.path and (rule.rule.tool in READERS) is reading]
     starts = starts_at(call.folders) if about and names else {}
     for name in names if about else ():
-        found = places_named(name, starts)
+        if name not in known:
+            known[name] = places_named(name, starts)
+        found = known[name]
         for rule in about:
             if found is None or rule.covers_place(found):
                 yield rule, name

@@ -179,7 +179,7 @@ class ConfinableCommand:
 
     def _repositories(self, *, runs_git: bool) -> Sequence[str] | None:
         """Find what git reads besides the session's folders; None where that is more than a project."""
-        return bounds.git_folders({self.book.cwd, self.call.folder}) if runs_git else ()
+        return bounds.git_folders(self.book, {self.book.cwd, self.call.folder}) if runs_git else ()
 
     def _is_readable(self, use: CommandUse) -> bool:
         """Return whether all that the command names and that is there can be read in bounds; else a question is better."""
@@ -207,7 +207,9 @@ class ConfinableCommand:
         if book.mode != "acceptEdits" or use.use == "unknown" or self.call.problem or not self._is_readable(use):
             return None
         starts = starts_at(self.call.folders)
-        if any(protected_among(places_named(name, starts) or ()) for name in self.call.rough.words):
+        if not self.call.all_names or any(
+            protected_among(places_named(name, starts) or ()) for name in self.call.names
+        ):
             return None
         try:
             if not all(self._may_change(word) for word in use.words) or not all(map(self._may_write, use.targets)):

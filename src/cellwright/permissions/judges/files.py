@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 
 from cellwright.agent.calls.approval import Decision
-from cellwright.permissions.paths import PathProblem, inside, places, protected_part, shows_process
+from cellwright.permissions.paths import PathProblem, folded, inside, places, protected_part, shows_process
 from cellwright.permissions.rules.rule import (
     BYPASSED,
     EDIT,
@@ -34,36 +34,49 @@ from cellwright.text import unseen_characters, visible_line
 
 MAX_ENTRIES = 20_000
 """Names looked at; a larger folder counts as not known."""
-NOT_SEARCHED = frozenset({".git", ".hg", ".svn", ".jj", "node_modules", "__pycache__", ".venv", "site-packages"})
-"""Version control, which Grep leaves out, and installed packages, where nobody keeps what rules hide."""
+NOT_SEARCHED = frozenset({".git", ".hg", ".svn", ".jj"})
+"""Version control's own folders, which Grep leaves out (`tools/search/globs.py`); a program of the shell opens them."""
 
 
 class TooManyFiles(Exception):
     """The folder is too large to say."""
 
 
-def named_below(folder: str, rules: Sequence[CompiledRule], glob: str) -> tuple[str, CompiledRule] | None:
+def named_below(
+    folder: str, rules: Sequence[CompiledRule], glob: str, not_searched: frozenset[str] = frozenset()
+) -> tuple[str, CompiledRule] | None:
     """A file or folder below `folder` that passes the search's `glob` and that one of `rules` names, with the rule.
 
-    Raises TooManyFiles.
+    Folders called like one of `not_searched` are left out. Raises TooManyFiles.
     """
     concerned = [rule for rule in rules if rule.path is not None and rule.path.may_match_below(folder)]
     if not concerned:
         return None
-    for count, (path, is_folder) in enumerate(_entries(folder)):
+    for rule in concerned:
+        if rule.covers_place((folder,)):
+            return folder, rule
+    # most names are no rule's last one: only of the others is the whole path looked at
+    last_name = re.compile("|".join(rule.path.last_name for rule in concerned if rule.path))
+    count = 0
+    for here, folders, files in os.walk(folder):
+        count += len(folders) + len(files)
         if count > MAX_ENTRIES:
             raise TooManyFiles
-        for rule in concerned:
-            if rule.covers_place((path,)) and _passes(os.path.basename(path), is_folder, glob):
-                return path, rule
+        for is_folder, names in ((True, folders), (False, files)):
+            for name in names:
+                if last_name.match(folded(name)) and (found := _first_about(concerned, here, name, is_folder, glob)):
+                    return os.path.join(here, name), found
+        if not_searched:
+            folders[:] = [name for name in folders if name not in not_searched]
     return None
 
 
-def _entries(folder: str) -> Iterator[tuple[str, bool]]:
-    for here, folders, files in os.walk(folder):
-        yield from ((os.path.join(here, name), True) for name in folders)
-        folders[:] = [name for name in folders if name not in NOT_SEARCHED]
-        yield from ((os.path.join(here, name), False) for name in files)
+def _first_about(
+    rules: Sequence[CompiledRule], here: str, name: str, is_folder: bool, glob: str
+) -> CompiledRule | None:
+    if not _passes(name, is_folder, glob):
+        return None
+    return next((rule for rule in rules if rule.covers_place((os.path.join(here, name),))), None)
 
 
 def _passes(name: str, is_folder: bool, glob: str) -> bool:
@@ -116,15 +129,23 @@ def _leaves_folder(call: JudgedCall) -> bool:
 def judge_file(book: RuleBook, call: JudgedCall) -> Decision:
     """Judge a call of a file tool. In a mode that asks for nothing, deny and ask rules still hold."""
     glob = call.text("glob") if call.access.kind == "search" else None
-    return judge_path(book, call.subject, path_of(call, book.cwd), glob=glob, leaves=_leaves_folder(call))
+    path, leaves = path_of(call, book.cwd), _leaves_folder(call)
+    return judge_path(book, call.subject, path, glob=glob, not_searched=NOT_SEARCHED, leaves=leaves)
 
 
 def judge_path(
-    book: RuleBook, subject: Subject, path: str, *, glob: str | None = None, leaves: bool = False
+    book: RuleBook,
+    subject: Subject,
+    path: str,
+    *,
+    glob: str | None = None,
+    not_searched: frozenset[str] = frozenset(),
+    leaves: bool = False,
 ) -> Decision:
     """Judge whether `subject`, which is known to read or to edit files, may have the file at `path`.
 
-    `glob`: the files below are read as well, as far as it lets them. `leaves`: others may be read, nobody knows where.
+    `glob`: the files below are read as well, as far as it lets them, and not those in folders called as `not_searched`
+    says. `leaves`: others may be read, nobody knows where.
     """
     try:
         found = places(path, book.cwd) if path else ()
@@ -134,13 +155,13 @@ def judge_path(
         return denied_by(rule, f"{subject.name} of {visible_line(path)}")
     if blocked := _blocked(book, subject, found, leaves=leaves):
         return blocked
-    if glob is not None and (searched := _judge_search(book, "deny", glob, found)):
+    if glob is not None and (searched := _judge_search(book, "deny", glob, not_searched, found)):
         return searched
     if book.mode == "plan" and subject.edits:
         return denied_by_plan(subject)
     if rule := _first_covering(book.about("ask", subject), found):
         return asked_by(rule, f"{subject.name} of {visible_line(path)}")
-    if glob is not None and (searched := _judge_search(book, "ask", glob, found)):
+    if glob is not None and (searched := _judge_search(book, "ask", glob, not_searched, found)):
         return searched
     if book.mode == "bypassPermissions":
         return BYPASSED
@@ -184,11 +205,13 @@ def _leaving(subject: Subject, found: tuple[str, ...], *, leaves: bool) -> str:
     return f"It {doing} outside the project: {where}{by}."
 
 
-def _judge_search(book: RuleBook, behavior: Behavior, glob: str, found: tuple[str, ...]) -> Decision | None:
+def _judge_search(
+    book: RuleBook, behavior: Behavior, glob: str, not_searched: frozenset[str], found: tuple[str, ...]
+) -> Decision | None:
     """Judge a search by the files below the searched folder."""
     rules = [rule for rule in book.about(behavior, READ) if rule.path]
     try:
-        hidden = named_below(found[-1], rules, glob) if found and rules else None
+        hidden = named_below(found[-1], rules, glob, not_searched) if found and rules else None
     except TooManyFiles:
         reason = f"The folder is too large to see whether it holds what the rule `{rules[0].rule}` is about."
         return Decision("ask", reason, firm=True)

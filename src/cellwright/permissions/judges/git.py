@@ -12,7 +12,7 @@ from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.files import judge_path
 from cellwright.permissions.rules.rule import BYPASSED, READ, JudgedCall, RuleBook, judge_by_rules
 from cellwright.permissions.shell.indirect_reads import hidden_by, may_show
-from cellwright.permissions.shell.read_only.git import repository_of
+from cellwright.permissions.shell.read_only.git import read_elsewhere, repository_of
 
 MAX_COLONS = 8
 """In one argument; no revision and no pathspec has more, and each may stand before a path."""
@@ -23,6 +23,9 @@ def judge_git(book: RuleBook, call: JudgedCall) -> Decision:
     folder = os.path.join(book.cwd, call.touched)
     arguments = _arguments(call)
     named = [judge_path(book, READ, path) for path in _named(folder, arguments)]
+    top = repository_of(folder)
+    if top is not None and (elsewhere := read_elsewhere(top, (book.cwd, *book.folders, *book.readable))):
+        named.append(judge_path(book, READ, elsewhere))
     denied = next((verdict for verdict in named if verdict.behavior == "deny"), None)
     ruled = judge_by_rules(book, call.subject, _unruled(book, call, folder, arguments, named), in_plan=True)
     if denied and ruled.behavior != "deny":
@@ -38,7 +41,7 @@ def _confined(book: RuleBook, folder: str, ruled: Decision) -> Decision:
         return ruled
     from cellwright.permissions.confined import bounds  # where there is no sandbox nobody needs it
 
-    repository = bounds.git_folders((folder,))
+    repository = bounds.git_folders(book, (folder,))
     return ruled if repository is None else replace(ruled, confinement=bounds.reading(book, (folder, *repository)))
 
 

@@ -14,6 +14,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 from cellwright.agent.calls.approval import Decision
@@ -255,7 +256,7 @@ def _text(node: ast.expr) -> str | None:
 # ruff: noqa: PTH118
 
 
-MAX_USES = 50
+MAX_USES = 30
 """Commands in one cell that are looked at; with more it is asked."""
 
 
@@ -293,7 +294,7 @@ def _judge_code(book: RuleBook, judged: Decision, codes: Sequence[Any], tool_inp
     if judged.behavior == "deny":
         return judged
     asked = None
-    uses = (use for code in codes for use in uses_in(code))
+    uses = (use for code in codes for use in _uses(code))
     for count, use in enumerate(dict.fromkeys(uses)):
         if count >= MAX_USES:
             asked = asked or Decision("ask", f"The code runs more than {MAX_USES} commands.")
@@ -304,6 +305,11 @@ def _judge_code(book: RuleBook, judged: Decision, codes: Sequence[Any], tool_inp
         if decision.behavior == "ask" and (asked is None or (decision.firm and not asked.firm)):
             asked = replace(decision, reason=f"The code has `{visible_line(use.text)}`. {decision.reason}")
     return asked if asked and judged.behavior == "allow" else judged
+
+
+@lru_cache(maxsize=16)  # a question judges the same code several times, with the rules it might offer
+def _uses(code: str) -> tuple[CodeEffect, ...]:
+    return tuple(uses_in(code))
 
 
 def _judge_use(book: RuleBook, use: CodeEffect, tool_input: Mapping[str, Any]) -> Decision:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.files import (
@@ -177,6 +178,8 @@ def _judge_access(book: RuleBook, access: Access, command: SimpleCommand) -> Dec
     for path in paths:
         if is_harmless(path):
             continue
+        if not command.settled and (access.word.text != "." or command.folders != (book.cwd,)):
+            return Decision("ask", f"Another part of the command may change where {visible_line(path)} leads.")
         if path.startswith(("/dev/tcp/", "/dev/udp/")):
             return Decision("ask", f"{visible_line(path)} is a connection to the network.")
         decision = judge_path(book, _SUBJECTS[access.use], path, glob="" if access.use == "Grep" else None)
@@ -262,10 +265,17 @@ def _names_protected(book: RuleBook, part: CommandFacts) -> Decision | None:
     return against_names(pieces, starts)
 
 
-def against_names(names: Iterable[str], starts: Starts) -> Decision | None:
-    """Find what is against the files that `names` may mean, whatever is done with them; None when nothing is."""
+Known = Mapping[str, tuple[str, ...] | None]
+"""The places of names that were looked up for a decision."""
+
+
+def against_names(names: Iterable[str], starts: Starts, known: Known = MappingProxyType({})) -> Decision | None:
+    """Find what is against the files that `names` may mean, whatever is done with them; None when nothing is.
+
+    `known` are the places of names that were looked up already.
+    """
     for name in names:
-        found = places_named(name, starts)
+        found = known[name] if name in known else places_named(name, starts)
         if protected := protected_among(found or ()):
             reason = f"The command names `{protected}`, which is protected: each change needs your consent."
             return Decision("ask", reason)
@@ -281,7 +291,7 @@ def _is_elsewhere(
 ) -> bool:
     """Return whether `against` is more than that no rule for files allows the use: protected, or outside."""
     paths = paths_named(access.word, command.folders)
-    if against.firm or paths is None:
+    if against.firm or paths is None or not command.settled:
         # an exact rule shows the word as it is
         return against.firm or not (rule.grants and rule.grants.is_exact)
     if rule.grants and rule.grants.is_exact:
@@ -309,7 +319,7 @@ def _path_like(part: CommandFacts) -> Iterator[Word]:
 
 def _git_only_reads(book: RuleBook, part: CommandFacts) -> bool:
     program = part.words[0]
-    if program.raw != "git" or not only_reads(part.words) or not part.command.folders:
+    if program.raw != "git" or not only_reads(part.words) or not part.command.folders or not part.command.settled:
         return False
     own = (book.cwd, *book.folders)
     return all(is_inside(book, folder) and reading_runs_nothing(folder, own) for folder in part.command.folders)

@@ -110,9 +110,8 @@ class RestrictedCommand:
         if self._matches(command.text):
             return True
         return any(
-            self._matches(text) or (part.runs_another and self._matches_within(text))
-            for part in command.parts
-            for text in part.spellings
+            self._matches(text) or (runs_another and self._matches_within(text))
+            for text, runs_another in command.spellings
         )
 
     def _matches(self, text: str) -> bool:

@@ -8,7 +8,7 @@ A pattern that *grants* matches exactly, with case; one that *restricts* also co
 in any case and Unicode spelling, and a plain name anywhere on the machine.
 """
 # Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH111, PTH118, PTH206
+# ruff: noqa: PTH111, PTH118, PTH119, PTH206
 
 from __future__ import annotations
 
@@ -50,6 +50,13 @@ class PathPattern:
             return False
         below = (place[len(start) :] for start in self.starts if place.startswith(start))
         return any(_match(self.parts, [name for name in rest.split(os.sep) if name]) for rest in below)
+
+    @property
+    def last_name(self) -> str:
+        """A regular expression for the last name, folded, of what falls under the pattern while its folder does not."""
+        if len(self.parts) > 1:
+            return _component(self.parts[-2]).pattern
+        return "|".join(rf"{re.escape(os.path.basename(base))}\Z" for base in self.bases)
 
     def may_match_below(self, folder: str) -> bool:
         """Return whether something inside the absolute `folder` could fall under the pattern."""

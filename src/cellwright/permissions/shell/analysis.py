@@ -13,13 +13,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cellwright.permissions.paths import normalised
 from cellwright.permissions.shell.grammar import check_readings, parses
 from cellwright.permissions.shell.tokens import (
     ASSIGNMENT,
     MAX_LENGTH,
+    PIPE_FILE,
     RESERVED_WORDS,
     Token,
     Unreadable,
@@ -68,8 +69,16 @@ def folder_named(words: Sequence[Word]) -> str | None:
     return named_path(rest[0]) if not rest[0].text.startswith(("-", "+")) and rest[0].text else None
 
 
+_TILDE_IN_ASSIGNMENT = re.compile(ASSIGNMENT.pattern + r"(?:.*:)?~", re.ASCII | re.DOTALL)
+
+
 def named_path(word: Word) -> str | None:
-    """The path that a word is for the program that gets it: `~` expanded where bash expands it; None for `~user`."""
+    """The path that a word is for the program that gets it: `~` expanded where bash expands it; None for `~user`, `~+`.
+
+    What looks like an assignment (`a=~/x`, `a=b:~/x`) bash expands among arguments, too, unless it is in POSIX mode.
+    """
+    if _TILDE_IN_ASSIGNMENT.match(word.raw):
+        return None
     if not word.raw.startswith("~"):
         return word.text
     if word.raw == "~" or word.raw.startswith("~/"):
@@ -114,12 +123,18 @@ class Redirect:
 
 @dataclass(frozen=True, slots=True)
 class SimpleCommand:
-    """A program with its arguments. `folders`: where it may run, None where that is not known."""
+    """A program with its arguments. `folders`: where it may run, None where that is not known.
+
+    `until`: all commands in front of this index, and no others, may run before this one ends. `settled`: none of them
+    may have changed what its names lead to.
+    """
 
     words: tuple[Word, ...]
     assignments: tuple[Word, ...]
     redirects: tuple[Redirect, ...]
     folders: Folders
+    until: int = 0
+    settled: bool = True
 
     @property
     def text(self) -> str:
@@ -136,12 +151,25 @@ class Analysis:
     parses: bool = True
 
 
+MAX_LOOKED_UP = 600
+"""Words, counted for each folder that they may be meant from, of commands that are followed."""
+_WILDCARD = 20
+"""For how many words one with wildcards counts: a folder is listed for it."""
+
+
+def _looked_up(command: SimpleCommand) -> int:
+    words = len(command.words) + len(command.redirects) + _WILDCARD * sum(1 for word in command.words if word.globs)
+    return words * len(command.folders or "-")
+
+
 def analyse(command: str, folder: str) -> Analysis:
     """Take `command` apart, which starts in `folder` (absolute). Never fails."""
     try:
         tokens = read_tokens(command)
         check_readings(command, tokens)
         commands = _Walker(tokens).follow((folder,))
+        if sum(map(_looked_up, commands)) > MAX_LOOKED_UP:
+            raise Unreadable("names more files than are looked at")
     except Unreadable as why:
         return Analysis(problem=str(why), parses=len(command) <= MAX_LENGTH and parses(command))
     if not commands:
@@ -210,9 +238,11 @@ class _Walker:
         self._skip_ends()
         while self._next() and self._next() not in (*until, ")"):
             before = after.either
+            start = len(self.commands)
             after = self._and_or(before)
             if self._next() == "&":
                 self.at += 1
+                self._overlap(start, MAX_COMMANDS)
                 after = _ShellState(before, before)  # what runs in the background is in a shell of its own
             elif self._next() not in (";", "", ")", *until):
                 raise Unreadable(f"has `{self.tokens[self.at].text}` where it is not expected")
@@ -238,6 +268,7 @@ class _Walker:
             self.at += 1
             after = self._pipeline(folders)
             return _ShellState(after.failure, after.success)
+        start = len(self.commands)
         after = self._command(folders)
         if self._next() not in ("|", "|&"):
             return after
@@ -245,6 +276,7 @@ class _Walker:
             self.at += 1
             self._skip_ends()
             self._command(folders)  # each in a shell of its own
+        self._overlap(start, len(self.commands))
         return _ShellState(folders, folders)
 
     def _command(self, folders: Folders) -> _ShellState:
@@ -289,6 +321,7 @@ class _Walker:
         return _ShellState(result, result)
 
     def _loop(self, folders: Folders) -> _ShellState:
+        start = len(self.commands)
         if self._next() == "for":
             self.at += 1
             self._expect("word")
@@ -304,6 +337,7 @@ class _Walker:
         self._expect("do")
         self._stays(folders, self._list(folders, until=("done",)))
         self._expect("done")
+        self._overlap(start, len(self.commands))
         return _ShellState(folders, folders)
 
     def _stays(self, folders: Folders, after: _ShellState) -> None:
@@ -346,13 +380,22 @@ class _Walker:
         return tuple(redirects)
 
     def _substitutions(self, token: Token, folders: Folders) -> None:
+        start = len(self.commands)
         for inner in token.inner:
             _Walker(inner, self.commands).follow(folders)
+        if token.word is not None and token.word.text == PIPE_FILE:
+            self._overlap(start, MAX_COMMANDS)
 
     def _add(self, command: SimpleCommand) -> None:
         if len(self.commands) >= MAX_COMMANDS:
             raise Unreadable(f"runs more than {MAX_COMMANDS} commands")
-        self.commands.append(command)
+        self.commands.append(replace(command, until=len(self.commands)))
+
+    def _overlap(self, start: int, until: int) -> None:
+        """Note that the commands from `start` on may run while others up to `until` do."""
+        for index in range(start, len(self.commands)):
+            command = self.commands[index]
+            self.commands[index] = replace(command, until=max(command.until, until))
 
 
 def _check_time(words: Sequence[Word]) -> None:
@@ -375,6 +418,8 @@ _FLAGS = {
     "builtin": r"",
 }
 _MAX_FLAGS = 8
+MAX_WRAPPERS = 10
+"""Wrappers around each other that are seen through."""
 SAFE_ASSIGNMENT = re.compile(
     r"(?:(?:LANG|LANGUAGE|LC_[A-Z]+|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|COLUMNS|LINES|NODE_ENV|CI|GOOS|GOARCH"
     r"|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE|RUST_BACKTRACE)=[\w.@:+-]*|TZ=[\w+-]*(?:/[\w+-]+)*)"
@@ -394,7 +439,9 @@ def unwrapped(words: Sequence[Word]) -> UnwrappedCommand:
     """`words` without the wrappers in front of them; as they are where a wrapper has a flag that is not known."""
     left = tuple(words)
     gets_more = False
-    while left:
+    for _ in range(MAX_WRAPPERS):
+        if not left:
+            break
         program, *rest = left
         if program.text == "xargs" and rest and _is_program(rest[0]):
             left, gets_more = tuple(rest), True

@@ -1,6 +1,6 @@
 """The files that a command has to do with: what it does to each, and which places a word of a command can name."""
 # Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH114, PTH117, PTH118, PTH207
+# ruff: noqa: PTH111, PTH114, PTH117, PTH118, PTH207
 
 from __future__ import annotations
 
@@ -20,12 +20,18 @@ MAX_EXPANDED = 200
 """File names looked at for one wildcard."""
 MAX_WILD_PARTS = 2
 """A word with more wildcard components is not expanded: it counts as naming anything."""
+MAX_PATTERN = 500
+"""Characters of a word with wildcards; a longer one counts as naming anything, too."""
 
 HARMLESS_FILES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 _DESCRIPTOR = re.compile(r"/dev/fd/\d+")
 _PLAIN_NAME = re.compile(r"(?!~)(?!\.\.?\Z)[\w.,:=@%+~-]+", re.ASCII)
 _WILD = re.compile(r"[*?\[]")
-_BRACKETS = re.compile(r"\[(?P<not>[!^]?)(?P<inside>\]?(?:\[(?P<kind>[:.=])[^\[\]/]*(?P=kind)\]|\\.|[^\]/\\])*)\]")
+_OTHER_FOLDER = re.compile(r"~(-|[+-]?\d)")
+"""A folder that the shell was in before, or that is on its stack."""
+_BRACKETS = re.compile(r"\[(?P<not>[!^]?)(?P<inside>\]?[^\]/]*)\]")
+_SINGLE_CHARACTERS = re.compile(r"[^\[\]\\!^-]+")
+_ANY_BRACKETS = re.compile(r"\[[^/]*\]")
 
 Use = Literal["Read", "LS", "Grep", "Edit"]
 """The tool whose rules speak about it: contents, names, contents of all below, changes."""
@@ -78,28 +84,30 @@ def paths_named(word: Word, folders: Folders, *, flags_too: bool = True) -> list
 
 def _expanded(word: Word, path: str, folder: str) -> list[str] | None:
     before = len(path) - len(word.text)
+    if len(path) > MAX_PATTERN or sum(1 for part in path.split("/") if _WILD.search(part)) > MAX_WILD_PARTS:
+        return None
     pattern = _pattern(
         "".join(
             character if index - before in word.globs else f"[{character}]" if character in "*?[" else character
             for index, character in enumerate(path)
         )
     )
-    if sum(1 for part in path.split("/") if _WILD.search(part)) > MAX_WILD_PARTS:
-        return None
     # what bash leaves out (dotfiles) counts too: which it leaves out depends on its options
     names = list(islice(glob.iglob(pattern, root_dir=folder, include_hidden=True), MAX_EXPANDED + 1))
     return None if len(names) > MAX_EXPANDED else [*names, path]
 
 
 def _pattern(text: str) -> str:
-    """`text`, as bash takes it, as a pattern for `glob`: that knows neither `[^a]` nor `[[:alpha:]]`."""
+    """A pattern for `glob` that matches whatever bash may match with `text`."""
+    if "[[" in text or "\\" in text:
+        return _ANY_BRACKETS.sub("*", text)  # classes: where the brackets end is another question
     return _BRACKETS.sub(_bracket, text)
 
 
 def _bracket(found: re.Match[str]) -> str:
     inside = found["inside"]
-    if re.search(r"\[[:.=]|\\", inside):
-        return "?"  # classes, and what is escaped: any character
+    if not _SINGLE_CHARACTERS.fullmatch(inside):
+        return "?"  # what is between `a` and `z` depends on the language
     return f"[!{inside}]" if found["not"] else f"[{inside}]"
 
 
@@ -120,22 +128,55 @@ def starts_at(folders: Iterable[str]) -> Starts:
 
 def places_named(name: str, starts: Starts) -> tuple[str, ...] | None:
     """The places that any text in a command may name, wildcards expanded; None where that may be anything."""
-    spellings = [name]
-    if sum(1 for part in name.split("/") if _WILD.search(part)) > MAX_WILD_PARTS:
+    if _OTHER_FOLDER.match(name):
         return None
+    if name.startswith("~+"):
+        name = f".{name[2:]}"
+    wild = _WILD.search(name) is not None
+    if wild and (len(name) > MAX_PATTERN or sum(1 for part in name.split("/") if _WILD.search(part)) > MAX_WILD_PARTS):
+        return None
+    # the quotes are gone, so what brackets hold is not known
+    pattern = os.path.expanduser(_ANY_BRACKETS.sub("*", name)) if wild else name
     found: list[str] = []
-    try:
-        for folder, folder_places in starts.items():
-            if _WILD.search(name):
-                spellings += islice(glob.iglob(_pattern(name), root_dir=folder, include_hidden=True), MAX_EXPANDED)
-            elif _PLAIN_NAME.fullmatch(name) and not os.path.islink(os.path.join(folder, name)):
+    for folder, folder_places in starts.items():
+        for spelling in [name, *(_matching(pattern, folder) if wild else ())]:
+            if _PLAIN_NAME.fullmatch(spelling) and not os.path.islink(os.path.join(folder, spelling)):
                 # most words of most commands: no way to go, so no link on it
-                found += [os.path.join(place, name) for place in folder_places]
+                found += [os.path.join(place, spelling) for place in folder_places]
                 continue
-            found += [place for spelling in spellings for place in places(spelling, folder)]
-    except (PathProblem, ValueError):  # no file can have such a name
-        return tuple(found)
+            try:
+                found += places(spelling, folder)
+            except PathProblem:  # no file can have such a name
+                continue
     return tuple(found)
+
+
+def _matching(pattern: str, folder: str) -> list[str]:
+    try:
+        return list(islice(glob.iglob(pattern, root_dir=folder, include_hidden=True), MAX_EXPANDED))
+    except ValueError:  # no file can have such a name
+        return []
+
+
+MAX_LOOK_UPS = 400
+"""Names that are looked up on disk for a command, weighed and counted for each folder that they may be meant from."""
+_WEIGHT_OF_WAY, _WEIGHT_OF_LISTING = 3, 25
+_OTHER_USER = re.compile(r"~[^/]")
+
+
+def looked_up(names: Iterable[str], folders: int) -> tuple[list[str], bool]:
+    """As many of `names` as can be looked up in so many folders in a few milliseconds, and whether those are all."""
+    left = MAX_LOOK_UPS
+    kept: list[str] = []
+    for name in names:
+        if _WILD.search(name) or _OTHER_USER.match(name):
+            left -= folders * _WEIGHT_OF_LISTING
+        else:
+            left -= folders * (_WEIGHT_OF_WAY if "/" in name else 1)
+        if left < 0:
+            return kept, False
+        kept.append(name)
+    return kept, True
 
 
 def accesses(use: Use, words: Iterable[Word]) -> Iterator[Access]:

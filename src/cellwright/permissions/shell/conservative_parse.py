@@ -20,6 +20,12 @@ MAX_WORDS = 200
 MAX_LENGTH = 2_000
 """Characters of a word; a longer one is no file's name."""
 
+MAX_REDIRECTS = 100
+"""Redirects behind which it is looked for another command."""
+MAX_EXPANDED_TEXT = 8_000
+"""Characters that all words together are expanded to."""
+
+_CHOICE = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
 _OPEN, _CLOSE = "\x01", "\x02"
 """Braces that stay: there is nothing to choose from between them."""
 _BACK = str.maketrans(_OPEN + _CLOSE, "{}")
@@ -29,8 +35,22 @@ _SEQUENCE = re.compile(r"(?P<first>-?\d{1,6}|[A-Za-z])\.\.(?P<last>-?\d{1,6}|[A-
 
 def expanded_braces(text: str) -> str:
     """`text`, without quotes, with each word in the place of what bash makes of it; steps of sequences are not left out."""
-    pieces = re.split(r"(\s+)", text)
-    return "".join(" ".join(_expanded(each)) if "{" in each and len(each) <= MAX_LENGTH else each for each in pieces)
+    return _with_expanded_braces(text)[0]
+
+
+def _with_expanded_braces(text: str) -> tuple[str, bool]:
+    """`text` with its braces expanded, and whether that is all that they stand for."""
+    pieces, whole = re.split(r"(\s+)", text), True
+    made = 0
+    for index, piece in enumerate(pieces):
+        if "{" not in piece:
+            continue
+        words = _expanded(piece) if len(piece) <= MAX_LENGTH and made < MAX_EXPANDED_TEXT else [piece]
+        # where no brace is left, each has been expanded
+        whole = whole and len(words) < MAX_WORDS and (len(words) > 1 or not _CHOICE.search(words[0]))
+        pieces[index] = " ".join(words)
+        made += len(pieces[index])
+    return "".join(pieces), whole
 
 
 def _expanded(word: str) -> list[str]:
@@ -138,6 +158,10 @@ class ConservativeParse:
     text: str
     parts: tuple[PossibleCommand, ...]
     redirects: tuple[str, ...]
+    whole: bool = True
+    """False where it has more redirects, or braces stand for more words, than are looked at."""
+    spellings: tuple[tuple[str, bool], ...] = ()
+    """The parts as text, each with whether it may run another."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -149,18 +173,22 @@ class ConservativeParse:
 def parse_conservatively(command: str) -> ConservativeParse:
     """Take `command` apart. Never fails: what is not understood stays in a part as it is."""
     written = _CONTINUATION.sub("", command)
-    bare = _QUOTES.sub("", written)
+    bare, whole = _QUOTES.sub("", written), True
     if "{" in bare or "$'" in written:
         # what bash makes of `{a,b}` and `$'\x61'` counts besides what is written
         decoded = _QUOTES.sub("", _ANSI_QUOTED.sub(_decoded, written))
-        bare = f"{bare}\n{expanded_braces(decoded)}"
-    redirects = tuple(found["target"] for found in _REDIRECT.finditer(bare) if found["target"])
+        expanded, whole = _with_expanded_braces(decoded)
+        bare = f"{bare}\n{expanded}"
+    redirects = tuple(dict.fromkeys(found["target"] for found in _REDIRECT.finditer(bare) if found["target"]))
     parts = dict.fromkeys(_parts(_REDIRECT.sub(" ", bare)))
     if redirects:
         # a quoted target may have had blanks: `>"a b" rm x`
-        for text in _AFTER_REDIRECT.split(bare)[1:]:
+        behind = list(dict.fromkeys(_AFTER_REDIRECT.split(bare)[1:]))
+        whole = whole and len(behind) <= MAX_REDIRECTS
+        for text in behind[:MAX_REDIRECTS]:
             parts.update(dict.fromkeys(PossibleCommand(part.words, anywhere=True) for part in _parts(text)))
-    return ConservativeParse(normal_text(command), tuple(parts), redirects)
+    spellings = dict.fromkeys((text, part.runs_another) for part in parts for text in part.spellings)
+    return ConservativeParse(normal_text(command), tuple(parts), redirects, whole, tuple(spellings))
 
 
 def normal_text(command: str) -> str:
@@ -179,7 +207,7 @@ def _character(escape: re.Match[str]) -> str:
 
 
 def _parts(text: str) -> Iterator[PossibleCommand]:
-    for piece in _SEPARATOR.split(text):
+    for piece in dict.fromkeys(_SEPARATOR.split(text)):
         words = piece.split()
         assigned = False
         while words and (words[0] in _STRIPPED_WORDS or _ASSIGNMENT.match(words[0])):
@@ -188,7 +216,7 @@ def _parts(text: str) -> Iterator[PossibleCommand]:
         if words:
             # a quoted value may have had blanks: `A="b c" rm x`
             yield PossibleCommand(tuple(words), anywhere=assigned)
-            if expanded := words[0].replace(",", " ").split():
+            if "," in words[0] and (expanded := words[0].replace(",", " ").split()):
                 # braces: `{rm,-rf,x}`
                 yield PossibleCommand((*expanded, *words[1:]), anywhere=assigned)
 

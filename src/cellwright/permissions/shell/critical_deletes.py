@@ -2,18 +2,23 @@
 
 Critical are the root of the file system and what lies directly in it, the home folder, the working folders and all
 above them, the whole content of a working folder, and whatever a variable names, since an empty one leaves `/`.
+
+What is deleted is looked at as the shell fills it in: wildcards expanded, variables replaced by what the command sets
+them to and by nothing, names meant from each folder that it goes to.
 """
 # Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH111, PTH118
+# ruff: noqa: PTH111, PTH118, PTH120
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
-from cellwright.permissions.paths import PathProblem, folded, folder_spellings, inside, places
+from cellwright.permissions.paths import folded, folder_spellings, normalised
 from cellwright.permissions.shell.analysis import SimpleCommand, unwrapped
+from cellwright.permissions.shell.command_paths import Starts, places_named, starts_at
 from cellwright.permissions.shell.conservative_parse import PossibleCommand, parse_conservatively
 
 _DELETERS = frozenset({"rm", "rmdir"})
@@ -24,11 +29,35 @@ _SUBCOMMANDS = frozenset(
 """Programs whose own `rm` deletes something else."""
 _ALL_INSIDE = re.compile(r"/[*.?]+\Z")
 _NAMELESS = re.compile(r"[./*?]+")
-_FIND_FILTER = re.compile(r"-(i?name|i?path|i?regex|(i?whole|l)name|size|[acm](time|min)|newer.*|user|empty|perm)")
-_FILLED_IN = re.compile(
-    r"(?:^|[;&|\n(`{!]|\b(?:then|do|else|sudo|doas|time|exec|command|nohup|env)\s)\s*(?:\S*/)?rm(?:dir)?\s[^;|&\n]*(?:\$\(|`)"
+_FIND_FILTERS = frozenset({"-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex"})
+_FIND_OTHERWISE = frozenset({"-o", "-or", ",", "!", "-not"})
+"""With these in an expression of find, a filter in it leaves out too little to count."""
+_FIND_OPTION = re.compile(r"-[HLPEXdsx]+|-O\d|-D")
+_BRACKETS = re.compile(r"\[[^\]/]*\]")
+_VARIABLE = re.compile(r"\$(?:\{(?P<braced>\w+)\}|(?P<bare>\w+))", re.ASCII)
+_BRACED = re.compile(r"\$\{(?P<name>\w+)\}", re.ASCII)
+_BRACED_WITHIN = re.compile(r"(?<=[^\s;&|=])\$\{\w+\}", re.ASCII)
+_EXPANSION = re.compile(r"\$(?:\{[^}]*\}|\w+|[@*#?!$-])", re.ASCII)
+_ASSIGNED = re.compile(
+    r"""(?<![\w$])(?P<name>[A-Za-z_]\w*)=(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s;&|()<>"']*))""",
+    re.ASCII,
 )
-"""`rm` with what another command prints."""
+_AT_PROGRAM = r"(?:^|[(`{!]|\b(?:then|do|else|sudo|doas|time|exec|command|nohup|env)\s)\s*"
+_DELETER = re.compile(_AT_PROGRAM + r"(?:\S{0,200}/)?rm(?:dir)?\s")
+_PROGRAM_FILLED_IN = re.compile(_AT_PROGRAM + r"""["']?(?:\$[({]|`)""")
+_BETWEEN_COMMANDS = re.compile(r"[;|&\n]")
+_RECURSIVE = re.compile(r"-[A-Za-z]*[rR][A-Za-z]*|--recursive|--no-preserve-root")
+_PLAIN_NAME = re.compile(r"(?!\.\.?\Z)[\w.,:=@%+-]+", re.ASCII)
+_GOES = re.compile(r"\b(?:cd|pushd)\b")
+_LOOP = re.compile(r"\b(?:for|while|until)\b")
+MAX_STARTS = 32
+"""Folders from which what is deleted is looked at."""
+MAX_LOOKED_AT = 300
+"""Names, in all these folders, that are looked at on disk."""
+MAX_FILLED_IN = 30_000
+"""Characters of a command with its variables filled in."""
+MAX_VALUES = 4
+"""Values that a variable is filled in with."""
 _EVERYTHING = "everything that is not committed"
 _UNSEEN = "something that cannot be seen before it runs"
 
@@ -38,34 +67,92 @@ def critical_delete(command: str, commands: Sequence[SimpleCommand], folders: Se
 
     `commands`: what it is known to run. `folders` are the working folders, absolute and normalised, in all spellings.
     """
-    parts = parse_conservatively(command).parts
-    if not any(_may_delete(part) for part in parts):
+    filled_in = _with_variables(command)
+    if filled_in is None:
+        return _UNSEEN if _NAMED_ANYWHERE.search(command) else None
+    parts = [part for text in filled_in for part in parse_conservatively(text).parts]
+    unseen_program = any(map(_PROGRAM_FILLED_IN.search, _BETWEEN_COMMANDS.split(command)))
+    if not any(_may_delete(part) or _runs_unseen(part, unseen_program) for part in parts):
         return None
-    kept = tuple(folded(folder) for folder in (*folders, cwd, *_home()))
-    starts = (
-        cwd,
-        *(os.path.join(cwd, part.words[1]) for part in parts if part.program == "cd" and len(part.words) > 1),
-    )
+    starts = _starts(command, parts, cwd)
+    if starts is None:
+        return _UNSEEN
+    operands: dict[str, None] = {}
     for part in parts:
-        for operand in (*_operands(part), *_found(part)):
-            if any(_is_critical(operand, kept, start) for start in starts):
-                return f"`{operand}`"
         if _cleans_all(part):
             return _EVERYTHING
         if _deletes_unseen(part):
             return _UNSEEN
-    return _UNSEEN if _FILLED_IN.search(command) or any(map(_names_dynamically, commands)) else None
+        operands.update(dict.fromkeys((*_operands(part, unseen_program), *_found(part))))
+    if found := _first_critical(operands, _vital((*folders, cwd, *_home())), starts):
+        return found
+    return _UNSEEN if _prints_operands(command) or any(map(_names_dynamically, commands)) else None
+
+
+def _with_variables(command: str) -> list[str] | None:
+    """`command`, and with the variables that it sets filled in; None where that is too long to be looked at."""
+    values: dict[str, list[str]] = {}
+    for found in _ASSIGNED.finditer(command):
+        known = values.setdefault(found["name"], [])
+        known.append(found["double"] or found["single"] or found["bare"] or "")
+    texts = dict.fromkeys((command, _BRACED.sub(r"$\g<name>", _BRACED_WITHIN.sub("", command))))
+    for index in range(min(MAX_VALUES, max(map(len, values.values()), default=0))):
+
+        def value(found: re.Match[str], index: int = index) -> str:
+            known = values.get(found["braced"] or found["bare"])
+            return known[min(index, len(known) - 1)] if known else found[0]
+
+        longest = max(len(each) for known in values.values() for each in known)
+        if command.count("$") * longest > MAX_FILLED_IN:
+            return None
+        texts[_VARIABLE.sub(value, command)] = None
+    return list(texts)
+
+
+def _starts(command: str, parts: Sequence[PossibleCommand], cwd: str) -> Starts | None:
+    """Every folder that the command may go to, as far as it names it; None where those are too many."""
+    targets = [part.words[-1] if len(part.words) > 1 else "~" for part in parts if part.program in ("cd", "pushd")]
+    # `cd ..; cd ..` is there once, and in a loop it is done again and again
+    rounds = MAX_STARTS if _LOOP.search(command) else len(_GOES.findall(command))
+    found = {cwd: None}
+    for _ in range(rounds if targets else 0):
+        known = len(found)
+        for target in map(os.path.expanduser, targets):
+            found.update(dict.fromkeys([normalised(os.path.join(start, target)) for start in found]))
+            if len(found) > MAX_STARTS:
+                return None
+        if len(found) == known:
+            break
+    return starts_at(found)
 
 
 def _may_delete(part: PossibleCommand) -> bool:
     return any(_NAMED_ANYWHERE.search(word) or word in ("-delete", "clean") for word in part.words)
 
 
+def _runs_unseen(part: PossibleCommand, unseen_program: bool) -> bool:
+    """Return whether `part` deletes, if the program that is filled in when it runs is `rm`."""
+    filled_in = re.search(r"[$*?\[]", part.words[0]) or (unseen_program and part.words[0].startswith("-"))
+    return filled_in is not None and filled_in is not False and any(map(_RECURSIVE.fullmatch, part.words))
+
+
 def _home() -> tuple[str, ...]:
     return folder_spellings([os.path.expanduser("~")], "/")
 
 
-def _operands(part: PossibleCommand) -> list[str]:
+def _vital(folders: Sequence[str]) -> frozenset[str]:
+    """`folders` and all above them."""
+    found = set[str]()
+    for folder in map(folded, folders):
+        while folder not in found:
+            found.add(folder)
+            folder = os.path.dirname(folder)
+    return frozenset(found)
+
+
+def _operands(part: PossibleCommand, unseen_program: bool) -> list[str]:
+    if _runs_unseen(part, unseen_program):
+        return [operand for operand in part.words if not operand.startswith("-") and operand != part.words[0]]
     for index, word in enumerate(part.words):
         if word.rpartition("/")[2].lower() in _DELETERS and (index == 0 or part.runs_another):
             return [operand for operand in part.words[index + 1 :] if not operand.startswith("-")]
@@ -76,19 +163,30 @@ def _found(part: PossibleCommand) -> Iterator[str]:
     """Yield where `find … -delete` starts, as `rm` would name it: filtered, it is only critical beyond the folder."""
     if "-delete" not in part.words:
         return
-    index = next((index for index, word in enumerate(part.words) if word.rpartition("/")[2] == "find"), None)
+    # as far as it deletes: a filter behind it comes too late
+    words = part.words[: part.words.index("-delete")]
+    index = next((index for index, word in enumerate(words) if word.rpartition("/")[2].lower() == "find"), None)
     if index is None:
         return
-    filtered = any(_FIND_FILTER.fullmatch(word) for word in part.words)
-    starts = []
-    for word in part.words[index + 1 :]:
-        if word.startswith("-"):
+    starts: list[str] = []
+    for word in words[index + 1 :]:
+        if _FIND_OPTION.fullmatch(word) and not starts:
+            continue
+        if word.startswith(("-", "!", "(", ")")):
             break
         starts.append(word)
     for start in starts or ["."]:
         # `find . -name x -delete` is how one cleans up
-        if not (filtered and start.rstrip("/") in (".", "./")):
+        if not (start.rstrip("/") == "." and _is_filtered(words)):
             yield start
+
+
+def _is_filtered(words: Sequence[str]) -> bool:
+    """Return whether the expression of find that `words` hold leaves out all but files of some name."""
+    if not _FIND_OTHERWISE.isdisjoint(words):
+        return False
+    named = (pattern for test, pattern in pairwise(words) if test in _FIND_FILTERS)
+    return "-empty" in words or any(re.search(r"\w", pattern) for pattern in named)
 
 
 def _cleans_all(part: PossibleCommand) -> bool:
@@ -120,12 +218,33 @@ def _names_dynamically(command: SimpleCommand) -> bool:
     return any(word.dynamic and ("$(" in word.raw or "`" in word.raw) for word in words[1:])
 
 
-def _is_critical(operand: str, kept: Sequence[str], cwd: str) -> bool:
-    if operand.startswith("$") or _NAMELESS.fullmatch(operand):
-        return True
-    whole = _ALL_INSIDE.sub("", operand) or "/"
-    try:
-        found = [folded(place) for place in places(whole, cwd)]
-    except PathProblem:
-        return True
-    return any(place.count("/") <= 1 or any(inside(folder, [place]) for folder in kept) for place in found)
+def _prints_operands(command: str) -> bool:
+    """Return whether `rm` is given what another command prints, however it is written."""
+    for text in _BETWEEN_COMMANDS.split(command):
+        found = _DELETER.search(text)
+        if found and re.search(r"\$\(|`", text[found.end() :]):
+            return True
+    return False
+
+
+def _first_critical(operands: Iterable[str], vital: frozenset[str], starts: Starts) -> str | None:
+    """The first of `operands` that may be a vital place, or that there are too many of them."""
+    looked_at = 0
+    for operand in operands:
+        if _NAMELESS.fullmatch(_BRACKETS.sub("?", operand)) or operand.startswith("$"):
+            return f"`{operand}`"
+        for name in dict.fromkeys((operand, _EXPANSION.sub("", operand))):
+            whole = _ALL_INSIDE.sub("", name) or "/"
+            if not _PLAIN_NAME.fullmatch(whole):
+                looked_at += len(starts)
+            if looked_at > MAX_LOOKED_AT:
+                return _UNSEEN
+            found = places_named(whole, starts)
+            if found is None or any(_is_vital(place, vital) for place in found):
+                return f"`{operand}`"
+    return None
+
+
+def _is_vital(place: str, vital: frozenset[str]) -> bool:
+    place = folded(place)
+    return place.count("/") <= 1 or place in vital

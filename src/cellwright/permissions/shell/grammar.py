@@ -7,19 +7,22 @@ the same places, nothing allows the command.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from cellwright.permissions.shell.tokens import RESERVED_WORDS, Token, Unreadable
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node, Parser, Tree
 
 Piece = tuple[str, int, int]
 """Kind (`w`ord, `k`eyword, `o`perator, `r`edirect, `;`), start and end."""
 
 MAX_DEPTH = 60
+MAX_SECONDS = 0.015
+"""Computing time that reading may take: sense takes less, in ten thousand characters of nonsense it is looked for long."""
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
@@ -55,18 +58,31 @@ def _parser() -> Parser:
 
 def parses(command: str) -> bool:
     """Return whether tree-sitter's grammar takes all of `command` for bash."""
-    return not _parser().parse(command.encode("utf-8", "surrogatepass")).root_node.has_error
+    tree = _tree(_NOT_ASCII.sub("x", command))
+    return tree is not None and not tree.root_node.has_error
+
+
+@lru_cache(maxsize=1)  # a command that cannot be followed is looked at twice
+def _tree(command: str) -> Tree | None:
+    """The grammar's tree of `command`, which is ASCII; None where no sense in it is found in a reasonable time."""
+    data = command.encode("ascii")
+    until = time.thread_time() + MAX_SECONDS
+    try:
+        return _parser().parse(lambda at, _: data[at:], progress_callback=lambda *_: time.thread_time() > until)
+    except ValueError:  # it was told to stop
+        _parser().reset()
+        return None
 
 
 def check_readings(command: str, tokens: Sequence[Token]) -> None:
     """Raise Unreadable unless tree-sitter sees what `tokens` say."""
     # what is not ASCII stands in quotes, comments and texts; one byte for each keeps places the same
     command = _NOT_ASCII.sub("x", command)
-    root = _parser().parse(command.encode("ascii")).root_node
-    if root.has_error:
+    tree = _tree(command)
+    if tree is None or tree.root_node.has_error:
         raise Unreadable("is not understood as bash")
     flat: list[Piece] = []
-    _Flattening(command, flat).add(root, 0)
+    _Flattening(command, flat).add(tree.root_node, 0)
     if _without_repeated_ends(flat) != _without_repeated_ends(_pieces(tokens)):
         raise Unreadable("can be read in more than one way")
 

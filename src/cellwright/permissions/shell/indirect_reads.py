@@ -306,7 +306,7 @@ def _without_target(operands: Sequence[str]) -> tuple[str, ...]:
 
 
 def _named(words: Sequence[str], folders: Sequence[str]) -> Iterator[str]:
-    for word in words:
+    for word in dict.fromkeys(words):
         for folder in folders:
             # `--directory=x`, `-Cx`
             for piece in (word, word.partition("=")[2], word[2:] if word.startswith("-") else ""):

@@ -25,6 +25,8 @@ _FLAGS: Mapping[str, Flags] = {
 _SED = flags("nErsz", "-e:text", "--quiet --silent --regexp-extended")
 _IN_PLACE = re.compile(r"-i(?:\.?\w+)?|--in-place(?:=\.?\w+)?")
 _SED_OTHER_SCRIPT = re.compile(r"-[A-Za-z]*[ef]|--")
+MAX_SCRIPT = 1_000
+"""Characters of a script for sed that is looked at."""
 
 
 GNU_SED = sys.platform == "linux"
@@ -40,7 +42,7 @@ def files_changed(words: Sequence[Word], *, gnu_sed: bool = GNU_SED) -> list[Acc
         return _sed(arguments if gnu_sed else _without_suffix(arguments))
     known = _FLAGS.get(program.text)
     taken = known.read(arguments) if known else None
-    if taken is None or not taken.operands:
+    if taken is None or taken.mixed or not taken.operands:
         return None
     others = list(accesses("Read", taken.files))
     if program.text in ("mv", "cp"):
@@ -86,14 +88,14 @@ def _sed(words: Sequence[Word]) -> list[Access] | None:
         elif _SED_OTHER_SCRIPT.match(word.text):
             return None
     taken = _SED.read(left)
-    if taken is None:
+    if taken is None or taken.mixed:
         return None
     files = list(taken.operands)
     if not scripts:
         if not files or files[0].globs:
             return None
         scripts = [files.pop(0).text]
-    if not files or not all(map(_only_edits, scripts)):
+    if not files or sum(map(len, scripts)) > MAX_SCRIPT or not all(map(_only_edits, scripts)):
         return None
     return list(accesses("Edit", files))
 

@@ -49,7 +49,8 @@ def _lookalike(text: str) -> str:
     return ""
 
 
-MAX_TOKENS = 2_000
+MAX_TOKENS = 1_000
+"""Words and operators, those in substitutions included."""
 MAX_DEPTH = 10
 
 _READ_KEYWORDS = frozenset(
@@ -62,7 +63,11 @@ PIPE_FILE = "/dev/fd/63"
 EXIT_STATUS = "exit status"
 """The reason why a word with `$?` is dynamic: digits, whatever happens."""
 SUBSTITUTION = "runs a command inside another (`$(`)"
-"""The reason why a word with `$(…)` is dynamic; the command is read like any other."""
+"""The reason why a word with `"$(…)"` is dynamic; the command is read like any other."""
+UNQUOTED_SUBSTITUTION = "has what a command prints (`$(`) expanded once more, since it is not in quotes"
+"""The reason why a word with `$(…)` outside quotes is dynamic: a `*` in what is printed lists any folder."""
+QUOTED_IN_BRACKETS = "has a quote or a backslash behind a `[`, so that it is not certain which names it stands for"
+"""The reason why `a[\'b]` is dynamic: bash and who reads after it differ about what such brackets match."""
 
 _REDIRECT = re.compile(r"\d{0,5}(?P<operator>&>>|&>|>>|>\||>&|<<<|<<-?|<>|<&|>(?!\()|<(?!\())")
 _OPERATOR = re.compile(r"&&|\|\||\|&|;;&?|;&|[|&;()\n]")
@@ -185,6 +190,7 @@ class _Reader:
         self.at = at
         self.depth = depth
         self.tokens: list[Token] = []
+        self.inner_tokens = 0
         self.heredocs: list[int] = []
         self.parentheses = 0
         self.in_command = False  # a word has been read, so reserved words are words
@@ -204,7 +210,7 @@ class _Reader:
             if inner and self.text[self.at] == ")" and not self.parentheses:
                 self.at += 1
                 return tuple(self.tokens)
-            if len(self.tokens) > MAX_TOKENS:
+            if len(self.tokens) + self.inner_tokens > MAX_TOKENS:
                 raise Unreadable("has too many parts")
             if found := _REDIRECT.match(self.text, self.at):
                 self._redirect(found)
@@ -288,8 +294,11 @@ class _Reader:
         if self.text.startswith("<(", start):
             return self._pipe_file()
         text, globs, dynamic, braces = "", set[int](), "", ""
+        bracket = False
         inner: list[tuple[Token, ...]] = []
         while not _ends_word(self.text, self.at):
+            if bracket and self.text[self.at] in "'\"\\$":
+                dynamic = _stronger(dynamic, QUOTED_IN_BRACKETS)
             found = _PIECE.match(self.text, self.at)
             if found is None:
                 value, why = self._special(inner)
@@ -299,6 +308,7 @@ class _Reader:
             self.at = found.end()
             if found["glob"]:
                 globs.add(len(text))
+                bracket = bracket or found["glob"] == "["
             braces += found["brace"] or ""
             double = found["double"]
             text += found[str(found.lastgroup)] if double is None else _ESCAPED.sub(r"\1", double)
@@ -345,7 +355,7 @@ class _Reader:
             tokens = self._inner()
             inner.append(tokens)
             fixed = _printed_text(tokens) if quoted else None
-            return ("", SUBSTITUTION) if fixed is None else (fixed, "")
+            return ("", SUBSTITUTION if quoted else UNQUOTED_SUBSTITUTION) if fixed is None else (fixed, "")
         if found := _VARIABLE.match(text, start):
             self.at = found.end()
             if found["status"]:
@@ -363,6 +373,9 @@ class _Reader:
         reader = _Reader(self.text, self.at, self.depth + 1)
         tokens = reader.read(inner=True)
         self.at = reader.at
+        self.inner_tokens += len(tokens) + reader.inner_tokens + 1
+        if self.inner_tokens > MAX_TOKENS:
+            raise Unreadable("has too many parts")
         return tokens
 
 

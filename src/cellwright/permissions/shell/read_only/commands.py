@@ -7,6 +7,7 @@ or writes a file is here; of those that can, only the flags that do not. `docs/d
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -24,6 +25,8 @@ class Arguments:
     flags: frozenset[str]
     files: tuple[Word, ...]
     operands: tuple[Word, ...]
+    mixed: bool = False
+    """A flag stands behind an operand: some programs of the name take it for an operand, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +35,12 @@ class Flags:
 
     A "word" is a text that is no flag where it stands by itself. With "=" before the kind the value is joined to the flag
     or left out, and the next word is none; with "?" it is the next word, where there is one: who errs here takes
-    `--output=x` for a value. `letters` may be bundled behind one dash. `numbers`: `-5` is a flag. `any_glob`: even a file
+    `--output=x` for a value. With "~" it is a value to some programs of the name and an operand to others, so it is
+    judged as an operand. `letters` may be bundled behind one dash. `numbers`: `-5` is a flag. `any_glob`: even a file
     name that is taken for a flag does no harm, since the program has none that does.
+
+    `one_program`: there is one of the name. Of others (GNU's, BSD's, busybox's) it is not certain whether the word behind
+    a long flag is its value, so such a value must be joined (`--lines=5`).
     """
 
     letters: str = ""
@@ -41,31 +48,46 @@ class Flags:
     long: frozenset[str] = frozenset()
     numbers: bool = False
     any_glob: bool = False
+    one_program: bool = False
 
-    def read(self, words: Sequence[Word]) -> Arguments | None:
-        """Take the arguments `words` apart; None where one of them is not known to be harmless."""
+    def read(self, words: Sequence[Word], *, flags_first: bool = False) -> Arguments | None:
+        """Take the arguments `words` apart; None where one of them is not known to be harmless.
+
+        `flags_first`: all from the first operand on is an operand, as BSD's programs and POSIX have it.
+        """
         given: set[str] = set()
         files: list[Word] = []
         operands: list[Word] = []
-        left = list(words)
+        mixed = False
+        left = deque(words)
         while left:
-            word = left.pop(0)
+            word = left.popleft()
             if word.dynamic or (word.may_become_flag and not self.any_glob):
                 return None
-            if word.text == "--":
+            if word.text == "--" and not (flags_first and operands):
                 if any(rest.dynamic for rest in left):
                     return None
                 operands += left
                 break
-            if word.text == "-" or not word.text.startswith("-") or 0 in word.globs:
-                operands.append(word)
-            elif self.numbers and _SHORT_NUMBER.fullmatch(word.text):
+            if word.text == "-" or not word.text.startswith("-") or 0 in word.globs or (flags_first and operands):
+                operands.append(_in_folder(word))
                 continue
-            elif not self._take(word, left, given, files):
+            mixed = mixed or bool(operands)
+            if not (self.numbers and _SHORT_NUMBER.fullmatch(word.text)) and not self._take(
+                word, left, given, files, operands
+            ):
                 return None
-        return Arguments(frozenset(given), tuple(files), tuple(operands))
+        return Arguments(frozenset(given), tuple(files), tuple(operands), mixed)
 
-    def _take(self, word: Word, left: list[Word], given: set[str], files: list[Word]) -> bool:
+    def readings(self, words: Sequence[Word]) -> list[Arguments] | None:
+        """Every way in which a program may take `words`; None where there is one that is not known to be harmless."""
+        taken = self.read(words)
+        if taken is None or not taken.mixed or self.one_program:
+            return None if taken is None else [taken]
+        strict = self.read(words, flags_first=True)
+        return None if strict is None else [taken, strict]
+
+    def _take(self, word: Word, left: deque[Word], given: set[str], files: list[Word], operands: list[Word]) -> bool:
         if word.globs and not word.text.startswith("--"):
             return False
         if word.text.startswith("--"):
@@ -74,24 +96,31 @@ class Flags:
             kind = self.valued.get(name)
             if kind is None:
                 return name in self.long and not joined
+            if not (joined or self.one_program or kind[0] == "="):
+                return False
             return self._value(kind, Word(value, raw=value) if joined else None, left, files)
         for index, letter in enumerate(word.text[1:], start=1):
             given.add(f"-{letter}")
             if kind := self.valued.get(f"-{letter}"):
                 rest = word.text[index + 1 :]
+                if kind[0] == "~":
+                    operands += [Word(rest, raw=rest)] if rest else [left.popleft()] if left else []
+                    return not operands[-1:] or _is_plain(operands[-1])
                 return self._value(kind, Word(rest, raw=rest) if rest else None, left, files)
             if letter not in self.letters:
                 return False
         return True
 
-    def _value(self, kind: str, value: Word | None, left: list[Word], files: list[Word]) -> bool:
+    def _value(self, kind: str, value: Word | None, left: deque[Word], files: list[Word]) -> bool:
         presence, kind = ("", kind) if kind[0] not in "=?" else (kind[0], kind[1:])
         if value is None:
             if presence == "=" or (presence == "?" and not left):
                 return True
             if not left or left[0].globs or (kind == "word" and left[0].text.startswith("-")):
                 return False
-            value = left.pop(0)
+            value = left.popleft()
+        elif value.text.startswith("~"):
+            return False  # no folder of bash's here, perhaps one of the program's
         if value.dynamic:
             return False
         if kind == "file":
@@ -100,11 +129,28 @@ class Flags:
 
 
 def flags(
-    letters: str = "", valued: str = "", long: str = "", *, numbers: bool = False, any_glob: bool = False
+    letters: str = "",
+    valued: str = "",
+    long: str = "",
+    *,
+    numbers: bool = False,
+    any_glob: bool = False,
+    one_program: bool = False,
 ) -> Flags:
     """`Flags` in short: `valued` is "-n:number --color:=text", `long` "--all --reverse"."""
     kinds = dict(part.rsplit(":", 1) for part in valued.split())
-    return Flags(letters, kinds, frozenset(long.split()), numbers, any_glob)
+    return Flags(letters, kinds, frozenset(long.split()), numbers, any_glob, one_program)
+
+
+def _in_folder(word: Word) -> Word:
+    """`word`, an operand, so that it is no flag to anybody."""
+    if not word.text.startswith("-") or word.text == "-":
+        return word
+    return Word(f"./{word.text}", frozenset(place + 2 for place in word.globs), word.dynamic, f"./{word.raw}")
+
+
+def _is_plain(word: Word) -> bool:
+    return not (word.dynamic or word.globs or word.text.startswith("-"))
 
 
 Finder = Callable[[Arguments], list[Access] | None]
@@ -173,10 +219,11 @@ _RG = flags(
     " --unrestricted --multiline --multiline-dotall --invert-match --word-regexp --line-regexp --hidden --no-ignore"
     " --no-ignore-vcs --no-heading --heading --column --trim --vimgrep --json --stats --files --null --no-messages"
     " --no-config --crlf --passthru --pretty --type-list --version --max-columns-preview --no-ignore-parent",
+    one_program=True,
 )
 _LS = flags(
     "aAlhtrS1FdispRngocuCxmGXUfkNQvBbZ",
-    "-I:text -w:number --ignore:text --hide:text --color:=text --time-style:text --sort:text --format:text --time:text"
+    "-I:~text -w:~number --ignore:text --hide:text --color:=text --time-style:text --sort:text --format:text --time:text"
     " --block-size:text --indicator-style:text --width:number --quoting-style:text",
     "--all --almost-all --human-readable --reverse --recursive --size --inode --directory --group-directories-first"
     " --full-time --no-group --classify --file-type --numeric-uid-gid --si --author --escape --literal --zero",
@@ -233,7 +280,12 @@ READERS: Mapping[str, tuple[Flags, Finder]] = {
     ),
     "free": (flags("bkmghtlwv", "", "--human --si --total --wide"), _files("LS", at_most=0)),
     "nvidia-smi": (
-        flags("Lqx", "-i:number -d:word --query-gpu:=text --query-compute-apps:=text --format:=text", "--list-gpus"),
+        flags(
+            "Lqx",
+            "-i:number -d:word --query-gpu:=text --query-compute-apps:=text --format:=text",
+            "--list-gpus",
+            one_program=True,
+        ),
         _files("LS", at_most=0),
     ),
     "whereis": (flags(), _text),
@@ -251,7 +303,12 @@ READERS: Mapping[str, tuple[Flags, Finder]] = {
     ),
     "readlink": (flags("femnqsvz", "", "--canonicalize --canonicalize-existing --no-newline"), _files("LS")),
     "stat": (
-        flags("LfqtxnrsF", "-c:text --format:text --printf:text", "--dereference --file-system --terse", any_glob=True),
+        flags(
+            "LqxnrsF",
+            "-c:~text -f:~text -t:~text --format:text --printf:text",
+            "--dereference --file-system --terse",
+            any_glob=True,
+        ),
         _files("LS"),
     ),
     "du": (
@@ -263,8 +320,14 @@ READERS: Mapping[str, tuple[Flags, Finder]] = {
         ),
         _files("LS", or_here=True),
     ),
-    "df": (flags("hHkmTiPlag", "-t:text -x:text", "--human-readable --portability --print-type --total"), _files("LS")),
-    "file": (flags("bihkLNnr0", "-F:text -P:text", "--brief --mime --mime-type --mime-encoding"), _files("Read")),
+    "df": (
+        flags("hHkmiPlag", "-t:~text -x:~text -T:~text", "--human-readable --portability --print-type --total"),
+        _files("LS"),
+    ),
+    "file": (
+        flags("bihkLNnr0", "-F:text -P:text", "--brief --mime --mime-type --mime-encoding", one_program=True),
+        _files("Read"),
+    ),
     "sort": (
         flags(
             "nrufbdghiMVscCzR",
@@ -311,7 +374,7 @@ READERS: Mapping[str, tuple[Flags, Finder]] = {
     **dict.fromkeys(("zcat", "gzcat"), (flags(), _compressed)),
     **dict.fromkeys(("xzcat", "bzcat"), (flags(), _files("Read"))),
     "column": (
-        flags("txneR", "-s:text -c:number -o:text -N:text -H:text --separator:text --output-separator:text", "--table"),
+        flags("tx", "-s:text -c:number -o:~text -N:~text -H:~text --separator:text --output-separator:text", "--table"),
         _files("Read"),
     ),
     "comm": (flags("123iz", "", "--check-order --nocheck-order --total"), _files("Read")),
@@ -336,6 +399,7 @@ READERS: Mapping[str, tuple[Flags, Finder]] = {
             "adfDhspugiCnFrtvQNAS",
             "-L:number -I:text -P:text --filelimit:number --sort:text --charset:text",
             "--dirsfirst --noreport --gitignore --prune --du --si --inodes --device --matchdirs --ignore-case",
+            one_program=True,
         ),
         _files("LS", or_here=True),
     ),

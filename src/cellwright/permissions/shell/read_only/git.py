@@ -15,8 +15,9 @@ import os
 import re
 import struct
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
+from cellwright.permissions.paths import inside
 from cellwright.permissions.shell.read_only.commands import Arguments, Flags, flags
 from cellwright.permissions.shell.tokens import Word
 
@@ -56,10 +57,11 @@ _LOG_LONG = (
     " --full-history --simplify-by-decoration --parents --children --relative-date --no-notes"
     " --ancestry-path --cc"
 )
-_LOG = flags(_DIFF_LETTERS + "igEFPcm", f"{_DIFF_VALUED} {_LOG_VALUED}", f"{_DIFF_LONG} {_LOG_LONG}", numbers=True)
+_flags = partial(flags, one_program=True)
+_LOG = _flags(_DIFF_LETTERS + "igEFPcm", f"{_DIFF_VALUED} {_LOG_VALUED}", f"{_DIFF_LONG} {_LOG_LONG}", numbers=True)
 
 SUBCOMMANDS: Mapping[str, Flags] = {
-    "status": flags(
+    "status": _flags(
         "sbvz",
         "-u:=text --porcelain:=text --untracked-files:=text --ignored:=text --column:=text",
         "--short --branch --long --show-stash --ahead-behind --no-ahead-behind --renames --no-renames --no-column"
@@ -67,15 +69,15 @@ SUBCOMMANDS: Mapping[str, Flags] = {
     ),
     "log": _LOG,
     "show": _LOG,
-    "shortlog": flags("nsec", _COMMITS_VALUED, "--numbered --summary --email --committer --all --no-merges --merges"),
+    "shortlog": _flags("nsec", _COMMITS_VALUED, "--numbered --summary --email --committer --all --no-merges --merges"),
     "whatchanged": _LOG,
-    "diff": flags(_DIFF_LETTERS, _DIFF_VALUED, _DIFF_LONG),
-    "blame": flags(
+    "diff": _flags(_DIFF_LETTERS, _DIFF_VALUED, _DIFF_LONG),
+    "blame": _flags(
         "lswetpfcnb",
         "-L:word -M:=number -C:=number --date:word --since:word",
         "--porcelain --line-porcelain --root --show-name",
     ),
-    "rev-parse": flags(
+    "rev-parse": _flags(
         "q",
         "--short:=number --abbrev-ref:=text --default:word --branches:=text --tags:=text",
         "--show-toplevel --show-prefix --show-cdup --git-dir --git-common-dir"
@@ -84,53 +86,53 @@ SUBCOMMANDS: Mapping[str, Flags] = {
         " --symbolic --all --quiet"
         " --is-shallow-repository --revs-only --no-revs --show-object-format",
     ),
-    "ls-files": flags(
+    "ls-files": _flags(
         "cdmosituzkv",
         "-x:word --exclude:word --abbrev:=number",
         "--cached --deleted --modified --others --stage --unmerged --killed --exclude-standard"
         " --full-name --error-unmatch"
         " --directory --no-empty-directory --ignored --eol --deduplicate",
     ),
-    "ls-tree": flags(
+    "ls-tree": _flags(
         "rtdlz", "--format:word --abbrev:=number", "--name-only --name-status --long --full-name --full-tree"
     ),
-    "rev-list": flags("", _REVISIONS_VALUED, f"{_LOG_LONG} --count --objects", numbers=True),
-    "describe": flags(
+    "rev-list": _flags("", _REVISIONS_VALUED, f"{_LOG_LONG} --count --objects", numbers=True),
+    "describe": _flags(
         "",
         "--abbrev:=number --match:word --exclude:word --candidates:number --dirty:=text",
         "--tags --all --always --long --contains --first-parent --exact-match",
     ),
-    "merge-base": flags("a", "", "--all --is-ancestor --octopus --independent --fork-point"),
-    "cat-file": flags("tspe"),
-    "branch": flags(
+    "merge-base": _flags("a", "", "--all --is-ancestor --octopus --independent --fork-point"),
+    "cat-file": _flags("tspe"),
+    "branch": _flags(
         "arvi",
         "--sort:word --format:word --contains:?word --no-contains:?word --merged:?word --no-merged:?word --points-at:word"
         " --color:=text --abbrev:=number --column:=text",
         "--all --remotes --list --verbose --show-current --no-color --no-column --ignore-case",
     ),
-    "tag": flags(
+    "tag": _flags(
         "li",
         "-n:=number --sort:word --format:word --contains:?word --no-contains:?word --merged:?word --no-merged:?word"
         " --points-at:word",
         "--list --ignore-case",
     ),
-    "remote": flags("v", "", "--verbose"),
-    "config": flags(
+    "remote": _flags("v", "", "--verbose"),
+    "config": _flags(
         "lz",
         "--type:word --default:word",
         "--get --get-all --get-regexp --get-urlmatch --list --local --global --system --worktree --show-origin"
         " --show-scope --name-only --null --bool --int --path",
     ),
-    "stash": flags("p", "--stat:=text", "--patch --name-only --name-status --oneline"),
+    "stash": _flags("p", "--stat:=text", "--patch --name-only --name-status --oneline"),
     "reflog": _LOG,
-    "symbolic-ref": flags("q", "", "--short --quiet"),
-    "for-each-ref": flags(
+    "symbolic-ref": _flags("q", "", "--short --quiet"),
+    "for-each-ref": _flags(
         "",
         "--count:number --sort:word --format:word --points-at:word --merged:?word --contains:?word",
     ),
-    "count-objects": flags("vH", "", "--verbose --human-readable"),
-    "check-ignore": flags("qvn", "", "--quiet --verbose --non-matching --no-index"),
-    "grep": flags(
+    "count-objects": _flags("vH", "", "--verbose --human-readable"),
+    "check-ignore": _flags("qvn", "", "--quiet --verbose --non-matching --no-index"),
+    "grep": _flags(
         "vwiaIEFGPnlLcohHWqr",
         "-e:word -A:number -B:number -C:number --max-depth:number -m:number --max-count:number"
         " --color:=text --context:number"
@@ -142,7 +144,13 @@ SUBCOMMANDS: Mapping[str, Flags] = {
         numbers=True,
     ),
 }
-_BY_OPERANDS = frozenset({"config", "reflog", "remote", "stash", "symbolic-ref"})
+_CONFIG_VIEW = "--local --global --system --worktree --show-origin --show-scope --null"
+_CONFIG_COMMANDS = {
+    "get": _flags("z", "--type:word --default:word", f"{_CONFIG_VIEW} --all --regexp --show-names --bool --int --path"),
+    "list": _flags("z", "--type:word", f"{_CONFIG_VIEW} --name-only"),
+}
+"""Names that git has from 2.46 on for what it had flags for."""
+_BY_OPERANDS = frozenset({"reflog", "remote", "stash", "symbolic-ref"})
 """Subcommands of which it depends on their operands whether they only read."""
 _VERIFIES = re.compile(r"%G|%\(signature|%\(\*signature")
 """In a format: has gpg verify a signature."""
@@ -162,6 +170,8 @@ def only_reads(words: Sequence[Word]) -> bool:
     subcommand = rest[0].text
     if subcommand == "stash" and rest[1:2] and rest[1].text not in ("list", "show"):
         return False  # `git stash -p -- list` puts the file `list` away
+    if subcommand == "config":
+        return _config_reads(rest[1:])
     arguments = SUBCOMMANDS[subcommand].read(rest[1:])
     return arguments is not None and _stays_reading(subcommand, arguments)
 
@@ -177,10 +187,6 @@ def _stays_reading(subcommand: str, arguments: Arguments) -> bool:
             )
         case "remote":
             return not operands or (len(operands) == 2 and operands[0] == "get-url")
-        case "config":
-            reading = {"--get", "--get-all", "--get-regexp", "--get-urlmatch", "--list", "-l"}
-            one_key = len(operands) == 1 and "." in operands[0]
-            return one_key or not arguments.flags.isdisjoint(reading) or operands[:1] in (["get"], ["list"])
         case "stash":
             return operands[:1] in (["list"], ["show"])
         case "reflog":
@@ -194,6 +200,30 @@ def _stays_reading(subcommand: str, arguments: Arguments) -> bool:
             return True
 
 
+_GETS = frozenset({"--get", "--get-all", "--get-regexp", "--get-urlmatch"})
+_LISTS = frozenset({"--list", "-l"})
+
+
+def _config_reads(words: Sequence[Word]) -> bool:
+    """Return whether `git config` with the arguments `words` reads: its flags end at the first operand."""
+    if words and words[0].text in ("get", "list"):
+        # an older git takes these for keys, which they cannot be
+        behind = _CONFIG_COMMANDS[words[0].text].read(words[1:])
+        return behind is not None and len(behind.operands) == (words[0].text == "get") and _names_key(behind)
+    taken = SUBCOMMANDS["config"].read(words, flags_first=True)
+    if taken is None:
+        return False
+    if not taken.flags.isdisjoint(_LISTS):
+        return not taken.operands and taken.flags.isdisjoint(_GETS)
+    if not taken.flags.isdisjoint(_GETS):
+        return 1 <= len(taken.operands) <= 2
+    return len(taken.operands) == 1 and _names_key(taken)  # with a second one it writes
+
+
+def _names_key(taken: Arguments) -> bool:
+    return all("." in word.text and not word.globs and not word.text.startswith("-") for word in taken.operands)
+
+
 def _leaves(operand: str) -> bool:
     return operand.startswith(("/", "~")) or ".." in operand.split("/")
 
@@ -204,6 +234,9 @@ def _leaves(operand: str) -> bool:
 
 MAX_CONFIG = 200_000
 MAX_INDEX = 64_000_000
+MAX_SHORT = 4096
+MAX_CONTROL_FOLDERS = 5_000
+"""Folders in `.git` that are looked at; a repository with more counts as leading elsewhere."""
 _SUBMODULE = 0o160000
 """The mode by which the index says that an entry is another repository."""
 _HEADER, _ENTRY, _EXTENDED = 12, 62, 0x4000
@@ -270,7 +303,7 @@ def reading_runs_nothing(folder: str, own_folders: Sequence[str]) -> bool:
     if top is None or top not in {repository_of(own) for own in own_folders}:
         return False
     control = _control_folders(top)
-    if control is None:
+    if control is None or read_elsewhere(top, own_folders) is not None:
         return False
     git_dir, common = control
     configs = (os.path.join(common, "config"), os.path.join(git_dir, "config.worktree"))
@@ -298,10 +331,68 @@ def _control_folders(top: str) -> tuple[str, str] | None:
     return git_dir, os.path.abspath(os.path.join(git_dir, common)) if common else git_dir
 
 
+def read_elsewhere(top: str, own_folders: Sequence[str]) -> str | None:
+    """A place outside `own_folders` that Git would read for what is in the repository at `top`; None where there is none.
+
+    A `.git` file, `commondir`, `alternates` and links lead there. The repository that a folder of the session is in is not
+    outside, nor is one that names this work tree as its own: who set that up may write there.
+    """
+    control = _control_folders(top)
+    if control is None:
+        return os.path.join(top, ".git")
+    own = [os.path.realpath(folder) for folder in own_folders]
+    if any(inside(folder, [os.path.realpath(top)]) for folder in own):
+        own.append(os.path.realpath(top))  # a session that begins in a folder of its repository
+    if not inside(os.path.realpath(control[1]), own) and _names_work_tree(control[0], control[1], top):
+        return None
+    seen: set[str] = set()
+    left = [os.path.realpath(folder) for folder in control]
+    while left:
+        here = left.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        if not inside(here, own) or len(seen) > MAX_CONTROL_FOLDERS:
+            return here
+        left += _leads_to(here)
+    return None
+
+
+def _leads_to(folder: str) -> list[str]:
+    """The folders in `folder`, the places that links in it lead to, and other stores of objects that it names."""
+    if not os.path.isdir(folder):
+        return []
+    found = []
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:  # not ours to look into, so Git cannot either
+        return []
+    for entry in entries:
+        if entry.is_symlink():
+            found.append(os.path.realpath(entry.path))
+        elif entry.is_dir():
+            found.append(entry.path)
+        elif entry.name == "alternates":
+            stores = _short_text(entry.path).splitlines() if entry.stat().st_size <= MAX_SHORT else ["/"]
+            for store in filter(None, stores):
+                # in quotes stands what is not read here
+                path = "/" if store.startswith('"') else os.path.join(os.path.dirname(folder), store)
+                found.append(os.path.realpath(path))
+    return found
+
+
+def _names_work_tree(git_dir: str, common: str, top: str) -> bool:
+    """Return whether the repository `common` lists `top` as a work tree, whose own state is in `git_dir`."""
+    if os.path.dirname(os.path.realpath(git_dir)) != os.path.join(os.path.realpath(common), "worktrees"):
+        return False
+    named = _short_text(os.path.join(git_dir, "gitdir")).strip()
+    return os.path.realpath(named) == os.path.join(os.path.realpath(top), ".git")
+
+
 def _short_text(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(4096)
+            return file.read(MAX_SHORT)
     except OSError:  # not there
         return ""
 

@@ -1,102 +1,14 @@
-"""Read-only forms of programs whose arguments are a small language: find, sed, jq, test, printf, date, echo, cd, awk.
-
-Of awk, programs pass that only compute and print. awk itself can run commands and write files (`system`, `print >
-"x"`, `|`, `getline`). So a program passes only if each of its tokens is listed and their sequence is one of
-`_PROGRAM`: no call, and no `>` where something is printed.
-"""
+"""Read-only forms of programs whose arguments are a small language: find, sed, jq, test, printf, date, echo, cd."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from cellwright.permissions.shell.analysis import folder_named
 from cellwright.permissions.shell.command_paths import HERE, Access, accesses
 from cellwright.permissions.shell.read_only.commands import READERS, flags, is_exit_status
 from cellwright.permissions.shell.tokens import EXIT_STATUS, SUBSTITUTION, Word
-
-_FLAGS = flags("", "-F:text")
-MAX_LENGTH = 300
-"""Characters of a program that is looked at."""
-
-_TOKEN = re.compile(
-    r"""(?P<blank>\ +)
-    |(?P<end>[;\n])
-    |(?P<value>\$(?:\d{1,4}|NF|\(NF-\d{1,4}\))(?!\w)|\d{1,12}(?:\.\d{1,9})?(?![\w.])|"(?:[^"\\\n]|\\[tn])*")
-    |(?P<name>[A-Za-z_]\w*)
-    |(?P<compares>[=!<>]=|[<>])
-    |(?P<matches>!?~)
-    |(?P<both>&&|\|\|)
-    |(?P<increments>\+\+)
-    |(?P<assigns>\+=|=)
-    |(?P<operates>[-+*%])
-    |(?P<divides>/)
-    |(?P<mark>[{}(),\[\]])""",
-    re.VERBOSE | re.ASCII,
-)
-_KINDS = {
-    **{"end": ";", "value": "n", "compares": "c", "matches": "t", "both": "b"},
-    **{"increments": "i", "assigns": "a", "operates": "o", "divides": "d"},
-}
-_NAMES = {
-    **{"print": "p", "BEGIN": "E", "END": "E", "for": "f", "in": "h"},
-    **dict.fromkeys(("NR", "NF", "FNR", "FILENAME"), "n"),
-    **dict.fromkeys((*"abcdefghijklmnopqrstuvwxyz", "sum", "count", "total", "max", "min"), "v"),
-}
-# without `[`, `\` and `/` there is one reading of where it ends
-_PATTERN = re.compile(r"/[^/\\\[\n]*/")
-_BEFORE_PATTERN = frozenset(("", ";", "}", "b", "t"))
-
-_PLACE = r"v(?:\[[nv](?:,[nv])*\])?"
-_TEXT = rf"(?:n|{_PLACE})(?:[od]?(?:n|{_PLACE}))*"
-_STATEMENT = rf"(?:f\(vhv\))?(?:p(?:{_TEXT}(?:,{_TEXT})*)?|{_PLACE}(?:a{_TEXT}|i))"
-_BLOCK = rf"\{{;*(?:{_STATEMENT}(?:;+{_STATEMENT})*;*)?\}}"
-_CONDITION = rf"(?:R|{_TEXT}c{_TEXT}|{_TEXT}tR)"
-_WHEN = rf"(?:E|{_CONDITION}(?:b{_CONDITION})*)"
-_PROGRAM = re.compile(rf";*(?:(?:(?:{_WHEN})?{_BLOCK};*)+|{_WHEN};*)")
-
-
-def awk_reads(words: Sequence[Word]) -> list[Access] | None:
-    """List what awk with the arguments `words` reads; None where it is not known to only read and print."""
-    taken = _FLAGS.read(words)
-    if taken is None or not taken.operands or taken.operands[0].globs:
-        return None
-    program, *files = taken.operands
-    if not only_prints(program.text) or any(file.text.startswith("/inet") for file in files):
-        return None  # gawk connects to what is called like that
-    return list(accesses("Read", (file for file in files if file.text != "-")))
-
-
-def only_prints(program: str) -> bool:
-    """Return whether all that `program` can do is to compute and print."""
-    if len(program) > MAX_LENGTH:
-        return False
-    kinds = "".join(_kinds(program))
-    if "d" in kinds and program.count("/") > 1:
-        return False  # two of them might be taken for a pattern, and what is between for its text
-    return _PROGRAM.fullmatch(kinds) is not None
-
-
-def _kinds(program: str) -> Iterator[str]:
-    """One letter for each token; `?` where one is not known."""
-    at, before = 0, ""
-    while at < len(program):
-        found = _PATTERN.match(program, at) if before in _BEFORE_PATTERN else None
-        if found is not None:
-            before = "R"
-        elif (found := _TOKEN.match(program, at)) is None:
-            yield "?"
-            return
-        elif found.lastgroup == "blank":
-            at = found.end()
-            continue
-        elif found.lastgroup == "name":
-            before = _NAMES.get(found[0], "?")
-        else:
-            before = _KINDS.get(str(found.lastgroup), found[0])
-        yield before
-        at = found.end()
-
 
 _ABSENT: list[Access] = []
 
@@ -114,8 +26,16 @@ def files_read(words: Sequence[Word]) -> list[Access] | None:
     if program.text not in READERS:
         return None
     known, find = READERS[program.text]
-    taken = known.read(arguments)
-    return None if taken is None else find(taken)
+    readings = known.readings(arguments)
+    if readings is None:
+        return None
+    found: dict[Access, None] = {}
+    for taken in readings:
+        used = find(taken)
+        if used is None:
+            return None
+        found.update(dict.fromkeys(used))
+    return list(found)
 
 
 def _echo(words: Sequence[Word]) -> list[Access] | None:
@@ -183,7 +103,7 @@ _DATE = flags(
 def _date(words: Sequence[Word]) -> list[Access] | None:
     taken = _DATE.read(words)
     # what does not start with `+` sets the clock
-    if taken is None or not all(word.text.startswith("+") and not word.globs for word in taken.operands):
+    if taken is None or taken.mixed or not all(word.text.startswith("+") and not word.globs for word in taken.operands):
         return None
     return list(accesses("LS", taken.files))
 
@@ -234,6 +154,8 @@ def _find(words: Sequence[Word]) -> list[Access] | None:
 _SED_LINE = r"(?:\d+|\$|/(?:[^/\\\n]|\\[^\n])*/)"
 _SED_PRINTS = re.compile(rf"\s*(?:{_SED_LINE}(?:,\s*(?:\+?\d+|{_SED_LINE}))?\s*!?\s*[p=qd]|[p=])?\s*")
 _SED = flags("nErsuz", "-e:text")
+MAX_SCRIPT = 500
+"""Characters of a script for sed that is looked at."""
 _SED_OTHER_SCRIPT = re.compile(r"-[A-Za-z]*e|--")
 
 
@@ -246,13 +168,15 @@ def _sed(words: Sequence[Word]) -> list[Access] | None:
         elif _SED_OTHER_SCRIPT.match(word.text):
             return None
     taken = _SED.read(words)
-    if taken is None:
-        return None
+    if taken is None or taken.mixed:
+        return None  # to BSD's sed the first operand is the script, whatever flags stand behind it
     files = taken.operands
     if not scripts:
         if not files or files[0].globs:
             return None
         scripts, files = [files[0].text], files[1:]
+    if sum(map(len, scripts)) > MAX_SCRIPT:
+        return None
     if not all(_SED_PRINTS.fullmatch(part) for script in scripts for part in re.split(r"[;\n]", script)):
         return None
     return list(accesses("Read", (word for word in files if word.text != "-")))
@@ -263,6 +187,7 @@ _JQ = flags(
     "--indent:number",
     "--raw-output --compact-output --exit-status --slurp --sort-keys --null-input --monochrome-output --color-output"
     " --ascii-output --join-output --raw-input --tab --stream",
+    one_program=True,
 )
 _JQ_REACHES_OUT = re.compile(r"\benv\b|\$ENV|\bimport\b|\binclude\b|\bmodulemeta\b|get_search_list|\$__prog")
 
@@ -305,7 +230,6 @@ _LANGUAGES: Mapping[str, Callable[[Sequence[Word]], list[Access] | None]] = {
     "find": _find,
     "sed": _sed,
     "jq": _jq,
-    "awk": awk_reads,
     "cd": _cd,
     "pushd": _cd,
     "command": _command,

@@ -1,0 +1,150 @@
+"""Judging takes no longer for what was written to keep it busy: each decision a few hundredths of a second."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from cellwright.permissions.judges import bash, python
+from cellwright.permissions.policy import PermissionPolicy
+from cellwright.permissions.shell import grammar
+from declared_tools import tool_named
+
+LENGTH = 10_000
+SECONDS = 0.05
+"""For a decision, on a machine that does nothing else."""
+TRIES = 5
+
+
+def filled(piece: str, before: str = "", after: str = "") -> str:
+    """`piece` again and again, as often as fits into the longest command that is looked at."""
+    return before + piece * ((LENGTH - len(before) - len(after)) // len(piece)) + after
+
+
+def counted(piece: Callable[[int], str], before: str = "", after: str = "") -> str:
+    """As `filled`, and no two pieces are the same."""
+    made = before
+    for number in range(LENGTH):
+        if len(made) + len(piece(number)) + len(after) > LENGTH:
+            break
+        made += piece(number)
+    return made + after
+
+
+COMMANDS = {
+    "words": counted(lambda number: f"w{number} ", "cat "),
+    "one word": filled("a", "cat "),
+    "folders": counted(lambda number: f"cd d{number};"),
+    "folders and names": "".join(f"cd d{number};" for number in range(40)) + counted(lambda n: f"w{n} ", "cat ")[:9000],
+    "folders and wildcards": "cd src; cd ..; " * 30 + counted(lambda number: f"w{number}* ", "cat ")[:9000],
+    "links": "cd src; cd ../link-in; " * 15 + counted(lambda number: f"w/{number}/../x ", "cat ")[:9000],
+    "wildcards": counted(lambda number: f"*{number}* ", "cat "),
+    "wildcards in folders": filled("src/* ", "ls "),
+    "stars": filled("*a", "cat "),
+    "brackets": filled("[", "cat "),
+    "classes": filled("[[:", "cat "),
+    "escapes in brackets": filled("[\\", "cat "),
+    "users": counted(lambda number: f"~u{number} ", "cat "),
+    "a long way": filled("../", "cat "),
+    "links on a way": filled("link-in/../", "cat "),
+    "quotes": filled("'a'", "echo "),
+    "an open quote": filled("'a' ", "echo ", "'"),
+    "escaped quotes": filled('\\"', 'echo "', '"'),
+    "backslashes": filled("\\\\", "echo "),
+    "substitutions": filled("$(a)", 'echo "', '"'),
+    "nested substitutions": "echo " + "$(" * 3000 + ")" * 3000,
+    "subshells": "(" * 4900 + ")" * 4900,
+    "braces": filled("{a,b}", "echo "),
+    "sequences": filled("x{1..200} "),
+    "long sequences": filled("{1..999999} "),
+    "many braces": filled("a{b,c}d{e,f}g{h,i}j{k,l}m{n,o}p{q,r}s{t,u} "),
+    "here-documents": counted(lambda number: f"<<E{number} ", "cat ", "\n"),
+    "a here-document": filled("a\n", "cat <<EOF\n", "EOF\n"),
+    "redirects": filled("> a "),
+    "angles": filled(">"),
+    "sense is looked for": filled("a@"),
+    "parameters": filled("${"),
+    "lists": filled("a && ", after="a"),
+    "pipes": filled("a | ", after="a"),
+    "loops": "for i in a; do " * 300 + "b" + "; done" * 300,
+    "wrappers": filled("nice "),
+    "variables": filled("A=b ", after="make"),
+    "pieces of names": filled("a=b:", "cat "),
+    "colons": filled(":", "git show "),
+    "removes": counted(lambda number: f"cd d{number}; rm x{number};"),
+    "removes by wildcard": filled("* ", "rm -rf "),
+    "removes what is printed": filled("rm "),
+    "removes by variable": filled("X=rm;", after="$X /"),
+    "a script for sed": filled("[", "sed -i 's/", "' f"),
+    "blanks in a script": filled(" ", "sed -n '1", "x' f"),
+    "folders to pack": filled("src ", "tar c "),
+    "git": filled("git show a;"),
+    "letters of others": filled("é", "echo '", "'"),
+}
+CODE = {
+    "shell": counted(lambda number: f"!cat f{number}\n"),
+    "calls": counted(lambda number: f"os.system('cat f{number}')\n"),
+    "arguments": filled("'a',", "subprocess.run([", "])"),
+    "targets": filled("a[", after="!x"),
+    "blanks": filled(" ", "a", "!x"),
+    "parentheses": filled("("),
+    "fields": filled("{a}", "f'", "'"),
+    "deletes": counted(lambda number: f"os.remove('x{number}')\n"),
+}
+PATCHES = {
+    "files": counted(lambda number: f"*** Add File: f{number}\n+a\n", "*** Begin Patch\n", "*** End Patch"),
+    "hunks": filled("@@\n-a\n+b\n", "*** Begin Patch\n*** Update File: a\n", "*** End Patch"),
+    "headers": filled("--- a\n+++ b\n"),
+    "a name": filled("a/", "diff --git "),
+}
+INPUTS = (
+    *(("Bash", name, {"command": text}) for name, text in COMMANDS.items()),
+    *(("Python", name, {"code": text}) for name, text in CODE.items()),
+    *(("ApplyPatch", name, {"patch": text}) for name, text in PATCHES.items()),
+)
+RULES = {
+    "no rules": {},
+    "rules for files": {"deny": ["Read(.env)", "Read(./secrets/**)", "Edit(*.lock)"], "ask": ["Read(*.key)"]},
+    "rules for all": {
+        "allow": ["Bash", "Python", "Edit", "Bash(git *)"],
+        "deny": ["Read(*.a.b/**/x/**/y)", "Bash(*a*b*c*d*)"],
+        "ask": ["Edit(**/x/**/z)"],
+    },
+}
+
+
+@pytest.mark.parametrize("rules", RULES)
+def test_no_input_keeps_judging_busy(place, rules):
+    for number in range(150):
+        (place.project / f"f{number}.txt").write_text("x", "utf-8")
+    policy = place.policy(**RULES[rules])
+    policy.decide(tool_named("Bash"), {"command": "ls"})  # what is imported with the first one
+    allowed = SECONDS * slowness()
+    slow = {}
+    for tool, name, tool_input in INPUTS:
+        taken = min(judged(policy, tool, tool_input, allowed))
+        if taken > allowed:
+            slow[name] = f"{taken * 1000:.0f} ms"
+    assert slow == {}
+
+
+def judged(policy: PermissionPolicy, tool: str, tool_input: dict[str, str], enough: float) -> list[float]:
+    """The computing time of several decisions, or of one that was fast enough."""
+    taken: list[float] = []
+    while len(taken) < TRIES and not (taken and taken[-1] < enough):
+        bash._taken_apart.cache_clear()
+        grammar._tree.cache_clear()
+        python._uses.cache_clear()
+        started = time.thread_time()
+        policy.decide(tool_named(tool), tool_input)
+        taken.append(time.thread_time() - started)
+    return taken
+
+
+def slowness() -> float:
+    """How much slower than a machine with nothing else to do this one is now."""
+    started = time.thread_time()
+    sum(len(str(number)) for number in range(100_000))
+    return max(1.0, (time.thread_time() - started) / 0.012)
