@@ -73,7 +73,7 @@ def test_while_input_waits(kernel: NotebookKernel, model: MessagesServer):
 
 
 def test_inside_bash(kernel: NotebookKernel, page: Page, model: MessagesServer):
-    model.add(turn(use("Bash", command="echo begun; sleep 60")))
+    model.add(turn(use("Bash", command="echo begun > begun; sleep 60")))
     cell = kernel.begin("%%claude --new\ngo")
     ask = page.wait_for_op("ask", cell)
     page.answer(ask["question"], "allow")

@@ -218,7 +218,7 @@ def test_commands_show_markdown_and_send_nothing(kernel_in, tmp_path):
     (shown,) = kernel.run("%%claude\n/permissions").outputs
     assert "Bash(rm \\*)" in shown["text/markdown"]
     (shown,) = kernel.run("%claude /status").outputs
-    assert "ANTHROPIC\\_API\\_KEY" in shown["text/markdown"]
+    assert "ANTHROPIC_API_KEY" in shown["text/markdown"]
     assert server.api_key not in json.dumps(shown)
     assert "/permissions" in kernel.run("%claude /help").outputs[0]["text/plain"]
     cell = kernel.run("%%claude --format json\n/status")
