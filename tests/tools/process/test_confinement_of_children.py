@@ -42,7 +42,7 @@ class NotedChildren(ChildProcesses):
 def test_a_shell_command(tmp_path: Path, background: bool) -> None:
     children, bounds = NotedChildren(), Confinement(read=(str(tmp_path),))
     bash = bash_tool(tmp_path, children=children)
-    context = ToolContext("toolu_1", lambda **_: None, confinement=bounds)
+    context = ToolContext("toolu_1", lambda **_: None, session_id=str(tmp_path), confinement=bounds)
     asyncio.run(bash.call({"command": "true", "run_in_background": background}, context))
     assert children.bounds == [bounds]
 

@@ -61,7 +61,9 @@ def run(folder: Path, command: str, *, answer: bool = False, hosts: tuple[str, .
         children = ChildProcesses()
         bash = bash_tool(folder, environ={"PATH": "/usr/bin:/bin", "HOME": str(folder)}, children=children)
         confinement = Confinement(read=(str(folder),), write=(str(folder),), hosts=hosts, **bounds)
-        ctx = ToolContext("toolu_1", lambda **_: None, confinement=confinement, may_reach=may_reach)
+        ctx = ToolContext(
+            "toolu_1", lambda **_: None, session_id=str(folder), confinement=confinement, may_reach=may_reach
+        )
         result = await bash.call({"command": command}, ctx)
         children.stop()
         assert isinstance(result, ToolResult)
@@ -108,7 +110,9 @@ def test_what_goes_on_in_the_background_asks_nobody(tmp_path: Path, port: int) -
         children = ChildProcesses()
         bash = bash_tool(tmp_path, environ={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}, children=children)
         confinement = Confinement(read=(str(tmp_path),), write=(str(tmp_path),), hosts=())
-        ctx = ToolContext("toolu_1", lambda **_: None, confinement=confinement, may_reach=may_reach)
+        ctx = ToolContext(
+            "toolu_1", lambda **_: None, session_id=str(tmp_path), confinement=confinement, may_reach=may_reach
+        )
         await bash.call({"command": command, "run_in_background": True}, ctx)
         while not (tmp_path / "done").exists():
             await asyncio.sleep(0.01)
