@@ -8,6 +8,9 @@ BIN = $(VENV)/bin
 PYTEST = $(BIN)/python -m pytest
 NPM = npm --prefix labextension
 
+WIDGET = src/cellwright/kernel/widgets/static/transcript.js
+EXTENSION = src/cellwright/labextension/package.json
+
 LAB_SOURCES = $(shell find labextension/src labextension/*.json labextension/*.mjs labextension/*.js -type f 2>/dev/null)
 
 # what tests start, hundreds of Python processes, reads compiled modules instead of compiling them each time
@@ -27,7 +30,7 @@ lab: $(VENV)/.run build  ## JupyterLab with the extension; the demo's notebook i
 	$(BIN)/cellwright demo --lab
 
 # what `make test` runs beside the browser, and with it
-PLAIN = not browser and not slow and not live and not hub
+PLAIN = not browser and not slow and not live and not hub and not hosted and not wheel
 SCENES = browser and not slow
 IN_BROWSER = tests/e2e tests/server/test_example.py -n 2 --dist worksteal
 # each worker plays whole files, whose tests share a kernel or a server; in order, since files of few tests are not the short ones
@@ -60,13 +63,13 @@ test-times: $(VENV)/.test build  ## a table by file of what the tests take; TEST
 
 # ---- legs: what depends on the version of something, or takes long; .ci/run runs one, chosen by the commit ----
 
-KERNELS = 6.31 7.1
-LEGS = $(KERNELS:%=ipykernel-%) jupyterlab-4.4 notebook-7 jupyterhub soak soak-browser
+KERNELS = 6.29 7.1
+LEGS = $(KERNELS:%=ipykernel-%) jupyterlab-4.4 notebook-7 jupyterhub wheel colab soak soak-browser
 
 legs:
 	@echo $(LEGS)
 
-leg:  ## LEG=name: one of ipykernel-6.31, ipykernel-7.1, jupyterlab-4.4, notebook-7, jupyterhub, soak, soak-browser; with WHOLE=1 all its tests
+leg:  ## LEG=name: one of ipykernel-6.29, ipykernel-7.1, jupyterlab-4.4, notebook-7, jupyterhub, wheel, colab, soak, soak-browser; with WHOLE=1 all its tests
 	@test -n "$(filter $(LEG),$(LEGS))" || { echo "LEG must be one of: $(LEGS)"; exit 2; }
 	$(MAKE) --no-print-directory leg-$(LEG)
 
@@ -97,6 +100,23 @@ HUB = $(VENV)/hub
 leg-jupyterhub: $(HUB)/.installed build
 	PATH="$(CURDIR)/$(HUB)/node/node_modules/.bin:$(CURDIR)/$(HUB)/bin:$$PATH" CELLWRIGHT_REQUIRE_HUB=1 \
 	  $(HUB)/bin/python -m pytest -m hub -q
+
+# what users install, by the pip of the interpreter that made $(VENV), into an environment of its own
+leg-wheel: $(VENV)/.test build
+	$(PYTEST) tests/legs/wheel -m wheel -q
+
+COLAB = $(VENV)/colab
+# Google Colab's Python where there is one
+COLAB_PYTHON ?= $(firstword $(wildcard /usr/bin/python3.13 /usr/local/bin/python3.13 $(HOME)/.pyenv/versions/3.13.*/bin/python) $(PYTHON))
+
+$(COLAB)/.installed: tests/legs/hosted/colab.txt pyproject.toml $(WIDGET) $(EXTENSION)
+	rm -rf $(COLAB)
+	$(COLAB_PYTHON) -m venv $(COLAB)
+	$(COLAB)/bin/pip install -q -r tests/legs/hosted/colab.txt -e . hypothesis pytest pytest-timeout
+	@touch $@
+
+leg-colab: $(COLAB)/.installed
+	$(COLAB)/bin/python -m pytest tests/legs/hosted -m hosted -q
 
 leg-soak: $(VENV)/.test build
 	$(PYTEST) -m "slow and not browser" -q
@@ -145,9 +165,6 @@ fuzz: $(VENV)/.test  ## commands by chance, decided, run under strace in a bubbl
 	PYTHONPATH=tests/shared $(BIN)/python -m shell_fuzzer --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 # ---- what the targets above stand on ----
-
-WIDGET = src/cellwright/kernel/widgets/static/transcript.js
-EXTENSION = src/cellwright/labextension/package.json
 
 build: $(WIDGET) $(EXTENSION)  ## the widget's bundle and the JupyterLab extension
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from cellwright.text import dollars, unseen_characters, visible, visible_line
+from cellwright.text import dollars, grouped_notices, unseen_characters, visible, visible_line
 from row_tables import for_each_row
 
 
@@ -42,6 +42,15 @@ def test_unseen_characters_are_named_once():
 def test_one_line():
     assert visible_line(" a\nb ") == "a ⏎ b"
     assert visible_line("x" * 200, 20) == "x" * 19 + "…"
+
+
+def test_notices_about_one_file_are_one():
+    notices = ["/p/s.json: `a` is no list.", "Told once.", "/p/s.json: `b` is no key. It is left out.", "Told once."]
+    assert grouped_notices([*notices, "/p/s.json: `a` is no list.", "/q/s.json: `a` is no list."]) == [
+        "/p/s.json:\n- `a` is no list.\n- `b` is no key. It is left out.",
+        "Told once.",
+        "/q/s.json: `a` is no list.",
+    ]
 
 
 def test_an_amount_is_written_as_the_browser_writes_it() -> None:

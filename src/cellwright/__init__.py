@@ -38,9 +38,11 @@ _HOME = {
     "ToolError": "cellwright.errors",
     "ToolInput": "cellwright.agent.calls.tool_input",
     "ToolLimits": "cellwright.agent.tool",
+    "ToolOutput": "cellwright.agent.calls.tool_output",
     "ToolResult": "cellwright.agent.tool",
     "ToolUse": "cellwright.agent.calls.approval",
     "ask": "cellwright.conversation.ask",
+    "builtin_tools": "cellwright.conversation.toolset",
     "connect": "cellwright.model.anthropic",
     "stream": "cellwright.conversation.ask",
     "tool": "cellwright.agent.tool",
@@ -65,10 +67,12 @@ __all__ = [
     "ToolError",
     "ToolInput",
     "ToolLimits",
+    "ToolOutput",
     "ToolResult",
     "ToolUse",
     "__version__",
     "ask",
+    "builtin_tools",
     "connect",
     "stream",
     "tool",
@@ -78,10 +82,12 @@ if TYPE_CHECKING:
     from cellwright.agent.agent import Agent
     from cellwright.agent.calls.approval import Allow, Decision, Deny, ToolUse
     from cellwright.agent.calls.tool_input import ToolInput
+    from cellwright.agent.calls.tool_output import ToolOutput
     from cellwright.agent.hooks.callbacks import HookMatcher
     from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
     from cellwright.conversation.ask import ask, stream
     from cellwright.conversation.runs.run_options import Result, RunError
+    from cellwright.conversation.toolset import builtin_tools
     from cellwright.errors import CellwrightError, ErrorCode, ToolError
     from cellwright.model.anthropic import connect
     from cellwright.permissions.policy import PermissionPolicy

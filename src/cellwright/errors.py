@@ -12,6 +12,8 @@ The codes are shared by the terminal, JSON lines, cells and the server, so that 
 
 from __future__ import annotations
 
+import contextlib
+import logging
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
@@ -97,3 +99,24 @@ class ToolError(Exception):
         self.message = message
         self.code = code
         self.details = dict(details or {})
+
+
+def fault(error: BaseException) -> CellwrightError:
+    """A bug, ours or that of code we called, as the user reads of it; what is an error for the user stays as it is."""
+    while isinstance(error, BaseExceptionGroup):  # of tasks that ran side by side
+        error = error.exceptions[0]
+    if isinstance(error, CellwrightError):
+        return error
+    message = f"This run failed by a fault in Cellwright; its log has the traceback. {error!r:.500}"
+    return CellwrightError(ErrorCode.EXECUTION_ERROR, message, details={"exception": type(error).__name__})
+
+
+def log_fault(logger: logging.Logger, message: str, *args: object) -> None:
+    """Log the exception that is being handled, with its traceback. A handler of somebody's that raises changes nothing."""
+    with contextlib.suppress(Exception):
+        logger.exception(message, *args)
+
+
+def needs_extra(what: str, extra: str) -> str:
+    """Say that `what` needs an optional part of the package, and how its user gets it."""
+    return f"{what} needs packages that are not installed: pip install 'cellwright[{extra}]', and restart the kernel."

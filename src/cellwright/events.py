@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import astuple, force_setattr
 
 Json = Mapping[str, Any]
 ToolStatus = Literal["success", "error", "timeout", "denied", "interrupted"]
 AnsweredBy = Literal["widget", "sidebar", "input", "policy", "callback", "terminal", "hook"]
 QuestionKind = Literal["permission", "question", "plan", "trust"]
-AttachedKind = Literal["environment", "context", "file", "folder", "cell", "variable", "hook", "mode"]
+AttachedKind = Literal[
+    "environment", "context", "file", "folder", "cell", "variable", "hook", "mode", "memory", "skill", "agent"
+]
 
 CHARS_PER_TOKEN = 4
 """Of English and code, on average; the exact count is the API's."""
@@ -24,8 +28,7 @@ SteerState = Literal["waiting", "delivered", "withdrawn"]
 SteerHow = Literal["steer", "queue"]
 
 
-@dataclass(frozen=True, slots=True)
-class AttachedContext:
+class AttachedContext(Struct, frozen=True):
     """One thing that Claude was told besides the user's words. `chars` of `text` were sent, about `tokens` tokens."""
 
     title: str
@@ -35,8 +38,7 @@ class AttachedContext:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
+class Preview(Struct, frozen=True):
     """A preview of a call for people: one line, and the whole of what matters (the command, the code, the diff).
 
     `kind` says how `detail` is drawn; `path` is the file it is about. `warning` is shown beside the title.
@@ -49,8 +51,7 @@ class Preview:
     warning: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """One `tool_use` block, with what a view needs to draw its card before there is a result."""
 
     tool_use: Json
@@ -66,8 +67,7 @@ class Call:
         return str(self.tool_use["name"])
 
 
-@dataclass(frozen=True, slots=True)
-class Suggestion:
+class Suggestion(Struct, frozen=True):
     """Rules that together would have allowed the call, and where they can be kept ("session" or "always").
 
     Exactly these are kept when the suggestion is taken, and `label` says all that they cover.
@@ -78,8 +78,7 @@ class Suggestion:
     label: str
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(Struct, frozen=True):
     """A file or a cell that a turn changed. `where` is its path as it is shown; a cell's ends with `#` and its id.
 
     `added` and `removed` count lines; None where they were not counted.
@@ -91,16 +90,29 @@ class Changed:
     removed: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedEvent:
+class LoggedEvent(Struct, frozen=True, kw_only=True):
     """The base of events: the place in the session's log and the time it happened (seconds since the epoch)."""
 
-    seq: int = field(default=0, kw_only=True, compare=False, repr=False)
-    at: float = field(default=0.0, kw_only=True, compare=False, repr=False)
+    seq: int = 0
+    at: float = 0.0
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and _said(other) == _said(self)
+
+    def __hash__(self) -> int:
+        return hash(_said(self))
+
+    def __repr__(self) -> str:
+        said = zip(self.__struct_fields__, _said(self), strict=False)
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in said)})"
 
 
-@dataclass(frozen=True, slots=True)
-class UserPrompt(LoggedEvent):
+def _said(event: LoggedEvent) -> tuple[Any, ...]:
+    """All that the event says but its place and time, which come last."""
+    return astuple(event)[:-2]
+
+
+class UserPrompt(LoggedEvent, frozen=True):
     """The user's prompt was put into the session; a run begins."""
 
     prompt: str
@@ -109,8 +121,7 @@ class UserPrompt(LoggedEvent):
     session_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ContextAttached(LoggedEvent):
+class ContextAttached(LoggedEvent, frozen=True):
     """Everything that was put into the prompt besides the user's words, in the order in which Claude reads it."""
 
     parts: tuple[AttachedContext, ...]
@@ -121,24 +132,21 @@ class ContextAttached(LoggedEvent):
         return sum(part.tokens for part in self.parts)
 
 
-@dataclass(frozen=True, slots=True)
-class TextDelta(LoggedEvent):
+class TextDelta(LoggedEvent, frozen=True):
     """More text of the content block `index` of the message that is streaming."""
 
     text: str
     index: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ThinkingDelta(LoggedEvent):
+class ThinkingDelta(LoggedEvent, frozen=True):
     """More (summarised) thinking of the content block `index`."""
 
     text: str
     index: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ToolInputDelta(LoggedEvent):
+class ToolInputDelta(LoggedEvent, frozen=True):
     """More of a tool call's input, as partial JSON; the first one of a call has an empty `partial_json`.
 
     For display only: input is run when the message has ended, never from here.
@@ -150,16 +158,18 @@ class ToolInputDelta(LoggedEvent):
     index: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ToolStart(LoggedEvent):
-    """A batch of calls begins: one call, or read-only calls that run in parallel."""
+class ToolStart(LoggedEvent, frozen=True):
+    """A batch of calls begins: one call, or read-only calls that run in parallel.
+
+    `estimated_seconds` is how long that will take if it takes as long as earlier calls of the same tools; None: not known.
+    """
 
     calls: tuple[Call, ...]
     parallel: bool = False
+    estimated_seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolProgress(LoggedEvent):
+class ToolProgress(LoggedEvent, frozen=True):
     """News of a running call: more output `text`, a display (`output`, a mimebundle) or a state in words (`message`)."""
 
     tool_use_id: str
@@ -169,9 +179,10 @@ class ToolProgress(LoggedEvent):
     output: Json | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolEnd(LoggedEvent):
+class ToolEnd(LoggedEvent, frozen=True):
     """A call has its result. `content` is the tool_result's content; `display` is for views only, e.g. `{"diff": …}`.
+
+    `structured` is the result as data, for programs: the tool's `ToolOutput` as JSON (docs/protocol/results.md).
 
     `error` is `{"code", "message", "details"}` unless `status` is "success".
     `duration_ms` is the time the call ran, without the time it waited for permission.
@@ -184,10 +195,10 @@ class ToolEnd(LoggedEvent):
     duration_ms: float
     display: Json | None = None
     error: Json | None = None
+    structured: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Decided(LoggedEvent):
+class Decided(LoggedEvent, frozen=True):
     """The decision on a call before anybody was asked, with its reason. `by` says who spoke last: policy or hook."""
 
     tool_use_id: str
@@ -198,8 +209,7 @@ class Decided(LoggedEvent):
     by: Literal["policy", "hook"] = "policy"
 
 
-@dataclass(frozen=True, slots=True)
-class TodosChanged(LoggedEvent):
+class TodosChanged(LoggedEvent, frozen=True):
     """Claude's list of what is to be done is now `todos`: `{"content", "status", "activeForm"}` each, in order.
 
     `status` is "pending", "in_progress" or "completed".
@@ -208,15 +218,13 @@ class TodosChanged(LoggedEvent):
     todos: tuple[Json, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ModeChanged(LoggedEvent):
+class ModeChanged(LoggedEvent, frozen=True):
     """The permission mode of the session is now `mode`; it holds for the calls that follow."""
 
     mode: str
 
 
-@dataclass(frozen=True, slots=True)
-class Steered(LoggedEvent):
+class Steered(LoggedEvent, frozen=True):
     """The user's words while the run goes on: they wait, Claude has them now, or they were taken back before that.
 
     `how`: for the run's next step ("steer"), or as the next prompt when it would end ("queue"). What still waits when the
@@ -229,8 +237,7 @@ class Steered(LoggedEvent):
     how: SteerHow = "steer"
 
 
-@dataclass(frozen=True, slots=True)
-class Asked(LoggedEvent):
+class Asked(LoggedEvent, frozen=True):
     """The user is asked about a call. It is answered exactly once, by an `Answered` with the same id.
 
     `kind` is what is asked: "permission" (may it run?), "question" (the call is Claude's own question, its answers come
@@ -246,8 +253,7 @@ class Asked(LoggedEvent):
     kind: QuestionKind = "permission"
 
 
-@dataclass(frozen=True, slots=True)
-class Answered(LoggedEvent):
+class Answered(LoggedEvent, frozen=True):
     """The question was answered, by whom, and how far the answer reaches. `updated_input`: as the user edited it."""
 
     question_id: str
@@ -261,8 +267,7 @@ class Answered(LoggedEvent):
     updated_input: Json | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TurnEnd(LoggedEvent):
+class TurnEnd(LoggedEvent, frozen=True):
     """One whole assistant message arrived. Exactly one for each request that succeeded.
 
     `usage` is the API's own block. `cost_usd` is None where the model's price is not known.
@@ -282,8 +287,7 @@ class TurnEnd(LoggedEvent):
     replayed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Retrying(LoggedEvent):
+class Retrying(LoggedEvent, frozen=True):
     """A request failed and is sent again after `wait_seconds`; what streamed of this turn so far is void."""
 
     attempt: int
@@ -293,16 +297,14 @@ class Retrying(LoggedEvent):
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Notice(LoggedEvent):
+class Notice(LoggedEvent, frozen=True):
     """Something the user should know that is no part of the answer."""
 
     message: str
     level: Literal["info", "warning", "error"] = "info"
 
 
-@dataclass(frozen=True, slots=True)
-class TurnChanged(LoggedEvent):
+class TurnChanged(LoggedEvent, frozen=True):
     """The changes made by the run, before its `RunEnd`; `turn` is the number by which it can be taken back.
 
     `effects` are the titles of calls whose effects cannot be taken back; `not_kept` names what was changed without what
@@ -323,12 +325,22 @@ class TurnChanged(LoggedEvent):
         return f"{', '.join(named)} changed" if named else ""
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnd(LoggedEvent):
+class ParallelBatch(Struct, frozen=True):
+    """Calls that ran side by side: their `tool_use` ids, the time until the last had ended, and how they ended."""
+
+    tool_use_ids: tuple[str, ...]
+    duration_ms: float
+    succeeded: int
+    failed: int
+
+
+class RunEnd(LoggedEvent, frozen=True):
     """The run is over; nothing of it comes after this.
 
-    `stop_reason` is the last message's, or "max_turns", "budget", "interrupted", "error". `text` is the text of the last
-    assistant message. `usage` sums the API's usage blocks of this run; `cost_usd` is None when any price was unknown.
+    `stop_reason` is the last message's, or "max_turns", "budget", "interrupted", "error". `text` is all text since the
+    last result of a call, messages that were continued after the output limit joined; `requests` counts what was sent to
+    models, tries that failed and tools' own among it. `usage` sums the API's usage blocks of this run; `cost_usd` is None
+    when any price was unknown.
     """
 
     stop_reason: str
@@ -339,7 +351,7 @@ class RunEnd(LoggedEvent):
     requests: int
     tools_succeeded: int
     tools_failed: int
-    parallel_batches: int = 0
+    parallel_batches: tuple[ParallelBatch, ...] = ()
     session_id: str = ""
     session_cost_usd: float | None = None
     error: Json | None = None
@@ -348,6 +360,18 @@ class RunEnd(LoggedEvent):
     def ok(self) -> bool:
         """True when the run ended by itself."""
         return self.error is None
+
+
+class SubagentEvent(LoggedEvent, frozen=True):
+    """Something happened in an agent that works for the call `tool_use_id`: `event`, numbered by its own session.
+
+    Its questions and their answers are no such events: they are the run's own, with that call's id.
+    """
+
+    tool_use_id: str
+    agent_id: str
+    agent_type: str
+    event: Event
 
 
 Event = (
@@ -370,6 +394,7 @@ Event = (
     | RunEnd
     | Retrying
     | Notice
+    | SubagentEvent
 )
 
 Emit = Callable[[Event], None]
@@ -386,8 +411,8 @@ class EventLog:
         self.next_seq = next_seq
 
     def emit(self, event: Event) -> None:
-        # the one place that writes to a frozen event: a `replace` would cost 3 µs for each of 20,000 deltas
-        object.__setattr__(event, "seq", self.next_seq)
-        object.__setattr__(event, "at", time.time())
+        # the one place that writes to a frozen event: a `replace` would cost as much again for each of 20,000 deltas
+        force_setattr(event, "seq", self.next_seq)
+        force_setattr(event, "at", time.time())
         self.next_seq += 1
         self.sink(event)

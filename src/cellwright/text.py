@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 LONG_BLANK = 40
@@ -91,9 +91,55 @@ def replace_surrogates_in(value: Any) -> Any:
     return value
 
 
+def map_strings(value: Any, change: Callable[[str], str]) -> Any:
+    """`value` (JSON) with every string in it changed, keys apart."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: map_strings(item, change) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [map_strings(item, change) for item in value]
+    return value
+
+
+def strings_in(value: Any) -> Iterator[str]:
+    """Every string in `value` (JSON), keys apart."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from strings_in(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from strings_in(item)
+
+
 def counted(number: int, noun: str) -> str:
     """`1 line`, `2 lines`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def grouped_notices(notices: Iterable[str]) -> list[str]:
+    """One notice for each file or thing (`NAME: …`), with all that is said of it, where the first was; the others once.
+
+    >>> grouped_notices(["a.json: `x` is no key.", "No key.", "a.json: `y` is no list."])
+    ['a.json:\\n- `x` is no key.\\n- `y` is no list.', 'No key.']
+    """
+    found: dict[str, list[str]] = {}
+    for notice in notices:
+        name, colon, words = notice.partition(": ")
+        # a sentence that happens to have a colon is about nothing of its own
+        is_named = bool(colon) and "\n" not in name and not name.endswith(("`", '"'))
+        said = found.setdefault(name if is_named else notice, [])
+        if (text := words if is_named else "") not in said:
+            said.append(text)
+    return [_notice(name, said) for name, said in found.items()]
+
+
+def _notice(name: str, said: list[str]) -> str:
+    if not any(said):
+        return name
+    return f"{name}: {said[0]}" if len(said) == 1 else "\n- ".join([f"{name}:", *said])
 
 
 def dollars(amount: float) -> str:

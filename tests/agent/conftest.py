@@ -1,6 +1,7 @@
 """Scenes: an agent plays a script against the strict local server, over real HTTP."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,7 +65,7 @@ def scene(tmp_path: Path) -> Any:
         server = MessagesServer(script)
         server.__enter__()
         servers.append(server)
-        environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
+        environ = {**os.environ, "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
         options.setdefault("policy", PermissionPolicy(mode="bypassPermissions", roots=(tmp_path,), cwd=tmp_path))
         agent = Agent(
             provider=connect(environ),

@@ -84,7 +84,10 @@ class Work:
 
 @pytest.fixture
 def work(messages_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Work]]:
-    """Makes the conversation of a script: one list of calls for each prompt; each prompt ends with a word."""
+    """Makes the conversation of a script: one list of calls for each prompt; each prompt ends with a word.
+
+    Calls of one message are in a tuple.
+    """
     made: list[Work] = []
     monkeypatch.setenv("IS_SANDBOX", "1")
     cwd = tmp_path / "project"
@@ -93,7 +96,8 @@ def work(messages_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     def make(*prompts: list[Any]) -> Work:
         script: list[Any] = []
         for calls in prompts:
-            script += [*(turn(call) for call in calls), turn(say("Done."))]
+            turns = (turn(*call) if isinstance(call, tuple) else turn(call) for call in calls)
+            script += [*turns, turn(say("Done."))]
         work = Work(messages_server(script), cwd)
         work.environ["IS_SANDBOX"] = "1"
         made.append(work)

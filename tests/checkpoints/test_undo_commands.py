@@ -210,12 +210,26 @@ def test_rewind_lists_the_turns(work):
     lines = page.splitlines()
     assert lines[2].split()[0] == "2"
     assert "Second" in lines[2]
-    assert "nothing" in lines[2]
+    assert "1 effect that stays" in lines[2]
     assert "1 file" in lines[3]
     assert there.changed.effects == ("Bash: touch made && echo hi",)
     page = there.type("/rewind 1 code yes")
     assert "Cannot be taken back" in page
     assert "taken back" in there.type("/rewind").splitlines()[3]
+
+
+def test_an_undo_tells_of_turns_that_it_passes_over_because_nothing_of_them_can_be_taken_back(work):
+    there = work([write("a.py", "one\n")], [use("Bash", command="touch made")], [])
+    for prompt in ("First", "Second", "Third"):
+        there.say(prompt)
+    page = there.type("/undo")
+    [asked] = there.asked
+    assert "Cannot be taken back:\n  turn 2 “Second”: Bash: touch made" in asked.preview.detail
+    assert "turn 2 “Second”" in page[page.index("Cannot be taken back") :]
+    assert (there.read("a.py"), there.read("made")) == (None, "")
+    again = there.type("/undo")
+    assert again.startswith("There is no turn to take back.")
+    assert "Bash: touch made" in again[again.index("Cannot be taken back") : again.index("Turns")]
 
 
 def test_a_command_that_only_reads_is_no_effect(work):

@@ -41,7 +41,7 @@ def test_an_empty_conversation_says_so(conversation: Conversation) -> None:
 def test_it_shows_each_part_with_a_bar_and_the_sum_is_the_apis(conversation: Conversation) -> None:
     conversation.start(RunRequest(prompt="Why does the water rise?"), RunSurface()).future.result(60)
     page = context_of(conversation)
-    (section,) = page.sections
+    section, tools, prompt = page.sections
     rows = {name: (int(tokens.replace(",", "")), bar) for name, tokens, _, bar in section.rows[1:]}
     assert {"System prompt", "Tools", "Your words", "Claude's answers and calls", "Free"} <= set(rows)
     used = sum(tokens for name, (tokens, _) in rows.items() if name != "Free")
@@ -51,6 +51,10 @@ def test_it_shows_each_part_with_a_bar_and_the_sum_is_the_apis(conversation: Con
     assert all(len(bar) == 20 and bar.startswith("█") for _, bar in rows.values())
     assert rows["Free"][1].count("█") > rows["Tools"][1].count("█")
     assert "| Your words |" in page.markdown()
+    told = {name: int(tokens) for name, tokens, _ in tools.rows[1:]}
+    assert 100 < told["Bash"] < 1_000
+    assert f"About {sum(told.values()):,} tokens" in tools.text
+    assert {"Introduction", "How to work", "Tools", "How to answer"} <= {name for name, *_ in prompt.rows}
 
 
 def long_session(cwd: Path) -> Session:

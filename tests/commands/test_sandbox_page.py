@@ -99,11 +99,15 @@ def test_rows_are_what_the_operating_system_will_be_told(tmp_path: Path, own_pla
         protected=(str(tmp_path / ".git"),),
         hosts=("a.example", "*.b.example"),
         denied_hosts=("x.b.example",),
+        asked_hosts=("y.b.example",),
     )
     rows = dict(may_rows(confinement, {"HOME": str(own_place), "PATH": "/usr/bin"}, str(tmp_path)))
     assert rows["not write"] == str(tmp_path / ".git")
     assert str(tmp_path / "keys") in rows["not read"]
     assert "~/.ssh" in rows["not read"]
-    assert rows["reach"] == "a.example, *.b.example, you are asked about others; never x.b.example"
+    assert (
+        rows["reach"]
+        == "a.example, *.b.example, you are asked about others; y.b.example never unasked; never x.b.example"
+    )
     strict = may_rows(Confinement(hosts=(), asks_hosts=False), {}, str(tmp_path))
     assert ("reach", "no others") in strict

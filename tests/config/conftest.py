@@ -61,9 +61,13 @@ class Place:
     def load(self, cwd: Path | None = None, **environ: str) -> Settings:
         return load_settings(cwd or self.project, self.environ | environ, managed=self.managed)
 
-    def in_force(self, cwd: Path | None = None) -> SettingsInForce:
+    def in_force(self, cwd: Path | None = None, *, trusts_folder: bool = False) -> SettingsInForce:
         return SettingsInForce(
-            cwd or self.project, self.environ, managed=self.managed, inline_settings=lambda: tuple(self.given)
+            cwd or self.project,
+            self.environ,
+            managed=self.managed,
+            inline_settings=lambda: tuple(self.given),
+            trusts_folder=trusts_folder,
         )
 
 

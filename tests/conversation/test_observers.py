@@ -135,4 +135,4 @@ def test_a_run_that_cannot_begin_is_told_to_have_ended(conversation: Conversatio
     conversation.observers.add(looker)
     with pytest.raises(CellwrightError):
         conversation.start(RunRequest(prompt="One?", options=RunOptions(allow=("Bash(",))), RunSurface())
-    assert [kind for kind, _ in looker.heard_of] == ["added", "ended"]
+    assert [kind for kind, _ in looker.heard_of] == ["added", "RunEnd", "ended"]

@@ -59,6 +59,7 @@ def test_rules_about_files_and_pages_go_into_the_lists(conversing, tmp_path):
     conversation = conversing(
         permissions={
             "allow": ["Edit(//opt/build/**)", "Edit(./notes.md)", "Edit(./src)", "Edit(*.py)", "Edit", "Write(//x/**)"],
+            "ask": ["WebFetch(domain:c.b.example)", "WebFetch"],
             "deny": ["Edit(//opt/build/keep)", "Read(//srv/**)", "Read(.env)", "WebFetch(domain:a.b.example)"],
         },
         sandbox={"filesystem": {"allowWrite": ["/cache"]}, "network": {"allowedDomains": ["x.example"]}},
@@ -68,6 +69,7 @@ def test_rules_about_files_and_pages_go_into_the_lists(conversing, tmp_path):
     assert set(rules.deny_write) == {"/opt/build/keep", "/opt/y"}
     assert rules.deny_read == ("/srv",)
     assert (rules.allowed_hosts, rules.denied_hosts) == (("x.example", "*.b.example"), ("a.b.example",))
+    assert rules.asked_hosts == ("c.b.example",)
     assert rules.abilities is LANDLOCK
 
 

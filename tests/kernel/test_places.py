@@ -47,12 +47,12 @@ def test_a_checkout_without_the_built_widget_works_with_text(model: MessagesServ
     with running_kernel(tmp_path, model_of(model), sources=[sources]) as kernel:
         kernel.run("%load_ext cellwright")
         first = kernel.run("%%claude\nhi")
-        assert "One." in first.stdout
+        assert "One." in first.outputs[-1]["text/markdown"]
         assert "make build" in first.stdout
         second = kernel.begin("%%claude\ngo", allow_stdin=True)
         kernel.answer_input(second, "y")
         kernel.finish(second)
-        assert "Two." in second.stdout
+        assert "Two." in second.outputs[-1]["text/markdown"]
         assert "make build" not in second.stdout
         assert kernel.value("unbuilt") == "1"
         assert second.of_type("comm_open") == []

@@ -29,6 +29,16 @@ def chosen(tmp_path: Path, **environ: str) -> str:
     return repr(choose_transport({"HOME": str(tmp_path), **environ}))
 
 
+def test_the_key_has_three_names(tmp_path):
+    from cellwright.model.credential_names import key_in, leads_to_a_model
+
+    names = ("ANTHROPIC_API_KEY", "CLAUDE_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+    for number, name in enumerate(names):
+        assert chosen(tmp_path, **{name: "k"}) == "KeyTransport('https://api.anthropic.com')"
+        assert leads_to_a_model(name), "no folder may set it"
+        assert key_in({each: each for each in names[number:]}) == name
+
+
 def test_a_key_goes_straight_to_the_api(tmp_path):
     assert chosen(tmp_path, ANTHROPIC_API_KEY="k") == "KeyTransport('https://api.anthropic.com')"
     assert (

@@ -62,7 +62,24 @@ def test_details_are_for_programs():
 def test_the_clouds_throttle_without_saying_for_how_long():
     assert of(429, {"message": "Too many requests"}, x_amzn_errortype="ThrottlingException").retryable
     assert of(429, {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "quota"}}).retryable
-    assert not of(429, api_error("rate_limit_error", "limit")).retryable
+
+
+@for_each_row(
+    ("error", "headers", "again"),
+    [
+        (api_error("rate_limit_error", "Number of requests has exceeded your rate limit"), {}, True),
+        (api_error("rate_limit_error", "limit"), {"retry_after": "3"}, True),
+        ({"detail": "Too many requests"}, {}, True),
+        (b"slow down", {}, True),
+        (api_error("rate_limit_error", "You have reached your monthly spend limit."), {}, False),
+        (api_error("rate_limit_error", "Your credit balance is too low."), {"retry_after": "3"}, False),
+        (api_error("rate_limit_error", "m", details={"error_code": "contract_spend_limit_reached"}), {}, False),
+    ],
+)
+def test_429_is_a_matter_of_money_only_where_its_code_or_words_say_so(error, headers, again):
+    failure = of(429, error, **headers)
+    assert failure.retryable is again
+    assert ("money" in failure.message) is not again
 
 
 @for_each_row(

@@ -7,7 +7,7 @@ import pytest
 
 from cellwright.events import TextDelta, ToolInputDelta, TurnEnd
 from cellwright.model.message_stream import MessageBuilder
-from cellwright.model.provider import MessageStart
+from cellwright.model.provider import BlockEnd, MessageStart
 from row_tables import for_each_row
 
 
@@ -186,3 +186,43 @@ def test_the_model_that_answered_is_the_one_that_is_paid_for():
         builder.add(json.dumps(event).encode())
     end = builder.turn_end("req")
     assert (end.model, end.cost_usd, end.request_id) == ("claude-haiku-4-5-20251001", 1.0, "req")
+
+
+def test_a_block_s_end_gives_it_whole():
+    stop = {"type": "content_block_stop", "index": 0}
+    _, shown = built(start(0, {"type": "text", "text": ""}), delta(0, type="text_delta", text="a"), stop)
+    assert shown == [TextDelta("a"), BlockEnd(0, {"type": "text", "text": "a"})]
+
+
+@for_each_row("data", [b"[DONE]", b"{", b'{"type":"message_delta","delta":{"stop_reason":5}}'])
+def test_nothing_after_the_end_of_the_message_matters(data):
+    builder = MessageBuilder("m")
+    for event in [message_start(), *message_end()]:
+        builder.add(json.dumps(event).encode())
+    assert builder.add(data) is None
+    assert builder.turn_end("").stop_reason == "end_turn"
+
+
+@for_each_row(
+    "event",
+    [
+        message_start(usage={"input_tokens": "ten"}),
+        message_start(usage={"cache_creation": {"ephemeral_1h_input_tokens": [4]}}),
+        message_start(usage={"iterations": [{"input_tokens": -1}]}),
+        message_start(usage=[1]),
+        message_start(model=5),
+        message_end(stop_reason=5)[0],  # type: ignore[arg-type]
+        message_end(output_tokens=True)[0],
+        start(0, {"type": "text", "text": 5}),
+        start(0, {"type": "tool_use", "id": 5, "name": "Read"}),
+        start(0, {"type": "tool_use", "id": "t", "name": None}),
+        delta(0, type="text_delta", text=5),
+        delta(0, type="thinking_delta", thinking=None),
+        delta(0, type="input_json_delta", partial_json={}),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_noticed_where_it_comes_in(event):
+    builder = MessageBuilder("m")
+    builder.add(json.dumps(start(0, {"type": "text", "text": ""})).encode())
+    with pytest.raises((KeyError, TypeError, AttributeError)):
+        builder.add(json.dumps(event).encode())

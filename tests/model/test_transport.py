@@ -78,15 +78,17 @@ def test_the_body_is_the_session_s_own_bytes(key_line):
         model="claude-opus-5-5",
         system=b'[{"type": "text",  "text": "s"}]',
         tools=b"[]",
-        messages=[odd, odd],
+        messages=[odd, odd, odd],
         max_tokens=7,
         effort="high",
     )
     body = encode(request)
-    assert odd + b"," + odd in body
+    assert body.count(odd) == 2, "one has the cache breakpoint of the request before"
     assert b'[{"type": "text",  "text": "s"}]' in body
     whole = json.loads(body)
-    assert whole.pop("messages") == [json.loads(odd)] * 2
+    sent = whole.pop("messages")
+    assert sent[1]["content"][-1].pop("cache_control") == {"type": "ephemeral"}
+    assert sent == [json.loads(odd)] * 3
     assert whole == {
         "model": "claude-opus-5-5",
         "max_tokens": 7,

@@ -9,10 +9,10 @@ import sys
 import venv
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.sandbox import bubblewrap, landlock
@@ -264,3 +264,50 @@ def test_the_home_is_never_an_environment(own_place: Path, tmp_path: Path) -> No
     bounds = bounds_of(Confinement(), environ, str(tmp_path))
     assert not {str(own_place), str(own_place.parent), "/"} & {*bounds.read, *bounds.data}
     assert os.path.realpath(sys.base_prefix) in bounds.read
+
+
+def test_packages_that_are_installed_in_place_are_found(confined: Confined, tmp_path: Path) -> None:
+    own = write(tmp_path / "elsewhere/src/tide.py", "print('tide')").parent
+    mapped = write(tmp_path / "mapped/moon/__init__.py", "print('moon')").parent
+    environment = tmp_path / "environment"
+    packages = environment / "lib/python3.12/site-packages"
+    write(packages / "__editable__.tide.pth", f"# a comment\nimport x\n{own}\nrelative\n/\n{Path.home()}\n")
+    write(packages / "__editable___moon_finder.py", f"MAPPING: dict[str, str] = {{'moon': {str(mapped)!r}}}\n")
+    seen = f"cat {own}/tide.py {mapped}/__init__.py"
+    ended = confined.bash(seen, environ={"VIRTUAL_ENV": str(environment)})
+    assert ended.output.count("print") == 2
+    assert confined.bash(seen).code
+    # an environment that a project brings along opens nothing
+    (confined.root / ".venv").symlink_to(environment)
+    assert confined.bash(seen).code
+    opened = bounds_of(Confinement(), {"VIRTUAL_ENV": str(environment)}, "/usr").read
+    assert not {"/", str(Path.home())} & set(opened)
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_what_tells_of_jupyter_and_pip_works(confined: Confined, own_place: Path, settled: bool) -> None:
+    write(own_place / ".local/share/jupyter/kernels/moon/kernel.json", '{"argv": ["x"], "display_name": "Moon"}')
+    write(own_place / ".local/share/jupyter/notebook_secret", "secret content")
+    if settled:  # as Jupyter leaves it
+        write(own_place / ".jupyter/migrated")
+        write(own_place / ".ipython/profile_default/history.sqlite")
+    environ = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(own_place)}
+    ended = confined.bash("jupyter kernelspec list && jupyter --version && ipython -c 6*7", environ=environ)
+    assert ended.code == 0, ended.output
+    assert f"{own_place}/.local/share/jupyter/kernels/moon" in ended.output
+    assert "42" in ended.output
+    ended = confined.bash("pip list", environ=environ)
+    assert ended.code == 0, ended.output
+    assert "ipykernel" in ended.output
+    assert "secret content" not in confined.bash(f"cat {own_place}/.local/share/jupyter/*", environ=environ).output
+
+
+def test_a_link_to_another_repository_opens_nothing(confined: Confined, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    git("init", "-q", ".", cwd=tmp_path / "other")
+    git("commit", "-q", "--allow-empty", "-m", "of the other", cwd=tmp_path / "other")
+    (confined.root / ".git").symlink_to(tmp_path / "other/.git")
+    ended = confined.bash("git log; cat .git/HEAD")
+    assert ended.code
+    assert "of the other" not in ended.output
+    assert "refs/heads" not in ended.output

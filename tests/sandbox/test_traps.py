@@ -167,7 +167,9 @@ def test_signals_stay_inside_without_the_scope_of_newer_systems(landlocked: Conf
     """Landlock of Linux 6.2 to 6.11, which has no scopes: then the filter refuses."""
     from dataclasses import replace
 
-    older = replace(landlocked, sandbox=replace(landlocked.sandbox, landlock=3))
+    from msgspec import structs
+
+    older = replace(landlocked, sandbox=structs.replace(landlocked.sandbox, landlock=3))
     with subprocess.Popen(["sleep", "60"]) as other:
         ended = older.bash(f"kill {other.pid}; kill -9 {other.pid}; cat /proc/{other.pid}/environ; echo going on")
         assert other.poll() is None

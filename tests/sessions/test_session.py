@@ -7,13 +7,15 @@ import stat
 import subprocess
 import sys
 import time
+import zlib
 
 import pytest
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import find_sessions, sessions_folder
-from cellwright.sessions.transcript import read_messages
+from cellwright.sessions.transcript import Line, encode_line, parse_lines, read_messages
+from row_tables import for_each_row
 
 SYSTEM = [{"type": "text", "text": "Sei höflich.", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]
 TOOLS = [
@@ -144,7 +146,7 @@ def test_a_session_in_memory_writes_nothing(tmp_path, monkeypatch):
     session.close()
 
     assert session.path is None
-    assert (len(session.messages), len(fork.messages), fork.cost_usd) == (1, 2, 0.5)
+    assert (len(session.messages), len(fork.messages), fork.cost_before_usd) == (1, 2, 0.5)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -211,23 +213,108 @@ def test_open_calls_are_answered_in_order_as_interrupted(two_turns):
     assert session.notices == ["2 tool call(s) had not ended; Claude is told so."]
 
 
-def test_a_damaged_line_is_named_and_a_fork_goes_on_before_it(two_turns):
-    lines = two_turns.read_bytes().splitlines(keepends=True)
-    lines[3] = lines[3].replace("ö".encode(), b"oe")
-    two_turns.write_bytes(b"".join(lines))
-    damaged = two_turns.read_bytes()
+class TestFaults:
+    """A line that was altered, left out or doubled is seen, told once, and the conversation goes on with the rest."""
 
-    with pytest.raises(CellwrightError, match=r"Line 4 of the session .* is damaged. Fork the session") as caught:
-        Session.load(two_turns)
-    assert caught.value.code == ErrorCode.SESSION_CORRUPTED
-    assert caught.value.details["line"] == 4
+    def lines_of(self, path):
+        return path.read_bytes().splitlines(keepends=True)
 
-    fork = Session.fork_from(two_turns)
-    assert len(fork.messages) == 3
-    assert is_answered(fork.messages)
-    assert "Line 4" in fork.notices[0]
-    fork.append({"role": "user", "content": "go on"})
-    assert two_turns.read_bytes() == damaged
+    @for_each_row(
+        ("fault", "told"),
+        [
+            (lambda lines: lines.__setitem__(3, lines[3].replace("ö".encode(), b"oe")), "line 4 is damaged"),
+            (lambda lines: lines.pop(2), "before line 3 something is missing"),
+            (lambda lines: lines.pop(3), "before line 4 something is missing"),
+            (lambda lines: lines.pop(1), "before line 2 something is missing"),
+            (lambda lines: lines.insert(3, lines[2]), "line 4 stands there twice"),
+            (lambda lines: lines.extend(lines[3:5]), "line 9 stands there twice"),
+            (lambda lines: lines.__setitem__(slice(2, 4), [lines[3], lines[2]]), "before line 3 something is missing"),
+            (
+                lambda lines: lines.append(encode_line(Line({"seq": 99, "at": 1.0, "epoch": 9}, b"[]"))),
+                "another program",
+            ),
+            (lambda lines: lines.__setitem__(2, rewritten(lines[2])), "before line 4 something is missing"),
+        ],
+    )
+    def test_it_is_told_once_and_what_is_left_is_valid(self, two_turns, fault, told):
+        lines = whole = self.lines_of(two_turns)
+        try:
+            lines = list(whole)
+            fault(lines)
+            two_turns.write_bytes(b"".join(lines))
+            session = Session.load(two_turns)
+            assert told in session.notices[0]
+            assert is_answered(session.messages)
+            assert session.messages[0]["role"] == "user"
+            assert "Noch einmal" in json.dumps(session.messages)
+            assert two_turns.read_bytes().startswith(b"".join(lines)), "the file keeps everything"
+            session.append({"role": "user", "content": "go on"})
+            session.close()
+            again = Session.load(two_turns)
+            assert again.notices == []
+            assert again.messages == session.messages
+            again.close()
+        finally:
+            two_turns.write_bytes(b"".join(whole))
+
+    def test_a_file_that_is_whole_is_left_alone(self, two_turns):
+        before = two_turns.read_bytes()
+        session = Session.load(two_turns)
+        session.close()
+        assert two_turns.read_bytes() == before
+        assert session.notices == []
+
+    def test_where_no_line_can_be_read_it_says_so(self, two_turns):
+        header, *rest = self.lines_of(two_turns)
+        two_turns.write_bytes(header + b"".join(b"#" + line for line in rest))
+        with pytest.raises(CellwrightError, match="No line of the session") as caught:
+            Session.load(two_turns)
+        assert caught.value.code == ErrorCode.SESSION_CORRUPTED
+
+
+def rewritten(line):
+    """`line` as an editor that knows the format would alter it: its own checksum is right."""
+    _, _, rest = line.partition(b',"crc32":')[2].partition(b",")
+    rest = rest.rstrip(b"\n").replace(b"Read", b"Find")
+    return b'%b,"crc32":%d,%b\n' % (line.partition(b",")[0], zlib.crc32(rest), rest)
+
+
+class TestOlderAndNewerFormats:
+    def older(self, path):
+        """The file as format 1 had it: no checksums of the line before."""
+        header, *lines = path.read_bytes().splitlines(keepends=True)
+        header = header.replace(b'{"cellwright_transcript":3', b'{"cellwright_transcript":1')
+        parsed = parse_lines([line.rstrip(b"\n") for line in lines]).lines
+        path.write_bytes(header + b"".join(map(encode_line, parsed)))
+
+    def test_an_older_one_is_written_anew(self, two_turns):
+        whole, data = read_messages(two_turns), two_turns.read_bytes()
+        self.older(two_turns)
+        assert read_messages(two_turns) == whole
+        assert two_turns.read_bytes() != data
+        session = Session.load(two_turns)
+        assert session.messages == whole
+        assert session.notices == []
+        session.close()
+        assert two_turns.read_bytes() == data
+
+    def test_what_is_damaged_in_it_stays_in_the_file(self, two_turns):
+        self.older(two_turns)
+        lines = two_turns.read_bytes().splitlines(keepends=True)
+        lines[3] = lines[3].replace("ö".encode(), b"oe")
+        two_turns.write_bytes(b"".join(lines))
+        session = Session.load(two_turns)
+        assert "line 4 is damaged" in session.notices[0]
+        assert is_answered(session.messages)
+        assert lines[3] in two_turns.read_bytes()
+
+    def test_a_newer_one_asks_to_upgrade_and_stays_as_it_is(self, two_turns):
+        data = two_turns.read_bytes().replace(b'{"cellwright_transcript":3', b'{"cellwright_transcript":4,"new":[]')
+        two_turns.write_bytes(data)
+        with pytest.raises(CellwrightError, match="pip install --upgrade cellwright") as caught:
+            Session.load(two_turns)
+        assert caught.value.code == ErrorCode.SESSION_CORRUPTED
+        assert two_turns.read_bytes() == data
 
 
 def test_a_missing_session_is_not_found_and_leaves_no_trace(tmp_path):
@@ -246,7 +333,7 @@ def test_forks_go_their_own_ways(two_turns):
 
     assert fork.id != session.id
     assert fork.encoded[:7] == session.encoded[:7]
-    assert (fork.system, fork.tools, fork.cost_usd) == (session.system, session.tools, session.cost_usd)
+    assert (fork.system, fork.tools, fork.cost_before_usd) == (session.system, session.tools, session.cost_usd)
     assert fork.granted == ("Bash(ls)",)
     fork.close()
     assert Session.load(fork.path).messages[-1]["content"] == "in the fork"
@@ -268,7 +355,7 @@ def test_a_fork_with_other_tools_keeps_the_place_and_the_cost_of_what_was_only_t
     texts = [block for message in fork.messages[1::2] for block in message["content"]]
     assert [block["type"] for block in texts] == ["text", "text"]
     assert texts[0]["text"].strip()
-    assert (fork.cost_usd, fork.usage) == (session.cost_usd, session.usage)
+    assert (fork.cost_before_usd, fork.cost_usd, fork.usage) == (session.cost_usd, 0, {})
 
 
 def test_what_was_paid_behind_the_last_message_is_known_after_a_resume(two_turns):

@@ -17,10 +17,12 @@ from cellwright.events import (
     Event,
     ModeChanged,
     Notice,
+    ParallelBatch,
     Preview,
     Retrying,
     RunEnd,
     Steered,
+    SubagentEvent,
     Suggestion,
     TextDelta,
     ThinkingDelta,
@@ -40,7 +42,8 @@ USAGE = {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 100,
 READ = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": "a"}}
 GREP = {"type": "tool_use", "id": "toolu_2", "name": "Grep", "input": {"pattern": "b"}}
 OVERLOADED = {"code": "API_OVERLOADED", "message": "Too busy.", "details": {"status": 529}, "recoverable": True}
-END = RunEnd("end_turn", "The answer.", USAGE, 0.0123, 1234.56, 3, 4, 1, 2, "s1")
+BATCH = ParallelBatch(("toolu_1", "toolu_2"), 45.67, 1, 1)
+END = RunEnd("end_turn", "The answer.", USAGE, 0.0123, 1234.56, 3, 4, 1, (BATCH,), "s1")
 METADATA = {
     "session_id": "s1",
     "stop_reason": "end_turn",
@@ -51,7 +54,14 @@ METADATA = {
     "total_api_calls": 3,
     "total_tokens_used": 115,
     "cost_usd": 0.0123,
-    "parallel_batches": 2,
+    "parallel_batches": [
+        {
+            "tool_call_ids": ["toolu_1", "toolu_2"],
+            "execution_time_ms": 45.7,
+            "tools_successful": 1,
+            "tools_failed": 1,
+        }
+    ],
 }
 
 
@@ -91,7 +101,7 @@ TABLE: list[tuple[Event, list[tuple[str, Line]]]] = [
     (TextDelta("Hi"), [("claude_response_chunk", {"chunk": "Hi", "chunk_index": 0, "is_final": False})]),
     (ThinkingDelta("Hm"), [("thinking_chunk", {"chunk": "Hm"})]),
     (
-        ToolStart((Call(READ, "Read a", True), Call(GREP, "Grep b", True)), parallel=True),
+        ToolStart((Call(READ, "Read a", True), Call(GREP, "Grep b", True)), True, 1.23456),
         [
             (
                 "tool_execution_start",
@@ -101,7 +111,7 @@ TABLE: list[tuple[Event, list[tuple[str, Line]]]] = [
                         {"id": "toolu_2", "tool_name": "Grep", "parameters": {"pattern": "b"}},
                     ],
                     "parallel_execution": True,
-                    "estimated_duration_seconds": None,
+                    "estimated_duration_seconds": 1.235,
                 },
             )
         ],
@@ -129,11 +139,17 @@ TABLE: list[tuple[Event, list[tuple[str, Line]]]] = [
         ],
     ),
     (
-        ToolEnd("toolu_1", "Read", "success", "content", 12.34, {"diff": "-a\n+b"}),
+        ToolEnd("toolu_1", "Read", "success", "content", 12.34, {"diff": "-a\n+b"}, structured={"size": 7}),
         [
             (
                 "tool_completion",
-                {"tool_call_id": "toolu_1", "status": "success", "execution_time_ms": 12.3, "result": "content"},
+                {
+                    "tool_call_id": "toolu_1",
+                    "status": "success",
+                    "execution_time_ms": 12.3,
+                    "result": "content",
+                    "structured": {"size": 7},
+                },
             )
         ],
     ),
@@ -205,6 +221,24 @@ TABLE: list[tuple[Event, list[tuple[str, Line]]]] = [
                     "warning": "",
                     "reason": "why",
                     "suggestions": [],
+                },
+            )
+        ],
+    ),
+    (
+        SubagentEvent("toolu_1", "agent-1", "Explore", Notice("careful", "warning")),
+        [
+            (
+                "subagent_event",
+                {
+                    "tool_call_id": "toolu_1",
+                    "agent_id": "agent-1",
+                    "agent_type": "Explore",
+                    "event": {
+                        "type": "notice",
+                        "timestamp": "1970-01-01T00:00:00.000Z",
+                        "data": {"level": "warning", "message": "careful"},
+                    },
                 },
             )
         ],
@@ -289,7 +323,7 @@ TABLE: list[tuple[Event, list[tuple[str, Line]]]] = [
     ),
     (END, [("session_complete", {"final_response": "The answer.", "metadata": METADATA})]),
     (
-        RunEnd("error", "", {}, None, 10.0, 1, 0, 0, 0, "s1", error=OVERLOADED),
+        RunEnd("error", "", {}, None, 10.0, 1, 0, 0, (), "s1", error=OVERLOADED),
         [
             (
                 "error",
@@ -314,7 +348,7 @@ TABLE: list[tuple[Event, list[tuple[str, Line]]]] = [
                         "total_api_calls": 1,
                         "total_tokens_used": 0,
                         "cost_usd": None,
-                        "parallel_batches": 0,
+                        "parallel_batches": [],
                     },
                 },
             ),

@@ -28,7 +28,7 @@ RUN: tuple[Event, ...] = (
     UserPrompt("find it", session_id="s1"),
     TurnEnd({}, "tool_use", {"input_tokens": 12, "output_tokens": 3}, "m", request_id="r1", cost_usd=0.01),
     ToolStart((call("t1", pattern=SECRET), call("t2", pattern=SECRET, head_limit=5)), parallel=True),
-    ToolEnd("t1", "Grep", "success", "a.py\nb.py", 12.345, {"matches": 2}),
+    ToolEnd("t1", "Grep", "success", "a.py\nb.py", 12.345, structured={"numMatches": 2}),
     ToolEnd("t2", "Grep", "timeout", "stopped", 30_000.0, None, {"code": "EXECUTION_TIMEOUT"}),
     ToolStart((call("t3", "Bash", command="rm x"),)),
     ToolEnd("t3", "Bash", "denied", "no", 0.0),

@@ -80,3 +80,50 @@ def command_for(tmp_path: Path) -> Callable[[MessagesServer], Cellwright]:
         return Cellwright(folder, environ)
 
     return for_server
+
+
+AS_CLAUDE = """#!{python}
+import sys
+from cellwright.terminal.main import main
+sys.exit(main())
+"""
+
+
+@dataclass(frozen=True)
+class Shell:
+    """Runs lines of bash in `folder`, where `claude` on the PATH is our command."""
+
+    folder: Path
+    environ: Mapping[str, str]
+
+    def run(self, line: str, *arguments: str, piped: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
+        """One line, with `piped` on its stdin and `$1` … as `arguments`."""
+        return subprocess.run(
+            ["bash", "-c", line, "bash", *arguments],
+            cwd=self.folder,
+            env={**self.environ, **environ},
+            input=piped,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+
+
+@pytest.fixture
+def shell_for(tmp_path: Path, command_for: Callable[[MessagesServer], Cellwright]) -> Callable[..., Shell]:
+    """A shell that is set up for a server, in a folder of `tmp_path`."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "claude").write_text(AS_CLAUDE.format(python=sys.executable), "utf-8")
+    (programs / "claude").chmod(0o755)
+    environ_of = command_for
+
+    def for_server(server: MessagesServer, folder: str = "work") -> Shell:
+        place = tmp_path / folder
+        place.mkdir(exist_ok=True)
+        (tmp_path / "project").mkdir(exist_ok=True)
+        environ = dict(environ_of(server).environ)
+        return Shell(place, {**environ, "PATH": f"{programs}:{environ['PATH']}"})
+
+    return for_server

@@ -321,13 +321,42 @@ def test_a_recording_plays_without_a_key(messages_server: Server, command_for: F
     assert "nearest" in other.stderr
 
 
+def test_what_is_recorded_in_a_file_is_played_from_it_where_the_process_says_so(
+    messages_server: Server, command_for: For
+) -> None:
+    command = command_for(messages_server([use("Read", file_path="notes.txt"), say("Read."), say("New.")]))
+    notes = command.folder / "notes.txt"
+    notes.write_text("alpha\n", encoding="utf-8")
+    recorded = ("--record", "run.jsonl", "look")
+    assert command.run(*recorded).stdout == "Read.\n"
+    kept = (command.folder / "run.jsonl").read_bytes()
+    without_key = command_for(None)
+    for way in ("strict", "auto"):
+        played = without_key.run(*recorded, CELLWRIGHT_REPLAY=way)
+        assert (played.returncode, played.stdout) == (0, "Read.\n"), played.stderr
+    named = without_key.run("look", CELLWRIGHT_REPLAY="strict", CELLWRIGHT_RECORDING="run.jsonl")
+    assert named.stdout == "Read.\n", named.stderr
+    assert (command.folder / "run.jsonl").read_bytes() == kept
+    notes.write_text("beta\n", encoding="utf-8")
+    drifted = without_key.run(*recorded, CELLWRIGHT_REPLAY="strict")
+    assert drifted.returncode == 1
+    assert "has changed since" in drifted.stderr
+    assert "has changed since" in without_key.run(*recorded, CELLWRIGHT_REPLAY="auto").stderr
+    missing = without_key.run("--record", "run.jsonl", "something else", CELLWRIGHT_REPLAY="strict")
+    assert "This prompt is not in the recording" in missing.stderr
+    live = command.run("--record", "run.jsonl", "something else", CELLWRIGHT_REPLAY="auto")
+    assert live.stdout == "New.\n"
+    assert len((command.folder / "run.jsonl").read_text(encoding="utf-8").splitlines()) == 3
+    assert "CELLWRIGHT_REPLAY is 'never'" in command.run(*recorded, CELLWRIGHT_REPLAY="never").stderr
+
+
 def test_a_foreign_recording_is_not_played_unasked(messages_server: Server, command_for: For, own_place: Path) -> None:
     command = command_for(messages_server([say("Hello.")]))
     recording = command.folder / "run.jsonl"
     command.run("--record", str(recording), "hi")
     recording.write_text(recording.read_text(encoding="utf-8").replace("Hello.", "Changed."), encoding="utf-8")
     done = command.run("--replay", str(recording), "hi")
-    assert done.returncode == 1
+    assert done.returncode == 10
     assert done.stderr.startswith("PERMISSION_DENIED: ")
     assert "1 turn, trusted" in command.run("trust-recording", str(recording)).stdout
     assert command.run("--replay", str(recording), "hi").stdout.strip() == "Changed."

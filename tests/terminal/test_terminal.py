@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import sys
@@ -295,7 +296,7 @@ def test_an_interactive_session(messages_server: Server, command_for: For) -> No
     finished(terminal)
     assert terminal.exitstatus == 0
     assert "second \nin two lines" in json.dumps(server.requests[1].body["messages"][-1]).replace("\\n", "\n")
-    assert len(server.requests[2].body["messages"]) == 4
+    assert len(server.requests[2].body["messages"]) == 6
     assert server.rejected == []
 
 
@@ -312,3 +313,35 @@ def test_an_interactive_session_survives_errors(messages_server: Server, command
     terminal.sendline("/exit")
     finished(terminal)
     assert terminal.exitstatus == 0
+
+
+def test_a_line_with_an_exclamation_mark_runs_the_users_command(messages_server: Server, command_for: For) -> None:
+    server = messages_server([say("I see.")])
+    command = command_for(server)
+    begun = command.folder / "begun"
+    os.mkfifo(begun)
+    terminal = command.terminal()
+    terminal.expect("> ")
+    terminal.sendline("!echo mine | tr m M")
+    terminal.expect("Mine")
+    terminal.expect("> ")
+    terminal.sendline("!echo > begun; sleep 600")
+    begun.read_text(encoding="utf-8")
+    terminal.sendintr()
+    terminal.expect("\n> ")
+    terminal.sendline("What did I do?")
+    terminal.expect("I see")
+    terminal.sendline("/exit")
+    terminal.expect(pexpect.EOF)
+    [request] = server.requests
+    sent = json.dumps(request.body["messages"])
+    assert "<bash-stdout>Mine" in sent
+
+
+def test_what_is_piped_in_is_never_a_command(messages_server: Server, command_for: For) -> None:
+    server = messages_server([say("No."), say("No.")])
+    command = command_for(server)
+    command.run(piped="!touch made")
+    command.run("!touch made")
+    assert len(server.requests) == 2
+    assert not (command.folder / "made").exists()

@@ -6,6 +6,9 @@ import { revealed, visibleText } from "../transcript/visible_text";
 import type { Trans } from "../translation";
 import type { SessionEntry } from "../transport/chat_protocol";
 
+/** A fork of a fork of a fork … stays readable in a narrow panel. */
+const MAX_INDENT = 6;
+
 export type RowState = { readonly id: string; readonly position: number; readonly current: boolean; readonly now: number };
 
 /** The option of the list; its `.more` opens the menu for a mouse, the keyboard has keys for that. */
@@ -15,7 +18,7 @@ export function sessionRow(entry: SessionEntry, trans: Trans, { id, position, cu
   head.append(element("span", { class: "more", "aria-hidden": "true", title: trans.__("Rename, fork, export, delete…") }, "⋯"));
   const about = element("div", { class: "about" }, ...facts(entry, trans, now).flatMap((fact, index) => (index ? [" · ", fact] : [fact])));
   const tags = entry.tags.map((tag) => element("span", { class: "tag" }, visibleText(tag)));
-  return element(
+  const row = element(
     "div",
     { id, role: "option", class: "session", "aria-selected": "false", "aria-posinset": `${position}`, "aria-setsize": "-1" },
     head,
@@ -23,6 +26,8 @@ export function sessionRow(entry: SessionEntry, trans: Trans, { id, position, cu
     ...(tags.length ? [element("div", { class: "tags" }, ...tags)] : []),
     ...(entry.snippet ? [element("div", { class: "snippet" }, ...highlightMatches(entry.snippet))] : []),
   );
+  if (entry.depth) row.style.setProperty("--cw-depth", `${Math.min(entry.depth, MAX_INDENT)}`);
+  return row;
 }
 
 export function titleOf(entry: SessionEntry, trans: Trans): string {
@@ -43,6 +48,7 @@ function facts(entry: SessionEntry, trans: Trans, now: number): HTMLElement[] {
     element("time", { datetime: new Date(entry.updated * 1000).toISOString() }, relativeTime(entry.updated, now)),
     element("span", {}, entry.turns === 1 ? trans.__("1 turn") : trans.__("%1 turns", entry.turns)),
   ];
+  if (entry.forked_from) parts.push(element("span", { title: trans.__("Forked from %1", entry.forked_from) }, trans.__("fork")));
   if (entry.cost_usd !== null) parts.push(element("span", { title: entry.model }, dollars(entry.cost_usd)));
   return parts;
 }

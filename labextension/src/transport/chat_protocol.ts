@@ -62,6 +62,9 @@ export type SessionEntry = {
   size: number;
   in_use: boolean;
   snippet: string;
+  forked_from: string;
+  /** Steps below the session that it was forked from, in a list that is a tree. */
+  depth: number;
 };
 
 export type Completion = { insert: string; label: string; about: string; kind: string };

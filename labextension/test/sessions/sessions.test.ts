@@ -92,6 +92,14 @@ describe("what is listed", () => {
     await expectAccessible(scene.host);
   });
 
+  it("puts forks below the session that they come from", async () => {
+    all = [session("s1", { title: "Tides" }), session("s2", { title: "Moons", forked_from: "s1", depth: 1 })];
+    const scene = await open();
+    expect(rows(scene).map((row) => row.style.getPropertyValue("--cw-depth"))).toEqual(["", "1"]);
+    expect(rows(scene).map((row) => find(row, ".about").textContent.includes("· fork ·"))).toEqual([false, true]);
+    await expectAccessible(scene.host);
+  });
+
   it("says what there is where nothing is to be listed", async () => {
     all = [];
     const scene = await open();

@@ -133,6 +133,8 @@ export function session(id: string, more: Partial<SessionEntry> = {}): SessionEn
     size: 12_000,
     in_use: false,
     snippet: "",
+    forked_from: "",
+    depth: 0,
     ...more,
   };
 }

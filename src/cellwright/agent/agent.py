@@ -4,35 +4,48 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import CanUseTool, Policy
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks, as_hooks
 from cellwright.agent.loop import AgentRun
-from cellwright.agent.prompt import FullPrompt, Prompt
+from cellwright.agent.prompt import ContextBlock, FullPrompt, Prompt
 from cellwright.agent.steering import Steering
 from cellwright.agent.structured_output.answer import AnswerType
-from cellwright.agent.tool import Tool
+from cellwright.agent.tool import TOOL_SEARCH, Tool
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecords
 from cellwright.events import Emit, Event, RunEnd
-from cellwright.model.provider import Provider
+from cellwright.model.models import Thinking
+from cellwright.model.provider import CacheTtl, Provider
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from cellwright.agent.hooks.callbacks import GivenHooks
     from cellwright.sessions.session import Session
+
+
+FileContext = Callable[["Sequence[Path]", "Session", "Agent"], Awaitable[Sequence[ContextBlock]]]
+"""Finds what is told after calls, by the files that they read or changed; called on the agent's loop."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Agent:
     """A model with a system prompt, tools and a policy. Frozen: a variant is `dataclasses.replace(agent, …)`.
 
-    `max_turns` bounds the requests of one run, `budget_usd` its cost in US dollars. `max_tokens` bounds one answer.
-    `tool_timeout` (seconds) bounds every call, besides the tool's own limit. `hooks` are told what happens, by event:
-    `{"PreToolUse": [HookMatcher("Bash", [check])]}`, where `check` is `async (input, tool_use_id, context) -> dict`.
-    `answer_type` is what the last answer has to be; without one it is text.
+        `max_turns` bounds the requests of one run, `budget_usd` its cost in US dollars. `max_tokens` bounds one answer.
+        `tool_timeout` (seconds) bounds every call, besides the tool's own limit. `hooks` are told what happens, by event:
+        `{"PreToolUse": [HookMatcher("Bash", [check])]}`, where `check` is `async (input, tool_use_id, context) -> dict`.
+        `cache_ttl` is how long the API's cache keeps the conversation (see `Request`).
+    `answer_type` is what the last answer has to be; without one it is text. `ends_when_denied`: where nobody can be asked, a
+    call that needs it ends the run; else Claude is told of the denial and goes on. `fallback_models` take over for the rest
+    of a run, one after another, where a model is overloaded or not there. `file_context` finds what Claude has to
+    know after a batch of calls: what goes with the files they have read or changed, what has ended in the background.
     """
 
     provider: Provider
@@ -41,25 +54,36 @@ class Agent:
     tools: Sequence[Tool]
     policy: Policy
     can_use_tool: CanUseTool | None = None
+    ends_when_denied: bool = False
     max_turns: int | None = None
     budget_usd: float | None = None
     max_tokens: int = 32_000
     effort: str | None = None
+    thinking: Thinking = "summarized"
+    fallback_models: Sequence[str] = ()
+    cache_ttl: CacheTtl | None = None
     max_parallel_tools: int = 10
     tool_timeout: float | None = None
     hooks: Hooks | GivenHooks = NO_HOOKS
     redaction: Redaction | None = None
     checkpoints: TurnRecords = NO_CHECKPOINTS
     answer_type: AnswerType | None = None
+    file_context: FileContext | None = None
 
     def __post_init__(self) -> None:
         # what is wrong with them is said here, and not when a run begins
+        if names := [tool for tool in self.tools if isinstance(tool, str)]:
+            given = ", ".join(map(repr, names))
+            raise TypeError(f"tools are `Tool` objects: cellwright.builtin_tools({given}) gives those of these names")
         object.__setattr__(self, "hooks", as_hooks(self.hooks))
 
     @property
     def tool_params(self) -> list[dict[str, Any]]:
         """The tools that a session which begins is told of: what a rule denies as a whole would only cost tokens."""
-        return [tool.to_param() for tool in self.tools if not self.policy.hides(tool)]
+        told = [tool for tool in self.tools if not self.policy.hides(tool)]
+        if all(tool.name != TOOL_SEARCH for tool in told):  # nothing would load them
+            told = [replace(tool, defer_loading=False) for tool in told]
+        return [tool.to_param() for tool in told]
 
     async def run(
         self, prompt: Prompt | FullPrompt, session: Session, emit: Emit, *, steering: Steering | None = None

@@ -6,6 +6,7 @@ day, a line for each amount. The cost of an answer that never arrives is estimat
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import math
 import os
@@ -14,10 +15,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.run_errors import price_unknown
+from cellwright.agent.run_errors import budget_spent, price_unknown
+from cellwright.errors import CellwrightError
 from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta
 from cellwright.model.pricing import add_usage, cost_usd, worst_case_usd
-from cellwright.model.provider import MessageStart
+from cellwright.model.provider import BlockEnd, MessageStart
+from cellwright.sessions.cut_answer import MIN_CHARS_PER_TOKEN
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder
 
 if TYPE_CHECKING:
@@ -28,39 +31,86 @@ SMALLEST_ANSWER = 256
 
 
 class Spending:
-    """The spending of one run on `model`, its tools' own requests and lost answers included.
+    """The spending of one run on `model`, its tools' own requests, its agents' and lost answers included.
 
-    `cost_usd` is None where a price is not known.
+    `cost_usd` is None where a price is not known. `model` is the one that the next request goes to. `within` is the
+    spending of the run that an agent works for: its budget counts for all of them together, so that requests at the same
+    time may have to wait for each other.
     """
 
-    def __init__(self, model: str, session: Session, budget_usd: float | None) -> None:
+    def __init__(self, model: str, session: Session, budget_usd: float | None, within: Spending | None = None) -> None:
         self.usage: dict[str, Any] = {}
         self.cost_usd: float | None = 0.0
-        self._model = model
+        self.side_requests = 0
+        self.budget_usd = budget_usd
+        self.model = model
         self._session = session
-        self._budget_usd = budget_usd
+        self._within = within
+        self._reserved: dict[Spending, float] = {}
+        self._released = asyncio.Event()
+
+    @property
+    def whole(self) -> Spending:
+        """The spending that this is part of, or itself: that of the run which the user began."""
+        return self if self._within is None else self._within.whole
 
     def count(self, usage: Mapping[str, Any], cost_usd: float | None) -> None:
         """Count an answer that becomes a message of the session."""
         self.usage = add_usage(self.usage, usage)
         both = self.cost_usd is not None and cost_usd is not None
         self.cost_usd = self.cost_usd + cost_usd if both else None  # type: ignore[operator]
+        if self._within is not None:
+            self._within.count_side_request(usage, cost_usd)
 
     def count_side_request(self, usage: Mapping[str, Any], cost_usd: float | None) -> None:
-        """Count an answer that does not; the session remembers it with its next line."""
+        """Count an answer to a tool or a hook."""
+        self.side_requests += 1
+        self.count_lost(usage, cost_usd)
+
+    def count_lost(self, usage: Mapping[str, Any], cost_usd: float | None) -> None:
+        """Count an answer that becomes no message; the session remembers it with its next line."""
         self.count(usage, cost_usd)
         self._session.spend(usage, cost_usd)
 
     def left(self) -> float | None:
         """US dollars; None without a budget."""
-        return None if self._budget_usd is None else max(self._budget_usd - (self.cost_usd or 0.0), 0.0)
+        whole = self.whole
+        return None if whole.budget_usd is None else max(whole.budget_usd - (whole.cost_usd or 0.0), 0.0)
 
     def affordable_tokens(self, most: int) -> int:
         """`most`, or as much less as the budget still pays for in the worst case; 0 where that is no answer."""
-        if self._budget_usd is None:
+        whole = self.whole
+        if whole.budget_usd is None:
             return most
-        tokens = affordable_tokens(self._model, self._session, budget_usd=self._budget_usd, spent_usd=self.cost_usd)
+        budget_usd = whole.budget_usd - sum(usd for who, usd in whole._reserved.items() if who is not self)
+        tokens = affordable_tokens(self.model, self._session, budget_usd=budget_usd, spent_usd=whole.cost_usd)
         return min(tokens, most) if tokens >= SMALLEST_ANSWER else 0
+
+    async def reserve(self, most: int) -> int:
+        """Set aside what a request may cost at worst, until `release`; gives the tokens that it may have, as above.
+
+        Waits while what others have set aside leaves it less than there would be without them.
+        """
+        whole = self.whole
+        if whole.budget_usd is None:
+            return most
+        while (tokens := self.affordable_tokens(most)) < most and whole._reserved.keys() - {self}:
+            await whole._released.wait()
+        if tokens:
+            whole._reserved[self] = worst_case_usd(self.model, _input_tokens(self._session), tokens) or 0.0
+        return tokens
+
+    def release(self) -> None:
+        """The request is over, and what it cost is counted."""
+        whole = self.whole
+        if whole._reserved.pop(self, None) is not None:
+            whole._released.set()
+            whole._released = asyncio.Event()
+
+    def refusal(self) -> CellwrightError:
+        """The error of a run whose next request its budget does not pay for."""
+        next_request = worst_case_usd(self.model, _input_tokens(self._session), SMALLEST_ANSWER)
+        return budget_spent(self.whole.budget_usd or 0.0, self.whole.cost_usd or 0.0, next_request or 0.0)
 
 
 def affordable_tokens(model: str, session: Session, *, budget_usd: float, spent_usd: float | None) -> int:
@@ -129,10 +179,6 @@ def _amount(line: str) -> float:
     return usd if 0 <= usd < 1e6 else 0.0
 
 
-MIN_CHARS_PER_TOKEN = 3
-"""Fewer than in most text: what was spent is rather taken too high than too low."""
-
-
 class PartialUsage:
     """Follows an answer from its `MessageStart`. The API says only at its end how much output was written."""
 
@@ -143,8 +189,9 @@ class PartialUsage:
     def begin(self, start: MessageStart) -> None:
         self._start, self._chars = start, 0
 
-    def add(self, delta: TextDelta | ThinkingDelta | ToolInputDelta) -> None:
-        self._chars += len(delta.partial_json if isinstance(delta, ToolInputDelta) else delta.text)
+    def add(self, event: BlockEnd | TextDelta | ThinkingDelta | ToolInputDelta) -> None:
+        if not isinstance(event, BlockEnd):  # which repeats what its deltas said
+            self._chars += len(event.partial_json if isinstance(event, ToolInputDelta) else event.text)
 
     def end(self) -> None:
         """It arrived: its own usage says what it cost."""

@@ -10,8 +10,9 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct
 
 from cellwright.agent.prompt import TOKENS_PER_DOCUMENT, TOKENS_PER_PICTURE
 from cellwright.events import CHARS_PER_TOKEN
@@ -19,11 +20,14 @@ from cellwright.sessions.session import Session
 from cellwright.sessions.turns import PLAN_MODE
 
 Json = Mapping[str, Any]
-PartName = Literal["system", "tools", "told", "attachments", "words", "answers", "thinking", "results", "images"]
+PartName = Literal[
+    "system", "tools", "memory", "told", "attachments", "words", "answers", "thinking", "results", "images"
+]
 
 NAMES: Mapping[PartName, str] = {
     "system": "System prompt",
     "tools": "Tools",
+    "memory": "Instructions (CLAUDE.md and the like)",
     "told": "Told with prompts",
     "attachments": "Attached files",
     "words": "Your words",
@@ -36,6 +40,7 @@ NAMES: Mapping[PartName, str] = {
 
 # what is told besides the user's words stands in a tag of its own
 _TAG = re.compile(r"\s*<(?P<tag>[a-z][\w-]*)[\s>]")
+_HEADING = re.compile(r"^(?=# )", re.MULTILINE)
 _ATTACHED, _ATTACHED_END = "<attached ", "</attached>"
 
 Measured = tuple[PartName, float]
@@ -48,8 +53,15 @@ class ContextPart(NamedTuple):
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class ContextContents:
+class ToldPart(NamedTuple):
+    """One thing that is told before the first word, and roughly how many tokens it takes; a deferred tool takes none."""
+
+    name: str
+    tokens: int
+    deferred: bool = False
+
+
+class ContextContents(Struct, frozen=True):
     """The contents of a session at one moment. To be taken where the session is used; can be measured anywhere."""
 
     system: bytes
@@ -81,11 +93,13 @@ def context_parts(contents: ContextContents) -> list[ContextPart]:
     """List what fills the context, leaving out empty parts. Decodes all messages: not for an event loop."""
     sizes: Counter[PartName] = Counter()
     sizes["system"] = round(len(contents.system) / CHARS_PER_TOKEN)
-    sizes["tools"] = round(len(contents.tools) / CHARS_PER_TOKEN)
-    measured: dict[PartName, float] = {}
+    deferred = {part.name: part.tokens for part in told_tools(contents) if part.deferred}
+    measured: dict[PartName, float] = {"tools": len(contents.tools) / CHARS_PER_TOKEN - sum(deferred.values())}
     for message in contents.messages:
         for name, tokens in _measured(json.loads(message)):
             measured[name] = measured.get(name, 0.0) + tokens
+        if b'"tool_reference"' in message:
+            measured["tools"] += sum(deferred.get(name, 0) for name in _loaded_tools(json.loads(message)))
     for name, tokens in measured.items():
         sizes[name] = round(tokens)
     estimated = sum(sizes.values())
@@ -93,6 +107,35 @@ def context_parts(contents: ContextContents) -> list[ContextPart]:
         total = contents.counted_tokens + contents.uncounted_bytes / CHARS_PER_TOKEN
         sizes = _shared_out(sizes, round(total))
     return [ContextPart(name, sizes[name]) for name in NAMES if sizes[name] > 0]
+
+
+def told_tools(contents: ContextContents) -> list[ToldPart]:
+    """The session's tools by what their definitions take."""
+    tools = [
+        ToldPart(str(tool["name"]), round(_as_json(tool)), bool(tool.get("defer_loading")))
+        for tool in json.loads(contents.tools or b"[]")
+    ]
+    return sorted(tools, key=lambda part: (part.deferred, -part.tokens))
+
+
+def told_sections(contents: ContextContents) -> list[ToldPart]:
+    """The sections of the system prompt, by their headings."""
+    sections: list[ToldPart] = []
+    for block in json.loads(contents.system or b"[]"):
+        for section in _HEADING.split(str(block["text"])):
+            if section.strip():
+                first = section.strip().partition("\n")[0]
+                name = first.removeprefix("# ") if first.startswith("# ") else "Introduction"
+                sections.append(ToldPart(name, round(_tokens(section))))
+    return sections
+
+
+def _loaded_tools(message: Json) -> Iterator[str]:
+    for block in message["content"]:
+        content = block.get("content") if block.get("type") == "tool_result" else None
+        for part in content if isinstance(content, list) else ():
+            if part["type"] == "tool_reference":
+                yield part["tool_name"]
 
 
 def _shared_out(sizes: Mapping[PartName, int], total: int) -> Counter[PartName]:
@@ -139,6 +182,8 @@ def _kind_of_text(text: str) -> PartName:
     if text == PLAN_MODE:
         return "told"
     tag = _TAG.match(text)
+    if tag is not None and tag["tag"] == "instructions":
+        return "memory"
     return "told" if tag is not None and text.rstrip().endswith(f"</{tag['tag']}>") else "words"
 
 
@@ -177,7 +222,7 @@ def _measure_other(block: Json, name: PartName) -> Measured:
 
 
 def _as_json(block: Json) -> float:
-    return _tokens(json.dumps(block, ensure_ascii=False))
+    return _tokens(json.dumps(block, ensure_ascii=False, separators=(",", ":")))
 
 
 def _tokens(text: str) -> float:

@@ -7,40 +7,52 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cellwright.agent import run_errors
-from cellwright.agent.budget import PartialUsage, Spending
-from cellwright.agent.calls.permission_gate import PermissionGate
+from cellwright.agent.budget import Spending
+from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate
 from cellwright.agent.calls.redaction import ResultRedaction
 from cellwright.agent.calls.tool_calls import ToolCalls
 from cellwright.agent.hooks.protocol import HookRun, as_hooks
-from cellwright.agent.hooks.run_hooks import RunHooks
-from cellwright.agent.prompt import FullPrompt, Prompt, full_prompt
+from cellwright.agent.hooks.run_hooks import RunHooks, SubagentHooks
+from cellwright.agent.prompt import ContextBlock, FullPrompt, Prompt, full_prompt
 from cellwright.agent.steering import ReadySteering, Steering, Submit
 from cellwright.agent.structured_output.answer import AnswerCheck
+from cellwright.agent.subagent import Nesting, Within
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
-from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Emit, Event, EventLog, Notice, Retrying, RunEnd, TurnEnd, UserPrompt
+from cellwright.errors import ApiError, CellwrightError, ErrorCode, fault, log_fault
+from cellwright.events import ContextAttached, Emit, Event, EventLog, Notice, Retrying, RunEnd, TurnEnd, UserPrompt
 from cellwright.model.models import limits
-from cellwright.model.provider import MessageStart, Request
+from cellwright.model.provider import BlockEnd, MessageStart, Request
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from cellwright.agent.agent import Agent
+    from cellwright.agent.tool import Tool
 from cellwright.sessions.session import Session
+from cellwright.sessions.turn_journal import TurnJournal
 from cellwright.sessions.turns import GO_ON
+from cellwright.text import grouped_notices
 
 logger = logging.getLogger(__name__)
 
 MAX_PAUSES = 10
 """The number of times a `pause_turn` is answered by going on before the run is given up."""
 
+MAX_OVERLOADED = 3
+"""The number of times an overloaded model is tried before a fallback is."""
+
 MAX_CONTINUATIONS = 3
 """The number of times an answer that met the output limit is taken up again."""
+
+NEARLY_FULL = 0.8
+"""The part of the model's context window from which on the user is told how full it is."""
 
 
 class _Stop(Exception):
@@ -53,30 +65,54 @@ class _Stop(Exception):
 class AgentRun:
     """The state of one run; nothing of it outlives the run."""
 
-    def __init__(self, agent: Agent, session: Session, emit: Emit, steering: Steering) -> None:
+    def __init__(
+        self, agent: Agent, session: Session, emit: Emit, steering: Steering, within: Within | None = None
+    ) -> None:
         self.agent = agent
         self.session = session
         self.steering = steering
+        self.within = within
+        self.depth: int = 0 if within is None else within.run.depth + 1
+        self.ended = False
         self.log = EventLog(emit, session.next_seq)
         self.seq_before = session.next_seq
         self.record: TurnRecord = NO_CHECKPOINTS
         self.started = time.perf_counter()
+        self.journal = TurnJournal(session)
         self.requests = 0
+        self.sent = 0
+        """Requests that went out, those that were tried again among them."""
         self.pauses = 0
         self.continuations = 0
+        self.model = agent.model
+        self.fallbacks = [name for name in dict.fromkeys(agent.fallback_models) if name != agent.model]
         self.max_tokens = min(agent.max_tokens, limits(agent.model).max_output)
-        self.spending = Spending(agent.model, session, agent.budget_usd)
+        main = None if within is None else within.run
+        self.spending: Spending = Spending(
+            agent.model, session, agent.budget_usd, None if main is None else main.spending
+        )
         self.text = ""
+        self.text_goes_on = False
         self.answer = AnswerCheck(agent.answer_type)
         self.hooks = RunHooks(
             HookRun(agent, self.emit, self.spending.count_side_request, self.spending.left),
             session,
             as_hooks(agent.hooks),
+            None if within is None else SubagentHooks(within.subagent, within.run.session),
         )
-        self.calls = ToolCalls(
-            tools={tool.name: tool for tool in agent.tools},
-            gate=PermissionGate(agent.policy, agent.can_use_tool, session, self.emit, self.hooks),
+        self.calls: ToolCalls = ToolCalls(
+            tools=_by_name(agent.tools),
+            gate=PermissionGate(
+                agent.policy,
+                agent.can_use_tool,
+                session,
+                self.emit,
+                self.hooks,
+                None if main is None else main.calls.gate,
+            ),
+            ends_when_denied=agent.ends_when_denied,
             session=session,
+            journal=self.journal,
             emit=self.emit,
             spend=self.spending.count_side_request,
             max_parallel=agent.max_parallel_tools,
@@ -85,16 +121,32 @@ class AgentRun:
             redaction=ResultRedaction(agent.redaction, self.emit),
             steering=steering,
             may_go_on=lambda: self._may_ask,
+            file_context=self._file_context,
+            nesting=functools.partial(Nesting, self),
         )
+        if main is not None and within is not None and not within.subagent.background:
+            # what they change is undone with the run's turn, so only one of them changes something at a time
+            self.calls.one_at_a_time = main.calls.one_at_a_time
+            self.calls.record = main.calls.record
 
     def emit(self, event: Event) -> None:
         try:
             self.log.emit(event)
-        except Exception:
-            # a view that fails must not leave a call unanswered, or the run without its end
-            logger.exception("a view failed at %s", type(event).__name__)
+        except Exception:  # noqa: BLE001  a view that fails must not leave a call unanswered, or the run without its end
+            log_fault(logger, "a view failed at %s", type(event).__name__)
         # persisted with each transcript line, so that a resumed session never gives a number twice
         self.session.next_seq = self.log.next_seq
+
+    async def _file_context(self, paths: Sequence[Path]) -> Sequence[ContextBlock]:
+        found = self.agent.file_context
+        return () if found is None else await found(paths, self.session, self.agent)
+
+    async def _news(self) -> list[dict[str, Any]]:
+        """Find what has ended in the background just now: Claude goes on with it instead of ending."""
+        found = await self._file_context(())
+        if found:
+            self.emit(ContextAttached(tuple(part.as_attached() for part in found)))
+        return [dict(block) for part in found for block in part.blocks]
 
     async def to_the_end(self, prompt: Prompt | FullPrompt) -> RunEnd:
         try:
@@ -104,6 +156,9 @@ class AgentRun:
             self._end("interrupted", CellwrightError(ErrorCode.INTERRUPTED, "Interrupted.", recoverable=True))
             await self.hooks.interrupt()
             raise
+        except LEAVING as error:  # whatever it is, the user is told, and the turn has its end
+            log_fault(logger, "a run failed")
+            end = _Stop("error", fault(error))
         self.steering.close()
         self.hooks.ended = True
         return self._end(end.stop_reason, end.error)
@@ -137,15 +192,15 @@ class AgentRun:
             system=[dict(block) for block in agent.system],
             tools=agent.tool_params,
         )
-        self.calls.record = self.record = agent.checkpoints.begin(self.session, full.text, self.seq_before)
-        # a full disk may have kept results from being written when their calls had run
-        self.session.repair()
-        for notice in (*self.session.notices, *full.notices):
+        if self.within is None:
+            self.calls.record = self.record = agent.checkpoints.begin(self.session, full.text, self.seq_before)
+        self.journal.begin_turn()
+        for notice in grouped_notices((*self.session.notices, *full.notices)):
             self.emit(Notice(notice, "warning"))
         self.session.notices.clear()
         if (attached := full.attached_event()) is not None:
             self.emit(attached)
-        self.session.append({"role": "user", "content": full.blocks})
+        self.journal.add_prompt(full.blocks)
 
     async def _turn(self) -> None:
         turn = await self._ask()
@@ -154,6 +209,8 @@ class AgentRun:
             case "tool_use" if calls:
                 self._append(turn)
                 await self.calls.run(calls)
+                if self.calls.unanswered:
+                    raise _Stop("error", run_errors.not_permitted(self.calls.unanswered))
                 if self.calls.stop_reason is not None:
                     raise _Stop("interrupted", CellwrightError(ErrorCode.INTERRUPTED, self.calls.stop_reason))
             case "end_turn" | "stop_sequence" | "tool_use":
@@ -185,6 +242,7 @@ class AgentRun:
             return
         again = self.answer.again(self.text, may_ask=self._may_ask)
         blocks = [_text(again)] if again is not None else await self.hooks.before_stop(self.text)
+        blocks = blocks or (await self._news() if self._may_ask else [])
         if blocks:
             self.session.append({"role": "user", "content": blocks})
         # hooks take their time: the user may have said something meanwhile
@@ -207,73 +265,121 @@ class AgentRun:
         if agent.max_turns is not None and not self._may_ask:
             raise _Stop("max_turns", run_errors.too_many_turns(agent.max_turns))
         self.requests += 1
+        went_back = False
         while True:
+            max_tokens = await self._reserved_tokens()
             request = Request(
-                model=agent.model,
+                model=self.model,
                 system=self.session.system,
                 tools=self.session.tools,
                 messages=self.session.encoded,
-                max_tokens=self._affordable_tokens(),
-                effort=agent.effort,
+                max_tokens=max_tokens,
+                effort=agent.effort if self.model == agent.model or limits(self.model).effort else None,
+                thinking=agent.thinking,
+                cache_ttl=agent.cache_ttl,
                 output_format=self.answer.output_format,
             )
-            if (turn := await self._answer(request)) is not None:
-                return turn
+            try:
+                if (turn := await self._answer(request)) is not None:
+                    return turn
+            except ApiError as error:
+                if went_back:
+                    self.journal.go_forward()
+                    raise
+                if (notice := self.journal.go_back(error)) is None:
+                    raise
+                went_back = True
+                self.emit(Notice(notice, "warning"))
+            finally:
+                self.spending.release()
 
     async def _answer(self, request: Request) -> TurnEnd | None:
-        """The answer; None when attempts that failed have spent so much that the request may not be sent again as it is."""
-        answer = PartialUsage()
+        """The answer; None when the request may not be sent again as it is, or not to this model."""
+        try:
+            return await self._streamed_answer(request)
+        except ApiError as error:
+            if not (self.fallbacks and run_errors.is_of_model(error)):
+                raise
+            # what has streamed of it is void
+            self.emit(Retrying(1, 1, 0.0, str(error.code), error.message))
+            self._count_lost()
+            self._fall_back(error.message)
+            return None
+
+    def _fall_back(self, why: str) -> None:
+        """Have the next model answer from here on, until the run ends."""
+        before, self.model = self.model, self.fallbacks.pop(0)
+        self.max_tokens = min(self.max_tokens, limits(self.model).max_output)
+        self.spending.model = self.model
+        self.emit(Notice(f"{before} cannot answer now ({why}) {self.model} goes on with this prompt.", "warning"))
+
+    async def _streamed_answer(self, request: Request) -> TurnEnd | None:
+        """The answer; None when attempts that failed have spent too much, or are enough to turn to another model."""
+        waits, self.sent = False, self.sent + 1
         try:
             async with contextlib.aclosing(self.agent.provider.stream(request)) as events:
                 async for event in events:
-                    if isinstance(event, MessageStart):
-                        answer.begin(event)
-                        continue
-                    self.emit(event)
-                    if isinstance(event, TurnEnd):
-                        answer.end()
-                        self._count(event)
-                        return event
-                    if not isinstance(event, Retrying):
-                        answer.add(event)
-                        continue
-                    self._count_lost(answer)
-                    if self._affordable_tokens() < request.max_tokens:
-                        await asyncio.sleep(event.wait_seconds)
-                        return None
-        finally:
-            self._count_lost(answer)
+                    self.sent += waits
+                    waits = isinstance(event, Retrying)
+                    match event:
+                        case MessageStart():
+                            self.journal.begin_answer(event)
+                        case BlockEnd():
+                            self.journal.end_block(event)
+                        case TurnEnd():
+                            turn = self.journal.end_answer(event)
+                            self.emit(turn)
+                            self._count(turn)
+                            return turn
+                        case Retrying():
+                            self.emit(event)
+                            self._count_lost()
+                            overloaded = event.code == ErrorCode.API_OVERLOADED and event.attempt >= MAX_OVERLOADED
+                            if self.fallbacks and overloaded:
+                                self._fall_back(event.message)
+                                return None
+                            if self.spending.affordable_tokens(self.max_tokens) < request.max_tokens:
+                                await asyncio.sleep(event.wait_seconds)
+                                return None
+                        case _:
+                            self.emit(self.journal.add(event))
+        except ApiError:
+            self.sent += waits
+            raise
         raise AssertionError("the provider ended without a TurnEnd")
 
     def _count(self, turn: TurnEnd) -> None:
         self.spending.count(turn.usage, turn.cost_usd)
-        self.text = "".join(block["text"] for block in turn.message["content"] if block["type"] == "text")
+        self.sent -= turn.replayed
+        self._take_text(turn.message["content"])
 
-    def _count_lost(self, answer: PartialUsage) -> None:
-        if (lost := answer.lost()) is not None:
-            self.spending.count_side_request(*lost)
+    def _take_text(self, content: Sequence[dict[str, Any]]) -> None:
+        """The run's answer so far: what was cut off at the output limit and what goes on from there are one."""
+        text = "".join(block["text"] for block in content if block["type"] == "text")
+        self.text = self.text + text if self.text_goes_on else text
+        self.text_goes_on = False
+
+    def _count_lost(self) -> None:
+        if (lost := self.journal.void()) is not None:
+            self.spending.count_lost(*lost)
 
     @property
     def _may_ask(self) -> bool:
         return self.agent.max_turns is None or self.requests < self.agent.max_turns
 
-    def _affordable_tokens(self) -> int:
-        tokens = self.spending.affordable_tokens(self.max_tokens)
+    async def _reserved_tokens(self) -> int:
+        tokens = await self.spending.reserve(self.max_tokens)
         if not tokens:
-            raise _Stop("budget", run_errors.budget_spent(self.agent.budget_usd or 0.0, self.spending.cost_usd or 0.0))
+            raise _Stop("budget", self.spending.refusal())
         return tokens
 
-    def _append(self, turn: TurnEnd) -> None:
-        if turn.message["content"]:
-            self.session.append(
-                turn.message,
-                usage=dict(turn.usage),
-                model=turn.model,
-                cost_usd=turn.cost_usd,
-                context_tokens=turn.context_tokens,
-            )
-        else:
-            self.session.spend(turn.usage, turn.cost_usd)
+    def _append(self, turn: TurnEnd, content: Sequence[dict[str, Any]] | None = None) -> None:
+        before = self.session.context_tokens if self.session.last_model == turn.model else 0
+        self.journal.keep(turn, turn.message["content"] if content is None else content)
+        model = limits(self.agent.model)
+        if model.known and before < NEARLY_FULL * model.context_window <= turn.context_tokens:
+            notice = run_errors.nearly_full(turn.context_tokens, model.context_window, turn.model)
+            self.emit(Notice(notice, "warning"))
 
     def _refuse(self, calls: Sequence[dict[str, Any]], reason: str) -> None:
         if calls:
@@ -281,6 +387,7 @@ class AgentRun:
 
     def _pause(self) -> None:
         self.pauses += 1
+        self.text_goes_on = True
         if self.pauses > MAX_PAUSES:
             raise _Stop("pause_turn", CellwrightError(ErrorCode.EXECUTION_ERROR, "The model paused too often."))
 
@@ -290,44 +397,63 @@ class AgentRun:
         # a thinking block without its signature is not whole, and would be refused
         whole = [block for block in turn.message["content"] if block["type"] != "thinking" or block.get("signature")]
         if any(block["type"] != "thinking" for block in whole):
-            self._append(replace(turn, message={**turn.message, "content": whole}))
+            self._append(turn, whole)
             if calls:
                 self.calls.refuse(calls, "the message was cut off at the output limit. Send it again in smaller parts.")
             else:
                 go_on = self.answer.after_cut(GO_ON, may_ask=self._may_ask)
                 self.session.append({"role": "user", "content": [_text(go_on)]})
+                self.text_goes_on = go_on == GO_ON
         else:
             self.session.spend(turn.usage, turn.cost_usd)
+            self.text_goes_on = True  # it begins anew behind what was there
         if self.continuations > MAX_CONTINUATIONS:
             raise _Stop("max_tokens", run_errors.cut_too_often(self.max_tokens))
-        self.max_tokens = min(self.max_tokens * 2, limits(self.agent.model).max_output)
+        self.max_tokens = min(self.max_tokens * 2, limits(self.model).max_output)
         self.emit(Notice("The answer was cut off at the output limit; Claude goes on.", "warning"))
 
     def _end(self, stop_reason: str, error: CellwrightError | None) -> RunEnd:
-        if (changed := self.record.end()) is not None:
-            self.emit(changed)
-        try:
-            self.session.settle()
-            self.session.flush()
-        except CellwrightError as unflushed:
-            # every run has its end, also on a broken disk
-            stop_reason, error = ("error", unflushed) if error is None else (stop_reason, error)
+        """The one end of every run. What goes wrong in it is told, and keeps nobody from being told of the end."""
+        end_turn = functools.partial(self._end_turn, stop_reason)
+        for step in (end_turn, self._end_record, self.session.settle, self.session.flush):
+            try:
+                step()
+            except LEAVING as failed:  # a broken disk, for one
+                log_fault(logger, "a run's end failed")
+                stop_reason, error = ("error", fault(failed)) if error is None else (stop_reason, error)
         end = RunEnd(
             stop_reason,
             self.text,
             self.spending.usage,
             self.spending.cost_usd,
             (time.perf_counter() - self.started) * 1000,
-            self.requests,
+            self.sent + self.spending.side_requests,
             self.calls.succeeded,
             self.calls.failed,
-            self.calls.parallel_batches,
+            tuple(self.calls.parallel_batches),
             self.session.id,
             self.session.cost_usd,
             error.to_json() if error is not None else None,
         )
         self.emit(end)
+        self.ended = True
         return end
+
+    def _end_turn(self, stop_reason: str) -> None:
+        if (cut := self.journal.end_turn(stop_reason)) is not None:
+            self.spending.count(*cut.spent())
+            self._take_text(cut.content())
+
+    def _end_record(self) -> None:
+        if (changed := self.record.end()) is not None:
+            self.emit(changed)
+
+
+def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
+    """The tools by what calls name them; Task is Claude Code's older name for Agent."""
+    starting = next((tool for tool in tools if tool.starts_agents), None)
+    older = {} if starting is None else {"Task": starting}
+    return older | {tool.name: tool for tool in tools}
 
 
 def _text(text: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import TurnEnd
 from cellwright.text import dollars
 
@@ -13,15 +13,30 @@ if TYPE_CHECKING:
 
 
 def take_back_refused(session: Session, error: CellwrightError) -> str:
-    """Take back a message that the API will never accept: each later request would be refused for it. Gives what was."""
+    """Take back a message that the API will never accept: each later request would be refused for it. Gives what was.
+
+    Results that are too much for the model's window stay: another model takes them, or the conversation goes on before them.
+    """
     refused = error.code in (ErrorCode.API_REQUEST_INVALID, ErrorCode.CONTEXT_TOO_LONG)
     last = session.messages[-1]
     if not refused or last["role"] != "user":
         return ""
-    what = "calls' results are" if any(block["type"] == "tool_result" for block in last["content"]) else "prompt is"
+    results = any(block["type"] == "tool_result" for block in last["content"])
+    if results and error.code == ErrorCode.CONTEXT_TOO_LONG:
+        return f"The calls' results are kept in the session. {HOW_TO_GO_ON}"
     session.take_back()
     session.answer_open_calls("the API did not take the result; it may have had effects")
-    return f"The {what} not kept in the session, so that it can go on."
+    return f"The {'results are' if results else 'prompt is'} not kept in the session, so that it can go on."
+
+
+HOW_TO_GO_ON = (
+    "Go on with a model that has a larger window (`--model`), take turns back (/rewind), or begin anew (/clear)."
+)
+
+
+def nearly_full(tokens: int, window: int, model: str) -> str:
+    """The conversation takes most of the model's context window."""
+    return f"The conversation takes {tokens:,} of the {window:,} tokens that {model} has for it. {HOW_TO_GO_ON}"
 
 
 def too_many_turns(max_turns: int) -> CellwrightError:
@@ -30,14 +45,26 @@ def too_many_turns(max_turns: int) -> CellwrightError:
     return CellwrightError(ErrorCode.MAX_TURNS_REACHED, message, recoverable=True)
 
 
-def budget_spent(budget: float, cost: float) -> CellwrightError:
+def budget_spent(budget: float, cost: float, next_request: float) -> CellwrightError:
     """The next request could cost more than the budget has left."""
     message = (
-        f"Stopped before the budget of {dollars(budget)} is passed: {dollars(cost)} is spent, "
-        "and the next request could cost more than the rest."
+        f"The budget of {dollars(budget)} would be passed by the next request, which can cost up to "
+        f"{dollars(next_request)}; {dollars(cost)} is spent so far. Allow more, or go on without a budget."
     )
+    details = {"budget_usd": budget, "cost_usd": cost, "next_request_usd": next_request}
+    return CellwrightError(ErrorCode.BUDGET_EXCEEDED, message, details=details, recoverable=True)
+
+
+def is_of_model(error: ApiError) -> bool:
+    """Return whether another model may answer what this one does not: it is overloaded, fails, or is not there."""
+    not_there = error.details.get("status") == 404 and error.details.get("type") == "not_found_error"
+    return error.code == ErrorCode.API_OVERLOADED or not_there
+
+
+def not_permitted(why: str) -> CellwrightError:
+    """A call needed a permission that nobody could give, and the run was to end then."""
     return CellwrightError(
-        ErrorCode.BUDGET_EXCEEDED, message, details={"budget_usd": budget, "cost_usd": cost}, recoverable=True
+        ErrorCode.PERMISSION_DENIED, f"Stopped at a call that is not permitted. {why}", recoverable=True
     )
 
 
@@ -49,7 +76,7 @@ def price_unknown(model: str) -> CellwrightError:
 
 def context_full() -> CellwrightError:
     """The model's context window is full."""
-    message = "The conversation does not fit into the model's context window any more. Start a new session."
+    message = f"The conversation does not fit into the model's context window any more. {HOW_TO_GO_ON}"
     return CellwrightError(ErrorCode.CONTEXT_TOO_LONG, message)
 
 

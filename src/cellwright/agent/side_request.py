@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from cellwright.agent.budget import PartialUsage
 from cellwright.agent.tool import ToolContext
@@ -27,8 +28,7 @@ def small_model(environ: Mapping[str, str]) -> str:
     return next((environ[name] for name in MODEL_VARIABLES if environ.get(name)), SMALL_MODEL)
 
 
-@dataclass(frozen=True, slots=True)
-class SideRequest:
+class SideRequest(Struct, frozen=True):
     """The way of a tool to a model. `provider` is asked for when there is something to ask: it may have to connect."""
 
     provider: Callable[[], Provider]
@@ -44,6 +44,8 @@ class SideRequest:
             tools=json.dumps(list(tools)).encode(),
             messages=[json.dumps(message, ensure_ascii=False).encode() for message in messages],
             max_tokens=MAX_TOKENS,
+            # with tools it goes on from what was asked; else nobody asks for it again, and writing to the cache costs
+            cache_whole=bool(tools),
         )
         answer = PartialUsage()
         try:

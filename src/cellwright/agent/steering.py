@@ -7,8 +7,9 @@ refuses that. Words that were not delivered when the run ends stay here, and are
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Notice, Steered, SteerHow, SteerState
@@ -20,8 +21,7 @@ Submit = Callable[[str], Awaitable[list[dict[str, Any]]]]
 TOO_LATE = "Claude has just finished, so this was not delivered."
 
 
-@dataclass(frozen=True, slots=True)
-class SteeringText:
+class SteeringText(Struct, frozen=True):
     """A text that waits: "steer" goes with the next step, "queue" is the next prompt when Claude would end."""
 
     id: str
@@ -29,8 +29,7 @@ class SteeringText:
     how: SteerHow
 
 
-@dataclass(frozen=True, slots=True)
-class ReadySteering:
+class ReadySteering(Struct, frozen=True):
     """Words that hooks have let pass, and the content blocks that they become."""
 
     texts: tuple[SteeringText, ...] = ()

@@ -68,6 +68,9 @@ T = TypeVar("T")
 TICK_SECONDS = 0.05
 """No wait is longer than this: a kernel's interrupt only reaches a waiter that wakes up."""
 
+STOP_SECONDS = 5.0
+"""The time that tasks may take to end when the thread is stopped."""
+
 agent_code_running: contextvars.ContextVar[bool] = contextvars.ContextVar("agent_code_running", default=False)
 """True while code runs that the agent itself asked for; a run started from there would wait for itself."""
 
@@ -147,13 +150,18 @@ class AgentThread:
         return asyncio.run_coroutine_threadsafe(_called(function), self.loop).result()
 
     def stop(self) -> None:
-        """End the loop and the thread; tasks that still run are cancelled first."""
+        """End the loop and the thread; tasks that still run are cancelled first. Raises TimeoutError if one does not end."""
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
         if loop is None or thread is None:
             return
-        asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result(5)
+        try:
+            asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result(STOP_SECONDS)
+        except TimeoutError:
+            # what cannot be stopped ends with the process, and nobody can do anything about it
+            loop.set_exception_handler(lambda _loop, _context: None)
+            raise
         loop.call_soon_threadsafe(loop.stop)
         thread.join(5)
         loop.close()
@@ -164,10 +172,12 @@ async def _called(function: Callable[[], T]) -> T:
 
 
 async def _cancel_all() -> None:
-    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    # what is cancelled may start tasks of its own to clean up
+    while tasks := [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()
 
 
 class AgentTask(Generic[T]):

@@ -13,16 +13,21 @@ import json
 import re
 import typing
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from cellwright.agent.calls.told_schema import told_examples, told_schema
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Event, Preview, QuestionKind
 
 if TYPE_CHECKING:
     from cellwright.agent.calls.confinement import Confinement
     from cellwright.agent.calls.tool_input import ToolInput
+    from cellwright.agent.calls.tool_output import ToolOutput
+    from cellwright.agent.subagent import Nesting
 
 Content = str | list[dict[str, Any]]
 
@@ -41,17 +46,18 @@ class CannotBeDone(Exception):
         self.files = tuple(files)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Struct, frozen=True):
     """The result of a call: `content` for the model, `display` for views (a diff, an exit code), never the reverse.
 
     `content` is a string or a list of `text`/`image`/`document` blocks. `is_error` marks a result that is a failure
-    although the tool worked (a command that exited with 1).
+    although the tool worked (a command that exited with 1). `structured` is for programs: the tool's `ToolOutput`, or
+    anything else that JSON can hold; the model does not see it.
     """
 
     content: Content
     display: Mapping[str, Any] | None = None
     is_error: bool = False
+    structured: Any = None
 
 
 Category = Literal[
@@ -80,8 +86,7 @@ EDITING_KINDS: frozenset[AccessKind] = frozenset({"edit", "patch"})
 """Kinds that change files that the input names."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolAccess:
+class ToolAccess(Struct, frozen=True):
     """The things a tool touches: the permission policy judges its calls by this, and by no list of names.
 
     `field` is the input's field with the path, the command, the code or the address.
@@ -101,13 +106,13 @@ class ToolAccess:
         return self.kind in EDITING_KINDS
 
 
-@dataclass(frozen=True, slots=True)
-class ToolLimits:
-    """The bounds of a call. None: no bound of this kind, or the tool keeps it itself.
+class ToolLimits(Struct, frozen=True):
+    """The bounds of a call, which the model is told. None: no bound of this kind, or the tool keeps it itself.
 
     `seconds` (30 unless a tool says otherwise); `result_chars`: what the model gets (100,000 are about 25,000 tokens), the
-    rest is in a file that Read pages; `results`: how many finds; `file_bytes`: the largest file; `calls_per_minute`;
-    `child_memory_mb`: what a child process may take, in MiB.
+    rest is in a file that Read pages; `result_tokens`: what the tool itself puts into one result, `results` how many finds;
+    `file_bytes`: the largest file, as it is and as it will be; `calls_per_minute`; `child_memory_mb`: what a child process
+    may take, in MiB.
     """
 
     seconds: float | None = 30.0
@@ -116,6 +121,30 @@ class ToolLimits:
     file_bytes: int | None = None
     calls_per_minute: int | None = None
     child_memory_mb: int | None = None
+    result_tokens: int | None = None
+
+    def in_words(self, *, timed_by_input: bool = False) -> str:
+        """Say what differs from the limits that every tool has; empty where nothing does.
+
+        `timed_by_input`: the input says how long the call may take, and its schema how long at most.
+
+        >>> ToolLimits(seconds=60, file_bytes=10 * 2**20).in_words()
+        'Limits: 60 s, files of 10 MB.'
+        """
+        usual = type(self)()
+        result_chars = None if self.result_chars == usual.result_chars or self.result_tokens else self.result_chars
+        seconds = None if self.seconds == usual.seconds or timed_by_input else self.seconds
+        words = (
+            (seconds, "{:g} s"),
+            (self.result_tokens, "{:,} tokens a result"),
+            (result_chars, "{:,} characters a result"),
+            (self.results, "{:,} entries"),
+            (None if self.file_bytes is None else self.file_bytes / 2**20, "files of {:,.3g} MB"),
+            (self.calls_per_minute, "{:,} calls a minute"),
+            (None if self.child_memory_mb is None else self.child_memory_mb / 2**10, "{:,.3g} GB of memory"),
+        )
+        told = ", ".join(form.format(bound) for bound, form in words if bound is not None)
+        return f"Limits: {told}." if told else ""
 
 
 def _unheard(_event: Event) -> None:
@@ -130,6 +159,10 @@ def _unpaid(_usage: Mapping[str, Any], _cost_usd: float | None) -> None:
     """Ignore the cost, where nobody counts it."""
 
 
+def _ungranted(_rules: Sequence[str]) -> None:
+    """Grant nothing, where there is no run."""
+
+
 async def _unreachable(_host: str, _port: int) -> bool:
     return False
 
@@ -138,8 +171,7 @@ async def _no_objection(_event: str, _fields: Mapping[str, Any]) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolContext:
+class ToolContext(Struct, frozen=True):
     """A call's link to the run it is part of: what it may know and tell. From its own thread only, but `progress`."""
 
     tool_use_id: str
@@ -152,32 +184,39 @@ class ToolContext:
     """The session's messages so far, as the API has them."""
     spend: Callable[[Mapping[str, Any], float | None], None] = _unpaid
     """Counts what a request of the tool's own has cost (`usage`, US dollars) with the run's."""
+    declared_tools: Callable[[], Sequence[Mapping[str, Any]]] = _no_history
+    """The definitions of the session's tools, as the API has them."""
     set_mode: Callable[[str], str] = str
     """Puts the session into a permission mode for the calls that follow; gives the one it is in then."""
     mode: str = "default"
     """The permission mode that the call was decided in."""
+    grant: Callable[[Sequence[str]], None] = _ungranted
+    """Has these allow rules hold until the run ends: what the user lets a skill do while it is at work."""
     ask_hooks: Callable[[str, Mapping[str, Any]], Awaitable[str]] = _no_objection
     """Tells hooks of an event that is the call's own doing (`TaskCreated`); gives why it must not be, or ""."""
     confinement: Confinement | None = None
     """The bounds of the processes that the call starts; None for no bounds."""
     may_reach: Callable[[str, int], Awaitable[bool]] = _unreachable
     """Asks whether these processes may connect to a host at a port that the confinement does not name."""
+    nesting: Nesting | None = None
+    """The way to have other agents work within the run; None where there is no run."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
+class Tool(Struct, frozen=True, kw_only=True):
     """One tool. `call(input, ctx)` gets input that was validated against `input_schema`.
 
     `access` is what the permission policy judges calls by. `read_only` calls of a turn run in parallel.
     `title(input)` is the line on the tool's card; `preview(input)`, which may raise CannotBeDone, is what a question shows.
     `limits.seconds` bounds a call from outside. `input_examples` fit `input_schema` and go to the model with it.
+    `defer_loading`: the model is told of it by ToolSearch, and not before the first word.
     `asks` is what the user is asked where the policy says "ask": whether the call may run, or, where the call is itself a
     question to the user, that question; the answer then comes back as the call's input, which must fit `answered_schema`:
     the model, which sees `input_schema` alone, cannot answer in the user's place. `facts(input)` is what the policy
     must know besides the input, under names that the schema does not have: the folder a shell is in. `prepare(input)` is
     waited for before: it finds out what `facts` tells then. It may raise ToolError for what cannot be done anyway.
     `asks_together`: the user is asked about neighbouring calls of one message at once, and may answer in any order; each
-    runs when it was allowed, one at a time. `input_type` is the class of a typed input.
+    runs when it was allowed, one at a time. `input_type` is the class of a typed input, `output_type` that of structured
+    results.
     """
 
     name: str
@@ -189,6 +228,7 @@ class Tool:
     limits: ToolLimits = field(default_factory=ToolLimits)
     category: Category = "other"
     input_examples: Sequence[Mapping[str, Any]] = ()
+    defer_loading: bool = False
     asks: QuestionKind = "permission"
     answered_schema: Mapping[str, Any] | None = None
     prepare: Callable[[Mapping[str, Any]], Awaitable[None]] | None = None
@@ -197,21 +237,58 @@ class Tool:
     title: Callable[[Mapping[str, Any]], str] | None = None
     preview: Callable[[Mapping[str, Any]], Awaitable[Preview]] | None = None
     input_type: type[ToolInput] | None = None
+    output_type: type[ToolOutput] | None = None
+
+    @property
+    def starts_agents(self) -> bool:
+        """True when its calls have other agents work."""
+        return self.access.kind == "agent"
+
+    @property
+    def works_beside(self) -> bool:
+        """True when its calls change nothing themselves: they may run at the same time as others, and hold up nobody."""
+        return self.read_only or self.has_agents_work
+
+    @property
+    def has_agents_work(self) -> bool:
+        """True when another agent may be at work for a call: what it does is bounded, recorded and kept apart itself."""
+        return self.access.kind in ("agent", "skill")
 
     def canonical(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """A call's input in the schema's spelling of its fields."""
         return dict(values) if self.input_type is None else self.input_type.canonical(values)
 
     def to_param(self) -> dict[str, Any]:
-        """The tool as the Messages API wants it."""
+        """The tool as the Messages API wants it, with its limits."""
+        timed_by_input = not {"timeout", "timeout_seconds"}.isdisjoint(self.input_schema.get("properties", ()))
+        limits = self.limits.in_words(timed_by_input=timed_by_input)
         param: dict[str, Any] = {
             "name": self.name,
-            "description": self.description,
-            "input_schema": dict(self.input_schema),
+            "description": f"{self.description}\n{limits}" if limits else self.description,
+            "input_schema": told_schema(self.input_schema),
         }
-        if self.input_examples:
-            param["input_examples"] = [dict(example) for example in self.input_examples]
+        if examples := told_examples(self.input_examples, self.input_schema):
+            param["input_examples"] = examples
+        if self.defer_loading:
+            param["defer_loading"] = True
         return param
+
+
+TOOL_SEARCH = "ToolSearch"
+"""The name of the tool that loads those with `defer_loading`."""
+
+TOOL_ALIASES: Mapping[str, str] = {
+    "read_file": "Read",
+    "write_file": "Write",
+    "list_files": "LS",
+    "run_command": "Bash",
+}
+"""Names that other agents have for our tools: taken in rules, in hooks' matchers and where tools are chosen by name."""
+
+
+def own_tool_name(name: str) -> str:
+    """Our name of the tool that somebody calls `name`."""
+    return TOOL_ALIASES.get(name, name)
 
 
 TOOL_NAME = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
@@ -231,6 +308,7 @@ def tool(
     category: Category = "other",
     examples: Sequence[Mapping[str, Any]] = (),
     offered: type[ToolInput] | None = None,
+    output: type[ToolOutput] | None = None,
     fields: Mapping[str, Mapping[str, Any]] | None = None,
     asks: QuestionKind = "permission",
     asks_together: bool = False,
@@ -245,12 +323,13 @@ def tool(
     *,
     name: str = "",
     description: str = "",
-    access: ToolAccess = ToolAccess(),  # frozen
+    access: ToolAccess = ToolAccess(),  # noqa: B008 - frozen
     read_only: bool = False,
     limits: ToolLimits | None = None,
     category: Category = "other",
     examples: Sequence[Mapping[str, Any]] = (),
     offered: type[ToolInput] | None = None,
+    output: type[ToolOutput] | None = None,
     fields: Mapping[str, Mapping[str, Any]] | None = None,
     asks: QuestionKind = "permission",
     asks_together: bool = False,
@@ -265,13 +344,15 @@ def tool(
     pydantic knows, and is described by the docstring's `Args:` (Google, NumPy or reST style). The docstring's first part
     describes the tool where `description` does not. A parameter hinted `ToolContext` gets the call's context and is no
     input. A sync function runs in a worker thread. What it returns goes to Claude: a string, content blocks, a
-    `ToolResult`, or anything that JSON can hold. To tell Claude what is wrong, raise `ToolError`.
+    `ToolResult`, or anything that JSON can hold, which programs get as it is. To tell Claude what is wrong, raise
+    `ToolError`.
 
     `read_only=True` says that the function changes nothing: it may run in parallel and is not asked for. `access` says
     what it touches, so that the user's rules for files hold for it: `ToolAccess("read", "path")` is judged like Read.
 
     For a typed input, `prepare`, `facts`, `title` and `preview` (see `Tool`) get that input; `fields` changes keywords of
     its schema, by field; `offered` is what Claude may send where the function's own input also holds the user's answer.
+    `output` is the class of its results' `structured`.
 
     >>> @tool(read_only=True)
     ... def add(a: int, b: int = 1) -> int:
@@ -308,6 +389,7 @@ def tool(
             title=inputs.taking(title),
             preview=inputs.taking(preview),
             input_type=inputs.input_type,
+            output_type=output,
         )
 
     return make(function) if function is not None else make
@@ -324,8 +406,7 @@ def _check_usable(name: str, description: str, inputs: _Inputs, access: ToolAcce
         raise _unusable(name, f"it cannot be read_only with the access {access.kind!r}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Inputs:
+class _Inputs(Struct, frozen=True):
     """A function's way of taking its input: `arguments(values)` are its keyword arguments, less the context.
 
     `parse(values)` is what the other functions of the tool get.
@@ -510,4 +591,5 @@ def _content(value: Any) -> ToolResult | Content:
         return value
     if value is None:
         return "(no result)"
-    return json.dumps(value, ensure_ascii=False, default=str)
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return ToolResult(text, structured=json.loads(text))

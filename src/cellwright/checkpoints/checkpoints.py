@@ -14,6 +14,7 @@ from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.checkpoints.journal import Journal, drop_journals_older_than, journal_of
 from cellwright.checkpoints.turn_recorder import TurnRecorder
 from cellwright.checkpoints.undo_notes import describe_undos
+from cellwright.sessions.file_changes import drop_outcomes_older_than
 from cellwright.sessions.session import Session
 from cellwright.text import visible_line
 from cellwright.tools.files.originals import OriginalsOnly, UpcomingChange, drop_older_than
@@ -110,5 +111,6 @@ class Checkpoints:
         def work() -> None:
             drop_journals_older_than(seconds)
             drop_older_than(seconds)
+            drop_outcomes_older_than(seconds)
 
         threading.Thread(target=work, name="cellwright-old-checkpoints", daemon=True).start()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.checkpoints.notebooks import cell_data
 from cellwright.checkpoints.records import CellChange as KeptChange
@@ -31,8 +33,7 @@ FindNotebook = Callable[[Path], OpenNotebook]
 """The notebook at a path, where it can be changed now. Raises ToolError that says why it cannot."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CellTarget:
+class CellTarget(Struct, frozen=True, kw_only=True):
     """The state to restore a cell to: `target` names a cell in the store (None: no cell), `anchor_id` the one before it.
 
     `expected` are the sources (hashes; None: no cell) that it may have now without anybody else having changed it.
@@ -48,8 +49,7 @@ class CellTarget:
     """Since when it should not have changed, in words."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CellUndo:
+class CellUndo(Struct, frozen=True, kw_only=True):
     """The undo of one cell: it is `now` (None: not there), and these `changes` make it what it shall be.
 
     `refused` says why nothing is done, and `conflict` that it is because somebody else changed it: it can be forced.

@@ -7,9 +7,10 @@ changed it since: from there on nothing is taken back, unless that was asked for
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from cellwright.checkpoints.records import CheckpointTurn, FileChange, FileContent, FileStep
 from cellwright.checkpoints.turn_recorder import COUNTED_BYTES, PathState, at, line_counts
@@ -23,8 +24,7 @@ Blocked = Callable[[Path], str]
 """The reason the file at a path must not be written now; empty where it may be."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileUndo:
+class FileUndo(Struct, frozen=True, kw_only=True):
     """The undo of one file: it holds `now` and shall hold `target` (None: no file), with its mode if `set_mode`.
 
     `refused` says why nothing is done, and `conflict` that it is because somebody else changed it: it can be forced.

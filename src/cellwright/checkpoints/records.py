@@ -22,9 +22,10 @@ else changed the file in between (`anew`): then the turn is taken back to what t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 Json = Mapping[str, Any]
 
@@ -32,8 +33,7 @@ UNKNOWN: Literal["unknown"] = "unknown"
 """Stands for what a file holds after a program that nobody saw end."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileContent:
+class FileContent(Struct, frozen=True):
     """The state of a file: the hash of its content, and its permission bits."""
 
     sha256: str
@@ -47,8 +47,7 @@ class FileContent:
         return None if data is None else cls(str(data["sha256"]), int(data["mode"]))
 
 
-@dataclass(slots=True)
-class FileChange:
+class FileChange(Struct):
     """A file in a turn: what it held before (None: there was none) and the hash of what the turn left (None: none).
 
     `left` is all that the turn wrote there, one after another: of the last it is not sure that it came to be.
@@ -69,8 +68,7 @@ class FileChange:
         return self.mode_changed or self.after != (self.before.sha256 if self.before is not None else None)
 
 
-@dataclass(slots=True)
-class CellChange:
+class CellChange(Struct):
     """A cell in a turn, as hashes of cells in the store: what it was before (None: not there) and after.
 
     `after_source` is the hash of its source then. `anchor_id` is the cell before it, "" for the notebook's first.
@@ -97,8 +95,7 @@ class CellChange:
         return self.moved or self.before != self.after
 
 
-@dataclass(slots=True)
-class CheckpointTurn:
+class CheckpointTurn(Struct):
     """One run of a prompt. `seq` is the number of the session's last event before it."""
 
     number: int
@@ -130,8 +127,7 @@ class CheckpointTurn:
         return bool(self.changed_files or self.changed_cells) and (left or not self.files_undone)
 
 
-@dataclass(frozen=True, slots=True)
-class FileStep:
+class FileStep(Struct, frozen=True):
     """A file that an undo or redo wrote: what it held then, and what it holds since."""
 
     path: Path
@@ -157,8 +153,7 @@ class FileStep:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class CellStep:
+class CellStep(Struct, frozen=True):
     """A cell that an undo or redo changed, as `CellChange` has it."""
 
     notebook: Path
@@ -185,8 +180,7 @@ class CellStep:
         )
 
 
-@dataclass(slots=True)
-class Undone:
+class Undone(Struct):
     """An undo of `turns`, or a redo (`redo_of` is the number of the undo that it takes back).
 
     `code`: files and cells were restored, but for those `left` out. `as_after` is the event up to which the conversation
@@ -222,8 +216,7 @@ class Undone:
         }
 
 
-@dataclass(slots=True)
-class History:
+class History(Struct):
     """The sum of a journal: the turns, oldest first, and what was undone."""
 
     turns: list[CheckpointTurn] = field(default_factory=list)
@@ -241,6 +234,14 @@ class History:
         if code_only:
             return [turn for turn in reversed(self.turns) if turn.to_undo(left=left)][:count]
         return [turn for turn in reversed(self.turns) if not turn.conversation_undone][:count]
+
+    def only_effects(self, after: int = 0) -> list[CheckpointTurn]:
+        """The turns since the turn `after` in which nothing is to be undone, but that had effects; the newest first."""
+        return [
+            turn
+            for turn in reversed(self.turns)
+            if turn.number > after and turn.effects and not (turn.changed_files or turn.changed_cells)
+        ]
 
     def to_redo(self) -> Undone | None:
         """The undo that a redo would take back; None where there is none, or a turn has begun since."""

@@ -17,9 +17,10 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from cellwright.agent.tool import Tool
 from cellwright.checkpoints.effects import effect_of
@@ -97,8 +98,7 @@ READ_AT_ONCE = 2**20
 Mark = tuple[int, int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class PathState:
+class PathState(Struct, frozen=True):
     """The state of a path: nothing (`held` None, no `problem`), a file, or something that is none (`problem`)."""
 
     held: FileContent | None

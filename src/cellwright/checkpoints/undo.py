@@ -6,8 +6,9 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from cellwright.checkpoints.journal import Journal
 from cellwright.checkpoints.plan_cells import CellUndo, cell_undos, changes_of, redone_cells, undone_cells
@@ -15,19 +16,21 @@ from cellwright.checkpoints.plan_files import FileUndo, What, file_redos, file_u
 from cellwright.checkpoints.records import CheckpointTurn, FileStep, Undone
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.sessions.session import Session
-from cellwright.tools.files.atomic_write import FileChanged, FileWrite, write_together
+from cellwright.tools.files.atomic_write import FileWrite, write_together
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.originals import keep_original, original, sha256
+from cellwright.tools.files.writing.open_folder import FileChanged
+from cellwright.tools.files.writing.recovery import recover_changes
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import OpenNotebook, OpenNotebooks
 from cellwright.tools.paths import file_errors, shown_path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UndoPlan:
+class UndoPlan(Struct, frozen=True, kw_only=True):
     """The plan of an undo: `turns` taken back (newest first), or brought back where `redo_of` says which undo is.
 
-    `as_after`: the event up to which the conversation would go; None: it stays as it is.
+    `as_after`: the event up to which the conversation would go; None: it stays as it is. `passed_over` are later turns that
+    only had effects that cannot be taken back (commands, code in the kernel).
     """
 
     turns: tuple[CheckpointTurn, ...]
@@ -36,6 +39,7 @@ class UndoPlan:
     code: bool = True
     as_after: int | None = None
     redo_of: int | None = None
+    passed_over: tuple[CheckpointTurn, ...] = ()
 
     @property
     def file_changes(self) -> list[FileUndo]:
@@ -60,17 +64,19 @@ class UndoPlan:
         return [*self.files, *self.cells]
 
     @property
-    def effects(self) -> list[str]:
-        """The effects that cannot be taken back, in the order in which they came about."""
-        return [effect for turn in reversed(self.turns) for effect in turn.effects]
+    def effects(self) -> list[tuple[CheckpointTurn, str]]:
+        """The effects that cannot be taken back, with their turns, in the order in which they came about."""
+        if self.redo_of is not None:
+            return []
+        turns = sorted((*self.turns, *self.passed_over), key=lambda turn: turn.number)
+        return [(turn, effect) for turn in turns for effect in turn.effects]
 
     @property
     def does_something(self) -> bool:
         return bool(self.file_changes or self.cell_changes or self.as_after is not None or not self.refused)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Undo:
+class Undo(Struct, frozen=True, kw_only=True):
     """Takes back turns of `session`, whose `journal` it is. Its coroutines run on the agent's loop, while no turn does."""
 
     journal: Journal
@@ -81,16 +87,29 @@ class Undo:
 
     async def plan(self, turns: Sequence[CheckpointTurn], what: What, *, force: bool = False) -> UndoPlan:
         """Plan what taking back `turns` (newest first) would do."""
+        await asyncio.to_thread(recover_changes)
         code = what != "conversation"
         back = turns if code else ()
         await self.notebooks.settled()
         files = await asyncio.to_thread(file_undos, back, self._blocked, force=force)
         cells = await cell_undos(undone_cells(back), self._notebook, force=force)
         as_after = None if what == "code" else min(turn.seq for turn in turns)
-        return UndoPlan(turns=tuple(turns), files=tuple(files), cells=tuple(cells), code=code, as_after=as_after)
+        taken = {turn.number for turn in turns}
+        passed_over = [
+            turn for turn in self.journal.history.only_effects(min(taken, default=0)) if turn.number not in taken
+        ]
+        return UndoPlan(
+            turns=tuple(turns),
+            files=tuple(files),
+            cells=tuple(cells),
+            code=code,
+            as_after=as_after,
+            passed_over=tuple(passed_over),
+        )
 
     async def plan_redo(self, undo: Undone, *, force: bool = False) -> UndoPlan:
         """Plan what taking back `undo` would do."""
+        await asyncio.to_thread(recover_changes)
         turns = tuple(turn for turn in self.journal.history.turns if turn.number in undo.turns)
         await self.notebooks.settled()
         files = await asyncio.to_thread(file_redos, undo.files, self._blocked, force=force)

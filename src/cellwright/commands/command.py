@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import Emit, Event
 from cellwright.markdown.escaping import escaped
-from cellwright.text import visible, visible_line
+from cellwright.text import code_fence, visible, visible_line
 
 Row = tuple[str, ...]
 
 _LONGEST_LINE = 1_000
 
 
-@dataclass(frozen=True)
-class Section:
-    """A table under a title, the first row its head; `text` stands above it."""
+class Section(Struct, frozen=True):
+    """A table under a title, the first row its head; `code`, then `text`, stand above it."""
 
     title: str
     rows: Sequence[Row] = ()
     text: str = ""
+    code: str = ""
 
 
-@dataclass(frozen=True)
-class CommandPage:
+class CommandPage(Struct, frozen=True):
     """The page that a command shows."""
 
     sections: Sequence[Section]
@@ -37,7 +37,7 @@ class CommandPage:
         parts: list[str] = []
         for section in self.sections:
             title = escaped(visible_line(section.title, _LONGEST_LINE))
-            parts += [f"**{title}**", _lines(visible(section.text))]
+            parts += [f"**{title}**", _fenced(visible(section.code)), _lines(visible(section.text))]
             if len(section.rows) > 1:
                 head, *body = section.rows
                 lines = [head, tuple("---" for _ in head), *body]
@@ -49,6 +49,7 @@ class CommandPage:
         for section in self.sections:
             lines = [
                 visible_line(section.title, _LONGEST_LINE),
+                *(f"  {line}" for line in visible(section.code).splitlines()),
                 *([f"  {visible(section.text)}"] if section.text else []),
             ]
             body = [tuple(visible_line(cell, _LONGEST_LINE) for cell in row) for row in section.rows[1:]]
@@ -58,6 +59,11 @@ class CommandPage:
                 lines.append("  " + "  ".join([*padded, row[-1]]).rstrip())
             parts.append("\n".join(lines))
         return "\n\n".join(parts)
+
+
+def _fenced(code: str) -> str:
+    fence = code_fence(code)
+    return f"{fence}\n{code}\n{fence}" if code else ""
 
 
 def _lines(text: str) -> str:
@@ -72,8 +78,7 @@ def _unheard(_event: Event) -> None:
     """Ignore the event, where nobody listens."""
 
 
-@dataclass(frozen=True)
-class CommandCall:
+class CommandCall(Struct, frozen=True):
     """One use of a command. `text` is what follows its name; `options` are those a run would have.
 
     `emit` and `ask_user` show and ask as in a run, on the agent's thread; `ask_user` is None where nobody can be asked.
@@ -89,8 +94,7 @@ class CommandCall:
 Answer = CommandPage | Coroutine[Any, Any, CommandPage]
 
 
-@dataclass(frozen=True)
-class SlashCommand:
+class SlashCommand(Struct, frozen=True):
     """One command. `run` gives a page, or a coroutine of one that is run on the agent's thread.
 
     `takes` names what may follow the command ("" where nothing may); `asks`: it may have a question to the user.

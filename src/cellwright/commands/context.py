@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
-from cellwright.agent.context_usage import NAMES, ContextContents, context_parts, context_tokens
+from cellwright.agent.context_usage import (
+    NAMES,
+    ContextContents,
+    ToldPart,
+    context_parts,
+    context_tokens,
+    told_sections,
+    told_tools,
+)
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.conversation.resolve_options import model_of
 from cellwright.model.models import limits
@@ -25,7 +34,8 @@ async def context_page(call: CommandCall) -> CommandPage:
     )
     known = limits(model)
     used = context_tokens(session)
-    parts = await asyncio.to_thread(context_parts, ContextContents.of(session))
+    contents = ContextContents.of(session)
+    parts = await asyncio.to_thread(context_parts, contents)
     whole = known.context_window if known.known else sum(part.tokens for part in parts)
     rows: list[Row] = [("part", "tokens", "share", "")]
     rows += [_row(NAMES[part.name], part.tokens, whole) for part in parts]
@@ -33,7 +43,22 @@ async def context_page(call: CommandCall) -> CommandPage:
         rows.append(_row("Free", max(0, whole - used), whole))
     window = f" of {whole:,} ({used / whole:.1%})" if known.known else ""
     text = f"About {used:,} tokens{window}, {model}. How they are shared out is estimated by size."
-    return CommandPage([Section("Context", rows, text)])
+    tools, sections = told_tools(contents), told_sections(contents)
+    return CommandPage(
+        [
+            Section("Context", rows, text),
+            Section("Told before the first word: tools", [("tool", "tokens", ""), *map(_told, tools)], _sum(tools)),
+            Section("… and the system prompt", [("section", "tokens", ""), *map(_told, sections)], _sum(sections)),
+        ]
+    )
+
+
+def _told(part: ToldPart) -> Row:
+    return part.name, f"{part.tokens:,}", "only when ToolSearch has loaded it" if part.deferred else ""
+
+
+def _sum(parts: Sequence[ToldPart]) -> str:
+    return f"About {sum(part.tokens for part in parts if not part.deferred):,} tokens, once in a session."
 
 
 def _row(name: str, tokens: int, whole: int) -> Row:

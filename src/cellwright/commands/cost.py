@@ -9,6 +9,7 @@ from typing import Any
 from cellwright.agent.budget import completion_spending
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.model.pricing import PRICES_DATE
+from cellwright.sessions.session import Session
 
 _TOKENS = (
     ("input_tokens", "input"),
@@ -27,13 +28,21 @@ async def cost_page(call: CommandCall) -> CommandPage:
     rows: list[Row] = [
         ("what", "cost"),
         ("this session", usd(session.cost_usd)),
+        *_before(session),
         (f"of it completions ({tally.count:,} since the kernel started)", usd(tally.total.cost_usd)),
         ("completions today, all kernels", f"{usd(today)} of {usd(budget)}"),
     ]
     if not tally.count and not today:
-        del rows[2:]
+        del rows[-2:]
     text = f"By Anthropic's list prices of {PRICES_DATE}; a platform's own prices may differ."
     return CommandPage([Section("Cost", rows, text), Section("Tokens of this session", _tokens(session.usage))])
+
+
+def _before(session: Session) -> list[Row]:
+    """The row of what was paid for before the fork, and is counted there."""
+    if session.forked_from is None:
+        return []
+    return [(f"before it, in {session.forked_from} (counted there)", usd(session.cost_before_usd))]
 
 
 def usd(amount: float | None) -> str:

@@ -9,6 +9,9 @@ from cellwright.commands.context import context_page
 from cellwright.commands.cost import cost_page
 from cellwright.commands.doctor import DOCTOR, doctor_page
 from cellwright.commands.export import CELLS, EXPORT, cells_page, export_page
+from cellwright.commands.extensions.agents import agents_page
+from cellwright.commands.extensions.memory import memory_page
+from cellwright.commands.extensions.skills import skills_page
 from cellwright.commands.sandbox import sandbox_page
 from cellwright.commands.sessions import (
     FORK,
@@ -27,15 +30,30 @@ from cellwright.commands.settings_pages import config_page, permissions_page
 from cellwright.commands.status import status_page
 from cellwright.commands.tasks import steer_page, tasks_page
 from cellwright.commands.undo import REDO, REWIND, UNDO, redo_page, rewind_page, undo_page
+from cellwright.commands.user_command import user_command_page
+from cellwright.conversation.prompts.skills import Skills
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.tools.shell.user_commands import user_command
 
-_COMMAND = re.compile(r"\s*/(?P<name>[A-Za-z][\w-]*)(?P<text>(?:\s.*)?)", re.DOTALL)
+_COMMAND = re.compile(r"\s*/(?P<name>[A-Za-z][\w-]*(?::[\w-]+)*)(?P<text>(?:\s.*)?)", re.DOTALL)
+
+
+OWN_COMMAND = "!"
+"""The name of what runs the user's own command."""
 
 
 def command_name(prompt: str) -> str | None:
     """The command that `prompt` is, without its slash; None for what is a prompt (`/etc/hosts: what is it?`)."""
     found = _COMMAND.fullmatch(prompt)
-    return found["name"] if found else None
+    if found is None:
+        return None if user_command(prompt) is None else OWN_COMMAND
+    return found["name"]
+
+
+def is_answered_here(prompt: str, skills: Skills) -> bool:
+    """Return whether `prompt` is a command that makes a page, or one that there is not; a skill's call is a prompt."""
+    name = command_name(prompt)
+    return name is not None and (name in COMMANDS or not skills.is_call(prompt))
 
 
 def command_of(prompt: str) -> tuple[SlashCommand, str]:
@@ -43,13 +61,18 @@ def command_of(prompt: str) -> tuple[SlashCommand, str]:
 
     Raises CellwrightError INVALID_PARAMETERS for a command that there is not, and for text after one that takes none.
     """
+    if (own := user_command(prompt)) is not None:
+        return _OWN_COMMAND, own
     found = _COMMAND.fullmatch(prompt)
     assert found is not None
     name, text = found["name"], found["text"].strip()
     command = COMMANDS.get(name)
     if command is None:
         known = ", ".join(f"/{each}" for each in COMMANDS)
-        message = f"There is no command /{name}. The commands are {known}. Nothing was sent."
+        message = (
+            f"There is no command or skill /{name}. The commands are {known}; /skills shows the skills. "
+            "Nothing was sent."
+        )
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     if text and not command.takes:
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"/{name} takes nothing after it. Nothing was sent.")
@@ -69,14 +92,20 @@ def _help(_call: CommandCall) -> CommandPage:
         *((f"/{name} {command.takes}".strip(), command.help) for name, command in COMMANDS.items()),
     ]
     text = (
-        "They are answered here: nothing is put into the conversation, and only /rename without a title asks a model."
+        "They are answered here: nothing is put into the conversation, and only /rename without a title asks a model. "
+        "`!` and a command runs it in your shell; Claude is told of it with your next prompt."
     )
     return CommandPage([Section("Commands", rows, text)])
 
 
+_OWN_COMMAND = SlashCommand(user_command_page, "run a command of your own", "COMMAND")
+
 COMMANDS: dict[str, SlashCommand] = {
     "help": SlashCommand(_help, "this list"),
     "config": SlashCommand(config_page, "each setting with its value and where it comes from"),
+    "memory": SlashCommand(memory_page, "the instructions that Claude is told: CLAUDE.md, rules, what they import"),
+    "skills": SlashCommand(skills_page, "the skills and commands there are, and where they come from"),
+    "agents": SlashCommand(agents_page, "the agents there are, what they may use, and where they come from"),
     "permissions": SlashCommand(permissions_page, "the mode, each rule with where it comes from, trust and folders"),
     "sandbox": SlashCommand(sandbox_page, "what commands are confined by, and what they may read, write and reach"),
     "undo": SlashCommand(undo_page, "take back what the last turns changed, after a look at it", UNDO, asks=True),

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from msgspec import structs
+
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.tool import Tool
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
@@ -56,7 +58,7 @@ def _page(call: CommandCall, found: SandboxFound) -> CommandPage:
 
 
 def _without_requirement(settings: Settings) -> Settings:
-    return replace(settings, sandbox=replace(settings.sandbox, required=False))
+    return replace(settings, sandbox=structs.replace(settings.sandbox, required=False))
 
 
 def _facts(found: SandboxFound, settings: Settings) -> list[Row]:
@@ -129,7 +131,8 @@ def _network(confinement: Confinement) -> str:
         return "nothing: no network"
     asked = "you are asked about others" if confinement.asks_hosts else "no others"
     denied = f"; never {', '.join(confinement.denied_hosts)}" if confinement.denied_hosts else ""
-    return f"{', '.join((*confinement.hosts, asked))}{denied}"
+    always = f"; {', '.join(confinement.asked_hosts)} never unasked" if confinement.asked_hosts else ""
+    return f"{', '.join((*confinement.hosts, asked))}{always}{denied}"
 
 
 def _listed(paths: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.titles import make_title, title_of
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry
+from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry, tree_of
 from cellwright.sessions.catalog.metadata import shown_tags, write_tags, write_title
 from cellwright.sessions.session import Session
 from cellwright.text import dollars
@@ -25,12 +25,14 @@ RENAME = "[TITLE]"
 TAG = "[TAG …]"
 
 SHOWN = 20
+INDENT = "\u2003"
+"""A wide space: in a table's cell others are run together."""
 
 
 async def sessions_page(call: CommandCall) -> CommandPage:
     """The sessions of this folder, or those in which words are found."""
     found = await asyncio.to_thread(Catalog().search, call.text, call.conversation.cwd, limit=SHOWN + 1)
-    return CommandPage([_listed(found, call)])
+    return CommandPage([_listed(found, call, as_tree=not call.text)])
 
 
 async def resume_page(call: CommandCall) -> CommandPage:
@@ -158,24 +160,32 @@ def _kept(session: Session) -> Path:
     return session.path
 
 
-def _listed(found: Sequence[CatalogEntry], call: CommandCall) -> Section:
+def _listed(found: Sequence[CatalogEntry], call: CommandCall, *, as_tree: bool = False) -> Section:
     if not found:
         what = f"that holds {call.text!r}" if call.text else "yet"
         return Section("Sessions", text=f"There is no session of {call.conversation.cwd} {what}.")
     current = call.conversation.sessions.started
     here = current.id if current is not None else ""
     head: Row = ("id", "when", "turns", "cost", "title")
-    rows = [head, *(_row(entry, here) for entry in found[:SHOWN])]
+    shown = tree_of(found[:SHOWN]) if as_tree else found[:SHOWN]
+    rows = [head, *(_row(entry, here) for entry in shown)]
     more = " There are more: say words that were said in it." if len(found) > SHOWN else ""
     return Section("Sessions", rows, f"/resume ID goes on with one.{more}")
 
 
 def _row(entry: CatalogEntry, here: str) -> Row:
     marks = ("this one",) if entry.id == here else ("in use",) if entry.in_use else ()
-    damaged = ("damaged",) if entry.damaged else ()
+    damaged = ("its beginning is gone",) if entry.is_beginning_gone else ("damaged",) if entry.damaged else ()
     notes = "".join(f" ({mark})" for mark in (*marks, *damaged))
-    words = " · ".join(part for part in (entry.title + notes, shown_tags(entry.tags), entry.snippet) if part)
+    words = " · ".join(
+        part for part in (branch(entry) + entry.title + notes, shown_tags(entry.tags), entry.snippet) if part
+    )
     return entry.id, when(entry.updated), str(entry.turns), price(entry.cost_usd), words
+
+
+def branch(entry: CatalogEntry) -> str:
+    """The lines that put a fork below its session; "" for one that stands by itself."""
+    return f"{INDENT * (entry.depth - 1)}└ " if entry.depth else ""
 
 
 def when(updated: float) -> str:

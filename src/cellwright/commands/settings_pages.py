@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
-from cellwright.config.settings.keys import KEYS
+from cellwright.config.settings.keys import KEYS, WITHOUT_EFFECT
 from cellwright.config.settings.layers import Layer, SettingsEntry
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.conversation import Conversation
@@ -24,16 +24,35 @@ def config_page(call: CommandCall) -> CommandPage:
     """Each setting with its value and where it comes from."""
     conversation, options = call.conversation, call.options
     settings = conversation.in_force.settings
-    rows: list[Row] = [("setting", "value", "from"), *_in_force(conversation, options)]
-    for path, entries in sorted(settings.merged.entries.items()):
-        known = path in KEYS or path[:-1] in KEYS
-        if path[0] == "permissions" and path[1:] and path[1] in ("allow", "ask", "deny"):
-            continue  # /permissions shows them
-        for entry in entries if entries[-1].element else entries[-1:]:
-            remark = "" if known else " (not used here)"
-            rows.append((".".join(path), _shown(path, entry.value), f"{layer_label(entry.layer)}{remark}"))
+    in_force = [("setting", "value", "from"), *_in_force(conversation, options)]
+    # /permissions shows the rules
+    rules = ("permissions.allow", "permissions.ask", "permissions.deny")
+    rows = [*in_force, *(row for row in setting_rows(settings) if row[0] not in rules)]
     sections = [Section("Settings", rows, "The highest place that says a value counts; lists are joined.")]
-    return CommandPage([*sections, *_quarantined(conversation), *_problems(settings)])
+    return CommandPage([*sections, *without_effect(settings), *_quarantined(conversation), *_problems(settings)])
+
+
+def setting_rows(settings: Settings) -> list[tuple[str, str, str]]:
+    """Each setting that has an effect, or is not known: its key, its value, and where that is from."""
+    rows: list[tuple[str, str, str]] = []
+    for path, entries in sorted(settings.merged.entries.items()):
+        if _has_no_effect(path):
+            continue
+        for entry in entries if entries[-1].element else entries[-1:]:
+            remark = "" if path in KEYS or path[:-1] in KEYS else " (no setting that is known)"
+            rows.append((".".join(path), _shown(path, entry.value), f"{layer_label(entry.layer)}{remark}"))
+    return rows
+
+
+def _has_no_effect(path: tuple[str, ...]) -> bool:
+    begins = (".".join(path[:length]) for length in range(1, len(path) + 1))
+    return path not in KEYS and path[:-1] not in KEYS and any(name in WITHOUT_EFFECT for name in begins)
+
+
+def without_effect(settings: Settings) -> list[Section]:
+    """Name, once, the settings of Claude Code's that are set and change nothing here."""
+    names = [".".join(path) for path in sorted(settings.merged.entries) if _has_no_effect(path)]
+    return [Section("Known, without effect here", [], ", ".join(names))] if names else []
 
 
 def _in_force(conversation: Conversation, options: RunOptions) -> list[Row]:

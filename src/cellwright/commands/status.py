@@ -31,7 +31,7 @@ def status_page(call: CommandCall) -> CommandPage:
         ("session", f"{session.id} ({len(session.encoded)} messages, {session.context_tokens:,} tokens)"),
         ("kept in", "memory only" if session.path is None else str(session.path)),
         ("model", or_problem(lambda: model_of(options, settings, environment))),
-        ("key", _key_source(settings, environment)),
+        ("key", key_source(settings, environment)),
         ("sent to", environment.get("ANTHROPIC_BASE_URL") or "the API's own address"),
         ("running", "yes" if conversation.runs.current is not None else "no"),
         *_completions(conversation.model.completions),
@@ -66,14 +66,17 @@ def _calls(conversation: Conversation) -> list[Section]:
     return [Section("Calls of tools", [head, *rows], f"logged in {log}" if log is not None else "")]
 
 
-def _key_source(settings: Settings, environment: Mapping[str, str]) -> str:
+NO_KEY = "none: `cellwright --help` says how to give one"
+
+
+def key_source(settings: Settings, environment: Mapping[str, str]) -> str:
     """Name the source of the key; never a part of the key."""
     if settings.api_key_helper is not None and source_of_credential(environment) is None:
         origin = settings.origin("apiKeyHelper")
         return f"apiKeyHelper ({origin.label})" if origin else "apiKeyHelper"
     source = source_of_credential(environment)
     if source is None:
-        return "none: `cellwright --help` says how to give one"
+        return NO_KEY
     origin = settings.origin(f"env.{source}")
     return f"{source} ({origin.label})" if origin else source
 

@@ -21,7 +21,7 @@ STATES = {
     "failed": "failed",
     "interrupted": "interrupted",
 }
-USAGE = "/tasks shows what goes on; /tasks stop ID ends a run or a shell command; /tasks stop all ends everything."
+USAGE = "/tasks shows what goes on; /tasks stop ID ends a run, a shell command or an agent; /tasks stop all ends everything."
 
 
 async def tasks_page(call: CommandCall) -> CommandPage:
@@ -56,6 +56,9 @@ def _sections(conversation: Conversation) -> list[Section]:
     shell = [_shell_row(task) for task in background_tasks().all()]
     if shell:
         sections.append(Section("Shell commands", [("task", "command", "state", "output"), *shell]))
+    if agents := conversation.subagents.background:
+        rows = [(each.id, each.type, visible_line(each.description), each.state) for each in agents]
+        sections.append(Section("Agents in the background", [("task", "agent", "what", "state"), *rows]))
     return sections
 
 
@@ -82,8 +85,11 @@ async def _stop(conversation: Conversation, task_id: str) -> Row:
     for task in background_tasks().all():
         if task.id == task_id:
             return await _stop_shell(task)
+    if (agent := await conversation.subagents.stop(task_id, "by the user")) is not None:
+        return (agent.id, f"{agent.type} {agent.state}")
     ids = [run.id for run in conversation.runs.active]
     ids += [task.id for task in background_tasks().all() if not task.run.ended.done()]
+    ids += [each.id for each in conversation.subagents.background if not each.task.done()]
     known = ", ".join(ids) or "nothing"
     message = f"There is no task {task_id!r}. What goes on: {known}. Nothing was stopped."
     raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
@@ -101,7 +107,8 @@ async def _stop_all(conversation: Conversation) -> list[Row]:
     # the last first: else each would have its turn for a moment
     runs = [await _stop(conversation, run.id) for run in reversed(conversation.runs.active)]
     shell = [await _stop_shell(task) for task in background_tasks().all() if not task.run.ended.done()]
-    return [*runs, *shell]
+    working = [each.id for each in conversation.subagents.background if not each.task.done()]
+    return [*runs, *shell, *[await _stop(conversation, agent_id) for agent_id in working]]
 
 
 def _duration(seconds: float) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.checkpoints.journal import Journal
 from cellwright.checkpoints.plan_files import FileUndo, What
@@ -20,7 +22,7 @@ from cellwright.conversation.resolve_options import ask_about_trust
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Changed
 from cellwright.sessions.session import Session
-from cellwright.text import visible
+from cellwright.text import counted, visible
 from cellwright.tools.paths import shown_path
 
 WOULD_BE = {"created": "comes back", "deleted": "goes away", "changed": "is changed back"}
@@ -45,14 +47,19 @@ def preview_text(plan: UndoPlan, cwd: Path) -> str:
         lines.append(f"The messages of {names_of(plan.turns)} {verb} the conversation.")
     if plan.refused:
         lines += ["", "Left as they are:", *bounded([f"  {name}: {why}" for name, why in left_out(plan, cwd)])]
-    if plan.effects and plan.redo_of is None:
-        lines += ["", "Cannot be taken back:", *bounded([f"  {effect}" for effect in plan.effects])]
+    if plan.effects:
+        lines += ["", f"{NOT_UNDONE}:", *bounded([f"  {turn}: {effect}" for turn, effect in effect_rows(plan.effects)])]
     return "\n".join(lines)
 
 
 def changes_of_plan(plan: UndoPlan, cwd: Path) -> list[Changed]:
     """List what a plan changes, for people."""
     return [file.shown(cwd) for file in plan.file_changes] + [cell.shown(cwd) for cell in plan.cell_changes]
+
+
+def effect_rows(effects: Sequence[tuple[CheckpointTurn, str]]) -> list[tuple[str, str]]:
+    """List effects that cannot be taken back, each with the name of its turn."""
+    return [(names_of([turn]), effect) for turn, effect in effects]
 
 
 def left_out(plan: UndoPlan, cwd: Path) -> list[tuple[str, str]]:
@@ -62,6 +69,9 @@ def left_out(plan: UndoPlan, cwd: Path) -> list[tuple[str, str]]:
         for undo in plan.refused
     ]
 
+
+NOT_UNDONE = "Cannot be taken back"
+STAYS = "What commands and code in the kernel did stays as it is, but for the files and cells above."
 
 UNDO = "[N] [code|conversation|both] [yes] [force]"
 REWIND = "[TURN] [code|conversation|both] [yes] [force]"
@@ -81,8 +91,7 @@ MakePlan = Callable[[What, bool], Awaitable[UndoPlan]]
 """Plans it for code, conversation or both; with True also what somebody else has changed since."""
 
 
-@dataclass(frozen=True, slots=True)
-class UndoArguments:
+class UndoArguments(Struct, frozen=True):
     """The arguments of the command: a number (0: none), what is taken back ("": not said), whether to ask."""
 
     number: int = 0
@@ -280,7 +289,8 @@ def _from(plan: UndoPlan, taking: Undo) -> list[CheckpointTurn]:
 
 
 def _nothing_to_undo(text: str, history: History) -> CommandPage:
-    return CommandPage([Section(text), *([_turns(history)] if history.turns else [])])
+    effects = [(turn, effect) for turn in reversed(history.only_effects()) for effect in turn.effects]
+    return CommandPage([Section(text), *_effects(effects), *([_turns(history)] if history.turns else [])])
 
 
 def _unconfirmed(plan: UndoPlan, taking: Undo, verb: str) -> CommandPage:
@@ -306,9 +316,11 @@ def _rest(plan: UndoPlan, taking: Undo) -> list[Section]:
     if plan.refused:
         note = "`force` takes back what has changed since, too; /redo would bring that back." if plan.conflicts else ""
         sections.append(Section("Left as they are", [("what", "because"), *left_out(plan, taking.cwd)], note))
-    if plan.effects and plan.redo_of is None:
-        sections.append(Section("Cannot be taken back", [("",), *((effect,) for effect in plan.effects)]))
-    return sections
+    return [*sections, *_effects(plan.effects)]
+
+
+def _effects(effects: Sequence[tuple[CheckpointTurn, str]]) -> list[Section]:
+    return [Section(NOT_UNDONE, [("turn", "what was done"), *effect_rows(effects)], STAYS)] if effects else []
 
 
 def _rows(changes: Sequence[Changed], what: Mapping[str, str]) -> list[Row]:
@@ -333,6 +345,8 @@ def _changed(turn: CheckpointTurn) -> str:
     counts = [
         f"{number} {what}{'s' if number > 1 else ''}" for number, what in ((files, "file"), (cells, "cell")) if number
     ]
+    if turn.effects:
+        counts.append(f"{counted(len(turn.effects), 'effect')} that stay{'s' if len(turn.effects) == 1 else ''}")
     return ", ".join(counts) or "nothing"
 
 

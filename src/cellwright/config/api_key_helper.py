@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.model.credential_names import key_in
 
 SECONDS = 10.0
 """The time the command may take."""
@@ -21,11 +22,7 @@ _running = threading.Lock()
 
 def with_helpers_key(environ: Mapping[str, str], command: str | None) -> Mapping[str, str]:
     """`environ` with the key that `command` gives, where it holds none. Raises CellwrightError API_KEY_MISSING."""
-    if (
-        command is None
-        or environ.get("ANTHROPIC_API_KEY", "").strip()
-        or environ.get("ANTHROPIC_AUTH_TOKEN", "").strip()
-    ):
+    if command is None or key_in(environ):
         return environ
     with _running:  # two threads that need it at once: the command asks for a password once
         made, key = _keys.get(command, (0.0, ""))

@@ -14,9 +14,10 @@ import sys
 import traceback
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from cellwright.agent.calls.permission_gate import LEAVING
 from cellwright.agent.tool import Tool
@@ -24,8 +25,7 @@ from cellwright.agent.tool import Tool
 GROUP = "cellwright.tools"
 
 
-@dataclass(slots=True)
-class LoadedPlugins:
+class LoadedPlugins(Struct):
     """The tools that were brought, and what the user should know of those that were not."""
 
     tools: dict[str, Tool] = field(default_factory=dict)

@@ -94,6 +94,12 @@ def answered(use: ToolUse, given: Json, by: AnsweredBy) -> Allow:
     return Allow({**use.input, **fields}, by=by)
 
 
+def unanswered_in_time(use: ToolUse) -> Allow:
+    """The answer to a question of Claude's that waited long enough: Claude is told so, and goes on."""
+    late = {str(question["question"]): {"unanswered": "timed_out"} for question in use.input["questions"]}
+    return answered(use, {"answers": {}, "annotations": late}, "policy")
+
+
 def denied(use: ToolUse, reason: str, by: AnsweredBy) -> Deny:
     """The answer "no"."""
     return Deny(reason.strip() or UNSAID[use.kind], by)

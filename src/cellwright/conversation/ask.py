@@ -14,9 +14,12 @@ import os
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, replace
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.prompt import Prompt
@@ -25,9 +28,10 @@ from cellwright.agent.tool import Tool
 from cellwright.config.settings.read import start_folder
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.process_conversation import ProcessConversation, registered
+from cellwright.conversation.runs.output_format import ON_DENIED, OnDenied
 from cellwright.conversation.runs.request import RunRequest, RunSurface, TrustCheck
-from cellwright.conversation.runs.run_options import Result, RunOptions, result_of
-from cellwright.errors import CellwrightError
+from cellwright.conversation.runs.run_options import Result, RunOptions, existing_folder, result_of
+from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event
 from cellwright.sessions.session import Session
 
@@ -72,8 +76,7 @@ class _Shared(Enum):
 SHARED: Final = _Shared.SESSION
 
 
-@dataclass(frozen=True)
-class ScriptConversation:
+class ScriptConversation(Struct, frozen=True):
     """The conversation of a process that is no kernel: nothing shows its runs, and nobody answers."""
 
     conversation: Conversation
@@ -107,12 +110,14 @@ class AskOptions(TypedDict, total=False):
 
     model: str | None
     mode: str | None
-    tools: Sequence[Tool]
+    tools: Sequence[Tool | str]
     builtin_tools: bool
     can_use_tool: CanUseTool | None
     hooks: GivenHooks
     allow: Sequence[str]
     deny: Sequence[str]
+    add_dirs: Sequence[str | Path]
+    on_denied: OnDenied | None
     max_turns: int | None
     budget: float | None
     effort: str | None
@@ -131,6 +136,8 @@ _DEFAULTS: AskOptions = {
     "hooks": {},
     "allow": (),
     "deny": (),
+    "add_dirs": (),
+    "on_denied": None,
     "max_turns": None,
     "budget": None,
     "effort": None,
@@ -158,12 +165,18 @@ def _spelled_out(function: F) -> F:
 def ask(prompt: Prompt, **options: Unpack[AskOptions]) -> Result:
     """Have Claude work on `prompt` and give back what came of it; blocks, also inside a running notebook.
 
-    `tools` come besides the built-in ones. `can_use_tool` is a coroutine that is asked for what the policy does not decide;
-    without one, what would ask is denied (in a notebook the cell asks). `allow` and `deny` are permission rules such as
-    `Bash(pytest *)`. `hooks` are told what happens, and may say no: `{"PreToolUse": [HookMatcher("Bash", [check])]}`.
+    `tools` come besides the built-in ones; with `builtin_tools=False`, only those of the built-in ones that they name.
+    `can_use_tool` is a coroutine that is asked for what the policy does not decide; without one, what would ask is denied
+    (in a notebook the cell asks). `allow` and `deny` are permission rules such as `Bash(pytest *)`, `add_dirs` are folders
+    to work in besides. With `on_denied="error"` a call that needs a permission ends the run, with "skip" Claude goes on
+    without it; nobody is asked. `hooks` are told what happens, and may say no:
+    `{"PreToolUse": [HookMatcher("Bash", [check])]}`.
     `budget` is in US dollars. `session=None` keeps nothing on disk. `schema` makes of the answer a value, `Result.value`: a
     pydantic model, dataclass, TypedDict, an annotation such as `list[Model]`, or a JSON schema (a dict).
     Raises `RunError` when the run did not end by itself, `KeyboardInterrupt` when it was interrupted.
+
+    >>> ask("Which tables are here?", session=None, allow=["Glob"], max_turns=2).text
+    'There is one: sales.csv.'
     """
     here = process_conversation()
     can_use_tool = options.get("can_use_tool")
@@ -217,14 +230,20 @@ def _request(here: ProcessConversation, prompt: Prompt, options: AskOptions, typ
         raise TypeError(f"unknown option: {', '.join(sorted(unknown))}; there are {', '.join(_DEFAULTS)}")
     given: AskOptions = {**_DEFAULTS, **options}
     session = given["session"]
+    if given["on_denied"] not in (None, *ON_DENIED):
+        message = f"on_denied is {given['on_denied']!r}; it is one of {', '.join(ON_DENIED)}. Nothing was sent."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     run_options = RunOptions(
         model=given["model"],
         mode=given["mode"],
-        tools=tuple(given["tools"]),
+        tools=tuple(tool for tool in given["tools"] if not isinstance(tool, str)),
+        tool_names=tuple(tool for tool in given["tools"] if isinstance(tool, str)),
         builtin_tools=given["builtin_tools"],
         hooks=given["hooks"],
         allow=tuple(given["allow"]),
         deny=tuple(given["deny"]),
+        add_dirs=tuple(map(existing_folder, given["add_dirs"])),
+        on_denied=given["on_denied"],
         max_turns=given["max_turns"],
         budget_usd=given["budget"],
         effort=given["effort"],

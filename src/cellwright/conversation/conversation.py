@@ -6,32 +6,39 @@ and call `start`.
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import functools
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.thread import AgentThread, CallerJobs, is_agent_code
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.config.hooks.hooks_in_force import HooksInForce
+from cellwright.config.settings.layers import SCOPES, Scope
 from cellwright.config.settings.read import InlineSettings
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.observers import Observers
-from cellwright.conversation.prompt import checked
+from cellwright.conversation.prompts.agents import Agents
+from cellwright.conversation.prompts.memory import MemoryContext
+from cellwright.conversation.prompts.prompt import checked
+from cellwright.conversation.prompts.skills import Skills
 from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_queue import RunQueue
 from cellwright.conversation.runs.starting_run import RunParts, StartingRun
+from cellwright.conversation.runs.subagents import Subagents
 from cellwright.conversation.sandbox_lookup import FindSandbox, SandboxLookup, look_for_sandbox
 from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.conversation.toolset import ConversationTools, ToolMaker, never_unsaved
 from cellwright.doctor.check import Check
-from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.errors import CellwrightError, ErrorCode, fault
 from cellwright.model.provider import Provider
 from cellwright.sessions.catalog.retention import Retention
 from cellwright.sessions.session import Session
@@ -40,6 +47,7 @@ from cellwright.telemetry.spans import RunSpans
 from cellwright.telemetry.tool_log import ToolLog
 from cellwright.tools.notebook.open_notebook import OpenNotebooks
 from cellwright.tools.process.environment import secret_values
+from cellwright.tools.shell.user_commands import UserCommands
 
 END_TIMEOUT_SECONDS = 2.0
 """The time runs may take to come to their end when the conversation is closed."""
@@ -48,7 +56,8 @@ END_TIMEOUT_SECONDS = 2.0
 class Conversation:
     """One session and the means to go on with it. Runs are started from any thread and work on the agent's thread.
 
-    `interface` is how Claude is told where the user is. `inline_settings` gives the settings that are in no file.
+    `interface` is how Claude is told where the user is. `inline_settings` gives the settings that are in no file, the
+    files of `setting_scopes` count besides, and `trusts_folder` is as in `SettingsInForce`.
     `more_tools` makes the tools that this process adds to the built-in ones (the kernel's `Python`); `jobs` is where
     such tools put work for the thread that waits. `is_unsaved` says of a file whether an editor holds changes of it;
     `open_notebooks` are the notebooks that are open in its front ends; `checks` are what `/doctor` looks at besides the
@@ -62,6 +71,8 @@ class Conversation:
         interface: str,
         environ: Mapping[str, str] | None = None,
         inline_settings: Callable[[], tuple[InlineSettings, ...]] = tuple,
+        setting_scopes: Container[Scope] = SCOPES,
+        trusts_folder: bool = False,
         more_tools: ToolMaker | None = None,
         provider: Provider | None = None,
         thread: AgentThread | None = None,
@@ -76,7 +87,11 @@ class Conversation:
         self.jobs = jobs or CallerJobs()
         self.checks = checks
         self.in_force = SettingsInForce(
-            cwd, os.environ if environ is None else environ, inline_settings=inline_settings
+            cwd,
+            os.environ if environ is None else environ,
+            inline_settings=inline_settings,
+            scopes=setting_scopes,
+            trusts_folder=trusts_folder,
         )
         self.model = ModelConnection(self.in_force, provider)
         self.redaction = Redaction(lambda: secret_values(self.in_force.environment))
@@ -87,6 +102,11 @@ class Conversation:
             days=lambda: self.in_force.settings.cleanup_period_days,
         )
         self.sandbox = SandboxLookup(find_sandbox)
+        self.user_commands = UserCommands(cwd, lambda: self.in_force.environ)
+        self.memory = MemoryContext(self.in_force)
+        self.skills = Skills(self.in_force)
+        self.agents = Agents(self.in_force)
+        self.subagents = Subagents(self.in_force, self.agents, self.memory, self.skills)
         self._hooks = HooksInForce(self.in_force)
         self.tools = ConversationTools(
             self.in_force,
@@ -96,6 +116,9 @@ class Conversation:
             is_unsaved=is_unsaved,
             open_notebooks=open_notebooks,
             more=more_tools,
+            load_skill=self.skills.load,
+            start_agent=self.subagents.start,
+            stop_agent=self.subagents.stop_by_claude,
         )
         self.observers = Observers()
         self.observers.add(RunSpans())
@@ -117,6 +140,11 @@ class Conversation:
             redaction=self.redaction,
             tool_log=self.tool_log,
             sandbox=self.sandbox,
+            user_commands=self.user_commands,
+            memory=self.memory,
+            skills=self.skills,
+            agents=self.agents,
+            subagents=self.subagents,
         )
         self._lock = threading.Lock()
 
@@ -144,8 +172,11 @@ class Conversation:
             try:
                 task = self.thread.submit(starting.work(starting.prepare_here()))
             except BaseException as error:
+                self.thread.call(functools.partial(starting.failed, error))
                 self.runs.drop(run, error)
                 observers.run_ended(run)
+                if isinstance(error, Exception) and not isinstance(error, CellwrightError):
+                    raise fault(error) from error
                 raise
             run.begin(task)
             task.future.add_done_callback(functools.partial(self.runs.ended, run))
@@ -155,10 +186,13 @@ class Conversation:
     def close(self) -> None:
         """End the runs, close the session, stop the thread."""
         self.runs.end_all(END_TIMEOUT_SECONDS)
+        if self.subagents.running and not self.thread.is_current():
+            concurrent.futures.wait([self.thread.submit(self.subagents.stop_all()).future], END_TIMEOUT_SECONDS)
         if (session := self.sessions.started) is not None:
             self._hooks.end_session(session, "other", self.thread, wait=True)
         self.thread.stop()
         self.sessions.close()
 
     def _session_left(self, session: Session, because: str) -> None:
+        self.user_commands.forget()
         self._hooks.end_session(session, because, self.thread, wait=False)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from cellwright.errors import log_fault
 from cellwright.events import Event
 
 if TYPE_CHECKING:
@@ -69,5 +70,5 @@ class Observers:
         for observer in self._observers:
             try:
                 notify(observer)
-            except Exception:  # whoever looks on must not be able to break what they look at
-                logger.exception("an observer of the conversation failed")
+            except Exception:  # noqa: BLE001  whoever looks on must not be able to break what they look at
+                log_fault(logger, "an observer of the conversation failed")

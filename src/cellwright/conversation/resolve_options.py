@@ -6,9 +6,10 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Allow, CanUseTool, Decision, Deny, ToolUse
 from cellwright.agent.calls.tool_results import output_folder
@@ -18,6 +19,7 @@ from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, Asked, Emit, EventLog, Preview, Suggestion
+from cellwright.model.models import EFFORTS, Thinking
 from cellwright.permissions.modes import check_bypass_allowed, host_facts, parse_mode, stricter
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.rules.rule import Rule, parse_rule
@@ -38,6 +40,7 @@ ALIASES = {
     "opusplan": DEFAULT_MODEL,
     "sonnet": "claude-sonnet-5-5",
     "haiku": "claude-haiku-5-5",
+    "fable": "claude-fable-5",
 }
 """Claude Code's short names for models, which settings files use."""
 
@@ -52,7 +55,7 @@ def model_of(options: RunOptions, settings: Settings, environ: Mapping[str, str]
     asked = options.model if not _is_administrators(settings, "model") else None
     requested = asked or settings.model or environ.get("ANTHROPIC_MODEL")
     name = full_name(requested or DEFAULT_MODEL, environ)
-    if requested is None and not model_is_allowed(name, settings):
+    if requested is None and not _may_be_default(name, settings, environ):
         name = _first_allowed(settings, environ)
     check_allowed(name, settings, environ)
     return name
@@ -66,8 +69,15 @@ def named_models(settings: Settings) -> tuple[str, ...]:
 
 def _first_allowed(settings: Settings, environ: Mapping[str, str]) -> str:
     """The model where nobody names one and the usual one may not be used."""
-    known = (full_name(each, environ) for each in (*ALIASES, *named_models(settings)))
-    return next((each for each in known if model_is_allowed(each, settings)), DEFAULT_MODEL)
+    names = (*(settings.available_models or ()), *ALIASES) if settings.enforce_available_models else ALIASES
+    known = (full_name(each, environ) for each in (*names, *named_models(settings)))
+    return next((each for each in known if _may_be_default(each, settings, environ)), DEFAULT_MODEL)
+
+
+def _may_be_default(name: str, settings: Settings, environ: Mapping[str, str]) -> bool:
+    return model_is_allowed(name, settings) and (
+        not settings.enforce_available_models or _is_usable(name, settings, environ)
+    )
 
 
 def check_allowed(name: str, settings: Settings, environ: Mapping[str, str]) -> None:
@@ -80,7 +90,8 @@ def check_allowed(name: str, settings: Settings, environ: Mapping[str, str]) -> 
     if any(_names(entry, name, environ) for entry in settings.denied_models):
         raise _excluded(name, "`deniedModels` excludes it")
     available = settings.available_models
-    if available is not None and name != DEFAULT_MODEL and not any(_names(each, name, environ) for each in available):
+    is_exempt = name == DEFAULT_MODEL and not settings.enforce_available_models
+    if available is not None and not is_exempt and not any(_names(each, name, environ) for each in available):
         raise _excluded(name, f"`availableModels` names {', '.join(available) or 'none but the default'}")
 
 
@@ -103,10 +114,44 @@ def _excluded(model: str, why: str) -> CellwrightError:
     return CellwrightError(ErrorCode.CONFIG_INVALID, message)
 
 
+MAX_FALLBACKS = 3
+
+
+def fallbacks_of(options: RunOptions, settings: Settings, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The models that take over where a run's is overloaded or not there: at most three that settings do not exclude."""
+    named = settings.fallback_models if options.fallback_models is None else options.fallback_models
+    found = dict.fromkeys(full_name(name, environ) for name in named)
+    return tuple(name for name in found if _is_usable(name, settings, environ))[:MAX_FALLBACKS]
+
+
+def _is_usable(name: str, settings: Settings, environ: Mapping[str, str]) -> bool:
+    try:
+        check_allowed(name, settings, environ)
+    except CellwrightError:  # a chain goes on with the next
+        return False
+    return True
+
+
+USUAL_EFFORT = "high"
+"""The effort of most models that are told none."""
+
+
 def effort_of(options: RunOptions, settings: Settings) -> str | None:
     """Return the effort with which the model thinks in a run; None leaves it to the model."""
     asked = None if _is_administrators(settings, "effortLevel") else options.effort
-    return asked or settings.effort_level
+    wanted = asked or settings.effort_level
+    most = settings.max_effort_level
+    if most is None or EFFORTS.index(wanted or USUAL_EFFORT) <= EFFORTS.index(most):
+        return wanted
+    return most
+
+
+def thinking_of(settings: Settings, environ: Mapping[str, str]) -> Thinking:
+    """Say what comes of the model's thinking in a run. MAX_THINKING_TOKENS goes before the settings, as in Claude Code."""
+    tokens = environ.get("MAX_THINKING_TOKENS", "").strip()
+    if tokens == "0" or (not tokens.isdecimal() and not settings.always_thinking):
+        return "disabled"
+    return "summarized" if settings.show_thinking else "omitted"
 
 
 def mode_of(options: RunOptions, settings: Settings, environ: Mapping[str, str]) -> str:
@@ -149,8 +194,8 @@ def policy_of(
         mode=mode_of(options, settings, environ),
         deny=(*settings.deny, *options.deny),
         ask=settings.ask,
-        allow=(*settings.allow, *options.allow),
-        roots=(cwd, *settings.additional_directories),
+        allow=(*settings.allow, *(() if settings.managed_rules_only else options.allow)),
+        roots=(cwd, *settings.additional_directories, *options.add_dirs),
         cwd=cwd,
         # long outputs of commands are read from where Bash keeps them
         readable=(output_folder(),),
@@ -171,7 +216,7 @@ def sandbox_rules(
         kept = [origin.value for origin in settings.origins("permissions.allow") if origin.scope == "managed"]
         allow = [rule for rule in allow if rule.tool != "WebFetch" or rule.text in kept]
     deny = (*settings.deny, *(parse_rule(rule) for rule in options.deny))
-    rules = with_rules(settings.sandbox.rules, deny=deny, allow=allow, cwd=str(cwd))
+    rules = with_rules(settings.sandbox.rules, deny=deny, ask=settings.ask, allow=allow, cwd=str(cwd))
     return replace(rules, means=means)
 
 

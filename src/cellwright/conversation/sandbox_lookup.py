@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from cellwright.permissions.sandboxing import SandboxAbilities
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxFound:
+class SandboxFound(Struct, frozen=True):
     """The abilities of the sandbox (None: there is none), and each means that is missing, with the reason."""
 
     abilities: SandboxAbilities | None

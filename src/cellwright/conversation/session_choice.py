@@ -13,9 +13,9 @@ from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.runs.run_queue import RunQueue
 from cellwright.conversation.toolset import ConversationTools
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.sessions import transcript
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import find_sessions, sessions_folder
+from cellwright.tools.files.writing.recovery import recover_changes
 
 
 class ConversationSessions:
@@ -93,7 +93,7 @@ class ConversationSessions:
     def resume_newest(self) -> bool:
         """Go on with the newest session of this folder; False, and a new one, when there is none. Raises as `use`.
 
-        Of one that is damaged with what can be read of it, in a fork; the session's notices say so.
+        Of one that is damaged with what can be read of it; the session's notices say so.
         """
         self._runs.refuse_while_running()
         newest, notices = self._newest()
@@ -122,19 +122,21 @@ class ConversationSessions:
             known = ", ".join(path.stem for path in (found[::-1] or find_sessions(self._cwd))[:5]) or "none"
             message = f"{session_id!r} {what} of {self._cwd}. The newest here: {known}."
             raise CellwrightError(ErrorCode.SESSION_NOT_FOUND, message)
+        recover_changes()
         return Session.load(found[0])
 
     def _newest(self) -> tuple[Session | None, list[str]]:
         """The session of this folder that was written last and can be read, and what is to be said of it.
 
-        Of a damaged one it is a fork, up to the damage. The session that is used is given as it is.
+        The session that is used is given as it is.
         """
         notices: list[str] = []
         for path in find_sessions(self._cwd):
             if self._session is not None and self._session.path == path:
                 return self._session, notices
             try:
-                return _loaded_or_forked(path), notices
+                recover_changes()
+                return Session.load(path), notices
             except CellwrightError as error:
                 if error.code not in (ErrorCode.SESSION_CORRUPTED, ErrorCode.SESSION_NOT_FOUND):
                     raise
@@ -153,13 +155,40 @@ class ConversationSessions:
             fork = session.fork(tools=tools)
             fork.notices.append(f"Other tools than before: this goes on in a fork of the session, {fork.id}.")
             if given is None:
-                session.close()
-                self._session = fork
-                self._changed(fork)
+                self._go_on_in(fork, session)
             session = fork
         if given is None:
             self._own_tools = session if own else None
         return session
+
+    def with_system(self, system: Sequence[Mapping[str, Any]], session: Session) -> Session:
+        """The session, or a fork of it when it was begun with another system prompt: a session keeps its own."""
+        if not session.encoded or json.loads(session.system) == list(system):
+            return session
+        fork = session.fork(system=system)
+        fork.notices.append(f"Another system prompt than before: this goes on in a fork of the session, {fork.id}.")
+        if self._own_tools is session:
+            self._own_tools = fork
+        if self._session is session:
+            self._go_on_in(fork, session)
+        return fork
+
+    def start_as(self, session_id: str) -> None:
+        """Go on with a new session of this id. Raises as `use`, and INVALID_PARAMETERS for an id that is taken."""
+        folder = sessions_folder(self._cwd)
+        if (folder / f"{session_id}.jsonl").exists():
+            message = f"The session {session_id} is there already: --resume goes on with it."
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+        self.use(Session.create(self._cwd, folder, session_id))
+
+    def fork_current(self, session_id: str = "") -> None:
+        """Go on in a copy of the session that is used, which stays as it is. Raises as `use`."""
+        self.use(self.current.fork(id=session_id), because="resume")
+
+    def _go_on_in(self, fork: Session, before: Session) -> None:
+        before.close()
+        self._session = fork
+        self._changed(fork)
 
     def close(self) -> None:
         """Close the session; the next is a new one."""
@@ -184,16 +213,6 @@ def _holds_something(path: Path) -> bool:
         return path.stat().st_size > 0
     except FileNotFoundError:
         return False
-
-
-def _loaded_or_forked(path: Path) -> Session:
-    """Raises `CellwrightError` SESSION_CORRUPTED where nothing can be read, SESSION_NOT_FOUND."""
-    try:
-        return Session.load(path)
-    except CellwrightError as error:
-        if error.code != ErrorCode.SESSION_CORRUPTED or not transcript.read_transcript(path).lines:
-            raise
-    return Session.fork_from(path)
 
 
 def _names(tools: Sequence[Mapping[str, Any]]) -> set[str]:

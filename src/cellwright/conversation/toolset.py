@@ -6,22 +6,36 @@ import os
 import threading
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cellwright.agent.tool import Tool
+from msgspec import Struct, field
+
+from cellwright.agent.tool import TOOL_ALIASES, TOOL_SEARCH, Tool, own_tool_name
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.checkpoints.notebooks import RecordedNotebooks
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.allowed import tool_is_allowed
-from cellwright.config.settings.settings import Settings
+from cellwright.config.settings.settings import Settings, load_settings
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.provider import Provider
 from cellwright.permissions.rules.rule import RULE_NAMES
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebooks
+
+if TYPE_CHECKING:
+    from cellwright.tools.agents.agent import StartAgent
+    from cellwright.tools.shell.task_stop import StopAgent
+    from cellwright.tools.skills.skill import LoadSkill
+
+RARELY_USED = (
+    *("MultiEdit", "ApplyPatch", "EditSymbol", "FileTree", "Lint", "RunTests", "NotebookVerify"),
+    *("WebFetch", "WebSearch", "TaskStop", "EnterPlanMode"),
+)
+"""Tools that most sessions never call, or have a plainer one for: told of by ToolSearch, where the API can load tools."""
 
 ToolMaker = Callable[[SettingsInForce], Sequence[Tool]]
 """Makes the tools that a process adds to the built-in ones."""
@@ -32,8 +46,7 @@ def never_unsaved(_path: Path) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolEnvironment:
+class ToolEnvironment(Struct, frozen=True, kw_only=True):
     """The things tools need of the place they work in.
 
     `provider` is the way to the model for tools that ask a small one; it is called when there is something to ask.
@@ -47,13 +60,20 @@ class ToolEnvironment:
     provider: Callable[[], Provider] | None = None
     is_unsaved: Callable[[Path], bool] = never_unsaved
     open_notebooks: OpenNotebooks = field(default_factory=NothingOpen)
+    load_skill: LoadSkill | None = None
+    """Renders skills; without it there is no tool for them."""
+    start_agent: StartAgent | None = None
+    """Has other agents do tasks; without it there is no tool for that."""
+    stop_agent: StopAgent | None = None
+    """Ends one that works in the background."""
     file_state: FileState | None = None
     """The model's knowledge of files, where others must have it, too."""
 
 
-def builtin_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
+def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
     """The tools that need no kernel, sharing one memory of what was read."""
     from cellwright.agent.side_request import SideRequest, small_model
+    from cellwright.tools.agents.agent import agent_tool
     from cellwright.tools.code.edit_symbol import edit_symbol_tool
     from cellwright.tools.code.lint import lint_tool
     from cellwright.tools.code.run_tests import run_tests_tool
@@ -75,6 +95,7 @@ def builtin_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
     from cellwright.tools.shell.background import background_tasks
     from cellwright.tools.shell.bash import bash_tool
     from cellwright.tools.shell.task_stop import task_stop_tool
+    from cellwright.tools.skills.skill import skill_tool
     from cellwright.tools.web.web_fetch import web_fetch_tool
     from cellwright.tools.web.web_search import choose_engine, web_search_tool
 
@@ -102,7 +123,7 @@ def builtin_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
         bash_tool(
             cwd, roots, environ=environ, shown_chars=settings.bash_output_max_chars, seconds=settings.command_timeout
         ),
-        task_stop_tool(background_tasks()),
+        task_stop_tool(background_tasks(), place.stop_agent),
         *list_tools(environ),
         ask_user_question_tool(),
         enter_plan_mode_tool(),
@@ -114,7 +135,29 @@ def builtin_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
             cache_seconds=settings.cache_ttl,
         ),
         *([] if engine is None else [web_search_tool(engine, environ)]),
+        *([] if place.load_skill is None else [skill_tool(place.load_skill, place.start_agent)]),
+        *([] if place.start_agent is None else [agent_tool(place.start_agent)]),
     )
+
+
+def builtin_tools(*names: str, cwd: Path | str | None = None) -> tuple[Tool, ...]:
+    """The built-in tools of these names, all where none is given, for an `Agent` that works in `cwd`.
+
+    They share one memory of what was read. Raises CellwrightError TOOL_NOT_FOUND for a name that there is not.
+    """
+    folder = Path.cwd() if cwd is None else Path(cwd).absolute()
+    made = make_tools(ToolEnvironment(cwd=folder, settings=load_settings(folder, os.environ)))
+    return _named(made, names) if names else made
+
+
+def _named(tools: Sequence[Tool], names: Sequence[str]) -> tuple[Tool, ...]:
+    """Choose the tools of these names, or of names that others have for them. Raises CellwrightError TOOL_NOT_FOUND."""
+    own = [own_tool_name(name) for name in names]
+    if unknown := set(own) - {tool.name for tool in tools}:
+        there = ", ".join(sorted(tool.name for tool in tools))
+        message = f"There is no tool named {', '.join(sorted(unknown))}. The tools are: {there}."
+        raise CellwrightError(ErrorCode.TOOL_NOT_FOUND, message)
+    return tuple(tool for tool in tools if tool.name in own)
 
 
 def list_tools(environ: Mapping[str, str]) -> tuple[Tool, ...]:
@@ -144,12 +187,25 @@ def all_tools(place: ToolEnvironment, more: Sequence[Tool]) -> tuple[tuple[Tool,
     """The built-in tools, this process's (`more`), those of packages and trusted folders; notices for the user."""
     from cellwright.config.tool_plugins import brought_tools
 
-    own = (*builtin_tools(place), *more)
+    own = (*make_tools(place), *more)
     # what rules know by name is a tool of ours: nobody else gets such a name, there or not
-    brought = brought_tools(place.settings.tool_files, [*(tool.name for tool in own), *RULE_NAMES, "Task"])
-    tools = (*own, *brought.tools.values())
+    brought = brought_tools(
+        place.settings.tool_files, [*(tool.name for tool in own), *RULE_NAMES, "Task", *TOOL_ALIASES]
+    )
     # what the administrator forbids Claude is not even told of
-    return tuple(tool for tool in tools if tool_is_allowed(tool.name, place.settings)), brought.notices
+    tools = [tool for tool in (*own, *brought.tools.values()) if tool_is_allowed(tool.name, place.settings)]
+    if tool_is_allowed(TOOL_SEARCH, place.settings) and _tools_may_be_deferred(place.environ):
+        from cellwright.tools.search.tool_search import with_tool_search
+
+        return with_tool_search(tools, RARELY_USED), brought.notices
+    return tuple(tools), brought.notices
+
+
+def _tools_may_be_deferred(environ: Mapping[str, str]) -> bool:
+    from cellwright.model.credentials import is_own_platform
+    from cellwright.model.deferred_tools import may_defer
+
+    return may_defer(environ, is_own_platform=is_own_platform(environ))
 
 
 class ConversationTools:
@@ -165,6 +221,9 @@ class ConversationTools:
         is_unsaved: Callable[[Path], bool] = never_unsaved,
         open_notebooks: OpenNotebooks | None = None,
         more: ToolMaker | None = None,
+        load_skill: LoadSkill | None = None,
+        start_agent: StartAgent | None = None,
+        stop_agent: StopAgent | None = None,
     ) -> None:
         self.open_notebooks: OpenNotebooks = open_notebooks or NothingOpen()
         """The notebooks that are open in this process's front ends."""
@@ -176,6 +235,9 @@ class ConversationTools:
         self._checkpoints = checkpoints
         self._is_unsaved = is_unsaved
         self._more = more
+        self._load_skill = load_skill
+        self._start_agent = start_agent
+        self._stop_agent = stop_agent
         self._making = threading.Lock()
         self._made: tuple[Tool, ...] | None = None
         self.file_state = FileState(is_unsaved, checkpoints)
@@ -186,9 +248,22 @@ class ConversationTools:
         self._made = None
 
     def of(self, options: RunOptions) -> tuple[Tool, ...]:
-        """The tools of a run: the built-in ones, this process's, and the ones that came with the options."""
-        if not options.builtin_tools:
+        """The tools of a run: the built-in ones, this process's, and the ones that came with the options.
+
+        Without the built-in ones those that the options name. CellwrightError for a name that there is not, and for a tool
+        that has the name by which rules know another.
+        """
+        if not options.builtin_tools and not options.tool_names:
             return options.tools
+        made = self._all()
+        chosen = _named(made, options.tool_names)
+        if taken := [tool.name for tool in options.tools if tool.name in TOOL_ALIASES]:
+            own = ", ".join(f"{name} ({TOOL_ALIASES[name]})" for name in taken)
+            message = f"Rules take these names for tools of ours: {own}. Give your tools other names."
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+        return (*(made if options.builtin_tools else chosen), *options.tools)
+
+    def _all(self) -> tuple[Tool, ...]:
         with self._making:  # made twice, they would not share what was read
             made = self._made
             if made is None:
@@ -196,7 +271,7 @@ class ConversationTools:
                 more = () if self._more is None else self._more(self._in_force)
                 made, self.notices = all_tools(self._workplace(self.file_state), more)
                 self._made = made
-        return (*made, *options.tools)
+        return made
 
     def _workplace(self, file_state: FileState) -> ToolEnvironment:
         return ToolEnvironment(
@@ -207,4 +282,7 @@ class ConversationTools:
             is_unsaved=self._is_unsaved,
             open_notebooks=RecordedNotebooks(self.open_notebooks, lambda: self._checkpoints.turn),
             file_state=file_state,
+            load_skill=self._load_skill,
+            start_agent=self._start_agent,
+            stop_agent=self._stop_agent,
         )

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 Status = Literal["ok", "warning", "problem"]
 """`warning`: something does less than it could, or only perhaps; `problem`: something does not work."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """`found` is what there is, `advice` what to do about it: empty where all is well."""
 
     name: str
@@ -23,8 +23,7 @@ class Finding:
         return {"name": self.name, "status": self.status, "found": self.found, "advice": self.advice}
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """One check, by the name of what it looks at. `run` may block; `online`: it asks somebody on the network."""
 
     name: str

@@ -19,7 +19,10 @@ from cellwright.doctor.check import Check, Finding
 from cellwright.errors import ToolError
 from cellwright.permissions.sandboxing import SandboxAbilities
 from cellwright.sandbox.advice import advice_on
+from cellwright.sessions.file_changes import unfinished_changes
 from cellwright.sessions.state_dir import PRIVATE_FOLDER, state_folder
+from cellwright.text import grouped_notices
+from cellwright.tools.files.writing.recovery import recover_changes
 from cellwright.tools.git.run_git import find_git
 from cellwright.tools.search.ripgrep import find_ripgrep
 
@@ -34,6 +37,7 @@ def folder_checks(cwd: Path) -> list[Check]:
         Check("working folder", lambda: working_folder(cwd)),
         Check("temporary folder", lambda: temporary(Path(tempfile.gettempdir()))),
         Check("disk space", lambda: disk_space(state_folder())),
+        Check("file changes", file_changes),
     ]
 
 
@@ -76,6 +80,24 @@ def disk_space(folder: Path) -> Finding:
     if free < LITTLE_BYTES:
         return Finding("disk space", "warning", found, f"Make room where {folder} is.")
     return Finding("disk space", "ok", found)
+
+
+def file_changes() -> Finding:
+    """End the changes of files that were cut off, and report those that cannot be ended."""
+    ended = recover_changes()
+    left: list[Path] = []
+    for record in unfinished_changes():
+        left += [file.path for file in record.files]
+        record.leave()
+    if left:
+        found = f"cut off, and not to be ended now: {', '.join(map(str, left[:MAX_NOTICES]))}"
+        return Finding("file changes", "warning", found, "See that these files can be read and written.")
+    mixed = [path for outcome in ended for path in outcome.unclear]
+    if mixed:
+        found = f"cut off, and changed by somebody else since: {', '.join(map(str, mixed[:MAX_NOTICES]))}"
+        return Finding("file changes", "warning", found, "Look at these files; they were left as they are.")
+    words = f"{len(ended)} cut off, and ended now" if ended else "none was cut off"
+    return Finding("file changes", "ok", words)
 
 
 def _unwritable(folder: Path) -> str:
@@ -197,7 +219,7 @@ def files(cwd: Path, environ: Mapping[str, str], settings: Settings) -> Finding:
     """Report what is wrong with the settings files."""
     reading = read_all(cwd, environ)
     named = sorted({str(entry.layer.file) for entry in reading.entries if entry.layer.file is not None})
-    notices = list(dict.fromkeys((*reading.notices, *settings.notices)))
+    notices = grouped_notices((*reading.notices, *settings.notices))
     if not notices:
         return Finding("settings", "ok", ", ".join(named) or "none: the defaults hold")
     shown = "\n".join(notices[:MAX_NOTICES])

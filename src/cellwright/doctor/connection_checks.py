@@ -11,7 +11,8 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cellwright.config.api_key_helper import with_helpers_key
 from cellwright.config.settings.settings import Settings
@@ -60,8 +61,7 @@ def credential(environ: Mapping[str, str], settings: Settings) -> Finding:
     return Finding("credential", "ok", "found by the SDK")
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
+class _Answer(Struct, frozen=True):
     status: int
     headers: Mapping[str, str]
     body: bytes

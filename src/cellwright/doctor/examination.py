@@ -7,15 +7,17 @@ import queue
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from cellwright.config.settings.settings import Settings, load_settings
 from cellwright.doctor.check import Check, Finding
 from cellwright.doctor.checks import folder_checks, program_checks, sandbox_checks, settings_checks
 from cellwright.doctor.connection_checks import connection_checks
 from cellwright.doctor.installation_checks import installation_checks
+from cellwright.doctor.library_checks import library_checks
 from cellwright.tools.process.environment import secret_values
 from cellwright.version import VERSION
 
@@ -23,8 +25,7 @@ SECONDS = 5.0
 """The time a check may take."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExaminedEnvironment:
+class ExaminedEnvironment(Struct, frozen=True):
     """Whose health is asked for: the folder a conversation works in, its environment, its settings."""
 
     cwd: Path
@@ -33,8 +34,7 @@ class ExaminedEnvironment:
     """None: read anew."""
 
 
-@dataclass(frozen=True, slots=True)
-class Examination:
+class Examination(Struct, frozen=True):
     """All findings, in the order of the checks."""
 
     findings: Sequence[Finding]
@@ -73,6 +73,7 @@ def _checks(patient: ExaminedEnvironment) -> list[Check]:
     environ = {**patient.environ, **settings.env}
     return [
         *installation_checks(),
+        *library_checks(),
         *connection_checks(environ, settings),
         *program_checks(environ),
         *sandbox_checks(settings),

@@ -14,10 +14,10 @@ from typing import Any
 from cellwright.doctor.check import Check, Finding
 from cellwright.version import VERSION
 
-NEEDED = {"anthropic": "2.12", "ipykernel": "6.31", "ipython": "9.0", "ipywidgets": "8.1", "anywidget": "0.10"}
-"""The packages that have to be beside us, each with its lowest version."""
+NAMED = ("ipykernel", "ipython", "ipywidgets", "anywidget")
+"""The packages whose versions are always told."""
 
-OPTIONAL = {"jupyterlab": "4.4", "notebook": "7.4"}
+OPTIONAL = {"jupyterlab": "4.4", "notebook": "7.4", "jupyter-server": "2.15"}
 """The packages that may be in another environment, that of the server."""
 
 SUBSHELLS = "7.1"
@@ -48,10 +48,23 @@ def _python() -> Finding:
     return Finding("Cellwright and Python", "ok", found)
 
 
+def required() -> dict[str, str]:
+    """The packages that have to be beside us, each with its lowest version, as our own package says."""
+    found = {}
+    for requirement in importlib.metadata.requires(NAME) or ():
+        words, _, marker = requirement.partition(";")
+        if "extra ==" not in marker and (name := re.match(r"[\w.-]+", words)):
+            least = re.search(r">=\s*([\d.]+)", words)
+            found[name[0]] = least[1] if least else "0"
+    return found
+
+
 def _packages() -> Finding:
-    versions = {name: version_of(name) for name in (*NEEDED, *OPTIONAL)}
-    found = ", ".join(f"{name} {version or 'missing'}" for name, version in versions.items())
-    lacking = [f"'{name}>={least}'" for name, least in NEEDED.items() if not is_at_least(versions[name], least)]
+    needed = required()
+    versions = {name: version_of(name) for name in (*needed, *OPTIONAL)}
+    named = (*NAMED, *OPTIONAL, *(name for name in needed if not versions[name]))
+    found = ", ".join(f"{name} {versions[name] or 'missing'}" for name in dict.fromkeys(named))
+    lacking = [f"'{name}>={least}'" for name, least in needed.items() if not is_at_least(versions[name], least)]
     if lacking:
         return Finding("packages", "problem", found, f"Install: {_INSTALL} {' '.join(lacking)}")
     old = [

@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from cellwright.agent.thread import CallerJobs, is_agent_code
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.read import start_folder
@@ -52,7 +54,7 @@ from cellwright.kernel.run.notebook_trust import NotebookTrust
 from cellwright.kernel.run.questions import OpenQuestions, mirror_everywhere
 from cellwright.kernel.run.recorded_run import RecordedRun, SkippedRun
 from cellwright.kernel.run.recordings import RunningCell, recorded_runs
-from cellwright.kernel.widgets.bundle import is_built
+from cellwright.kernel.widgets.bundle import why_no_widget
 from cellwright.model.anthropic import AnthropicProvider
 from cellwright.tools.process.children import child_processes
 
@@ -66,8 +68,8 @@ if TYPE_CHECKING:
     from cellwright.kernel.magic.slash_command import CellCommand
 
 
-_COMMAND = re.compile(r"\s*/[A-Za-z][\w-]*(?:\s|$)")
-"""A slash command; what does them is heavy."""
+_COMMAND = re.compile(r"\s*(?:/[A-Za-z][\w-]*(?::[\w-]+)*(?:\s|$)|!)")
+"""A slash command, a skill's call, or `!` and a command of the user's own; what tells them apart is heavy."""
 
 
 class NotebookConversation:
@@ -134,7 +136,7 @@ class NotebookConversation:
 
     def _work_of(self, prompt: str, options: MagicOptions, more: ContextProvider | None) -> CellWork[Any] | None:
         """Build what the cell waits for, a slash command or a run; None for a run that goes on without its cell."""
-        if _COMMAND.match(prompt):
+        if _COMMAND.match(prompt) and self._is_answered_here(prompt):
             command = self._command(prompt, options)
             return CellWork(command.output, command.start, command.show)
         prepared = self._prepared(prompt, options, more)
@@ -150,6 +152,11 @@ class NotebookConversation:
         output.open()
         # in a copy of this cell's context: what is published belongs to this cell, whatever the kernel does then
         self.conversation.thread.submit(until_end(run, output, prepared.finish))
+
+    def _is_answered_here(self, prompt: str) -> bool:
+        from cellwright.commands.registry import is_answered_here
+
+        return is_answered_here(prompt, self.conversation.skills)
 
     def _command(self, prompt: str, options: MagicOptions) -> CellCommand:
         from cellwright.kernel.magic.slash_command import cell_command  # most cells are prompts
@@ -188,7 +195,7 @@ class NotebookConversation:
                 self.conversation.thread.submit(provider.prepare())
             self.conversation.tools.of(RunOptions())
         # a run that begins already imports it itself, when its request is on the way
-        if self._in_kernel and is_built() and not self._has_prompted:
+        if self._in_kernel and not why_no_widget() and not self._has_prompted:
             importlib.import_module("cellwright.kernel.widgets.transcript")
 
     def refuse_agent_code(self) -> None:
@@ -281,7 +288,7 @@ class NotebookConversation:
                     print(notice)
             keep_result(result_of(end, events, typed), options, self.shell.user_ns)
 
-        return PreparedRun(request, replace(surface, emit=emit, belongs_to=belongs_to), finish)
+        return PreparedRun(request, structs.replace(surface, emit=emit, belongs_to=belongs_to), finish)
 
     def _context(
         self, prompt: str, options: MagicOptions, more: ContextProvider | None, *, dry: bool = False

@@ -10,7 +10,7 @@ import contextlib
 import gc
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from cellwright.conversation.process_conversation import register, unregister
@@ -73,6 +73,8 @@ class Extension:
     def unload(self) -> None:
         if self._conversation is not None:
             self._conversation.refuse_agent_code()
+            if self._shell.has_trait("exit_now"):
+                self._shell.unobserve(self._on_exit_now, "exit_now")
         self._unloaded = True
         self._rewriting.remove()
         self._reply_count.remove()
@@ -104,6 +106,9 @@ class Extension:
                 )
                 self._stop_log = keep_log(self._conversation.conversation)
                 _before_threads_end(self._at_exit)
+                if self._shell.has_trait("exit_now"):
+                    # a kernel's shutdown ends its children first: a run would take that for a result, and ask on
+                    self._shell.observe(self._on_exit_now, "exit_now")
             return self._conversation
 
     def _agent_loop(self) -> asyncio.AbstractEventLoop:
@@ -114,6 +119,10 @@ class Extension:
         from cellwright.kernel.chat.chat import Chat
 
         return Chat(self.conversation(), self._config)
+
+    def _on_exit_now(self, change: Mapping[str, object]) -> None:
+        if change["new"]:
+            self._at_exit()
 
     def _at_exit(self) -> None:
         # the server gives a kernel five seconds

@@ -9,8 +9,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from cellwright.markdown.escaping import escape_words, fenced, inline_code, opening_apart, visible_controls
 from cellwright.markdown.links import destination, split_at_addresses
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
+class _Block(Struct, frozen=True):
     """A block as it is written; `tight`: a paragraph of a list that has no empty lines between its items."""
 
     kind: str

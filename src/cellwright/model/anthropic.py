@@ -11,13 +11,16 @@ import json
 import os
 import urllib.parse
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
+from msgspec.structs import replace
+
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import Retrying
-from cellwright.model.credentials import choose_transport
+from cellwright.model.cache_breakpoints import cache_control, system_with_ttl, with_request_ends
+from cellwright.model.credentials import choose_transport, is_own_platform
+from cellwright.model.deferred_tools import all_loaded, may_defer, without_references
 from cellwright.model.message_stream import MessageBuilder, SseParser
 from cellwright.model.models import ModelLimits, limits, refined, thinking_field
 from cellwright.model.provider import ProviderEvent, Request
@@ -45,14 +48,19 @@ def connect(environ: Mapping[str, str] | None = None) -> AnthropicProvider:
     Google Cloud, Foundry, AWS and profiles read the process's own environment, as their libraries do.
     """
     environ = os.environ if environ is None else environ
-    return AnthropicProvider(choose_transport(environ), retry=RetryPolicy.from_environment(environ))
+    return AnthropicProvider(
+        choose_transport(environ),
+        retry=RetryPolicy.from_environment(environ),
+        defers_tools=may_defer(environ, is_own_platform=is_own_platform(environ)),
+    )
 
 
 class AnthropicProvider:
     """Streams messages over one transport, and tries again what can be tried again.
 
     `retry` and `stall_seconds` (how long an answer may be silent) come from the environment by default. It may be used
-    from several event loops; `aclose` closes the running loop's connections.
+    from several event loops; `aclose` closes the running loop's connections. `defers_tools`: the API at the other end loads
+    tools on demand (`deferred_tools.py`).
     """
 
     def __init__(
@@ -62,11 +70,13 @@ class AnthropicProvider:
         retry: RetryPolicy | None = None,
         stall_seconds: float | None = None,
         clock: Clock | None = None,
+        defers_tools: bool = False,
     ) -> None:
         self._transport = transport
         self._retry = retry or RetryPolicy.from_environment()
         self._stall_seconds = self._retry.stall_seconds if stall_seconds is None else stall_seconds
         self._clock = clock or Clock()
+        self._defers_tools = defers_tools
         self._limits: dict[str, ModelLimits] = {}
 
     def __repr__(self) -> str:
@@ -90,7 +100,7 @@ class AnthropicProvider:
 
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         """The events of one message, as `Provider` promises."""
-        body = encode(request)
+        body = encode(request, defers_tools=self._defers_tools)
         began = self._clock.now()
         retry = 0
         while True:
@@ -147,6 +157,8 @@ class AnthropicProvider:
             parser = SseParser()
             async for chunk in reply.chunks:
                 for name, data in parser.feed(chunk):
+                    if message.is_complete:
+                        break  # some gateways say `[DONE]`, and whatever follows changes nothing
                     if name == "error":
                         raise RequestFailed(failure_of_event(data, model=model, request_id=request_id))
                     delta = _added(message, data, request_id)
@@ -160,7 +172,7 @@ class AnthropicProvider:
             yield message.turn_end(request_id)
 
 
-def encode(request: Request) -> bytes:
+def encode(request: Request, *, defers_tools: bool = False) -> bytes:
     """The body of a request: JSON in which the session's encoded parts stand as they are.
 
     Raises `CellwrightError` API_REQUEST_INVALID for an effort that the model does not take.
@@ -171,18 +183,25 @@ def encode(request: Request) -> bytes:
         "stream": True,
     }
     if request.cache_whole:
-        head["cache_control"] = {"type": "ephemeral"}
+        head["cache_control"] = cache_control(request.cache_ttl)
     if request.stop_sequences:
         head["stop_sequences"] = list(request.stop_sequences)
-    if (thinking := thinking_field(request.model)) is not None:
+    if (thinking := thinking_field(request.model, request.thinking, request.effort)) is not None:
         head["thinking"] = thinking
     if output_config := _output_config(request):
         head["output_config"] = output_config
+    tools, messages = request.tools, request.messages
+    if not (defers_tools and limits(request.model).tool_search):
+        tools = all_loaded(tools)
+        if tools is not request.tools:  # nothing is loaded where nothing was deferred
+            messages = without_references(messages)
     parts = [json.dumps(head, ensure_ascii=False).encode()[:-1]]
-    for name, array in ((b"system", request.system), (b"tools", request.tools)):
+    for name, array in ((b"system", system_with_ttl(request.system, request.cache_ttl)), (b"tools", tools)):
         if array not in (b"", b"[]"):
             parts.append(b', "%b": %b' % (name, array))
-    parts.append(b', "messages": [' + b",".join(request.messages) + b"]}")
+    if request.cache_whole:
+        messages = with_request_ends(messages, request.cache_ttl)
+    parts.append(b', "messages": [' + b",".join(messages) + b"]}")
     return b"".join(parts)
 
 
@@ -201,6 +220,10 @@ def _output_config(request: Request) -> dict[str, Any]:
 def _added(message: MessageBuilder, data: bytes, request_id: str) -> ProviderEvent | None:
     try:
         return message.add(data) if data else None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        pass
-    raise RequestFailed(broken_stream("The answer is not what the Messages API sends.", request_id))
+    except (ValueError, RecursionError):
+        failure = broken_stream("The answer is not what the Messages API sends.", request_id)
+    except (KeyError, TypeError, AttributeError) as error:
+        # well-formed, and wrong: a server that speaks another dialect says the same when it is asked again
+        what = f"The answer is not what the Messages API sends ({error}). Check the server at ANTHROPIC_BASE_URL."
+        failure = broken_stream(what, request_id, retryable=False)
+    raise RequestFailed(failure)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.model.credential_names import key_in, variable_with_key
 from cellwright.model.sdk_transport import SdkTransport
 from cellwright.model.transport import DEFAULT_BASE_URL, KeyTransport, Transport
 
@@ -35,13 +36,18 @@ No credential for the Claude API was found. Give one in one of three ways:
 A gateway or a local model server: ANTHROPIC_BASE_URL with ANTHROPIC_AUTH_TOKEN (any word, if it wants none)."""
 
 
+def is_own_platform(environ: Mapping[str, str]) -> bool:
+    """Return whether requests go to Anthropic, or what stands in for it, and to no cloud's own platform."""
+    return not any(environ.get(switch, "").strip().lower() in _ON for switch in _SWITCHES)
+
+
 def choose_transport(environ: Mapping[str, str]) -> Transport:
     """The transport for the credential in `environ`. Raises `CellwrightError` API_KEY_MISSING when there is none."""
     for switch, platform in _SWITCHES.items():
         if environ.get(switch, "").strip().lower() in _ON:
             return SdkTransport(platform)
     custom_headers = _custom_headers(environ.get("ANTHROPIC_CUSTOM_HEADERS", ""))
-    token = environ.get("ANTHROPIC_API_KEY", "").strip() or environ.get("ANTHROPIC_AUTH_TOKEN", "").strip() or None
+    token = key_in(environ) or None
     if token is not None or {"authorization", "x-api-key"} & {name.lower() for name in custom_headers}:
         base_url = environ.get("ANTHROPIC_BASE_URL", "").strip() or DEFAULT_BASE_URL
         return KeyTransport(token=token, base_url=base_url, custom_headers=custom_headers)
@@ -55,9 +61,8 @@ def source_of_credential(environ: Mapping[str, str]) -> str | None:
     for switch in _SWITCHES:
         if environ.get(switch, "").strip().lower() in _ON:
             return switch
-    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
-        if environ.get(name, "").strip():
-            return name
+    if (name := variable_with_key(environ)) is not None:
+        return name
     headers = _custom_headers(environ.get("ANTHROPIC_CUSTOM_HEADERS", ""))
     if {"authorization", "x-api-key"} & {name.lower() for name in headers}:
         return "ANTHROPIC_CUSTOM_HEADERS"

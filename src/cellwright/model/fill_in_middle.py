@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 MAX_LINES = 24
 MAX_TOKENS = 400
@@ -36,8 +37,7 @@ _REMOVED = "[secret removed:"
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Struct, frozen=True):
     """A place in a cell: what stands before and behind the cursor. `above` and `below` are the sources of other cells."""
 
     prefix: str

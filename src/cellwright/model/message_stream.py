@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
 from cellwright.model.pricing import context_tokens, cost_usd
-from cellwright.model.provider import INVALID_JSON, MessageStart
+from cellwright.model.provider import INVALID_JSON, BlockEnd, MessageStart
 from cellwright.text import replace_surrogates
 
 Delta = TextDelta | ThinkingDelta | ToolInputDelta
@@ -36,11 +36,14 @@ class MessageBuilder:
         self._usage: dict[str, Any] = {}
         self._blocks: dict[int, _Block] = {}
 
-    def add(self, data: bytes) -> MessageStart | Delta | None:
+    def add(self, data: bytes) -> MessageStart | BlockEnd | Delta | None:
         """Take the data of one event; what the loop needs of it at once, if anything.
 
-        Raises ValueError, KeyError, TypeError or AttributeError when the data is not what the API sends.
+        Raises ValueError, KeyError, TypeError or AttributeError when the data is not what the API sends: this is the one
+        place where that is looked at. What comes after `message_stop` is nothing.
         """
+        if self.is_complete:
+            return None
         text = data.decode().strip()
         event, end = _decode(text)
         if end != len(text):
@@ -50,7 +53,7 @@ class MessageBuilder:
             index, delta = event["index"], event["delta"]
             block = self._blocks[index]
             if delta["type"] == "text_delta":
-                more = delta["text"]
+                more = _string(delta["text"])
                 block.text.append(more)
                 # a character outside the BMP can be escaped as two halves, and those come in two deltas
                 return TextDelta(more if b"\\u" not in data else replace_surrogates(more), index)
@@ -58,14 +61,18 @@ class MessageBuilder:
         if kind == "content_block_start":
             block = self._blocks[event["index"]] = _Block(event["content_block"])
             return block.first_delta(event["index"])
+        if kind == "content_block_stop":
+            ended = self._blocks.get(event["index"])
+            return None if ended is None else BlockEnd(event["index"], ended.finished())
         if kind == "message_start":
             self._start = event["message"]
-            self._usage = dict(self._start.get("usage") or {})
-            return MessageStart(self._usage, self._start.get("model") or self._model)
+            self._usage = _usage(self._start.get("usage"))
+            return MessageStart(self._usage, _string(self._start.get("model") or self._model))
         if kind == "message_delta":
             self._end.update(event["delta"])
+            _string(self._end.get("stop_reason") or "")
             # counts are cumulative; what is left out keeps its value from message_start
-            self._usage.update((key, value) for key, value in (event.get("usage") or {}).items() if value is not None)
+            self._usage.update((key, value) for key, value in _usage(event.get("usage")).items() if value is not None)
         elif kind == "message_stop":
             self.is_complete = self._end.get("stop_reason") is not None
         return None
@@ -87,13 +94,42 @@ class MessageBuilder:
         )
 
 
+def _string(value: Any) -> str:
+    """`value`, which is to be a string: what the wire says is believed here, and nowhere checked again."""
+    if type(value) is not str:
+        raise TypeError(f"{value!r:.100} is no string")
+    return value
+
+
+def _usage(value: Any) -> dict[str, Any]:
+    """A usage block, whose counts are numbers; the names of a tier, a place or a speed may stand among them."""
+    if not isinstance(value, Mapping | None):
+        raise TypeError(f"usage is {value!r:.100}")
+    usage = dict(value or {})
+    for key, counted in usage.items():
+        if key == "iterations":
+            usage[key] = list(map(_usage, counted or ()))
+        elif isinstance(counted, Mapping):
+            usage[key] = _usage(counted)
+        elif key.endswith(("_tokens", "_requests")) and counted is not None and not _is_count(counted):
+            raise TypeError(f"{key} is {counted!r:.100}")
+    return usage
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value < math.inf
+
+
 class _Block:
     """A content block that is being streamed: its JSON, and the pieces that are joined at the end."""
 
-    __slots__ = ("input", "json", "text", "thinking")
+    __slots__ = ("input", "is_finished", "json", "text", "thinking")
 
     def __init__(self, content_block: Mapping[str, Any]) -> None:
         self.json = dict(content_block)
+        self.is_finished = False
+        for name in _STRINGS.get(_string(self.json["type"]), ()):
+            _string(self.json[name])
         self.text: list[str] = []
         self.thinking: list[str] = []
         self.input: list[str] = []
@@ -111,10 +147,10 @@ class _Block:
     def add(self, delta: Mapping[str, Any], index: int) -> Delta | None:
         kind = delta["type"]
         if kind == "thinking_delta":
-            self.thinking.append(delta["thinking"])
+            self.thinking.append(_string(delta["thinking"]))
             return ThinkingDelta(replace_surrogates(delta["thinking"]), index)
         if kind == "input_json_delta":
-            partial = delta["partial_json"]
+            partial = _string(delta["partial_json"])
             self.input.append(partial)
             if partial and self.json["type"] == "tool_use":
                 return ToolInputDelta(self.json["id"], self.json["name"], replace_surrogates(partial), index)
@@ -125,6 +161,10 @@ class _Block:
         return None
 
     def finished(self) -> dict[str, Any]:
+        """The whole block, once it has ended; asked again, the same."""
+        if self.is_finished:
+            return self.json
+        self.is_finished = True
         if self.text:
             self.json["text"] = _joined([self.json.get("text") or "", *self.text])
         if self.thinking:
@@ -134,6 +174,10 @@ class _Block:
         elif self.json["type"] in ("tool_use", "server_tool_use"):
             self.json.setdefault("input", {})
         return self.json
+
+
+_STRINGS = {"text": ("text",), "thinking": ("thinking",), "tool_use": ("id", "name"), "server_tool_use": ("id", "name")}
+"""The fields of blocks that begin which are strings."""
 
 
 def _parsed_input(raw: str) -> dict[str, Any]:

@@ -11,10 +11,16 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Literal
 
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 """The degrees of effort a model may be told to think with; not each knows all of them."""
+
+Thinking = Literal["summarized", "omitted", "disabled"]
+"""The use made of the model's thinking: a summary, nothing that can be read, or none where the model can do without."""
+
+NEEDS_THINKING = ("xhigh", "max")
+"""The degrees with which thinking cannot be switched off."""
 
 THINKING_TYPES = ("adaptive", "between_tools", "disabled", "enabled")
 
@@ -23,7 +29,8 @@ THINKING_TYPES = ("adaptive", "between_tools", "disabled", "enabled")
 class ModelLimits:
     """The limits of a model. Sizes are in tokens; `thinking` holds the `thinking.type` values it accepts.
 
-    `known` is False where the sizes are a careful guess. `effort` says whether `output_config.effort` may be sent.
+    `known` is False where the sizes are a careful guess. `effort` says whether `output_config.effort` may be sent,
+    `tool_search` whether tools may be declared with `defer_loading` and loaded by a `tool_reference`.
     """
 
     context_window: int
@@ -31,11 +38,18 @@ class ModelLimits:
     thinking: frozenset[str] = frozenset()
     effort: bool = True
     known: bool = True
+    tool_search: bool = False
 
 
-def _limits(context_window: int, max_output: int, thinking: str, *, effort: bool = True) -> ModelLimits:
+def _limits(
+    context_window: int, max_output: int, thinking: str, *, effort: bool = True, tool_search: bool = True
+) -> ModelLimits:
     return ModelLimits(
-        context_window=context_window, max_output=max_output, thinking=frozenset(thinking.split()), effort=effort
+        context_window=context_window,
+        max_output=max_output,
+        thinking=frozenset(thinking.split()),
+        effort=effort,
+        tool_search=tool_search,
     )
 
 
@@ -44,7 +58,7 @@ _LIMITS = {
     "claude-mythos-5": _limits(1_000_000, 128_000, "adaptive"),
     "claude-opus-5-5": _limits(1_000_000, 128_000, "adaptive"),
     "claude-sonnet-5-5": _limits(1_000_000, 128_000, "adaptive between_tools"),
-    "claude-haiku-5-5": _limits(1_000_000, 128_000, "adaptive"),
+    "claude-haiku-5-5": _limits(1_000_000, 128_000, "adaptive", tool_search=False),
     "claude-opus-5": _limits(1_000_000, 128_000, "adaptive disabled"),
     "claude-sonnet-5": _limits(1_000_000, 128_000, "adaptive disabled"),
     "claude-opus-4-8": _limits(1_000_000, 128_000, "adaptive disabled"),
@@ -53,11 +67,11 @@ _LIMITS = {
     "claude-sonnet-4-6": _limits(1_000_000, 64_000, "adaptive enabled disabled"),
     "claude-opus-4-5": _limits(200_000, 64_000, "enabled disabled"),
     "claude-sonnet-4-5": _limits(200_000, 64_000, "enabled disabled", effort=False),
-    "claude-haiku-4-5": _limits(200_000, 64_000, "enabled disabled", effort=False),
+    "claude-haiku-4-5": _limits(200_000, 64_000, "enabled disabled", effort=False, tool_search=False),
     # retired at Anthropic, still served by other platforms
     "claude-opus-4": _limits(200_000, 32_000, "enabled disabled", effort=False),
     "claude-sonnet-4": _limits(200_000, 64_000, "enabled disabled", effort=False),
-    "claude-3": _limits(200_000, 4_096, "disabled", effort=False),
+    "claude-3": _limits(200_000, 4_096, "disabled", effort=False, tool_search=False),
 }
 
 _UNKNOWN_CLAUDE = ModelLimits(context_window=200_000, max_output=64_000, thinking=frozenset({"adaptive"}), known=False)
@@ -92,10 +106,13 @@ def limits(model: str) -> ModelLimits:
     return _UNKNOWN_CLAUDE
 
 
-def thinking_field(model: str) -> dict[str, str] | None:
+def thinking_field(model: str, wanted: Thinking = "summarized", effort: str | None = None) -> dict[str, str] | None:
     """The `thinking` of a request. Summaries are asked for: what 5.5 models say between calls comes as thinking."""
-    if "adaptive" in limits(model).thinking:
-        return {"type": "adaptive", "display": "summarized"}
+    accepted = limits(model).thinking
+    if wanted == "disabled" and "disabled" in accepted and effort not in NEEDS_THINKING:
+        return {"type": "disabled"}
+    if "adaptive" in accepted:
+        return {"type": "adaptive", "display": "omitted" if wanted == "omitted" else "summarized"}
     return None
 
 

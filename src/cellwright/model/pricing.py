@@ -7,8 +7,9 @@ followed, so there the figure is an estimate. A model or a speed whose price is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from cellwright.model.models import canonical
 
@@ -22,8 +23,7 @@ US_ONLY_FACTOR = 1.1
 _TOKEN_FIELDS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
+class Price(Struct, frozen=True):
     """US dollars per million tokens. Writing the cache costs 1.25 times the input for 5 minutes, twice for an hour."""
 
     input: float
@@ -39,8 +39,7 @@ class Price:
         return self.input * 2
 
 
-@dataclass(frozen=True, slots=True)
-class Tariff:
+class Tariff(Struct, frozen=True):
     """A model's price, and the one of a request whose prompt (cached parts included) is over `long_from` tokens."""
 
     price: Price
@@ -104,8 +103,7 @@ def worst_case_usd(model: str, input_tokens: int, max_tokens: int) -> float | No
     return (input_tokens * price.cache_write_1h + max_tokens * price.output) / 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Total:
+class Total(Struct, frozen=True):
     """Usage and cost of answers; None where the price of one is not known."""
 
     usage: Mapping[str, Any]
@@ -116,8 +114,7 @@ class Total:
         return Total(add_usage(self.usage, usage), self.cost_usd + cost_usd if both else None)  # type: ignore[operator]
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Struct, frozen=True):
     """The number of answers, and what they came to together."""
 
     count: int = 0

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
 
 from cellwright.events import Retrying, TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
+from cellwright.model.models import Thinking
+
+CacheTtl = Literal["5m", "1h"]
+"""The time that the API's prompt cache keeps what was written to it or read again."""
 
 INVALID_JSON = "INVALID_JSON"
 """The key that holds the raw text of an input that was not JSON (the convention of the API's documentation)."""
 
 
-@dataclass(frozen=True, slots=True)
-class MessageStart:
+class MessageStart(Struct, frozen=True):
     """An answer begins: from here on it is paid for, whether or not it arrives.
 
     `usage` is the API's, and grows as the API tells more of it.
@@ -23,17 +27,24 @@ class MessageStart:
     model: str
 
 
-ProviderEvent = MessageStart | TextDelta | ThinkingDelta | ToolInputDelta | Retrying | TurnEnd
+class BlockEnd(Struct, frozen=True):
+    """The content block `index` of the answer is whole; `block` is what goes back to the API of it."""
+
+    index: int
+    block: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+ProviderEvent = MessageStart | BlockEnd | TextDelta | ThinkingDelta | ToolInputDelta | Retrying | TurnEnd
+
+
+class Request(Struct, frozen=True, kw_only=True):
     """One request to the model. What a session has once and what only grows is kept as encoded JSON (UTF-8 bytes).
 
     `system` and `tools` are JSON arrays as the session's header holds them (`system` ends with the 1 h cache breakpoint);
     `messages` are the session's messages, one JSON object each, never changed once they are there.
     `effort` None leaves the model's default; `output_format` is the API's `output_config.format`. `cache_whole` False keeps
-    the cache for what the messages mark themselves: a request whose end nobody asks for again.
+    the cache for what the messages mark themselves: a request whose end nobody asks for again. `cache_ttl` is how long
+    what is cached lives; None: an hour for system and tools, five minutes for the messages.
     """
 
     model: str
@@ -42,16 +53,19 @@ class Request:
     messages: Sequence[bytes]
     max_tokens: int
     effort: str | None = None
+    thinking: Thinking = "summarized"
     output_format: Mapping[str, Any] | None = None
     stop_sequences: tuple[str, ...] = ()
     cache_whole: bool = True
+    cache_ttl: CacheTtl | None = None
 
 
 class Provider(Protocol):
     """Anything that turns a request into events.
 
-    `MessageStart` and deltas as they come, `Retrying` when the turn starts over (what streamed before is void), then exactly
-    one `TurnEnd`. Where nothing is paid for, there is no `MessageStart`.
+    `MessageStart`, deltas as they come and a `BlockEnd` behind each block's, `Retrying` when the turn starts over (what
+    streamed before is void), then exactly one `TurnEnd`. Where nothing is paid for, there is no `MessageStart`; what does
+    not stream may leave `BlockEnd` out.
     What cannot be retried is raised as `ApiError`. Closing the iterator or cancelling the task closes the connection.
     """
 

@@ -19,8 +19,9 @@ import random
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 
@@ -33,6 +34,7 @@ _PROXY_CODES = {
     "cellwright_forbidden": ErrorCode.PERMISSION_DENIED,
     "cellwright_too_many_requests": ErrorCode.RATE_LIMIT_EXCEEDED,
 }
+_MONEY = re.compile(r"\b(credits?|credit balance|billing|payment|prepaid|spend(ing)?|budget|invoice)\b", re.IGNORECASE)
 _SPEND_CODES = {"contract_spend_limit_reached", "enforced_spend_limit_reached"}
 
 _STATUS_OF_TYPE = {
@@ -57,8 +59,7 @@ _STATUS_OF_TYPE = {
 """The status that stands for an error type of the API, or of Bedrock's event stream, when it comes in the stream."""
 
 
-@dataclass(frozen=True, slots=True)
-class FailedAttempt:
+class FailedAttempt(Struct, frozen=True):
     """One failed attempt. `retry_after` (seconds) is what the server asked for, None where it asked for nothing."""
 
     code: ErrorCode
@@ -76,8 +77,7 @@ class RequestFailed(Exception):
         self.failure = failure
 
 
-@dataclass(frozen=True, slots=True)
-class ApiErrorBody:
+class ApiErrorBody(Struct, frozen=True):
     """The content of an error body, in whichever form it came."""
 
     type: str = ""
@@ -92,7 +92,7 @@ def failure_of_response(
     """The failure that an answer with an error `status` stands for. Header names are lower case; `now`: epoch time."""
     says = _error_body(body)
     retry_after = _retry_after(headers, now)
-    spent = status == 429 and _is_spend_limit(says, headers)
+    spent = status == 429 and _is_spend_limit(says)
     if status < 400:
         redirect = f"it redirects to {headers['location']}" if "location" in headers else ""
         says = ApiErrorBody(message=redirect or says.message or headers.get("content-type", ""))
@@ -111,19 +111,19 @@ def failure_of_event(data: bytes, *, model: str, request_id: str) -> FailedAttem
     """The failure that an `error` event in a stream stands for. What is of a kind not known here is not tried again."""
     says = _error_body(data)
     status = _STATUS_OF_TYPE.get(says.type, _STATUS_OF_TYPE.get(says.type[:1].lower() + says.type[1:], 0))
-    spent = says.error_code in _SPEND_CODES
+    spent = says.error_code in _SPEND_CODES or (status == 429 and _is_spend_limit(says))
     code, what, advice = _explain(status, says, model, spent=spent)
     request_id = request_id or says.request_id
     message = _sentence(what, advice, request_id)
     return FailedAttempt(code, message, _is_retryable(status, {}, spent=spent), None, _details(200, says, request_id))
 
 
-def broken_stream(what: str, request_id: str) -> FailedAttempt:
+def broken_stream(what: str, request_id: str, *, retryable: bool = True) -> FailedAttempt:
     """The failure of a stream that came to nothing: cut, ended early, or not what the API sends."""
     return FailedAttempt(
         ErrorCode.API_NETWORK_ERROR,
         _sentence(what, "", request_id),
-        retryable=True,
+        retryable,
         details={"request_id": request_id} if request_id else {},
     )
 
@@ -172,15 +172,9 @@ def _is_retryable(status: int, headers: Mapping[str, str], *, spent: bool) -> bo
     return not spent and (status in (408, 409, 429) or status >= 500)
 
 
-def _is_spend_limit(says: ApiErrorBody, headers: Mapping[str, str]) -> bool:
-    """Return whether a 429 is no matter of seconds: the API's says so by having no `retry-after`.
-
-    Bedrock's and Google Cloud's never have the header.
-    """
-    if says.error_code in _SPEND_CODES:
-        return True
-    throttled_by_platform = "x-amzn-errortype" in headers or says.type == "RESOURCE_EXHAUSTED"
-    return not throttled_by_platform and "retry-after" not in headers and "retry-after-ms" not in headers
+def _is_spend_limit(says: ApiErrorBody) -> bool:
+    """Return whether a 429 is a matter of money, and not of seconds: its code or its words say so."""
+    return says.error_code in _SPEND_CODES or _MONEY.search(says.message) is not None
 
 
 def _retry_after(headers: Mapping[str, str], now: float) -> float | None:
@@ -242,8 +236,7 @@ JITTER = 0.25
 """Up to this part of a wait is taken off at random, so that many clients do not come back at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(Struct, frozen=True):
     """Time and chance, as tests hand them in. `now` is monotonic, `today` is epoch time, both in seconds."""
 
     now: Callable[[], float] = time.monotonic
@@ -252,8 +245,7 @@ class Clock:
     chance: Callable[[], float] = random.random
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(Struct, frozen=True):
     """The limits on how often and how long a request is tried again.
 
     After `total_seconds` from the first try no further one begins. `stall_seconds` is how long an answer may be silent.

@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.errors import CellwrightError, ErrorCode, needs_extra
 from cellwright.model.retry import FailedAttempt, RequestFailed, broken_stream
 from cellwright.model.transport import (
     KEEP_WARM_SECONDS,
@@ -37,6 +37,9 @@ CLIENTS = {
     "vertex": "AsyncAnthropicVertex",
 }
 """The SDK's client class for each platform; "anthropic" stands for a profile or a workload identity at Anthropic."""
+
+EXTRAS = {"aws": "bedrock", "bedrock": "bedrock", "mantle": "bedrock", "google_cloud": "vertex", "vertex": "vertex"}
+"""The extra of ours that brings what a platform needs; `sdk`, the SDK alone, is enough for the others."""
 
 _REWRITTEN = ("bedrock", "vertex")
 """Platforms whose clients move fields of the body into the address, and so need it as a dict."""
@@ -168,8 +171,7 @@ def _build_client(platform: str) -> Any:
         )
         return getattr(anthropic, CLIENTS[platform])(max_retries=0, http_client=http_client)
     except ImportError as error:
-        extra = "bedrock" if platform in ("aws", "bedrock", "mantle") else "vertex"
-        message = f"{error}. Install what {platform} needs: pip install 'cellwright[{extra}]'."
+        message = f"{error}. {needs_extra(f'A credential for {platform}', EXTRAS.get(platform, 'sdk'))}"
         raise CellwrightError(ErrorCode.CONFIG_INVALID, message) from None
     except (anthropic.AnthropicError, ValueError) as error:
         message = f"The {platform} client of the anthropic SDK cannot be set up: {error}"

@@ -16,8 +16,9 @@ import os
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.retry import FailedAttempt, RequestFailed, broken_stream
@@ -67,8 +68,7 @@ MIN_SECRET = 8
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
-@dataclass(frozen=True, slots=True)
-class HttpReply:
+class HttpReply(Struct, frozen=True):
     """An answer whose body is still coming. Header names are lower case; the body of a 200 is server-sent events."""
 
     status: int

@@ -8,8 +8,9 @@ commit message) is passed over. Names in headers are unquoted and lose what stan
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 _PREFIXES = (("a/", "b/"), ("b/", "a/"), ("i/", "w/"), ("c/", "i/"), ("c/", "w/"), ("o/", "w/"))
 """The prefixes git may put before the old and the new name (`diff.mnemonicPrefix`), and the first pair reversed."""
@@ -77,8 +78,7 @@ _EXTENDED = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Hunk:
+class Hunk(Struct, frozen=True):
     """One change: `lines` are marks and lines, each with its LF unless the file ends without one there.
 
     `at` is the line of the patch; `old_start` and `new_start` count from 1, as in the header. `recounted`: the header's
@@ -102,8 +102,7 @@ class Hunk:
         return [line for mark, line in self.lines if mark != "-"]
 
 
-@dataclass(frozen=True, slots=True)
-class FilePatch:
+class FilePatch(Struct, frozen=True):
     """The patch of one file. `old` is None for `create`, `new` for `delete`; both are names as a tool takes them.
 
     `old_mode` and `new_mode` are git's file modes ("100755") where the patch gives them.
@@ -118,8 +117,7 @@ class FilePatch:
     new_mode: str | None = None
 
 
-@dataclass(slots=True)
-class _Headers:
+class _Headers(Struct):
     """The contents of the lines before a file's hunks."""
 
     at: int

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
+from msgspec import structs
+
 from cellwright.agent.calls.approval import Decision, describe_rules
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.tool import AccessKind, Tool, ToolAccess
@@ -129,9 +131,9 @@ class PermissionPolicy:
         """The bounds of programs that the project brings along and that no call starts (its hooks); None for no bounds."""
         if not self.sandbox.enabled:
             return None
-        from cellwright.permissions.confined.bounds import sandboxed  # where there is no sandbox nobody needs it
+        from cellwright.permissions.confined.bounds import allowed  # where there is no sandbox nobody needs it
 
-        return sandboxed(self._book, unasked=False)
+        return allowed(self._book)
 
     def decide(self, tool: Tool, tool_input: Mapping[str, Any]) -> Decision:
         """Decide whether `tool` may run with `tool_input`, by the access that it declares and the rules about it.
@@ -153,10 +155,10 @@ class PermissionPolicy:
             if _judge(_allowing(book, suggestion.rules), call).behavior == "allow"
         )
         if self.mode != "dontAsk":
-            return replace(decision, suggestions=offered)
+            return structs.replace(decision, suggestions=offered)
         way = f"{describe_rules(offered[-1].rules)} would allow it." if offered else "No allow rule can allow it."
         reason = f"Mode dontAsk denies what would be asked for. {decision.reason} {way}"
-        return replace(decision, behavior="deny", reason=reason)
+        return structs.replace(decision, behavior="deny", reason=reason)
 
 
 def _listed(values: Sequence[Any]) -> Sequence[Any]:

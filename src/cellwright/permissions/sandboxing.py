@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
+
+from cellwright.agent.calls.confinement import Confinement
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxAbilities:
+def _enforces_all(_confinement: Confinement) -> str:
+    return ""
+
+
+class SandboxAbilities(Struct, frozen=True, kw_only=True):
     """The abilities of this machine's sandbox; that a command reads, writes and reaches nothing else it always can.
 
     `name` is what the sandbox is called to people. `hides`: single files below a readable folder can be hidden.
     `protects`: places below a writable folder can be protected, also those that do not exist yet. `hosts`: the network can
     be bounded to named hosts. `protects_patterns`: what only a pattern names can be protected before it exists.
+    `why_not` says why one confinement cannot be enforced, as the files are now; "" where it can.
     """
 
     name: str
@@ -20,14 +27,14 @@ class SandboxAbilities:
     protects: bool
     hosts: bool
     protects_patterns: bool = False
+    why_not: Callable[[Confinement], str] = _enforces_all
 
 
 FindAbilities = Callable[[], SandboxAbilities | None]
 """Finds what the sandbox of this machine can enforce, None where there is none; the same each time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxRules:
+class SandboxRules(Struct, frozen=True, kw_only=True):
     """A policy's knowledge of the sandbox: its means, and Claude Code's `sandbox.*` settings.
 
     `means` are its abilities (None: there is none here), or a function that finds them: the first decision about a command
@@ -36,7 +43,8 @@ class SandboxRules:
 
     `enabled`: every command is confined, not only what runs unasked; `auto_allow`: such a command needs no question.
     `excluded`: rules for Bash whose commands are never confined. `allow_unsandboxed`: a question may offer to run without.
-    `allowed_hosts` and `denied_hosts` are read by `rules/host_pattern.py`; `ask_hosts`: the user is asked about the others.
+    `allowed_hosts`, `denied_hosts` and `asked_hosts` are read by `rules/host_pattern.py`; what is asked about is not
+    allowed by another list. `ask_hosts`: the user is asked about those and about all that no list names.
     """
 
     means: SandboxAbilities | FindAbilities | None = None
@@ -50,12 +58,18 @@ class SandboxRules:
     allow_read: Sequence[str] = ()
     allowed_hosts: Sequence[str] = ()
     denied_hosts: Sequence[str] = ()
+    asked_hosts: Sequence[str] = ()
     ask_hosts: bool = True
 
     @property
     def abilities(self) -> SandboxAbilities | None:
         """The abilities of this machine's sandbox; None where there is none."""
         return self.means() if callable(self.means) else self.means
+
+    def why_not(self, confinement: Confinement) -> str:
+        """Say why `confinement` cannot be enforced here, as the files are now; "" where it can."""
+        abilities = self.abilities
+        return "this machine has no sandbox" if abilities is None else abilities.why_not(confinement)
 
 
 NO_SANDBOX = SandboxRules()

@@ -12,8 +12,9 @@ import functools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 Fits = Callable[[re.Match[str]], bool]
 
@@ -30,8 +31,7 @@ _NO_PASSWORD = re.compile(
 """Words in a password's place that are none: placeholders, names of variables (`OPENAI_API_KEY`), types."""
 
 
-@dataclass(frozen=True, slots=True)
-class SecretKind:
+class SecretKind(Struct, frozen=True):
     """One kind of secret. The group `secret` of `pattern` is what is removed; without it, the whole match.
 
     `hints` are lower-case when `any_case`. `at_hints`: matches begin with one of the hints, and are tried there alone.

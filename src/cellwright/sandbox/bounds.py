@@ -9,8 +9,9 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.sandbox.places import Places, below, exists, outermost
@@ -26,8 +27,7 @@ class ConfinementError(OSError):
     """A command was not started: what it may touch cannot be enforced."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class Bounds(Struct, frozen=True, kw_only=True):
     """The places that one command may touch, in real paths; a folder stands for all below it.
 
     `read`: read and run. `data`: read. `write`: read, run and change. `temporary`: the same, the command's own.

@@ -11,8 +11,9 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from cellwright.sandbox.bounds import Bounds, ConfinementError
 from cellwright.sandbox.placeholders import first_missing, placeholder

@@ -12,9 +12,11 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
+
+from msgspec import Struct
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.permissions.sandboxing import SandboxAbilities
@@ -28,12 +30,14 @@ from cellwright.sandbox.profile import confined_environment
 
 TRY_SECONDS = 5.0
 
+ASK_AGAIN_SECONDS = 5
+"""A call is judged several times, and each time may take looking through a folder for what a pattern hides."""
+
 Start = Callable[[Sequence[str], Mapping[str, str], Sequence[int]], "subprocess.Popen[bytes]"]
 """Starts a program: its arguments, its environment, and descriptors that it gets besides its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sandbox:
+class Sandbox(Struct, frozen=True):
     """The means of this machine: Landlock by its version (0: not), bubblewrap by its path ("": not), macOS's own."""
 
     landlock: int = 0
@@ -44,22 +48,21 @@ class Sandbox:
     def abilities(self) -> SandboxAbilities:
         """The powers that the policy may count on."""
         if self.seatbelt:
-            return SandboxAbilities(name="sandbox-exec", hides=True, protects=True, hosts=True)
+            return SandboxAbilities(
+                name="sandbox-exec", hides=True, protects=True, hosts=True, why_not=self.can_enforce
+            )
         names = [*(["bubblewrap"] if self.bubblewrap else []), *(["Landlock"] if self.landlock else [])]
         mounts = bool(self.bubblewrap)
         # with Landlock, what is hidden is left out of rules: `can_enforce` says where that would take too many
-        return SandboxAbilities(name=" and ".join(names), hides=True, protects=mounts, hosts=mounts)
+        return SandboxAbilities(
+            name=" and ".join(names), hides=True, protects=mounts, hosts=mounts, why_not=self.can_enforce
+        )
 
-    def can_enforce(self, confinement: Confinement, environ: Mapping[str, str] | None = None) -> str:
-        """Say why `confinement` cannot be enforced here for a command with `environ` (default: ours); "" where it can."""
-        cwd = next(iter((*confinement.write, *confinement.read)), "/")
-        try:
-            bounds = bounds_of(confinement, os.environ if environ is None else environ, cwd)
-            if not self.seatbelt:
-                (bubblewrap if self._mounts(bounds) else landlock).check(bounds)
-        except ConfinementError as error:
-            return str(error)
-        return ""
+    def can_enforce(self, confinement: Confinement) -> str:
+        """Say why `confinement` cannot be enforced here; "" where it can. The answer may be some seconds old."""
+        when = int(time.monotonic() // ASK_AGAIN_SECONDS)
+        # a confinement is compared without its patterns
+        return _why_not(self, confinement, confinement.hides, confinement.protects, when)
 
     def start(
         self,
@@ -113,6 +116,13 @@ class Sandbox:
                 raise
             return ConfinedProcess(process, held.pop_all(), status)
 
+    def check(self, confinement: Confinement) -> None:
+        """Raise ConfinementError where a command with our environment could not be started within `confinement`."""
+        cwd = next(iter((*confinement.write, *confinement.read)), "/")
+        bounds = bounds_of(confinement, os.environ, cwd)
+        if not self.seatbelt:
+            (bubblewrap if self._mounts(bounds) else landlock).check(bounds)
+
     def _mounts(self, bounds: Bounds) -> bool:
         """Return whether bubblewrap is to enforce `bounds`, and not Landlock, which is faster."""
         if self.bubblewrap and (bounds.hidden or bounds.write or bounds.network == "hosts" or not self.landlock):
@@ -125,6 +135,15 @@ class Sandbox:
             message = f"Landlock cannot take {inside[0]} out of a folder that may be written; that needs bubblewrap"
             raise ConfinementError(message)
         return False
+
+
+@functools.lru_cache(maxsize=32)
+def _why_not(sandbox: Sandbox, confinement: Confinement, *_compared: Hashable) -> str:
+    try:
+        sandbox.check(confinement)
+    except ConfinementError as error:
+        return str(error)
+    return ""
 
 
 def find_sandbox() -> Sandbox | None:

@@ -17,7 +17,9 @@ import secrets
 import socket
 import urllib.parse
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cellwright.permissions.public_addresses import Address, is_public
 from cellwright.permissions.rules.domain_pattern import AddressProblem, normal_host
@@ -35,18 +37,23 @@ _VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 AskHost = Callable[[str, int], Awaitable[bool]]
 
 
-@dataclass(frozen=True, slots=True)
-class HostBounds:
-    """The hosts that a command may reach. `ask` is asked about those that no list names; None: nobody is."""
+class HostBounds(Struct, frozen=True):
+    """The hosts that a command may reach.
+
+    `ask` is asked about those that no list names, and about those among `asked`; None: nobody is.
+    """
 
     allowed: tuple[HostPattern, ...] = ()
     denied: tuple[HostPattern, ...] = ()
+    asked: tuple[HostPattern, ...] = ()
     ask: AskHost | None = None
 
     @classmethod
-    def of(cls, allowed: Sequence[str], denied: Sequence[str], ask: AskHost | None) -> HostBounds:
+    def of(
+        cls, allowed: Sequence[str], denied: Sequence[str], ask: AskHost | None, asked: Sequence[str] = ()
+    ) -> HostBounds:
         """The bounds that the lists of a confinement name. Raises AddressProblem."""
-        return cls(tuple(map(read_host, allowed)), tuple(map(read_host, denied)), ask)
+        return cls(tuple(map(read_host, allowed)), tuple(map(read_host, denied)), tuple(map(read_host, asked)), ask)
 
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
@@ -109,7 +116,7 @@ class ProxyAccess:
         if (answer := self._answers.get((host, port))) and answer.done() and not answer.cancelled() and answer.result():
             return names_itself(host)
         named = [pattern for pattern in bounds.allowed if pattern.matches(host, port)]
-        if named:
+        if named and not any(pattern.matches(host, port) for pattern in bounds.asked):
             return any(pattern.exact for pattern in named)
         if bounds.ask is None:
             raise self.refusal(host, port, "it is not among the hosts that this command may reach")
@@ -131,8 +138,7 @@ class ProxyAccess:
         return _Refusal("403 Forbidden", f"{place} was not reached: {why}.")
 
 
-@dataclass(slots=True)
-class NetworkProxy:
+class NetworkProxy(Struct):
     """The proxy of one session's commands. `admit` and what it gives belong to one loop.
 
     `resolve` finds a name's addresses, `reachable` says which of them may be meant where only a name is allowed.
@@ -211,8 +217,7 @@ class NetworkProxy:
         return str(found[0])
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(Struct, frozen=True):
     """The head of a request: where it goes, what is passed on of it (nothing of a CONNECT), the secret it came with."""
 
     host: str

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import stat
 import tempfile
 from pathlib import Path
 
@@ -17,8 +19,23 @@ class PrivateFolder:
     def __init__(self) -> None:
         self.path = tempfile.mkdtemp(prefix="cellwright-sandbox-")
         self.temporary, self.caches = f"{self.path}/tmp", f"{self.path}/cache"
+        self._make_parts()
+
+    def mended(self) -> PrivateFolder:
+        """Return it with the parts that somebody removed; where it is gone as a whole, a new one."""
+        try:
+            status = Path(self.path).lstat()
+        except OSError:
+            return PrivateFolder()
+        # others may make folders where it was, and would own what commands write
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+            return PrivateFolder()
+        self._make_parts()
+        return self
+
+    def _make_parts(self) -> None:
         for folder in (self.temporary, self.caches):
-            Path(folder).mkdir(mode=0o700)
+            Path(folder).mkdir(mode=0o700, exist_ok=True)
 
     @property
     def writable(self) -> tuple[str, str]:

@@ -13,9 +13,11 @@ import site
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
+
+from cellwright.permissions.confined.secret_places import SECRET_PLACES
 from cellwright.sandbox.places import Places, exists, outermost
 from cellwright.sessions.state_dir import state_folder
 
@@ -41,48 +43,6 @@ _FILE_VARIABLES = (
 _INSIDE_DOT_LOCAL = ("bin", "lib", "lib64", "pipx", "share/pipx", "share/uv/python", "share/uv/tools", "share/mise")
 """Parts of `~/.local` that its programs need; the rest of it is data of all kinds of programs."""
 
-SECRETS = (
-    # keys and tokens
-    *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".config/gcloud", ".config/gh", ".config/hub", ".config/op"),
-    *(
-        ".netrc",
-        "_netrc",
-        ".authinfo",
-        ".authinfo.gpg",
-        ".pgpass",
-        ".my.cnf",
-        ".git-credentials",
-        ".config/git/credentials",
-    ),
-    *(".pypirc", ".npmrc", ".yarnrc.yml", ".gem/credentials", ".cargo/credentials", ".cargo/credentials.toml"),
-    *(".docker/config.json", ".config/containers/auth.json", ".terraform.d/credentials.tfrc.json", ".vault-token"),
-    *(".config/doctl", ".config/hcloud", ".config/rclone", ".s3cfg", ".boto", ".databrickscfg", ".snowflake"),
-    *(".kaggle", ".cache/huggingface/token", ".huggingface/token", ".wandb", ".config/sops", ".config/age"),
-    *(".m2/settings.xml", ".gradle/gradle.properties", ".config/pip/pip.conf", ".pip/pip.conf"),
-    *(
-        ".password-store",
-        ".local/share/password-store",
-        ".local/share/keyrings",
-        ".config/keybase",
-        ".config/1Password",
-    ),
-    *(".electrum", ".bitcoin", ".ethereum", ".config/Bitwarden", ".config/Bitwarden CLI"),
-    # what agents keep
-    *(".claude/.credentials.json", ".claude.json", ".codex/auth.json", ".gemini/oauth_creds.json", ".config/anthropic"),
-    # browsers and mail
-    *(".mozilla", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware", ".config/microsoft-edge"),
-    *(".config/vivaldi", ".config/opera", ".thunderbird", "snap/firefox", "snap/chromium", ".var/app"),
-    *("Library/Keychains", "Library/Cookies", "Library/Mail", "Library/Messages", "Library/Safari"),
-    *("Library/Application Support/Google/Chrome", "Library/Application Support/Firefox"),
-    *("Library/Application Support/BraveSoftware", "Library/Application Support/Microsoft Edge"),
-    *("Library/Group Containers", "Library/Containers"),
-    # keys of running kernels, with which code runs outside
-    *(".local/share/jupyter/runtime", "Library/Jupyter/runtime", ".jupyter"),
-    # what was typed
-    *(".bash_history", ".zsh_history", ".python_history", ".node_repl_history", ".psql_history", ".sqlite_history"),
-)
-"""Below the home."""
-
 _DROPPED = re.compile(
     r"SSH_AUTH_SOCK|SSH_AGENT_PID|GPG_AGENT_INFO|DBUS_.*|WAYLAND_DISPLAY|DISPLAY|XAUTHORITY|XDG_RUNTIME_DIR|DOCKER_.*"
     r"|CONTAINER_HOST|PODMAN_.*|KUBECONFIG|JUPYTERHUB_.*|JUPYTER_RUNTIME_DIR|NVIM|TMUX|STY|VSCODE_.*|INVOCATION_ID"
@@ -99,14 +59,23 @@ _CACHES = {
     "GOCACHE": "go",
     "MPLCONFIGDIR": "matplotlib",
     "NUMBA_CACHE_DIR": "numba",
+    # made where they are missing, also by what only shows a version
+    "IPYTHONDIR": "ipython",
+    "JUPYTER_CONFIG_DIR": "jupyter/config",
+    "JUPYTER_DATA_DIR": "jupyter/data",
+    "JUPYTER_RUNTIME_DIR": "jupyter/runtime",
 }
 
+_JUPYTER_PARTS = ("kernels", "labextensions", "nbconvert/templates")
+"""Parts of Jupyter's folder of data; beside them are the keys that notebooks are signed with."""
+
 _GIT_CONFIG_FILE = re.compile(r"^\s*(?:path|excludesfile|attributesfile)\s*=\s*\"?([^\"#;\n]+)", re.MULTILINE | re.I)
+_FINDERS_PATHS = re.compile(r"^(?:MAPPING|NAMESPACES)\b.*$", re.MULTILINE)
+_QUOTED_PLACE = re.compile(r"['\"](/[^'\"]+)['\"]")
 _VENV_HOME = re.compile(r"^home\s*=\s*(.+?)\s*$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Needs:
+class Needs(Struct, frozen=True):
     """The needs of programs: `read` is read and run, `data` is read. Real paths, not all of which need exist.
 
     `links` are the symbolic links on the way to them, with their targets.
@@ -126,6 +95,8 @@ def confined_environment(environ: Mapping[str, str], temporary: str, caches: str
         **{name: f"{caches}/{folder}".rstrip("/") for name, folder in _CACHES.items()},
         # a folder that is mounted is no other file system
         "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1",
+        # its own folders are others, and what the user has installed is found all the same
+        "JUPYTER_PATH": os.pathsep.join([*_given(environ, ("JUPYTER_PATH",)), *_jupyter_data(environ)]),
         # they may hold tokens, so they are hidden; what is refused instead of absent is fatal to npm and pip
         **{"npm_config_userconfig": os.devnull, "PIP_CONFIG_FILE": os.devnull},
     }
@@ -133,7 +104,7 @@ def confined_environment(environ: Mapping[str, str], temporary: str, caches: str
 
 def needed_by_programs(environ: Mapping[str, str]) -> Needs:
     """Find what the system's programs need, and those that PATH, the interpreter and `environ` lead to."""
-    names = ("PATH", "HOME", "XDG_CONFIG_HOME", *_PREFIX_VARIABLES, *_FILE_VARIABLES)
+    names = ("PATH", "HOME", "XDG_CONFIG_HOME", "JUPYTER_DATA_DIR", *_PREFIX_VARIABLES, *_FILE_VARIABLES)
     variables = tuple((name, environ[name]) for name in names if environ.get(name))
     return _needs(variables, int(time.monotonic() // LOOK_AGAIN_SECONDS))
 
@@ -148,12 +119,14 @@ def _needs(variables: tuple[tuple[str, str], ...], _when: int) -> Needs:
     if any(folder == f"{home}/.cargo/bin" for folder in prefixes):
         prefixes.append(f"{home}/.rustup")
     prefixes += [base for prefix in prefixes if (base := _base_of_venv(prefix))]
+    prefixes += [folder for prefix in dict.fromkeys(prefixes) for folder in installed_in_place(prefix)]
     prefixes.append(site.getusersitepackages())
     macos = sys.platform == "darwin"
     data = [
         *(MACOS_DATA if macos else SYSTEM_DATA),
         *_given(environ, _FILE_VARIABLES),
         *_git_configuration(environ, home),
+        *(f"{folder}/{part}" for folder in _jupyter_data(environ) for part in _JUPYTER_PARTS),
     ]
     if not macos:
         data.append(os.path.realpath("/etc/resolv.conf"))
@@ -166,15 +139,32 @@ def _needs(variables: tuple[tuple[str, str], ...], _when: int) -> Needs:
     )
 
 
+def installed_in_place(prefix: str) -> Iterator[str]:
+    """Find the folders outside of the environment at `prefix` whose packages are installed in it (`pip install -e`).
+
+    Python looks into them at its start, and `pip list` fails where one is there and refused.
+    """
+    for site_packages in Path(prefix, "lib").glob("python3*/site-packages"):
+        for file in _entries(site_packages):
+            if file.suffix in (".pth", ".egg-link"):
+                lines = (line.strip() for line in _text(file).splitlines())
+                yield from (line for line in lines if line.startswith("/"))
+            elif file.name.startswith("__editable__") and file.name.endswith("_finder.py"):
+                for found in _FINDERS_PATHS.finditer(_text(file)):
+                    yield from _QUOTED_PLACE.findall(found[0])
+
+
 def git_folders(folders: Iterable[str]) -> Iterator[str]:
     """Find where git keeps the data of the repositories that `folders` lie in.
 
-    A `.git` file can name any folder: it is followed only to one that names it in turn.
+    A `.git` file can name any folder: it is followed only to one that names it in turn. A link is not followed at all.
     """
     for folder in dict.fromkeys(folders):
         for parent in (Path(folder), *Path(folder).parents):
             git = parent / ".git"
-            if os.path.isdir(git):  # noqa: PTH112 - nor may we go everywhere
+            if git.is_symlink():
+                pass
+            elif os.path.isdir(git):  # noqa: PTH112 - nor may we go everywhere
                 yield str(git)
             elif exists(git):
                 yield from _linked_git_folders(git)
@@ -194,7 +184,7 @@ def venv_bases(folders: Iterable[str]) -> Iterator[str]:
 def secret_places(environ: Mapping[str, str]) -> Iterator[str]:
     """The usual places of secrets; not all need exist."""
     home = home_folder(environ)
-    yield from (f"{home}/{place}" for place in SECRETS)
+    yield from (f"{home}/{place}" for place in SECRET_PLACES)
     yield str(state_folder())
     for variable, place in (("GNUPGHOME", ""), ("JUPYTER_RUNTIME_DIR", ""), ("JUPYTER_DATA_DIR", "/runtime")):
         if value := os.environ.get(variable):
@@ -229,11 +219,7 @@ def _of_programs_in(folder: str, home: str) -> Iterator[str]:
 
 def _base_of_venv(prefix: str) -> str:
     """The prefix of the interpreter that the virtual environment at `prefix` was made from; "" where it is none."""
-    try:
-        text = Path(prefix, "pyvenv.cfg").read_text("utf-8", "replace")
-    except OSError:
-        return ""
-    found = _VENV_HOME.search(text)
+    found = _VENV_HOME.search(_text(Path(prefix, "pyvenv.cfg")))
     return str(Path(os.path.realpath(found[1])).parent) if found else ""
 
 
@@ -243,11 +229,7 @@ def _git_configuration(environ: Mapping[str, str], home: str) -> Iterator[str]:
     yield folder
     for file in (f"{home}/.gitconfig", f"{folder}/config"):
         yield file
-        try:
-            text = Path(file).read_text("utf-8", "replace")
-        except OSError:
-            continue
-        for named in _GIT_CONFIG_FILE.findall(text):
+        for named in _GIT_CONFIG_FILE.findall(_text(Path(file))):
             path = named.strip().replace("~/", f"{home}/", 1)
             yield path if path.startswith("/") else f"{Path(file).parent}/{path}"
 
@@ -269,6 +251,27 @@ def _linked_git_folders(git: Path) -> Iterator[str]:
                 yield str(folder)
     except OSError:
         return
+
+
+def _jupyter_data(environ: Mapping[str, str]) -> Iterator[str]:
+    """Jupyter's folders of the user's kernels and extensions."""
+    yield from _given(environ, ("JUPYTER_DATA_DIR",))
+    home = home_folder(environ)
+    yield f"{home}/Library/Jupyter" if sys.platform == "darwin" else f"{home}/.local/share/jupyter"
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text("utf-8", "replace")
+    except OSError:  # not there, or closed to us
+        return ""
 
 
 def _holds(path: str, home: str) -> bool:

@@ -12,8 +12,9 @@ import os
 import struct
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 Network = Literal["none", "hosts", "any"]
 """The network that may be reached: nothing, what the one socket of an own network leads to, or everything."""
@@ -38,8 +39,7 @@ _TYPE_FOR_THE_USER = (0x5412, 0x541C)
 _X32_BIT = 0x40000000
 
 
-@dataclass(frozen=True, slots=True)
-class _Machine:
+class _Machine(Struct, frozen=True):
     """An architecture as the filter is told it, and the numbers of its calls that differ from machine to machine."""
 
     architecture: int
@@ -114,8 +114,7 @@ _TIMES_AND_ATTRIBUTES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class Filter(Struct, frozen=True, kw_only=True):
     """The calls that are refused besides the usual; each field is for what the means beside the filter leaves open.
 
     `metadata` says what changing modes, owners, times and attributes does: it is done; it is not, and reports success (a

@@ -10,8 +10,9 @@ import hashlib
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from cellwright.conversation.model_connection import CREDENTIAL_NAMES
 from cellwright.errors import CellwrightError
@@ -35,8 +36,7 @@ class NotListed(Exception):
     """The reason why there is no list, in words for the user, without a credential in them."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListedModelNames:
+class ListedModelNames(Struct, frozen=True):
     """The API's descriptions of its models by their ids, newest first; `problem` says why there are none."""
 
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -105,7 +105,7 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
         return page_maker(self.serverapp)
 
     def _limits(self) -> Any:
-        from dataclasses import fields
+        from msgspec.structs import fields
 
         from cellwright.server.runs.limits import RunLimits
 

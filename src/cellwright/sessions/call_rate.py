@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from cellwright.errors import ErrorCode, ToolError
 
 WINDOW_SECONDS = 60.0
 
 
-@dataclass(slots=True)
-class CallRate:
+class CallRate(Struct):
     """The calls of the last minute, by tool; a call that would be one too many is refused."""
 
     _times: dict[str, deque[float]] = field(default_factory=dict)

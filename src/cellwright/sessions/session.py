@@ -5,19 +5,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from cellwright.errors import CellwrightError
+from msgspec.structs import replace
+
+from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.pricing import Total
 from cellwright.sessions import transcript
 from cellwright.sessions import transcript_lock as lease
 from cellwright.sessions.call_rate import CallRate
+from cellwright.sessions.call_times import CallTimes
+from cellwright.sessions.cut_answer import faults_text, keep_cut_answer, recovered_answer, recovered_results
+from cellwright.sessions.file_changes import forget_outcomes, outcomes
+from cellwright.sessions.fork_point import ForkPoint, without_thinking
+from cellwright.sessions.history import valid_history
 from cellwright.sessions.state_dir import make_private_folder, new_session_id
 from cellwright.sessions.transcript import Header, Line, Transcript
 from cellwright.sessions.transcript_file import TranscriptFile, create_file, unwritable
@@ -28,17 +35,19 @@ _NOTHING = Total({}, 0.0)
 class SessionLines:
     """`all` are the lines as they were written; `encoded` the messages of those that count.
 
+    The first `inherited` are another session's, where they were paid for.
     `context_tokens` is the API's last count, `uncounted_bytes` what came since. `not_kept` was paid for and is no message.
     """
 
-    def __init__(self, lines: Iterable[Line] = ()) -> None:
+    def __init__(self, lines: Iterable[Line] = (), *, inherited: int = 0) -> None:
         self.all: list[Line] = []
         self.encoded: list[bytes] = []
         self.context_tokens = 0
         self.uncounted_bytes = 0
         self.not_kept = _NOTHING
         self._decoded: list[dict[str, Any]] = []
-        self._kept, self._summed = _NOTHING, 0
+        self._inherited = inherited
+        self._kept, self._summed = _NOTHING, inherited
         for line in lines:
             self.add(line)
 
@@ -89,12 +98,21 @@ class SessionLines:
     def spent(self) -> Total:
         """Sum up what all answers took, those that are no message included."""
         # on demand: a resume need not wait for it
-        for line in self.all[self._summed :]:
-            for paid in (line.meta, line.meta.get("not_kept", {})):
-                if block := paid.get("usage"):
-                    self._kept = self._kept.plus(block, paid.get("cost_usd"))
-        self._summed = len(self.all)
+        self._kept = _with_paid(self._kept, self.all[self._summed :])
+        self._summed = max(self._summed, len(self.all))
         return self._kept.plus(self.not_kept.usage, self.not_kept.cost_usd)
+
+    def spent_before(self) -> Total:
+        """Sum up what the lines took that are another session's."""
+        return _with_paid(_NOTHING, self.all[: self._inherited])
+
+
+def _with_paid(total: Total, lines: Iterable[Line]) -> Total:
+    for line in lines:
+        for paid in (line.meta, line.meta.get("not_kept", {})):
+            if block := paid.get("usage"):
+                total = total.plus(block, paid.get("cost_usd"))
+    return total
 
 
 EVENTS_NOT_WRITTEN = 1_000_000
@@ -102,6 +120,8 @@ EVENTS_NOT_WRITTEN = 1_000_000
 
 WAIT_SECONDS = 2.0
 """The time a second writer waits for the first to let go, before it forks."""
+
+_NO_RESULTS: Mapping[str, Mapping[str, Any]] = {}
 
 _CUT_OFF = "the session was cut off before this call ended; how far it got is not known"
 
@@ -114,8 +134,8 @@ class Session:
     One thread uses it at a time. What `encoded` and `messages` give is not to be changed.
     """
 
-    def __init__(self, cwd: Path, folder: Path | None) -> None:
-        self.id = new_session_id()
+    def __init__(self, cwd: Path, folder: Path | None, id: str = "") -> None:
+        self.id = id or new_session_id()
         self.cwd = cwd
         # absolute, because user code may change the working directory
         self.path = folder.absolute() / f"{self.id}.jsonl" if folder else None
@@ -124,24 +144,30 @@ class Session:
         self.mode: str | None = None
         self.started_by = "startup"
         self.call_rate = CallRate()
+        self.call_times = CallTimes()
         self.next_seq = 1
         self._header: Header | None = None
         self._epoch = 1
+        self._check = 0
         self._lines = SessionLines()
         self._file: TranscriptFile | None = None
 
     @classmethod
-    def create(cls, cwd: Path, folder: Path | None) -> Self:
-        """A new session of the project at `cwd`, kept in `folder` or in memory only; `begin` writes the file."""
-        return cls(cwd, folder)
+    def create(cls, cwd: Path, folder: Path | None, id: str = "") -> Self:
+        """A new session of the project at `cwd`, kept in `folder` or in memory only; `begin` writes the file.
+
+        `id` is its own choice unless it is given.
+        """
+        return cls(cwd, folder, id)
 
     @classmethod
     def load(cls, path: Path, *, wait_seconds: float = WAIT_SECONDS) -> Self:
         """Go on with the session at `path`, as its one writer.
 
-        A last line that was not finished is dropped, calls without a result get one that says so. While another process
-        writes to it, waits `wait_seconds` and then gives a fork; `notices` says what was done.
-        SESSION_NOT_FOUND when there is none, SESSION_CORRUPTED when it is damaged.
+        A last line that was not finished is dropped, calls without a result get one that says so, the answer that was
+        streaming is kept as far as it came, and what is damaged is left out. While another process writes to it, waits
+        `wait_seconds` and then gives a fork; `notices` says what was done.
+        SESSION_NOT_FOUND when there is none, SESSION_CORRUPTED when its header or all its lines cannot be read.
         """
         path = path.absolute()
         if not path.exists():
@@ -160,8 +186,14 @@ class Session:
 
     @classmethod
     def _owned(cls, path: Path, owned: lease.Lease) -> Self:
-        content = transcript.read_whole_transcript(path)
+        content = transcript.read_transcript(path)
+        if content.faults and not content.lines:
+            message = f"No line of the session {path} can be read. Start a new session; the file stays as it is."
+            raise CellwrightError(ErrorCode.SESSION_CORRUPTED, message, details={"path": str(path)})
         try:
+            if content.format != transcript.FORMAT:
+                create_file(path, transcript.migrated(path))
+                content = transcript.read_transcript(path)
             owned.write_holder(content.epoch + 1)
             file = TranscriptFile(path, owned, content.size, is_new=False)
         except OSError as error:
@@ -171,11 +203,38 @@ class Session:
         session.next_seq += EVENTS_NOT_WRITTEN
         session.started_by = "resume"
         session._epoch = owned.epoch
+        session._check = content.check
         session._file = file
         if file.has_rest:
             session.notices.append("The last line of the session had not been written completely; it was dropped.")
-        session.repair()
+        session._mend(content)
         return session
+
+    def _mend(self, content: Transcript) -> None:
+        """Make of what was read a conversation that can go on; `notices` tells of it."""
+        if content.faults:
+            self.notices.append(faults_text(self.id, content.faults))
+            self.replace_history(valid_history(transcript.messages_of(self.in_effect())))
+            self.write_aside(transcript.FAULTS_TOLD, content.count)
+        if (cut := recovered_answer(content.open)) is not None:
+            keep_cut_answer(self, cut, "kernel")
+            if cut.content():
+                self.notices.append(
+                    "Claude's last answer was cut off as the process ended; it is kept as far as it came."
+                )
+        self.repair(recovered_results(content.open))
+
+    def replace_history(self, messages: list[dict[str, Any]]) -> None:
+        """Have `messages` be the conversation, from where they differ on; what they replace stays in the transcript."""
+        lines = self.in_effect()
+        encoded = list(map(transcript.encode_json, messages))
+        same = next((at for at, line in enumerate(lines) if encoded[at : at + 1] != [line.message]), len(lines))
+        while 0 < same < len(lines) and lines[same - 1].meta["seq"] == lines[same].meta["seq"]:
+            same -= 1  # one cannot return to between the two
+        if same < len(lines) or same < len(encoded):
+            self.return_to(lines[same - 1].meta["seq"] if same else 0)
+        for message in encoded[same:]:
+            self._write(message, {})
 
     @classmethod
     def _beside_other_writer(cls, path: Path) -> Self:
@@ -193,66 +252,101 @@ class Session:
     def fork_from(cls, path: Path, kept: Callable[[list[Line]], list[Line]] = list) -> Self:
         """A new session with what can be read of the one at `path`, which stays untouched; needs no lease.
 
-        Goes up to the first damaged line, and takes what `kept` leaves of that. Raises as `load` when there is no file
-        or its header is damaged, and what `kept` raises.
+        Takes what `kept` leaves of its lines. Raises as `load` when there is no file or its header is damaged, and what
+        `kept` raises.
         """
         content = transcript.read_transcript(path)
-        content = replace(content, lines=kept(content.lines))
+        lines = kept(content.lines)
+        # up to the last that is kept: what was taken back before it is so in the fork
+        last = lines[-1] if lines else None
+        count = next((at for at in range(len(content.lines), 0, -1) if content.lines[at - 1] is last), 0)
+        content = replace(content, lines=content.lines[:count])
         session = cls(content.header.cwd, path.parent)
-        if content.damaged_line is not None:
-            session.notices.append(
-                f"Line {content.damaged_line} of the session {path.stem} is damaged; "
-                f"this fork goes on from the {len(content.lines)} messages before it."
-            )
         session._take(content, id=session.id, path=session.path)
-        session._begin_fork(content.header.id)
+        session._begin_fork(content.header.id, _point(path, content.lines))
+        # what still streams is its writer's
+        session._mend(replace(content, open=() if lease.is_held(lease.lease_path(path)) else content.open))
         return session
 
-    def fork(self, *, tools: list[dict[str, Any]] | None = None) -> Self:
+    def fork(
+        self,
+        *,
+        tools: list[dict[str, Any]] | None = None,
+        system: Sequence[Mapping[str, Any]] | None = None,
+        id: str = "",
+    ) -> Self:
         """A new session with the same messages; from here on each goes its own way.
 
-        With other `tools` the fork leaves the thinking blocks out: each is bound to the tools that it was thought with.
+        With other `tools` or another `system` the fork leaves the thinking blocks out: each is bound to those that it was
+        thought with.
         """
-        session = type(self)(self.cwd, self.path.parent if self.path else None)
+        session = type(self)(self.cwd, self.path.parent if self.path else None, id)
         if self._header is not None:
+            with contextlib.suppress(CellwrightError):  # where it cannot be written, the fork goes on all the same
+                self.settle()  # what it has spent is its own
             header, lines = self._header, list(self._lines.all)
+            point = _point(self.path, lines, without_thinking=tools is not None or system is not None)
             if tools is not None:
                 header = replace(header, tools=transcript.encode_json(tools))
-                lines = list(map(transcript.without_thinking, lines))
+            if system is not None:
+                header = replace(header, system=transcript.encode_json([dict(block) for block in system]))
+            if tools is not None or system is not None:
+                lines = list(map(without_thinking, lines))
             session._take(Transcript(header, lines, self._epoch, 0), id=session.id, path=session.path)
-            session._begin_fork(self.id)
+            session._begin_fork(self.id, point)
+            session.repair()
         session.granted = self.granted
         session.mode = self.mode
         session.next_seq = self.next_seq
-        session._lines.not_kept = self._lines.not_kept
         return session
 
     def _take(self, content: Transcript, *, id: str, path: Path | None) -> None:
         self.id, self.path = id, path
         self._header = content.header
+        self._lines = SessionLines(inherited=content.inherited)
         for line in content.lines:
             self._remember(line)
 
-    def _begin_fork(self, forked_from: str) -> None:
+    def _begin_fork(self, forked_from: str, point: ForkPoint | None) -> None:
+        """Make the fork's transcript, which points at the lines that it begins with; without a `point` it has them all."""
         assert self._header is not None
         self.started_by = "fork"
-        self._header = replace(self._header, id=self.id, created=_now(), epoch=1, forked_from=forked_from)
-        self._lines = SessionLines(Line({**line.meta, "epoch": 1}, line.message) for line in self._lines.all)
-        self._create_file()
-        self.repair()
+        lines = [Line({**line.meta, "epoch": 1}, line.message) for line in self._lines.all]
+        self._header = replace(
+            self._header,
+            id=self.id,
+            created=_now(),
+            epoch=1,
+            forked_from=forked_from,
+            parent=point,
+            copied=None if point is not None else len(lines),
+        )
+        self._lines = SessionLines(lines, inherited=len(lines))
+        self._create_file([] if point is not None else lines)
 
-    def repair(self) -> None:
-        """Answer calls that were open when nobody could answer them any more; `notices` tells of it."""
-        if count := self.answer_open_calls(_CUT_OFF):
+    def repair(self, known: Mapping[str, Mapping[str, Any]] = _NO_RESULTS) -> None:
+        """Answer calls that were open when nobody could answer them any more; `notices` tells of it.
+
+        `known` are results that were there already, by the ids of their calls.
+        """
+        if count := self.answer_open_calls(_CUT_OFF, known):
             self.notices.append(f"{count} tool call(s) had not ended; Claude is told so.")
 
-    def answer_open_calls(self, because: str) -> int:
-        """Answer the calls of the last message as interrupted; gives their number. The API refuses a call without result."""
-        results = transcript.interrupted_results(self.encoded[-1], because=because) if self.encoded else None
+    def answer_open_calls(self, because: str, known: Mapping[str, Mapping[str, Any]] = _NO_RESULTS) -> int:
+        """Answer the calls of the last message, as interrupted where there is no result; gives the number of those.
+
+        The API refuses a call without a result. Of calls that changed files it is told what came of that, where it is known.
+        """
+        changed = outcomes(self.id)
+        last = self.encoded[-1] if self.encoded else b""
+        results = transcript.interrupted_results(last, because=because, known=changed)
         if results is None:
             return 0
-        self.append(results)
-        return len(results["content"])
+        answers = [known.get(result["tool_use_id"], result) for result in results["content"]]
+        self.append({**results, "content": answers})
+        if changed:
+            forget_outcomes(self.id)
+        return sum(answer["tool_use_id"] not in known for answer in answers)
 
     @property
     def model(self) -> str:
@@ -315,8 +409,16 @@ class Session:
 
     @property
     def cost_usd(self) -> float | None:
-        """The cost of the session's answers; None when the price of one of them is not known."""
+        """The cost of the session's answers; None when the price of one of them is not known.
+
+        In a fork those since the fork: the others were paid for in the session that it goes on from.
+        """
         return self._lines.spent().cost_usd
+
+    @property
+    def cost_before_usd(self) -> float | None:
+        """The cost of the answers that a fork has of other sessions; 0 in a session that is none."""
+        return self._lines.spent_before().cost_usd
 
     def spend(self, usage: Mapping[str, Any], cost_usd: float | None) -> None:
         """Count an answer that was paid for and is no message of the session; it is written with the next one."""
@@ -336,15 +438,15 @@ class Session:
             tools=transcript.encode_json(tools),
         )
         try:
-            self._create_file()
+            self._create_file([])
         except CellwrightError:
             self._header = None
             raise
 
-    def _create_file(self) -> None:
+    def _create_file(self, lines: Sequence[Line]) -> None:
         if self.path is None or self._header is None:
             return
-        data = b"".join([transcript.encode_header(self._header), *map(transcript.encode_line, self._lines.all)])
+        data, self._check = transcript.encode_lines(self._header, lines)
         try:
             make_private_folder(self.path.parent)
             owned = lease.acquire(lease.lease_path(self.path), 0)
@@ -363,11 +465,12 @@ class Session:
         model: str | None = None,
         cost_usd: float | None = None,
         context_tokens: int | None = None,
+        cut: str | None = None,
     ) -> None:
         """Add a message, on disk before in memory; when it cannot be written, CellwrightError and neither has it."""
         if self._header is None:
             raise RuntimeError("begin the session before its first message: the header comes first")
-        facts = {"usage": usage, "model": model, "cost_usd": cost_usd, "context_tokens": context_tokens}
+        facts = {"usage": usage, "model": model, "cost_usd": cost_usd, "context_tokens": context_tokens, "cut": cut}
         self._write(transcript.encode_json(message), facts)
 
     def take_back(self) -> None:
@@ -382,15 +485,27 @@ class Session:
     def _write(self, message: bytes, facts: dict[str, Any]) -> None:
         if not_kept := self._lines.not_kept_json():
             facts["not_kept"] = not_kept
-        known = {key: value for key, value in facts.items() if value is not None}
-        meta = {"seq": self.next_seq, "at": _now(), "epoch": self._epoch, **known}
-        line = Line(meta, message)
-        if self._file is not None:
-            self._file.append(transcript.encode_line(line))
-        elif self.path is not None:
-            raise unwritable(self.path, OSError("the session is closed"))
+        line = self._line(message, facts)
+        self._append_line(line)
         self._remember(line)
         self._lines.wrote_not_kept()
+
+    def write_aside(self, kind: str, content: Any, **facts: Any) -> None:
+        """Write a line that is no part of the conversation; in a session that is kept in memory alone there is none."""
+        if self.path is not None and self._header is not None:
+            self._append_line(self._line(transcript.TAKEN_BACK, {transcript.ASIDE: kind, "content": content, **facts}))
+
+    def _line(self, message: bytes, facts: Mapping[str, Any]) -> Line:
+        known = {key: value for key, value in facts.items() if value is not None}
+        return Line({"seq": self.next_seq, "at": _now(), "epoch": self._epoch, **known}, message)
+
+    def _append_line(self, line: Line) -> None:
+        if self._file is not None:
+            data = transcript.encode_line(line, self._check)
+            self._file.append(data)
+            self._check = transcript.checksum(data)
+        elif self.path is not None:
+            raise unwritable(self.path, OSError("the session is closed"))
 
     def _remember(self, line: Line) -> None:
         self._lines.add(line)
@@ -412,6 +527,13 @@ class Session:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def _point(path: Path | None, lines: Sequence[Line], *, without_thinking: bool = False) -> ForkPoint | None:
+    """The place behind `lines` in the transcript at `path`; None where there is nothing on disk to point at."""
+    if path is None or not lines or not path.exists():
+        return None
+    return ForkPoint.after(path.stem, lines, without_thinking=without_thinking)
 
 
 def _now() -> float:

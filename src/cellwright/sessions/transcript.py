@@ -1,31 +1,38 @@
 """The format of a transcript: JSON Lines, a header, then a line per message (docs/decisions/transcript.md).
 
-  {"cellwright_transcript":1,"crc32":…,"id":…,"created":…,"cwd":…,"epoch":1,"model":…,"system":[…],"tools":[…]}
-  {"bytes":512,"crc32":…,"seq":7,"at":…,"epoch":1,"usage":{…},"model":…,"cost_usd":…,"context_tokens":…,"message":{…}}
+  {"cellwright_transcript":3,"crc32":…,"id":…,"created":…,"cwd":…,"epoch":1,"model":…,"system":[…],"tools":[…]}
+  {"bytes":512,"crc32":…,"after":…,"seq":7,"at":…,"epoch":1,"usage":{…},"model":…,"cost_usd":…,"message":{…}}
 
 `message` comes last, and `bytes` is its length: a reader slices it out as it was sent, without decoding it. `crc32`
-is the checksum of everything behind it, from the comma on: a transcript that was altered is noticed, not sent.
+is the checksum of everything behind it, from the comma on; `after` is that of the line before, and so is covered: a
+line that was altered, left out or doubled is noticed. A line with `aside` is no part of the conversation.
 """
 
 from __future__ import annotations
 
 import bisect
-import contextlib
 import itertools
 import json
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.sessions.file_changes import CallOutcome
+from cellwright.sessions.fork_point import ForkPoint, parent_gone, parent_path
 
-FORMAT = 1
+FORMAT = 3
+"""1 and 2 had no `after` and no asides; they are read, and written anew in this form by who goes on with them."""
+
 FORMAT_KEY = "cellwright_transcript"
 _FORMAT = b'{"%b":' % FORMAT_KEY.encode()
 _BYTES = b'{"bytes":'
 _CRC32 = b'"crc32":'
+_AFTER = b'"after":'
 _MESSAGE = b',"message":'
 
 NO_MESSAGES = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
@@ -48,8 +55,7 @@ def encode_json(value: object) -> bytes:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(Struct, frozen=True):
     """The first line: what a session has once. `system` and `tools` are encoded JSON arrays."""
 
     id: str
@@ -60,28 +66,44 @@ class Header:
     system: bytes
     tools: bytes
     forked_from: str | None = None
+    parent: ForkPoint | None = None
+    """The place whose lines come before those of the file."""
+    copied: int | None = None
+    """So many of the file's first lines are another session's; None where that is not said."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """One message: its encoded JSON, and what is known of it: `seq`, `at`, `epoch`; of answers `usage`, `model`, …"""
 
     meta: Mapping[str, Any]
     message: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Transcript:
+class Fault(Struct, frozen=True):
+    """Something that is wrong with a file: at its line `line` (from 1), or before it where one is missing."""
+
+    line: int
+    what: Literal["damaged", "missing", "doubled", "foreign"]
+
+
+class Transcript(Struct, frozen=True):
     """The content of a transcript file. `size` is the length of its whole lines; what stands behind was not finished.
 
-    `damaged_line` is the number (from 1) of the first line that cannot be read; `lines` are those before it.
+    The first `inherited` lines are those of the session that a fork goes on from: what they cost was paid there.
+    `lines` are those that can be read, without the asides; `open` are the asides behind the last of them, which tell of a
+    turn that goes on, or was cut off. `check` is the checksum of the last line, `count` the number of lines in the file.
     """
 
     header: Header
     lines: list[Line]
     epoch: int
     size: int
-    damaged_line: int | None = None
+    faults: tuple[Fault, ...] = ()
+    open: tuple[Line, ...] = ()
+    check: int = 0
+    count: int = 1
+    format: int = FORMAT
+    inherited: int = 0
 
 
 def encode_header(header: Header) -> bytes:
@@ -95,29 +117,33 @@ def encode_header(header: Header) -> bytes:
     }
     if header.forked_from:
         fields["forked_from"] = header.forked_from
+    if header.parent is not None:
+        fields["parent"] = header.parent.to_json()
+    if header.copied is not None:
+        fields["copied"] = header.copied
     rest = b'%b,"system":%b,"tools":%b}' % (encode_json(fields)[1:-1], header.system, header.tools)
     return _checked(_FORMAT + b"%d" % FORMAT, rest)
 
 
-def encode_line(line: Line) -> bytes:
-    """A message as its line of the file; the message's bytes go in as they are."""
-    rest = encode_json(line.meta)[1:-1] + _MESSAGE + line.message + b"}"
+def encode_line(line: Line, after: int | None = None) -> bytes:
+    """A message as its line of the file, behind one whose checksum is `after`; the message's bytes go in as they are."""
+    chained = b"" if after is None else b"%b%d," % (_AFTER, after)
+    rest = b"%b%b%b%b}" % (chained, encode_json(line.meta)[1:-1], _MESSAGE, line.message)
     return _checked(_BYTES + b"%d" % len(line.message), rest)
 
 
-ONLY_THINKING = "[Only thinking, which was left out.]"
+def encode_lines(header: Header, lines: Iterable[Line]) -> tuple[bytes, int]:
+    """A whole file, and the checksum of its last line."""
+    encoded = [encode_header(header)]
+    for line in lines:
+        encoded.append(encode_line(line, checksum(encoded[-1])))
+    return b"".join(encoded), checksum(encoded[-1])
 
 
-def without_thinking(line: Line) -> Line:
-    """The line without the message's thinking blocks. Where there was nothing else its place is kept: lines cost."""
-    if b'thinking"' not in line.message:
-        return line
-    message = json.loads(line.message)
-    if message is None or message["role"] != "assistant" or isinstance(message["content"], str):
-        return line
-    content = [block for block in message["content"] if block["type"] not in ("thinking", "redacted_thinking")]
-    content = content or [{"type": "text", "text": ONLY_THINKING}]  # the API takes no message without content
-    return Line(line.meta, encode_json({**message, "content": content}))
+def checksum(encoded: bytes) -> int:
+    """The checksum that stands in a line; 0 in what is none."""
+    number = encoded.partition(_CRC32)[2].partition(b",")[0]
+    return int(number) if number.isdigit() else 0
 
 
 def _checked(first: bytes, rest: bytes) -> bytes:
@@ -142,28 +168,60 @@ def _split(raw: bytes) -> tuple[bytes, bytes]:
     return b"{%b}" % rest[:meta_end], rest[start:-1]
 
 
-def parse_lines(raw_lines: list[bytes]) -> tuple[list[Line], int | None]:
-    """The lines of a file (without their newlines) taken apart, up to the first that is damaged; its index, if any."""
-    metas: list[bytes] = []
-    messages: list[bytes] = []
-    damaged = None
-    for index, raw in enumerate(raw_lines):
+class ParsedLines(Struct, frozen=True):
+    """Lines of a file, asides among them. `check`: of the last one; the indexes of `faults` count from 0."""
+
+    lines: list[Line]
+    epoch: int
+    check: int
+    faults: list[Fault]
+
+
+def parse_lines(
+    raw_lines: list[bytes], *, epoch: int = 1, check: int | None = None, chained: bool = False
+) -> ParsedLines:
+    """The lines of a file (without their newlines) taken apart; what is damaged or stands there twice is left out.
+
+    `epoch` is the one before them; a line that another owner's newer one made void is left out. `check`: the checksum of
+    the line before them, None where that is not known. `chained`: each is to have that of the one before it.
+    """
+    split: list[tuple[bytes, bytes] | None] = []
+    for raw in raw_lines:
         try:
-            meta, message = _split(raw)
+            split.append(_split(raw))
         except ValueError:
-            damaged = index
-            break
-        metas.append(meta)
-        messages.append(message)
-    decoded = _decoded(metas)
-    strange = next((index for index, meta in enumerate(decoded) if not _is_meta(meta)), len(decoded))
-    if strange < len(metas):  # another program's, with checksums that are right
-        damaged = strange
-    return [Line(meta, message) for meta, message in zip(decoded[:strange], messages, strict=False)], damaged
+            split.append(None)
+    metas = iter(_decoded([parts[0] for parts in split if parts is not None]))
+    lines: list[Line] = []
+    faults: list[Fault] = []
+    seen: set[int] = set()
+    for index, (raw, parts) in enumerate(zip(raw_lines, split, strict=True)):
+        meta: Any = next(metas) if parts is not None else None
+        number = checksum(raw)
+        if parts is None or not _is_meta(meta):  # damaged, or another program's, with a checksum that is right
+            faults.append(Fault(index, "damaged"))
+            check = None
+            continue
+        if meta["epoch"] < epoch:  # an owner that lost the lease without noticing (a frozen machine) wrote on
+            continue
+        after = meta.pop("after", None)
+        if check is not None and after is not None and after != check:
+            seen = seen or {checksum(earlier) for earlier in raw_lines[:index]}
+            if number in seen:
+                faults.append(Fault(index, "doubled"))
+                continue
+            faults.append(Fault(index, "missing"))
+        if after is None and chained:
+            faults.append(Fault(index, "foreign"))
+        if seen:
+            seen.add(number)
+        epoch, check = meta["epoch"], number
+        lines.append(Line(meta, parts[1]))
+    return ParsedLines(lines, epoch, checksum(raw_lines[-1]) if check is None and raw_lines else check or 0, faults)
 
 
 def _decoded(metas: list[bytes]) -> list[Any]:
-    """Decode what is known of messages, up to what is no JSON."""
+    """Decode what is known of messages; None for what is no JSON."""
     try:
         # in one go: a thousand calls of `loads` would take longer than everything else about a resume
         decoded = json.loads(b"[%b]" % b",".join(metas))
@@ -171,10 +229,14 @@ def _decoded(metas: list[bytes]) -> list[Any]:
             return list(decoded)
     except ValueError:
         pass
-    found: list[Any] = []
-    with contextlib.suppress(ValueError):
-        found += map(json.loads, metas)
-    return found
+    return list(map(_decoded_one, metas))
+
+
+def _decoded_one(meta: bytes) -> Any:
+    try:
+        return json.loads(meta)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _is_meta(meta: Any) -> bool:
@@ -186,12 +248,11 @@ def _is_meta(meta: Any) -> bool:
     )
 
 
-def _parse_header(raw: bytes) -> Header:
+def _parse_header(raw: bytes) -> tuple[Header, int]:
+    """The header, and the format of the file."""
     version, rest = _check(raw, _FORMAT)
-    if version != FORMAT:
-        raise ValueError(f"it has format {version}, this version of Cellwright reads format {FORMAT}")
     fields = json.loads(b"{" + rest)
-    return Header(
+    header = Header(
         id=fields["id"],
         created=fields["created"],
         cwd=Path(fields["cwd"]),
@@ -200,26 +261,72 @@ def _parse_header(raw: bytes) -> Header:
         system=encode_json(fields["system"]),
         tools=encode_json(fields["tools"]),
         forked_from=fields.get("forked_from"),
+        parent=ForkPoint.from_json(fields["parent"]) if "parent" in fields else None,
+        copied=int(fields["copied"]) if "copied" in fields else None,
     )
+    return header, version
+
+
+def _refuse_newer(path: Path, first: bytes) -> None:
+    # before anything else is read: a newer version may write all of it in another way
+    number = first.removeprefix(_FORMAT).partition(b",")[0]
+    if first.startswith(_FORMAT) and number.isdigit() and int(number) > FORMAT:
+        raise CellwrightError(
+            ErrorCode.SESSION_CORRUPTED,
+            f"The session {path.stem} was written by a newer version of Cellwright (format {int(number)}, this one "
+            f"reads up to {FORMAT}). Upgrade to go on with it: pip install --upgrade cellwright. The file stays as it is.",
+            details={"path": str(path), "format": int(number)},
+        )
 
 
 def read_transcript(path: Path) -> Transcript:
-    """Read the transcript at `path`; needs no lease. A line that another owner's newer epoch made void is left out.
+    """Read the transcript at `path`, with the lines that a fork has of other sessions; needs no lease.
+
+    Raises as `read_file`, and SESSION_CORRUPTED when a session that it goes on from is gone.
+    """
+    return _with_parents(path, read_file(path), {path.stem})
+
+
+def _with_parents(path: Path, content: Transcript, seen: set[str]) -> Transcript:
+    point = content.header.parent
+    if point is None:
+        return content
+    of_parent = parent_path(path.parent, point.session)
+    if point.session in seen:
+        raise parent_gone(path, point, "which goes on from this one")
+    try:
+        parent = read_file(of_parent)
+    except CellwrightError as error:
+        why = "which is gone" if error.code == ErrorCode.SESSION_NOT_FOUND else "which cannot be read"
+        raise parent_gone(path, point, why) from error
+    lines = point.lines_of(_with_parents(of_parent, parent, {*seen, point.session}).lines)
+    if lines is None:
+        raise parent_gone(path, point, "which does not hold the place any more that this one was forked at")
+    return replace(content, lines=[*lines, *content.lines], inherited=len(lines))
+
+
+def _copied(header: Header, lines: Sequence[Line]) -> int:
+    """Count the lines that a fork has as copies: until forks pointed at their sessions, all were, and it was not said."""
+    if header.copied is not None:
+        return header.copied
+    if header.forked_from is None or header.parent is not None:
+        return 0
+    return next((at for at, line in enumerate(lines) if line.meta["at"] > header.created), len(lines))
+
+
+def read_file(path: Path) -> Transcript:
+    """Read what is in the file at `path` itself.
 
     SESSION_NOT_FOUND when there is no file, SESSION_CORRUPTED when its header cannot be read.
     """
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError as error:
-        raise CellwrightError(
-            ErrorCode.SESSION_NOT_FOUND, f"There is no session at {path}. Start a new one, or pick another to resume."
-        ) from error
-    except OSError as error:
-        raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, f"The session {path} cannot be read: {error}.") from error
+    data = read_bytes(path)
     size = data.rfind(b"\n") + 1
     first, *rest = data[:size].split(b"\n")[:-1] or [b""]
+    _refuse_newer(path, first)
     try:
-        header = _parse_header(first)
+        header, version = _parse_header(first)
+        if version != FORMAT and rest and b"," + _AFTER in rest[0][:80]:
+            raise ValueError("its format is not that of its lines")
     except (ValueError, KeyError, TypeError) as error:
         raise CellwrightError(
             ErrorCode.SESSION_CORRUPTED,
@@ -228,32 +335,64 @@ def read_transcript(path: Path) -> Transcript:
             "session. The file stays as it is; its other lines hold the messages as JSON.",
             details={"path": str(path), "line": 1},
         ) from error
-    lines, damaged = parse_lines(rest)
-    lines, epoch = _without_void(lines, header.epoch)
-    return Transcript(header, lines, epoch, size, None if damaged is None else damaged + 2)
+    parsed = parse_lines(rest, epoch=header.epoch, check=checksum(first), chained=version == FORMAT)
+    lines = [line for line in parsed.lines if not is_aside(line)]
+    return Transcript(
+        header,
+        lines,
+        parsed.epoch,
+        size,
+        faults=tuple(
+            Fault(fault.line + 2, fault.what) for fault in parsed.faults if not _was_told(fault, parsed.lines)
+        ),
+        open=tuple(itertools.takewhile(is_aside, reversed(parsed.lines)))[::-1],
+        check=parsed.check or checksum(first),
+        count=1 + len(rest),
+        format=version,
+        inherited=_copied(header, lines),
+    )
 
 
-def read_whole_transcript(path: Path) -> Transcript:
-    """The same for one who will write behind it; SESSION_CORRUPTED when any line is damaged."""
-    content = read_transcript(path)
-    if content.damaged_line is not None:
+def read_bytes(path: Path) -> bytes:
+    """Read a transcript's file. Raises `CellwrightError`: SESSION_NOT_FOUND, FILE_ACCESS_ERROR."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
         raise CellwrightError(
-            ErrorCode.SESSION_CORRUPTED,
-            f"Line {content.damaged_line} of the session {path} is damaged. Fork the session to go on from the "
-            f"{len(content.lines)} messages before it; the file stays as it is.",
-            details={"path": str(path), "line": content.damaged_line},
-        )
-    return content
+            ErrorCode.SESSION_NOT_FOUND, f"There is no session at {path}. Start a new one, or pick another to resume."
+        ) from error
+    except OSError as error:
+        raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, f"The session {path} cannot be read: {error}.") from error
 
 
-def _without_void(lines: list[Line], epoch: int) -> tuple[list[Line], int]:
-    # an owner that lost the lease without noticing (a frozen machine, a file system without locks) wrote on
-    valid: list[Line] = []
-    for line in lines:
-        if line.meta["epoch"] >= epoch:
-            epoch = line.meta["epoch"]
-            valid.append(line)
-    return valid, epoch
+def migrated(path: Path) -> bytes:
+    """The file at `path`, of an older format, in this one; lines that are damaged stay as they are."""
+    first, *rest = read_bytes(path).split(b"\n")[:-1]
+    header, _ = _parse_header(first)
+    encoded = [encode_header(header)]
+    check, epoch = checksum(encoded[0]), header.epoch
+    for raw in rest:
+        parsed = parse_lines([raw], epoch=epoch)
+        encoded.append(encode_line(parsed.lines[0], check) if parsed.lines else raw + b"\n")
+        if parsed.lines:
+            check, epoch = checksum(encoded[-1]), parsed.epoch
+    return b"".join(encoded)
+
+
+ASIDE = "aside"
+"""The field that makes a line no part of the conversation; its value says what it is, `content` what it tells."""
+
+FAULTS_TOLD = "faults told"
+"""An aside: the user knows what is wrong with the lines of the file up to the one of the number `content`."""
+
+
+def is_aside(line: Line) -> bool:
+    """Return whether the line is no part of the conversation."""
+    return ASIDE in line.meta
+
+
+def _was_told(fault: Fault, lines: Iterable[Line]) -> bool:
+    return any(line.meta.get(ASIDE) == FAULTS_TOLD and line.meta["content"] >= fault.line + 2 for line in lines)
 
 
 TAKEN_BACK = b"null"
@@ -285,8 +424,7 @@ def in_effect(lines: Sequence[Line]) -> list[Line]:
     return kept[::-1]
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
+class _State(Struct, frozen=True):
     """The conversation after `line`, and the one before that."""
 
     line: Line
@@ -294,12 +432,16 @@ class _State:
 
 
 def read_messages(path: Path) -> list[dict[str, Any]]:
-    """The messages of the transcript at `path` as far as they can be read; for readers, who need no lease.
+    """The messages of the transcript at `path` that can be read; for readers, who need no lease.
 
-    Up to the first that is no message: another program may have written it, with a checksum that is right.
+    What is no message is left out: another program may have written it, with a checksum that is right.
     """
-    lines = in_effect(read_transcript(path).lines)
-    return list(itertools.takewhile(_is_message, (_message_of(line) for line in lines)))
+    return messages_of(in_effect(read_transcript(path).lines))
+
+
+def messages_of(lines: Iterable[Line]) -> list[dict[str, Any]]:
+    """The messages of `lines`; what is none is left out."""
+    return list(filter(_is_message, map(_message_of, lines)))
 
 
 def _message_of(line: Line) -> Any:
@@ -336,16 +478,26 @@ def _is_block(block: Any) -> bool:
     return False
 
 
-def interrupted_results(encoded_message: bytes, *, because: str) -> dict[str, Any] | None:
-    """The user message that answers every `tool_use` of the last message as an error, or None when none is open."""
+def interrupted_results(
+    encoded_message: bytes, *, because: str, known: Mapping[str, CallOutcome] | None = None
+) -> dict[str, Any] | None:
+    """The user message that answers every `tool_use` of the last message as an error, or None when none is open.
+
+    Of calls that are `known`, by their ids, it says what they did; those that did all of it are no errors.
+    """
     if b'"tool_use"' not in encoded_message:
         return None
     message = json.loads(encoded_message)
     if message["role"] != "assistant" or isinstance(message["content"], str):
         return None
     calls = [block["id"] for block in message["content"] if block["type"] == "tool_use"]
-    results = [
-        {"type": "tool_result", "tool_use_id": call, "content": f"interrupted: {because}", "is_error": True}
-        for call in calls
-    ]
+    results = [_interrupted_result(call, because, (known or {}).get(call)) for call in calls]
     return {"role": "user", "content": results} if results else None
+
+
+def _interrupted_result(call: str, because: str, known: CallOutcome | None) -> dict[str, Any]:
+    result: dict[str, Any] = {"type": "tool_result", "tool_use_id": call}
+    if known is None:
+        return {**result, "content": f"interrupted: {because}", "is_error": True}
+    result["content"] = f"The session was cut off in this call. {known.text}"
+    return result if known.made else {**result, "is_error": True}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import weakref
 from pathlib import Path
 from typing import NoReturn
@@ -26,9 +27,9 @@ def unwritable(path: Path, error: OSError) -> CellwrightError:
 
 
 def create_file(path: Path, data: bytes) -> None:
-    """Put a new file at `path`, whole or not at all, 0600. The folder exists."""
-    new = path.with_suffix(".new")
-    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, PRIVATE_FILE)
+    """Put a file at `path`, in place of what is there, whole or not at all, 0600. The folder exists."""
+    new = path.with_suffix(".new")  # nobody else makes it: who writes has the lease. A crash may have left one
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _BINARY, PRIVATE_FILE)
     try:
         _write_whole(fd, data)
     except OSError:
@@ -36,7 +37,7 @@ def create_file(path: Path, data: bytes) -> None:
         raise
     finally:
         os.close(fd)
-    new.rename(path)
+    new.replace(path)
 
 
 def _write_whole(fd: int, data: bytes) -> None:
@@ -75,6 +76,7 @@ class TranscriptFile:
                 raise OSError("the file was deleted while the session was open; fork the session to keep it")
             self._size = info.st_size
             self.has_rest = True
+            sys.audit("cellwright.append", str(self.path))
             _write_whole(self._fd, data)
         except OSError as error:
             self._give_up(error)

@@ -13,16 +13,17 @@ import socket
 import sys
 import time
 import weakref
-from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from cellwright.sessions.state_dir import PRIVATE_FILE
 
 POLL_SECONDS = 0.02
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(Struct, frozen=True):
     """The present or last holder of a lease. `epoch` rises with each owner; `started` is seconds since the epoch."""
 
     epoch: int

@@ -10,14 +10,12 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.sessions.history import is_note
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcript import Line, in_effect
-
-if TYPE_CHECKING:
-    pass
 
 GO_ON = "Your answer was cut off at the output limit. Go on exactly where it stopped."
 """The agent's words in the user's place when an answer met the output limit."""
@@ -44,7 +42,11 @@ def begins_turn(message: Mapping[str, Any]) -> bool:
         return True
     if any(block.get("type") == "tool_result" for block in content):
         return False
-    return not any(block.get("text") == GO_ON for block in content)
+    return not any(block.get("text") == GO_ON for block in content) and not _is_ours(content)
+
+
+def _is_ours(content: Sequence[Mapping[str, Any]]) -> bool:
+    return all(block.get("type") == "text" and is_note(block["text"]) for block in content)
 
 
 def count_turns(messages: Sequence[Mapping[str, Any]]) -> int:

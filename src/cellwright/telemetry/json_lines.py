@@ -2,8 +2,8 @@
 
 Six types carry most of it (`tool_execution_start`, `tool_progress`, `tool_completion`, `claude_response_chunk`,
 `session_complete`, `error`); further ones carry what these cannot (`thinking_chunk`, `permission_request`,
-`permission_decision`, `question`, `todo`, `mode`, `steer`, `context_told`, `turn_changed`, `retry`, `notice`). A
-reader ignores types and fields that it does not know.
+`permission_decision`, `question`, `todo`, `mode`, `steer`, `context_told`, `turn_changed`, `retry`, `notice`,
+`subagent_event`). A reader ignores types and fields that it does not know.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from cellwright.events import (
     Retrying,
     RunEnd,
     Steered,
+    SubagentEvent,
     TextDelta,
     ThinkingDelta,
     TodosChanged,
@@ -47,6 +48,7 @@ class JsonLines:
     def __init__(self) -> None:
         self._next_chunk = 0
         self._first_chunk_of_message: int | None = None
+        self._agents: dict[str, JsonLines] = {}
 
     def lines(self, event: Event) -> list[Line]:
         """The lines that `event` comes to: mostly one, sometimes none."""
@@ -94,6 +96,10 @@ class JsonLines:
                 yield "notice", {"level": event.level, "message": event.message}
             case TurnChanged():
                 yield "turn_changed", _turn_changed(event)
+            case SubagentEvent():
+                about = {"tool_call_id": event.tool_use_id, "agent_id": event.agent_id, "agent_type": event.agent_type}
+                for line in self._agents.setdefault(event.agent_id, JsonLines()).lines(event.event):
+                    yield "subagent_event", {**about, "event": line}
             case RunEnd():
                 if event.error is not None:
                     yield "error", _error(event.error)
@@ -133,7 +139,7 @@ def _tool_start(event: ToolStart) -> Line:
             {"id": call.id, "tool_name": call.name, "parameters": call.tool_use["input"]} for call in event.calls
         ],
         "parallel_execution": event.parallel,
-        "estimated_duration_seconds": None,
+        "estimated_duration_seconds": _rounded(event.estimated_seconds),
     }
 
 
@@ -154,7 +160,13 @@ def _tool_end(event: ToolEnd) -> Line:
         "execution_time_ms": round(event.duration_ms, 1),
         "result": event.content,
     }
+    if event.structured is not None:
+        data["structured"] = event.structured
     return data if event.error is None else {**data, "error": dict(event.error)}
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)
 
 
 def _question_line(event: Asked) -> Line:
@@ -256,6 +268,14 @@ def _run_end(event: RunEnd) -> Line:
             "total_api_calls": event.requests,
             "total_tokens_used": sum(event.usage.get(name) or 0 for name in TOKEN_COUNTS),
             "cost_usd": event.cost_usd,
-            "parallel_batches": event.parallel_batches,
+            "parallel_batches": [
+                {
+                    "tool_call_ids": list(batch.tool_use_ids),
+                    "execution_time_ms": round(batch.duration_ms, 1),
+                    "tools_successful": batch.succeeded,
+                    "tools_failed": batch.failed,
+                }
+                for batch in event.parallel_batches
+            ],
         },
     }

@@ -15,7 +15,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cellwright.events import Answered, Asked, Event, Notice, Retrying, RunEnd, ToolEnd, TurnEnd, UserPrompt
+from cellwright.events import (
+    Answered,
+    Asked,
+    Event,
+    Notice,
+    Retrying,
+    RunEnd,
+    SubagentEvent,
+    ToolEnd,
+    TurnEnd,
+    UserPrompt,
+)
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder
 from cellwright.text import dollars
 
@@ -145,6 +156,8 @@ class RunLog:
                 logger.warning("%s: %s", run.id, event.message)
             case RunEnd():
                 self._ended(run, event)
+            case SubagentEvent(event=ToolEnd() | TurnEnd() | Retrying() | Notice()):
+                self.on_event(run, event.event)
             case _:
                 pass
 

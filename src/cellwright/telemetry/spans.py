@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from cellwright.events import Event, Retrying, RunEnd, ToolEnd, ToolStart, TurnEnd, UserPrompt
 from cellwright.version import VERSION
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
 AGENT = "Cellwright"
 
 
-@dataclass
-class _OpenSpan:
+class _OpenSpan(Struct):
     """The spans of one run that have not ended. `since` is when the next request can have begun, in seconds."""
 
     tracer: Tracer

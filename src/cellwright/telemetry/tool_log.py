@@ -20,21 +20,21 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cellwright.events import Event, ToolEnd, ToolStart, TurnEnd, UserPrompt
+from msgspec import Struct, field
+
+from cellwright.events import Event, SubagentEvent, ToolEnd, ToolStart, TurnEnd, UserPrompt
 
 logger = logging.getLogger(__name__)
 
 HASH_CHARS = 16
-MATCHES = ("matches", "results", "files", "count")
-"""Names under which tools' displays tell how much they found: a number, or a list."""
+MATCHES = ("numMatches", "totalMatches", "total", "results", "files", "count")
+"""Names under which tools' structured results tell how much they found: a number, or a list."""
 
 
-@dataclass(slots=True)
-class ToolSums:
+class ToolSums(Struct):
     """One tool's calls so far. Times in milliseconds."""
 
     calls: int = 0
@@ -53,8 +53,7 @@ class ToolSums:
         self.result_chars += chars_of(end.content)
 
 
-@dataclass(slots=True)
-class _OpenCall:
+class _OpenCall(Struct):
     """A call that has begun."""
 
     parameters: Mapping[str, Any]
@@ -63,8 +62,7 @@ class _OpenCall:
     cpu: float
 
 
-@dataclass(eq=False)
-class ToolLog:
+class ToolLog(Struct, eq=False):
     """Follows the events of a conversation's runs. `path` None: only the sums are kept.
 
     `key` gives what parameters are hashed with. From the agent's thread only.
@@ -97,8 +95,15 @@ class ToolLog:
                 self._write_call(event)
             case TurnEnd():
                 self._write_request(event)
+            case SubagentEvent():
+                self._add_of_agent(event.event)
             case _:
                 pass
+
+    def _add_of_agent(self, event: Event) -> None:
+        """Take note of what an agent does as of Claude's own doing: it is the session's that it works for."""
+        if not isinstance(event, UserPrompt):
+            self.add(event)
 
     def _write_call(self, end: ToolEnd) -> None:
         begun = self._open.pop(end.tool_use_id, None) or _OpenCall({}, self._batch, False, time.process_time())
@@ -116,7 +121,7 @@ class ToolLog:
                 "status": end.status,
                 "ms": round(end.duration_ms, 2),
                 "result_chars": chars_of(end.content),
-                "matches": _matches(end.display or {}),
+                "matches": _matches(end.structured) if isinstance(end.structured, Mapping) else None,
                 "cpu_ms": round((time.process_time() - begun.cpu) * 1000, 2),
                 "rss_kb": _rss_kb(),
             },
@@ -164,9 +169,9 @@ def chars_of(content: str | list[dict[str, Any]]) -> int:
     return len(content) if isinstance(content, str) else len(json.dumps(content, ensure_ascii=False))
 
 
-def _matches(display: Mapping[str, Any]) -> int | None:
+def _matches(structured: Mapping[str, Any]) -> int | None:
     for name in MATCHES:
-        value = display.get(name)
+        value = structured.get(name)
         if isinstance(value, int) and not isinstance(value, bool):
             return value
         if isinstance(value, list | tuple):

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from cellwright.conversation.runs.output_format import FORMATS
+from cellwright.conversation.runs.output_format import FORMATS, ON_DENIED
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.models import EFFORTS
 from cellwright.permissions.modes import LISTED_MODES
+from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS, is_claude, translated
 from cellwright.terminal.exit_codes import MEANINGS
 from cellwright.version import VERSION
 
@@ -59,28 +60,96 @@ def _add_run_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--max-turns", metavar="N", type=_count, help="at most N requests to the model")
     group.add_argument("--max-tokens", metavar="N", type=_count, help="at most N tokens for one answer")
     group.add_argument("--budget", metavar="USD", type=_amount, help="stop before the run costs more than this")
+    group.add_argument(
+        "--fallback-model",
+        metavar="MODELS",
+        type=_names,
+        help="models to go on with, in this order, where the model is overloaded or not there; with commas",
+    )
+    group.add_argument(
+        "--tools",
+        metavar="NAMES",
+        type=_names,
+        help='the only tools that Claude has, with commas; "" for none, "default" for all',
+    )
+    group.add_argument("--system-prompt", metavar="TEXT", help="the system prompt, in place of Cellwright's own")
+    group.add_argument(
+        "--system-prompt-file", metavar="FILE", type=_text_of, dest="system_prompt", help=argparse.SUPPRESS
+    )
+    group.add_argument("--append-system-prompt", metavar="TEXT", action="append", default=[], help="text after that")
+    group.add_argument(
+        "--append-system-prompt-file",
+        metavar="FILE",
+        type=_text_of,
+        action="append",
+        dest="append_system_prompt",
+        help=argparse.SUPPRESS,
+    )
     group.add_argument("--max-parallel-tools", metavar="N", type=_count, help="reading tools that run at once (10)")
     group.add_argument("--tool-timeout", metavar="SECONDS", type=_amount, help="stop every tool call after this long")
 
 
 def _add_permission_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--permission-mode", choices=LISTED_MODES, help="what is asked for, allowed or denied where no rule says"
+        "--permission-mode",
+        choices=(*LISTED_MODES, "manual", "auto"),
+        metavar="MODE",
+        help=f"what is asked for, allowed or denied where no rule says: {', '.join(LISTED_MODES)}",
     )
     rules = "a rule, or several with commas: Edit, Bash(pytest *), Read(~/notes/**); may be repeated"
     group.add_argument(
         "--allowed-tools", metavar="RULES", action="append", default=[], help=f"allow without asking: {rules}"
     )
     group.add_argument("--disallowed-tools", metavar="RULES", action="append", default=[], help="deny; rules as above")
+    group.add_argument(
+        "--add-dir",
+        metavar="DIR",
+        type=_folder,
+        action="append",
+        default=[],
+        help="a folder to work in besides this one",
+    )
+    group.add_argument(
+        "--on-denied",
+        choices=ON_DENIED,
+        help="what becomes of a call that needs a permission: ask you (and where nobody can be asked, skip), "
+        "skip it and go on, or end the run with an error",
+    )
+    group.add_argument("--permission-prompts", choices=("none", "host"), help=argparse.SUPPRESS)
+    group.add_argument(
+        "--trust", action="store_true", help="trust what this folder brings along, for this command alone"
+    )
+    group.add_argument(
+        "--settings",
+        metavar="FILE-OR-JSON",
+        type=_settings,
+        action="append",
+        default=[],
+        help="settings above those of the files",
+    )
+    group.add_argument(
+        "--setting-sources",
+        metavar="NAMES",
+        type=_names,
+        help="the files that count: user, project, local; with commas",
+    )
 
 
 def _add_session_options(group: argparse._ArgumentGroup) -> None:
     which = group.add_mutually_exclusive_group()
     which.add_argument(
-        "--continue", dest="resume_newest", action="store_true", help="go on with the newest session here"
+        "-c", "--continue", dest="resume_newest", action="store_true", help="go on with the newest session here"
     )
-    which.add_argument("--resume", metavar="ID", help="go on with this session (the beginning of its id is enough)")
+    which.add_argument(
+        "-r", "--resume", metavar="ID", help="go on with this session (the beginning of its id is enough)"
+    )
     which.add_argument("--no-session", action="store_true", help="keep nothing of this conversation on disk")
+    group.add_argument("--session-id", metavar="UUID", type=_uuid, help="the id of the new session")
+    group.add_argument(
+        "--fork-session",
+        action="store_true",
+        help="with --continue or --resume: go on in a copy, with an id of its own",
+    )
     recording = group.add_mutually_exclusive_group()
     recording.add_argument("--record", metavar="FILE", type=Path, help="keep the turns of this run in FILE")
     recording.add_argument(
@@ -89,10 +158,28 @@ def _add_session_options(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_output_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--output-format", choices=FORMATS, default="text", help="json and json-lines are for programs")
+    group.add_argument(
+        "--output-format",
+        choices=(*FORMATS, *CLAUDE_FORMATS),
+        default="text",
+        help="json and json-lines are for programs; claude-json and stream-json are what Claude Code writes",
+    )
+    group.add_argument(
+        "--input-format",
+        choices=("text", "stream-json"),
+        default="text",
+        help="stream-json: each line of stdin is a user message as Claude Code reads it",
+    )
+    group.add_argument(
+        "--include-partial-messages", action="store_true", help="with stream-json: the answer as it is written, too"
+    )
+    group.add_argument(
+        "--replay-user-messages", action="store_true", help="with stream-json in and out: say which message is answered"
+    )
     group.add_argument(
         "--schema", metavar="FILE", type=_schema, help="have the answer as JSON that fits the JSON schema in FILE"
     )
+    group.add_argument("--json-schema", metavar="JSON", type=_schema_text, dest="schema", help=argparse.SUPPRESS)
     group.add_argument("--quiet", action="store_true", help="the answer alone on stdout; stderr for errors only")
     group.add_argument(
         "--dry-run", action="store_true", help="show what would be sent and about how many tokens; send nothing"
@@ -100,25 +187,79 @@ def _add_output_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--verbose", action="store_true", help="log to stderr what happens inside (secrets taken out)")
 
 
-def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The options of `argv`. Leaves the process with exit code 2 and a message when they make no sense."""
+def parse(argv: Sequence[str], program: str = "cellwright") -> argparse.Namespace:
+    """The options of `argv`, for the command called as `program`.
+
+    Leaves the process with exit code 2 and a message when they make no sense. Raises `CellwrightError` for a flag of Claude
+    Code's that is refused.
+    """
     made = parser()
-    options = made.parse_intermixed_args(argv)
-    options.prompt = " ".join(options.prompt)
+    as_claude = is_claude(program)
+    words, remarks = translated(argv, as_claude=as_claude)
+    options = made.parse_intermixed_args(words)
+    options.as_claude, options.remarks = as_claude, remarks
+    options.prompt = "" if options.prompt == ["-"] else " ".join(options.prompt)
     options.allowed_tools = split_rules(options.allowed_tools)
     options.disallowed_tools = split_rules(options.disallowed_tools)
-    if options.dry_run and options.replay is not None:
-        made.error("--dry-run and --replay do not go together")
+    options.append_system_prompt = "\n\n".join(options.append_system_prompt)
+    if as_claude and is_piped(sys.stdin):
+        options.print = True  # nobody sits there
+    if options.permission_prompts == "none" or (as_claude and options.print):
+        options.on_denied = options.on_denied or "skip"
+    _take_as_claude(options)
+    _check_together(made, options)
     return options
 
 
+def _take_as_claude(options: argparse.Namespace) -> None:
+    """Settle what the same words mean under the two names of the command."""
+    output = options.output_format
+    if output == "claude-stream-json":
+        options.output_format = "stream-json"
+    elif options.as_claude and output == "json":
+        options.output_format = "claude-json"
+    # there it is wanted with stream-json, and says how much is written; here it logs
+    options.all_messages = options.verbose
+    if options.as_claude and options.print and output == "text":
+        options.quiet = not options.verbose
+    if options.as_claude or options.output_format in CLAUDE_FORMATS:
+        options.verbose = False
+
+
+def _check_together(made: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    resumes = options.resume_newest or options.resume is not None
+    streams = options.output_format == "stream-json"
+    for wrong, problem in (
+        (options.dry_run and options.replay is not None, "--dry-run and --replay do not go together"),
+        (options.fork_session and not resumes, "--fork-session needs --continue or --resume"),
+        (
+            options.session_id and resumes and not options.fork_session,
+            "--session-id with --continue or --resume needs --fork-session: a session keeps its id",
+        ),
+        (
+            options.input_format == "stream-json" and not streams,
+            "--input-format stream-json needs --output-format stream-json",
+        ),
+        (
+            options.include_partial_messages and not streams,
+            "--include-partial-messages needs --output-format stream-json",
+        ),
+        (
+            options.replay_user_messages and options.input_format != "stream-json",
+            "--replay-user-messages needs --input-format stream-json",
+        ),
+    ):
+        if wrong:
+            made.error(problem)
+
+
 def split_rules(values: Sequence[str]) -> tuple[str, ...]:
-    """Rules out of comma-separated lists; a comma inside a rule's parentheses is part of it."""
+    """Rules out of lists with commas or spaces between; inside a rule's parentheses both are part of it."""
     rules: list[str] = []
     for value in values:
         depth, start = 0, 0
         for index, character in enumerate(value):
-            if character == "," and depth == 0:
+            if (character == "," or character.isspace()) and depth == 0:
                 rules.append(value[start:index])
                 start = index + 1
             depth += (character == "(") - (character == ")" and depth > 0)
@@ -128,13 +269,55 @@ def split_rules(values: Sequence[str]) -> tuple[str, ...]:
 
 def _schema(name: str) -> tuple[dict[str, Any], str]:
     """The schema in the file, and its name for messages."""
+    return _object(_text_of(name), name, "holds no JSON schema, which is an object"), Path(name).name
+
+
+def _schema_text(text: str) -> tuple[dict[str, Any], str]:
+    return _object(text, text, "is no JSON schema, which is an object"), "--json-schema"
+
+
+def _settings(given: str) -> tuple[dict[str, Any], str]:
+    """The settings that are given as JSON or in a file, and the name of the place they are in."""
+    if given.lstrip().startswith("{"):
+        return _object(given, given, "is no JSON object"), "--settings"
+    return _object(_text_of(given), given, "holds no JSON object"), given
+
+
+def _object(text: str, name: str, otherwise: str) -> dict[str, Any]:
     try:
-        schema = json.loads(Path(name).read_text("utf-8"))
-    except (OSError, ValueError) as error:
+        value = json.loads(text)
+    except ValueError as error:
         raise argparse.ArgumentTypeError(f"{name!r} cannot be read as JSON: {error}") from None
-    if not isinstance(schema, dict):
-        raise argparse.ArgumentTypeError(f"{name!r} holds no JSON schema, which is an object")
-    return schema, Path(name).name
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"{name!r} {otherwise}")
+    return value
+
+
+def _text_of(name: str) -> str:
+    try:
+        return Path(name).expanduser().read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{name!r} cannot be read: {error}") from None
+
+
+def _folder(name: str) -> Path:
+    folder = Path(name).expanduser().absolute()
+    if not folder.is_dir():
+        raise argparse.ArgumentTypeError(f"{name!r} is no folder")
+    return folder
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return split_rules([text])
+
+
+def _uuid(text: str) -> str:
+    import uuid  # most sessions choose their own
+
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no UUID") from None
 
 
 def _count(text: str) -> int:

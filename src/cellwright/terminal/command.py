@@ -5,24 +5,46 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cellwright.agent.recording.replay_drift import describe_drift
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cellwright.agent.prompt import Prompt
+from cellwright.agent.recording.recordings import prompt_key
+from cellwright.agent.recording.replay_drift import check_drift, describe_drift
+from cellwright.agent.recording.replay_ways import process_replay_way
 from cellwright.agent.structured_output.answer import AnswerType, answer_type
 from cellwright.commands.command import CommandCall, CommandPage
-from cellwright.commands.registry import NEED_SESSIONS, answer_of, command_name, command_of
+from cellwright.commands.registry import (
+    COMMANDS,
+    NEED_SESSIONS,
+    OWN_COMMAND,
+    answer_of,
+    command_name,
+    command_of,
+    is_answered_here,
+)
+from cellwright.config.settings.layers import SCOPES, Layer, Scope
+from cellwright.config.settings.read import InlineSettings
+from cellwright.config.trust.trust import refusal_text
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.resolve_options import policy_of
 from cellwright.conversation.runs.request import ReplayDecision, RunRequest, TrustCheck, ignore_run
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import RunEnd
+from cellwright.model.credentials import source_of_credential
 from cellwright.model.provider import Provider
 from cellwright.sessions.session import Session
+from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS
 from cellwright.terminal.exit_codes import ExitCode, exit_code_of
-from cellwright.terminal.plain_view import Unseen
+from cellwright.terminal.plain_view import Unseen, View
 from cellwright.terminal.run import TerminalRun
 from cellwright.terminal.views import Streams, asker_maker, confirmed, make_view
 from cellwright.version import VERSION
@@ -30,14 +52,15 @@ from cellwright.version import VERSION
 if TYPE_CHECKING:
     from cellwright.agent.recording.recorder import Recorder, TurnListener
     from cellwright.agent.recording.replay import Replay, ReplayedTurn
+    from cellwright.terminal.claude_code.output import ClaudeOutput
+    from cellwright.terminal.question import Asker
 
 
 def _no_remarks() -> list[str]:
     return []
 
 
-@dataclass(frozen=True)
-class _FixedReplay:
+class _FixedReplay(Struct, frozen=True):
     """A run that is played: the user has confirmed what there was to confirm."""
 
     played: ReplayedTurn
@@ -47,8 +70,7 @@ class _FixedReplay:
         return self.played
 
 
-@dataclass(frozen=True, kw_only=True)
-class _PromptPlan:
+class _PromptPlan(Struct, frozen=True, kw_only=True):
     """A run's way: by the model, recorded, or played from a recording. `finish` gives what the user should know."""
 
     provider: Provider | None = None
@@ -64,19 +86,28 @@ class TerminalCommand:
     options: argparse.Namespace
     conversation: Conversation
     streams: Streams
+    interactive: bool = False
+    """Somebody types the prompts: then `!command` is a command. What is piped in may be anybody's words."""
     _unsaved: Session | None = field(default=None, init=False)
+    _read: Replay | None = field(default=None, init=False)
+    _asked: Counter[str] = field(default_factory=Counter, init=False)
 
     def open(self, prompt: str = "") -> None:
         """Find the session to go on with, and get ready to ask the model `prompt`. Raises `CellwrightError`."""
         options, conversation = self.options, self.conversation
         if options.no_session:
-            self._unsaved = Session.create(conversation.cwd, None)
+            self._unsaved = Session.create(conversation.cwd, None, options.session_id or "")
         elif options.resume is not None:
             conversation.sessions.resume(options.resume)
         elif options.resume_newest and not conversation.sessions.resume_newest():
             notice = "There is no session of this folder to go on with: this is a new one."
             conversation.sessions.current.notices.append(notice)
-        if not options.dry_run and options.replay is None and command_name(prompt) is None:
+        if options.fork_session:
+            conversation.sessions.fork_current(options.session_id or "")
+        elif options.session_id is not None and not options.no_session:
+            conversation.sessions.start_as(options.session_id)
+        plays = options.replay is not None or (self._recording is not None and self._replay_way in ("auto", "strict"))
+        if not options.dry_run and not plays and not self._is_answered_here(prompt):
             self._connect()
 
     @property
@@ -101,25 +132,81 @@ class TerminalCommand:
             # setting up TLS takes as long as everything else until the first request
             self.conversation.thread.submit(provider.prepare())
 
-    def run(self, prompt: str) -> int:
+    def run_messages(self) -> int:
+        """Run each message of stdin, in their order, until it ends; gives the last one's exit code."""
+        from cellwright.terminal.claude_code.input import user_messages  # a stream of messages is rare
+        from cellwright.terminal.claude_code.output import write_message
+
+        code: int = ExitCode.OK
+        for message in user_messages(self.streams.stdin, self.streams.stdout):
+            if self.options.replay_user_messages:
+                write_message({**message.line, "session_id": self._session.id, "isReplay": True}, self.streams.stdout)
+            code = self.run(message.prompt)
+        return code
+
+    def run(self, prompt: Prompt) -> int:
         """Run `prompt` and show it; gives the exit code. Raises what kept it from starting."""
-        if (name := command_name(prompt)) is not None:
-            return self._show_page(name, self._do(prompt))
+        words = prompt if isinstance(prompt, str) else ""
+        if self._is_answered_here(words):
+            return self._show_page(str(command_name(words)), self._do(words))
         if self.options.dry_run:
             return self._dry_run(prompt)
-        output_format, quiet = self.options.output_format, self.options.quiet
-        plan = self._plan(prompt)
-        run = TerminalRun(
-            functools.partial(make_view, self.streams, output_format, quiet=quiet),
-            asker_maker(self.streams, output_format, quiet=quiet),
-            self.conversation.in_force.save_rules,
-        )
+        plan = self._plan(words)
+        run = TerminalRun(self._make_view, self._asker, self.conversation.in_force.save_rules)
         with run.signals():
             surface = replace(run.surface, belongs_to=plan.belongs_to)
             end = run.until_end(self.conversation.start(self._request(prompt, plan), surface))
         for notice in plan.finish():
             print(f"warning: {notice}", file=self.streams.stderr)
         return self._exit_code(end, run.signal_number)
+
+    def _make_view(self) -> View:
+        options = self.options
+        claude = self._claude_output if options.output_format in CLAUDE_FORMATS else None
+        output_format, all_messages = options.output_format, options.all_messages
+        return make_view(self.streams, output_format, quiet=options.quiet, claude=claude, all_messages=all_messages)
+
+    @property
+    def _asker(self) -> Callable[[], Asker] | None:
+        """Return the maker of the one who asks; None where nobody can be asked, or is to be."""
+        options = self.options
+        if (options.on_denied or "ask") != "ask":
+            return None
+        seconds = self.conversation.in_force.settings.ask_user_question_seconds
+        return asker_maker(self.streams, options.output_format, quiet=options.quiet, answer_seconds=seconds)
+
+    def _claude_output(self) -> ClaudeOutput:
+        from cellwright.terminal.claude_code.output import ClaudeOutput
+
+        return ClaudeOutput(
+            out=self.streams.stdout,
+            facts=self._claude_facts,
+            answer_type=self._answer_type,
+            partial_messages=self.options.include_partial_messages,
+        )
+
+    def _claude_facts(self) -> dict[str, object]:
+        """The facts that Claude Code's first message gives of the conversation, besides the model and the mode."""
+        conversation, options = self.conversation, run_options(self.options)
+        in_force = conversation.in_force
+        policy = policy_of(options, in_force.settings, conversation.cwd, in_force.environ)
+        return {
+            "cwd": str(conversation.cwd),
+            "tools": [tool.name for tool in conversation.tools.of(options) if not policy.hides(tool)],
+            "mcp_servers": [],
+            "slash_commands": list(COMMANDS),
+            "apiKeySource": source_of_credential(in_force.environment) or "none",
+            "claude_code_version": VERSION,
+            "output_style": "default",
+            "agents": [],
+            "skills": [],
+            "plugins": [],
+        }
+
+    def _is_answered_here(self, prompt: str) -> bool:
+        if command_name(prompt) == OWN_COMMAND:
+            return self.interactive
+        return is_answered_here(prompt, self.conversation.skills)
 
     def _do(self, prompt: str) -> CommandPage:
         command, text = command_of(prompt)
@@ -129,19 +216,27 @@ class TerminalCommand:
             )
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
 
-        asker = asker_maker(self.streams, self.options.output_format, quiet=self.options.quiet)
-        run = TerminalRun(Unseen, asker, self.conversation.in_force.save_rules)
+        run = TerminalRun(Unseen, self._asker, self.conversation.in_force.save_rules)
         with run.signals():
             options, surface = run_options(self.options), run.surface
             call = CommandCall(self.conversation, options, text, surface.emit, surface.ask_user)
             return run.result_of(self.conversation.thread.submit(answer_of(command, call)))
 
     def _show_page(self, name: str, page: CommandPage) -> int:
-        text = page.plain() if self.options.output_format == "text" else json.dumps({name: page.markdown()})
+        match self.options.output_format:
+            case "text":
+                text = page.plain()
+            case "json" | "json-lines":
+                text = json.dumps({name: page.markdown()})
+            case _:
+                from cellwright.terminal.claude_code.output import page_result, write_message
+
+                write_message(page_result(page.plain(), self._session.id), self.streams.stdout)
+                return ExitCode.OK
         print(text, file=self.streams.stdout)
         return ExitCode.OK
 
-    def _request(self, prompt: str, plan: _PromptPlan) -> RunRequest:
+    def _request(self, prompt: Prompt, plan: _PromptPlan) -> RunRequest:
         answer_type = None if self.options.dry_run else self._answer_type
         return RunRequest(
             prompt=prompt,
@@ -154,31 +249,64 @@ class TerminalCommand:
     def _exit_code(self, end: RunEnd, signal_number: int) -> int:
         if end.error is None:
             return ExitCode.OK
+        if self.options.as_claude and self.options.output_format == "text":
+            # scripts read there what kept it from an answer
+            print(end.error["message"], file=self.streams.stdout)
         print(f"{end.error['code']}: {end.error['message']}", file=self.streams.stderr)
         code = exit_code_of(end.error["code"])
         return 128 + signal_number if code == ExitCode.INTERRUPTED and signal_number else code
 
+    @property
+    def _recording(self) -> Path | None:
+        """The recording that this command writes or plays."""
+        named = self.options.record or self.options.replay or self.streams.environ.get("CELLWRIGHT_RECORDING")
+        return self.conversation.cwd / named if named else None
+
+    @functools.cached_property
+    def _replay_way(self) -> str | None:
+        return process_replay_way(self.streams.environ)
+
     def _plan(self, prompt: str) -> _PromptPlan:
-        if self.options.record is not None:
-            return self._recorded(self._recorder, prompt)
-        if self.options.replay is not None:
-            from cellwright.agent.recording.replay import UntrustedRecording
+        path, way = self._recording, self._replay_way
+        if path is None:
+            return _PromptPlan()
+        key = prompt_key(prompt, self.conversation.cwd)
+        self._asked[key] += 1
+        nth = self._asked[key]
+        if self.options.replay is not None or way == "strict" or (way == "auto" and self._holds(prompt, nth)):
+            return self._played(prompt, nth, strict=way == "strict")
+        return _PromptPlan() if self.options.record is None else self._recorded(self._recorder, prompt, nth)
 
-            try:
-                turn = self._replay.turn(prompt)
-            except UntrustedRecording as error:
-                if not confirmed(self.streams, f"{error.message}\nPlay it?"):
-                    raise
-                self._replay.trust()
-                turn = self._replay.turn(prompt)
-            return _PromptPlan(replay=_FixedReplay(turn), finish=lambda: describe_drift(turn.drift))
-        return _PromptPlan()
+    def _holds(self, prompt: str, nth: int) -> bool:
+        return self._recording is not None and self._recording.exists() and self._replay.holds(prompt, nth=nth)
 
-    def _recorded(self, recorder: Recorder, prompt: str) -> _PromptPlan:
+    def _played(self, prompt: str, nth: int, *, strict: bool) -> _PromptPlan:
+        from cellwright.agent.recording.replay import UntrustedRecording
+
+        replay = self._replay
+        try:
+            turn = replay.turn(prompt, nth=nth)
+        except UntrustedRecording as error:
+            if not confirmed(self.streams, f"{error.message}\nPlay it?"):
+                raise
+            replay.trust()
+            turn = replay.turn(prompt, nth=nth)
+
+        def finish() -> list[str]:
+            if strict:
+                check_drift(turn.drift)
+            return describe_drift(turn.drift)
+
+        def belongs_to(run: Run) -> None:
+            run.bus.subscribe(turn.on_event)
+
+        return _PromptPlan(replay=_FixedReplay(turn), belongs_to=belongs_to, finish=finish)
+
+    def _recorded(self, recorder: Recorder, prompt: str, nth: int) -> _PromptPlan:
         listening: list[TurnListener] = []
 
         def belongs_to(run: Run) -> None:
-            listening.append(recorder.listen(prompt))
+            listening.append(recorder.listen(prompt, nth=nth))
             run.bus.subscribe(listening[-1].on_event)
 
         return _PromptPlan(belongs_to=belongs_to, finish=lambda: recorder.save(listening[-1]))
@@ -189,13 +317,16 @@ class TerminalCommand:
 
         return Recorder(self.options.record, self.conversation.cwd)
 
-    @functools.cached_property
+    @property
     def _replay(self) -> Replay:
-        from cellwright.agent.recording.replay import Replay  # or played
+        assert self._recording is not None
+        if self._read is None or self._read.is_outdated():
+            from cellwright.agent.recording.replay import Replay  # or played
 
-        return Replay(self.options.replay, self.conversation.cwd)
+            self._read = Replay(self._recording, self.conversation.cwd)
+        return self._read
 
-    def _dry_run(self, prompt: str) -> int:
+    def _dry_run(self, prompt: Prompt) -> int:
         from cellwright.conversation.dry_run import DryRun, shown, unsaved_copy
 
         dry_run = DryRun()
@@ -225,4 +356,41 @@ def run_options(options: argparse.Namespace) -> RunOptions:
         tool_timeout=options.tool_timeout,
         allow=options.allowed_tools,
         deny=options.disallowed_tools,
+        on_denied=options.on_denied,
+        fallback_models=options.fallback_model,
+        builtin_tools=options.tools in (None, ("default",)),
+        tool_names=() if options.tools in (None, ("default",)) else options.tools,
+        system_prompt=options.system_prompt,
+        append_system_prompt=options.append_system_prompt,
     )
+
+
+def inline_settings(options: argparse.Namespace, cwd: Path) -> tuple[InlineSettings, ...]:
+    """The settings of the command line: those of `--settings`, and the folders of `--add-dir`."""
+    found: list[InlineSettings] = []
+    for values, name in options.settings:
+        # a rule's `/x` starts at the folder of the file it stands in
+        folder = cwd if name == "--settings" else Path(name).expanduser().absolute().parent
+        found.append((Layer(scope="options", label=name, root=folder, folder=folder), values))
+    if options.add_dir:
+        folders = {"permissions": {"additionalDirectories": [str(folder) for folder in options.add_dir]}}
+        found.append((Layer(scope="options", label="--add-dir", root=cwd, folder=cwd), folders))
+    return tuple(found)
+
+
+def setting_scopes(options: argparse.Namespace) -> tuple[Scope, ...]:
+    """The files of settings that count. Raises `CellwrightError` for one that there is not."""
+    names: tuple[str, ...] | None = options.setting_sources
+    if names is None:
+        return SCOPES
+    if unknown := set(names) - {"user", "project", "local"}:
+        message = f"--setting-sources: {', '.join(sorted(unknown))} is none of user, project, local."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    return tuple(scope for scope in SCOPES if scope in names)
+
+
+def refuse_trust(options: argparse.Namespace, conversation: Conversation) -> None:
+    """Raises `CellwrightError` PERMISSION_DENIED for a `--trust` that the administrator does not let count."""
+    trust = conversation.in_force.trust
+    if options.trust and trust.refused:
+        raise CellwrightError(ErrorCode.PERMISSION_DENIED, f"--trust: {refusal_text(trust.folder)} Nothing was sent.")

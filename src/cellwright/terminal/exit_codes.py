@@ -20,6 +20,7 @@ class ExitCode(IntEnum):
     BUDGET = 7
     SESSION = 8
     CONFIG = 9
+    DENIED = 10
     INTERRUPTED = 130
     BROKEN_PIPE = 141
 
@@ -39,6 +40,7 @@ MEANINGS = {
     ExitCode.BUDGET: "--budget was spent",
     ExitCode.SESSION: "the session to go on with is not there, or damaged",
     ExitCode.CONFIG: "the settings, a rule or a mode cannot be used",
+    ExitCode.DENIED: "something is not permitted: a call (--on-denied error), a mode, a model, trust",
     ExitCode.INTERRUPTED: "interrupted (Ctrl-C); 128 + N for another signal N",
     ExitCode.BROKEN_PIPE: "whoever read the output went away",
 }
@@ -59,6 +61,7 @@ _BY_ERROR = {
     ErrorCode.SESSION_CORRUPTED: ExitCode.SESSION,
     ErrorCode.CONFIG_INVALID: ExitCode.CONFIG,
     ErrorCode.CONFIG_PARSE_ERROR: ExitCode.CONFIG,
+    ErrorCode.PERMISSION_DENIED: ExitCode.DENIED,
     ErrorCode.INTERRUPTED: ExitCode.INTERRUPTED,
 }
 

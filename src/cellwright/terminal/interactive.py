@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shlex
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
+
+from msgspec import Struct
 
 from cellwright.errors import CellwrightError
 
 HELP = """\
 Write what Claude is to do. A line that ends with \\ goes on in the next one.
+A line that begins with ! is a command of your own; Claude is told of it with your next prompt.
 Ctrl-C interrupts Claude, or empties the line; Ctrl-D, /exit or /quit leaves; /help lists the commands."""
 
 LEAVE = ("/exit", "/quit")
@@ -65,8 +68,7 @@ def _run(run: Callable[[str], int], prompt: str, stderr: TextIO) -> None:
         print("Left without waiting for the end.", file=stderr)
 
 
-@dataclass(frozen=True)
-class Keyboard:
+class Keyboard(Struct, frozen=True):
     """`stdin` is the keyboard, `screen` where it echoes; `complain` tells what went wrong."""
 
     stdin: TextIO
@@ -74,11 +76,18 @@ class Keyboard:
     environ: Mapping[str, str]
     complain: Callable[[str], object]
 
-    def line(self, prompt: str) -> str | None:
-        """The next line that is typed after `prompt`; None at the end of the input."""
+    def line(self, prompt: str, seconds: float | None = None) -> str | None:
+        """The next line that is typed after `prompt`; None at the end of the input.
+
+        Raises TimeoutError where none was typed within `seconds`.
+        """
         _forget_what_was_typed(self.stdin)
         self.screen.write(prompt)
         self.screen.flush()
+        # Windows can wait for sockets only
+        if seconds is not None and os.name == "posix" and not select.select([self.stdin], [], [], seconds)[0]:
+            self.screen.write("\n")
+            raise TimeoutError
         typed = self.stdin.readline()
         return typed.rstrip("\n") if typed else None
 

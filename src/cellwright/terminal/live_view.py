@@ -11,15 +11,16 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TextIO
 
+from msgspec import Struct, field
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.markdown import Markdown
 from rich.segment import Segment
 from rich.text import Text
 
+from cellwright.agent.subagent import progress_of
 from cellwright.events import (
     Call,
     ContextAttached,
@@ -30,6 +31,7 @@ from cellwright.events import (
     Retrying,
     RunEnd,
     Steered,
+    SubagentEvent,
     TextDelta,
     ThinkingDelta,
     TodosChanged,
@@ -121,17 +123,16 @@ TODO_STYLES: dict[str, Style] = {"✓": "dim", "▸": "title", "○": ""}
 MARKS = {"success": "✓", "error": "✗", "timeout": "✗", "denied": "⊘", "interrupted": "■"}
 
 
-@dataclass
-class _Running:
-    """A call that runs: since when, and the end of what it has printed."""
+class _Running(Struct):
+    """A call that runs: since when, how long it may take, and the end of what it has printed."""
 
     call: Call
     since: float
+    estimated_seconds: float | None = None
     output: str = ""
 
 
-@dataclass(frozen=True)
-class _Block:
+class _Block(Struct, frozen=True):
     """A piece of markdown: one empty line before it unless it is the first, at most its last `height` lines."""
 
     text: str
@@ -157,8 +158,7 @@ def _is_empty(line: list[Segment]) -> bool:
     return not any(segment.text.strip() or (segment.style and segment.style.bgcolor) for segment in line)
 
 
-@dataclass
-class LiveView:
+class LiveView(Struct):
     """Draws on `console`. Called on one thread at a time.
 
     `shares_screen`: others print there as well (IPython and what it runs), and ask there; so nothing moves below what is
@@ -197,6 +197,9 @@ class LiveView:
                 self._now(f"writing a call of {visible_line(event.name)}")
             case ToolStart() | ToolProgress() | ToolEnd():
                 self._tool(event)
+            case SubagentEvent():
+                if (news := progress_of(event)) is not None:
+                    self._tool(news)
             case TurnEnd():
                 self._end_text()
                 self._printed_text = False
@@ -243,7 +246,7 @@ class LiveView:
         match event:
             case ToolStart():
                 now = time.monotonic()
-                self._running |= {call.id: _Running(call, now) for call in event.calls}
+                self._running |= {call.id: _Running(call, now, event.estimated_seconds) for call in event.calls}
             case ToolProgress():
                 if (running := self._running.get(event.tool_use_id)) is not None:
                     running.output = (running.output + harmless(event.text or event.message))[-OUTPUT_CHARS:]
@@ -352,7 +355,8 @@ class LiveView:
 
 
 def _running_lines(running: _Running, now: float) -> list[Text]:
-    lines = [Text(f"● {run_lines.call_title(running.call)} {now - running.since:.0f} s", "bold")]
+    expected = run_lines.estimate(running.estimated_seconds)
+    lines = [Text(f"● {run_lines.call_title(running.call)} {now - running.since:.0f} s{expected}", "bold")]
     shown = [line for line in running.output.splitlines() if line.strip()][-OUTPUT_LINES:]
     return [*lines, *(Text(f"  {line}", "dim") for line in shown)]
 

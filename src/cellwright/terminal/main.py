@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import os
 import sys
 import time
@@ -14,9 +15,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.errors import CellwrightError, ErrorCode, fault, log_fault
 from cellwright.terminal.arguments import parse
 from cellwright.terminal.exit_codes import ExitCode, OutputLost, exit_code_of
+from cellwright.terminal.subcommands.names import find_subcommand
 
 if TYPE_CHECKING:
     import argparse
@@ -26,17 +28,18 @@ if TYPE_CHECKING:
 _NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EIO)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments (default: the process's); gives the exit code."""
+def main(argv: Sequence[str] | None = None, program: str | None = None) -> int:
+    """Run the command with these arguments, called by this name (default: the process's); gives the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # what a terminal cannot show must not end the run
             stream.reconfigure(errors="backslashreplace")
     try:
-        if (subcommand := _subcommand(arguments[:1])) is not None:
+        name = sys.argv[0] if program is None else program
+        if (subcommand := find_subcommand(arguments[:1], name)) is not None:
             return _done(subcommand, arguments[1:])
-        return _command(parse(arguments))
+        return _command(parse(arguments, name))
     except CellwrightError as error:
         print(error, file=sys.stderr)
         return exit_code_of(error.code)
@@ -50,28 +53,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         _forget_stdout()
         print(f"{ErrorCode.FILE_ACCESS_ERROR}: {lost}", file=sys.stderr)
         return exit_code_of(ErrorCode.FILE_ACCESS_ERROR)
-
-
-def _subcommand(first: Sequence[str]) -> Callable[[Sequence[str]], int] | None:
-    """Find what the first argument calls, if it is no prompt; each is imported only then."""
-    match first:
-        case ["demo"]:
-            from cellwright.terminal.demo.run_demo import main as demo
-
-            return demo
-        case ["trust-recording"]:
-            from cellwright.terminal.subcommands import trust_recordings
-
-            return trust_recordings
-        case ["doctor"]:
-            from cellwright.terminal.subcommands import doctor
-
-            return doctor
-        case ["sessions"]:
-            from cellwright.terminal.sessions import sessions
-
-            return sessions
-    return None
 
 
 def _done(subcommand: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
@@ -105,31 +86,60 @@ def _command(options: argparse.Namespace) -> int:
         from cellwright.terminal.stderr_log import log_to_stderr
 
         log_to_stderr(os.environ)
+    for remark in options.remarks:
+        print(f"warning: {remark}", file=sys.stderr)
     streams = Streams(stdin=sys.stdin, stdout=sys.stdout, stderr=sys.stderr, environ=os.environ)
     try:
         return _conversation(options, streams)
-    except CellwrightError as error:
-        if options.output_format != "text":
-            _tell_program(error, options, streams)
+    except (OSError, OutputLost):
         raise
+    except CellwrightError as error:
+        _tell_stdout(error, options, streams)
+        raise
+    except Exception as error:  # a fault of ours, or of a hook's or plugin's: programs read of it as people do
+        log_fault(logging.getLogger(__name__), "the command failed")
+        problem = fault(error)
+        _tell_stdout(problem, options, streams)
+        raise problem from error
+
+
+def _tell_stdout(error: CellwrightError, options: argparse.Namespace, streams: Streams) -> None:
+    if options.output_format != "text":
+        _tell_program(error, options, streams)
+    elif options.as_claude:  # scripts read there what kept it from an answer
+        print(error.message, file=sys.stdout)
 
 
 def _conversation(options: argparse.Namespace, streams: Streams) -> int:
     from cellwright.config.settings.read import start_folder
     from cellwright.conversation.conversation import Conversation
     from cellwright.terminal.arguments import is_piped, read_prompt
-    from cellwright.terminal.command import TerminalCommand
+    from cellwright.terminal.command import TerminalCommand, inline_settings, refuse_trust, setting_scopes
     from cellwright.terminal.interactive import interact
 
     one_prompt = options.prompt or options.print or options.dry_run or options.output_format != "text"
     interactive = not one_prompt and sys.stdin.isatty() and sys.stdout.isatty()
-    words = "" if interactive or is_piped(streams.stdin) else read_prompt(options.prompt, streams.stdin)
-    conversation = Conversation(cwd=start_folder(os.environ), interface="a terminal")
+    streamed = options.input_format == "stream-json"
+    words = ""
+    if not interactive and not streamed and not is_piped(streams.stdin):
+        words = read_prompt(options.prompt, streams.stdin)
+    cwd = start_folder(os.environ)
+    given = inline_settings(options, cwd)
+    conversation = Conversation(
+        cwd=cwd,
+        interface="a terminal",
+        inline_settings=lambda: given,
+        setting_scopes=setting_scopes(options),
+        trusts_folder=options.trust,
+    )
     try:
-        command = TerminalCommand(options, conversation, streams)
+        refuse_trust(options, conversation)
+        command = TerminalCommand(options, conversation, streams, interactive)
         command.open(words or options.prompt)
         if interactive:
             return interact(command.run, command.title, streams.stderr)
+        if streamed:
+            return command.run_messages()
         return command.run(words or read_prompt(options.prompt, streams.stdin))
     finally:
         with contextlib.suppress(TimeoutError):  # a tool that cannot be stopped does not keep the process
@@ -139,10 +149,16 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
 def _tell_program(error: CellwrightError, options: argparse.Namespace, streams: Streams) -> None:
     """Tell what kept the run from starting, in the format that the program reads."""
     from cellwright.events import RunEnd
+    from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS
     from cellwright.terminal.views import make_view
 
+    claude = None
+    if options.output_format in CLAUDE_FORMATS:
+        from cellwright.terminal.claude_code.output import ClaudeOutput
+
+        claude = ClaudeOutput(out=streams.stdout, facts=dict)
     end = RunEnd("error", "", {}, 0.0, 0.0, 0, 0, 0, error=error.to_json(), at=time.time())
-    make_view(streams, options.output_format, quiet=True).emit(end)
+    make_view(streams, options.output_format, quiet=True, claude=None if claude is None else lambda: claude).emit(end)
 
 
 if __name__ == "__main__":

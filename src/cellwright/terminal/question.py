@@ -7,11 +7,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
+
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
-from cellwright.conversation.answers import Choice, allowed, answered, choices, denied, typed_answer, typed_key
+from cellwright.conversation.answers import (
+    Choice,
+    allowed,
+    answered,
+    choices,
+    denied,
+    typed_answer,
+    typed_key,
+    unanswered_in_time,
+)
 from cellwright.events import AnsweredBy
 from cellwright.terminal.screen import Style, style_of_diff_line
 from cellwright.text import visible, visible_line
@@ -26,18 +36,19 @@ WHO_ASKS = {"Trust": "Before Claude begins", "Undo": "Undo"}
 """Questions that are not Claude's, by their names."""
 
 
-@dataclass(frozen=True)
-class Asker:
+class Asker(Struct, frozen=True):
     """Puts questions to the user: `write(line, style)` shows a line, `read(prompt)` gives the next line that is typed.
 
     `read` gives None at the end of the input. `edit(text)` gives a text as the user changed it, or None when that failed;
-    without it no input can be edited. `by` is how answers from here are called.
+    without it no input can be edited. `by` is how answers from here are called. `read_in_time` reads answers to Claude's own
+    questions instead, and raises TimeoutError when Claude is to go on without one.
     """
 
     write: Write
     read: Callable[[str], str | None]
     by: AnsweredBy
     edit: Callable[[str], str | None] | None = None
+    read_in_time: Callable[[str], str | None] | None = None
 
     def ask(self, use: ToolUse) -> Allow | Deny:
         """Ask until there is an answer; the end of the input is a no. Ctrl-C raises `KeyboardInterrupt`."""
@@ -45,7 +56,11 @@ class Asker:
         who = WHO_ASKS.get(use.name, "Claude asks")
         self.write(f"{who}: {visible_line(use.preview.title, TITLE_CHARS)}", "title")
         if use.kind == "question":
-            return self._ask_questions(use)
+            try:
+                return self._ask_questions(use)
+            except TimeoutError:
+                self.write("There was no answer in time: Claude goes on without one.", "warning")
+                return unanswered_in_time(use)
         if use.preview.warning:
             self.write(f"Careful: {visible_line(use.preview.warning, TITLE_CHARS)}", "warning")
         if use.kind in ("permission", "trust") and use.decision.reason:
@@ -115,7 +130,8 @@ class Asker:
             self.write(f"     {visible_line(option['description'], TITLE_CHARS)}", "dim")
             self._detail(option.get("preview", ""), is_diff=False)
         how = "numbers" if question.get("multiSelect") else "number"
-        typed = self.read(f"{visible_line(question['header'])}: {how} or an answer of your own (empty skips) ")
+        read = self.read_in_time or self.read
+        typed = read(f"{visible_line(question['header'])}: {how} or an answer of your own (empty skips) ")
         return None if typed is None else typed_answer(question, typed)
 
     def _edited(self, use: ToolUse, tool_input: Json) -> Json:

@@ -10,9 +10,10 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct, field
 
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.agent.thread import AgentTask
@@ -33,14 +34,12 @@ SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, eq=False)
-class _Question:
+class _Question(Struct, frozen=True, eq=False):
     use: ToolUse
     answer: concurrent.futures.Future[Allow | Deny]
 
 
-@dataclass(eq=False)
-class TerminalRun:
+class TerminalRun(Struct, eq=False):
     """`view` shows the run; `asker` answers its questions (None: the policy alone does); `save_rules` keeps an "always".
 
     `signal_number` is the signal that interrupted the run, or 0.

@@ -30,6 +30,21 @@ def seconds(duration: float) -> str:
     return f"{minutes} min {rest:02} s"
 
 
+SHOWN_ESTIMATE_SECONDS = 2.0
+"""Of what takes less time nothing is estimated on the screen."""
+
+
+def estimate(expected: float | None) -> str:
+    """The time that a call may take, as an addition to the time it has run; nothing where that is short or not known.
+
+    >>> estimate(75.0), estimate(0.2), estimate(None)
+    (' of about 1 min 15 s (estimated from earlier calls)', '', '')
+    """
+    if expected is None or expected < SHOWN_ESTIMATE_SECONDS:
+        return ""
+    return f" of about {seconds(expected)} (estimated from earlier calls)"
+
+
 def call_title(call: Call) -> str:
     """The tool's name and what the call does, in one line."""
     title = visible_line(call.title)

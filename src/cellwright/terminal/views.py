@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
+
+from msgspec import Struct
 
 from cellwright.terminal.plain_view import AnswerView, JsonLinesView, JsonView, PlainView, View
 from cellwright.terminal.screen import Style, can_ask, columns_of, draws
 from cellwright.text import visible
 
 if TYPE_CHECKING:
+    from cellwright.terminal.claude_code.output import ClaudeOutput
     from cellwright.terminal.question import Asker, Write
 
 
-@dataclass(frozen=True, kw_only=True)
-class Streams:
+class Streams(Struct, frozen=True, kw_only=True):
     """The three streams and the environment that says what their terminal can do."""
 
     stdin: TextIO
@@ -28,8 +29,21 @@ class Streams:
         return draws(stream, self.environ, columns_of(stream, self.environ))
 
 
-def make_view(streams: Streams, output_format: str, *, quiet: bool) -> View:
-    """The view for one run."""
+def make_view(
+    streams: Streams,
+    output_format: str,
+    *,
+    quiet: bool,
+    claude: Callable[[], ClaudeOutput] | None = None,
+    all_messages: bool = False,
+) -> View:
+    """The view for one run; `claude` says what Claude Code's formats need, and with `all_messages` its JSON has them all."""
+    if claude is not None:
+        from cellwright.terminal.claude_code.output import ClaudeJsonView, ClaudeStreamView  # other formats are usual
+
+        if output_format == "stream-json":
+            return ClaudeStreamView(claude())
+        return ClaudeJsonView(claude(), all_messages=all_messages)
     if output_format == "json-lines":
         return JsonLinesView(streams.stdout)
     if output_format == "json":
@@ -43,21 +57,27 @@ def make_view(streams: Streams, output_format: str, *, quiet: bool) -> View:
     return live_view(streams.stdout)
 
 
-def asker_maker(streams: Streams, output_format: str, *, quiet: bool) -> Callable[[], Asker] | None:
-    """Return the maker of the one who asks, when there is a question; None where nobody can be asked."""
+def asker_maker(
+    streams: Streams, output_format: str, *, quiet: bool, answer_seconds: float | None = None
+) -> Callable[[], Asker] | None:
+    """Return the maker of the one who asks, when there is a question; None where nobody can be asked.
+
+    A question of Claude's own waits `answer_seconds` for its answer, or for ever.
+    """
     # stdout is the answer's alone when it goes to a program
     screens = [streams.stdout, streams.stderr] if output_format == "text" and not quiet else [streams.stderr]
     screen = can_ask(streams.stdin, *screens)
-    return functools.partial(_asker, streams, screen) if screen is not None else None
+    return functools.partial(_asker, streams, screen, answer_seconds) if screen is not None else None
 
 
-def _asker(streams: Streams, screen: TextIO) -> Asker:
+def _asker(streams: Streams, screen: TextIO, answer_seconds: float | None) -> Asker:
     from cellwright.terminal.interactive import Keyboard  # most runs ask nothing
     from cellwright.terminal.question import Asker
 
     write = _writer(streams, screen)
     keyboard = Keyboard(streams.stdin, screen, streams.environ, lambda problem: write(problem, "error"))
-    return Asker(write, keyboard.line, "terminal", keyboard.edited)
+    read_in_time = functools.partial(keyboard.line, seconds=answer_seconds)
+    return Asker(write, keyboard.line, "terminal", keyboard.edited, read_in_time)
 
 
 def _writer(streams: Streams, screen: TextIO) -> Write:

@@ -15,11 +15,11 @@ from cellwright.tools.paths import shown_path
 
 FilePath = Annotated[
     str,
-    Meta(min_length=1, description="The file: an absolute path, or one relative to the working directory."),
+    Meta(min_length=1, description="Absolute, or relative to the working directory."),
 ]
 NotebookPath = Annotated[
     str,
-    Meta(min_length=1, description="The notebook file: an absolute path, or one relative to the working directory."),
+    Meta(min_length=1, description="Absolute, or relative to the working directory."),
 ]
 AllowSyntaxErrors = Annotated[bool, Meta(description="Write it although a file that parsed would no longer parse.")]
 Words = tuple[Annotated[str, Meta(min_length=1, pattern=r"^[^\x00]*$")], ...]

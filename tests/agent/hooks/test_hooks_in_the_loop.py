@@ -295,7 +295,7 @@ def test_a_failed_call_has_an_event_of_its_own(play):
 
 def test_a_command_that_fails_tells_its_exit_code_first(play):
     async def call(tool_input, ctx):
-        return ToolResult("Exit code 3 (something)\nno such thing", {"exit_code": 3}, is_error=True)
+        return ToolResult("Exit code 3 (something)\nno such thing", is_error=True, structured={"exit_code": 3})
 
     bash = Tool(name="Bash", description="Run.", input_schema={"type": "object"}, call=call)
     told = RecordingHook()

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import cellwright.errors
@@ -155,9 +156,11 @@ try:
 except CellwrightError as error:
     print(error)
 """
-    # an interpreter that has Cellwright and nothing else that is installed
+    # an interpreter that has Cellwright, msgspec and nothing else that is installed
     (tmp_path / "alone").mkdir()
-    (tmp_path / "alone" / "cellwright").symlink_to(Path(cellwright.errors.__file__).parent)
+    for module in (cellwright.errors, msgspec):
+        package = Path(module.__file__).parent
+        (tmp_path / "alone" / package.name).symlink_to(package)
     command = [sys.executable, "-I", "-S", "-c", code, tmp_path / "alone"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "pip install detect-secrets" in done.stdout

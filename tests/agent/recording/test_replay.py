@@ -111,7 +111,8 @@ def record(scene, tmp_path):
 def play(replay, agent, prompt, session):
     """Play the turn of `prompt` in `session`; its events and what did not go as recorded."""
     recorded, events = replay.turn(prompt), []
-    asyncio.run(recorded.played_by(agent, place(replay.project)).run(prompt, session, events.append))
+    bus = EventBus([events.append, recorded.on_event])
+    asyncio.run(recorded.played_by(agent, place(replay.project)).run(prompt, session, bus.publish))
     return events, [drift.text for drift in recorded.drift]
 
 

@@ -199,6 +199,39 @@ def test_what_a_run_left_running_may_still_be_writing(running, place):
     assert allowed(in_force) == []
 
 
+@pytest.mark.parametrize("ended", [False, True])
+def test_what_the_user_says_in_the_page_counts_whatever_goes_on(running, place, ended):
+    in_force = running()
+    layer = Layer(scope="config", label="c.Claude", root=place.project, folder=place.project)
+    in_force.run_begins()
+    if ended:  # and has left something running
+        in_force.run_ends(goes_on=True)
+    place.write("user", {"allow": ["Bash"], "deny": ["Bash(rm *)"]})
+    with in_force.users_change():
+        place.given.append((layer, {"permissions": {"defaultMode": "acceptEdits"}}))
+    if not ended:
+        assert in_force.settings.default_mode == "acceptEdits"
+        in_force.run_ends()
+    in_force.refresh()
+    assert (in_force.settings.default_mode, allowed(in_force)) == ("acceptEdits", [])
+    assert "acceptEdits" not in in_force.question().detail
+
+
+def test_a_change_that_a_run_sees_is_the_users_or_waits(running, place):
+    in_force = running()
+    users = True
+    in_force.run_begins(lambda: users)
+    place.write("user", {"allow": ["Bash(make)", "Bash(ls)"], "deny": ["Bash(rm *)"]})
+    in_force.look()
+    assert allowed(in_force) == ["Bash(make)", "Bash(ls)"]
+    users = False
+    place.write("user", {"allow": ["Bash"], "deny": ["WebFetch"]})
+    in_force.look()
+    assert (allowed(in_force), denied(in_force)) == ([], ["Bash(rm *)", "WebFetch"])
+    in_force.run_ends()
+    assert in_force.quarantined == ["new: allow rule Bash", "gone: deny rule Bash(rm *)"]
+
+
 def test_looking_at_the_settings_during_a_run_takes_nothing_over(running, place):
     in_force = running()
     in_force.run_begins()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import cellwright.config
-from cellwright.config.settings.keys import KEYS
+from cellwright.config.settings.keys import KEYS, WITHOUT_EFFECT
 from cellwright.config.settings.layers import SCOPES, Layer, entries_of
 from cellwright.config.settings.read import read_all, start_folder, watched_files
 from cellwright.errors import CellwrightError, ErrorCode
@@ -293,6 +294,7 @@ VALID = [
     {"env": {"A": ""}, "model": "opus", "effortLevel": "max", "availableModels": []},
     {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "x"}]}], "Stop": []}},
     {"askUserQuestionTimeout": "5m", "bashOutputMaxChars": 30_000, "cleanupPeriodDays": 0},
+    {"promptCacheTtl": "1h"},
     {"askUserQuestionTimeout": 60.5, "cellwright": {"toolLog": "log", "cacheTtl": 0.5, "maxFileSize": 5000}},
     {"sandbox": {"enabled": True, "excludedCommands": ["docker *"], "filesystem": {"denyRead": ["~/x"]}}},
     {"sandbox": {"network": {"allowedDomains": ["a.example", "*.b.example:443", "localhost:8080"]}}},
@@ -321,6 +323,7 @@ INVALID = [
     {"hooks": {"Stop": {}}},
     {"hooks": {"Stop": [{"matcher": "x"}]}},
     {"disableAllHooks": 1},
+    {"promptCacheTtl": "2h"},
     {"bashOutputMaxChars": 5},
     {"bashOutputMaxChars": 5000.5},
     {"askUserQuestionTimeout": "soon"},
@@ -370,3 +373,11 @@ def test_the_document_names_every_key():
     document = (Path(__file__).parents[3] / "docs" / "settings.md").read_text("utf-8")
     for path in KEYS:
         assert f"`{path[-1]}`" in document or f"`{'.'.join(path)}`" in document
+
+
+def test_the_document_names_every_key_without_effect_and_no_other():
+    document = (Path(__file__).parents[3] / "docs" / "settings.md").read_text("utf-8")
+    table = document[document.index("## Keys without effect here") :]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert {name for row in rows for name in re.findall(r"`([\w.]+)`", row)} == WITHOUT_EFFECT
+    assert not [name for name in WITHOUT_EFFECT if tuple(name.split(".")) in KEYS]

@@ -432,3 +432,67 @@ def test_what_nobody_knows_waits_too(place):
     assert place.load().merged.values == {}
     layer = Layer(scope="project", label="x", root=place.project, folder=place.project, of_folder=True, foreign=True)
     assert gate_of(SettingsEntry(("statusLine", "command"), "evil", layer)) == "trust"
+
+
+@for_each_row(
+    ("managed", "counts"),
+    [
+        ({"trustedFolders": ["{project}"]}, EVERYTHING),
+        ({"trustedFolders": ["{home}/*"]}, EVERYTHING),
+        ({"trustedFolders": ["{home}"]}, NOTHING),
+        ({"trustedFolders": ["{home}/*/sub"]}, NOTHING),
+        ({"folderTrust": "never", "trustedFolders": ["{project}"]}, EVERYTHING),
+        ({"folderTrust": "never"}, NOTHING),
+        ({"folderTrust": "ask"}, NOTHING),
+    ],
+)
+def test_the_administrator_says_which_folders_are_trusted(place, managed, counts):
+    configure(place)
+    spelled = json.dumps(managed).replace("{project}", str(place.project)).replace("{home}", str(place.home))
+    place.say("managed", cellwright=json.loads(spelled))
+    assert what_counts(place.load()) == counts
+    assert restrictions(place.load()) == (["Read(.env)", "Python"], "plan")
+
+
+def test_where_no_folder_may_be_trusted_nobody_is_asked_and_earlier_answers_end(place):
+    configure(place)
+    place.trust()
+    assert what_counts(place.load()) == EVERYTHING
+    place.say("managed", cellwright={"folderTrust": "never"})
+    in_force = place.in_force(trusts_folder=True)
+    assert in_force.question() is None
+    assert in_force.trust.refused
+    assert what_counts(in_force.settings) == NOTHING
+    assert any("trustedFolders" in notice for notice in in_force.settings.notices)
+
+
+def test_only_the_administrator_says_so(place):
+    configure(place)
+    place.say("user", cellwright={"trustedFolders": [str(place.project)]})
+    assert what_counts(place.load()) == NOTHING
+
+
+def test_trust_for_one_process_is_not_kept_and_reaches_what_was_there(place):
+    configure(place)
+    in_force = place.in_force(trusts_folder=True)
+    assert what_counts(in_force.settings) == EVERYTHING
+    assert not trust_file().exists()
+    in_force.run_begins()
+    (place.project / ".claude" / "tools" / "more.py").write_text(TOOL, "utf-8")
+    configure(place, env_of_a_run=1)
+    place.say("project", hooks=HOOK, model="opus", permissions={"allow": ["Bash"]})
+    in_force.run_ends()
+    in_force.refresh()
+    now = what_counts(in_force.settings)
+    assert (now["allow"], now["tools"]) == ([], ["mine.py"])
+    assert what_counts(place.load()) == NOTHING
+
+
+def test_only_the_administrators_allow_rules_count_where_they_say_so(place):
+    place.say("user", permissions={"allow": ["Bash(make *)"], "deny": ["Read(.env)"]})
+    place.say("managed", allowManagedPermissionRulesOnly=True, permissions={"allow": ["Bash(ls *)"]})
+    settings = place.load()
+    assert ([str(rule) for rule in settings.allow], [str(rule) for rule in settings.deny]) == (
+        ["Bash(ls *)"],
+        ["Read(.env)"],
+    )

@@ -169,13 +169,16 @@ def test_what_is_done_at_the_turn_of_a_run_is_done_then(talk: Talk, gate: Gate):
     assert turns == [second.result().session_id]
 
 
-def test_what_is_wrong_at_its_turn_is_raised_to_who_waits(talk: Talk, gate: Gate):
+def test_what_is_wrong_at_its_turn_is_the_run_s_end(talk: Talk, gate: Gate):
     first = talk.start("one")
     second = talk.start("two", resume="no-such-session")
     gate.open()
     first.future.result(60)
-    with pytest.raises(CellwrightError, match="no-such-session"):
-        second.future.result(60)
+    end = second.future.result(60)
+    assert end.error is not None
+    assert end.error["code"] == "SESSION_NOT_FOUND"
+    assert "no-such-session" in end.error["message"]
+    assert (second.state, second.last_event) == ("failed", end)
     assert talk.conversation.runs.active == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,11 @@ from typing import Any
 import nbformat
 import pytest
 from notebook_kernel import SOURCES, NotebookKernel, running_kernel
+
+from cellwright.agent.tool import ToolContext
+from cellwright.tools.files.file_state import FileState
+from cellwright.tools.files.read import read_tool
+from cellwright.tools.notebook.notebook_edit import notebook_edit_tool
 
 pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
 
@@ -107,7 +113,20 @@ def test_outputs_appear_in_their_cells_in_order(notebook: Notebook) -> None:
     assert f'<cell id="c0" number="1" execution_count="{first}" seconds="' in told["text"]
     assert "one\ntwo\n'three'\n4\n</cell>" in told["text"]
     assert "5\n</cell>" in told["text"]
-    assert [(each["id"], each["status"]) for each in told["display"]["cells"]] == [("c0", "ok"), ("c2", "ok")]
+    assert [(each["id"], each["status"]) for each in told["structured"]["cells"]] == [("c0", "ok"), ("c2", "ok")]
+
+
+def test_an_edit_after_a_run_is_no_conflict(notebook: Notebook) -> None:
+    notebook.write("x = 1\nx", "x + 1")
+    state, folder = FileState(), notebook.path.parent
+    context = ToolContext("toolu_test", lambda **_: None)
+    asyncio.run(read_tool(state, folder).call({"file_path": "notebook.ipynb"}, context))
+    for source in ("x = 2\nx", "x = 3\nx"):
+        notebook.ask("cell_ids=['c0', 'c1']")
+        given = {"notebook_path": "notebook.ipynb", "cell_id": "c0", "new_source": source}
+        asyncio.run(notebook_edit_tool(state, folder).call(given, context))
+        assert notebook.cells["c0"].source == source
+    assert notebook.texts("c1") == ["execute_result: 3"]
 
 
 def test_it_is_as_if_the_user_had_run_the_cells(notebook: Notebook) -> None:
@@ -211,7 +230,7 @@ def test_while_a_cell_blocks_a_blocking_call_works(notebook: Notebook) -> None:
 def test_cells_by_where_they_stand(notebook: Notebook, which: str, ran: list[str]) -> None:
     notebook.write("'a'", "'b'", "'the one that asks'", "'d'", "   ")
     told = notebook.ask(f"which={which!r}", cell_id="c2")
-    assert [each["id"] for each in told["display"]["cells"]] == ran
+    assert [each["id"] for each in told["structured"]["cells"]] == ran
 
 
 def test_stale_cells_and_what_depends_on_them(notebook: Notebook) -> None:
@@ -219,7 +238,7 @@ def test_stale_cells_and_what_depends_on_them(notebook: Notebook) -> None:
     notebook.ask("which='all'")
     notebook.write("p = 10", "q = p * 2", "r = 5")
     told = notebook.ask("which='stale'")
-    assert [each["id"] for each in told["display"]["cells"]] == ["c0", "c1"]
+    assert [each["id"] for each in told["structured"]["cells"]] == ["c0", "c1"]
     assert notebook.value("q") == "20"
     again = notebook.ask("which='stale'")
     assert again["status"] == "INVALID_PARAMETERS"

@@ -88,7 +88,7 @@ class Place:
         task = self.start(**tool_input)
         self.jobs.work_until_done(task)
         result = task.result()
-        self.display = result.display
+        self.output = result.structured
         return str(result.content)
 
 
@@ -121,7 +121,9 @@ def test_a_notebook_that_reproduces(place: Place) -> None:
     assert text.startswith(
         "Reproduces from clean: yes. 4 code cells of notebook.ipynb ran in a fresh kernel (python3) in "
     )
-    assert place.display == {"notebook": "notebook.ipynb", "reproduces": True, "ran": 4, "first_difference": None}
+    output = place.output
+    assert (output.notebook, output.reproduces, output.ran) == ("notebook.ipynb", True, 4)
+    assert output.first_difference is None
     assert [news["message"] for news in place.news] == [f"Cell {n} ({n} of 4)" for n in (1, 2, 3, 4)]
     assert place.path.read_bytes() == before
     assert os.listdir(place.path.parent) == ["notebook.ipynb"]  # noqa: PTH208
@@ -138,7 +140,7 @@ def test_state_that_no_cell_gives(place: Place) -> None:
     assert "Not run: c1 (number 2)." in text
     assert "What the kernel of the notebook hides:" in text
     assert "factor (its cell gone is gone)" in text
-    assert place.display["first_difference"] == {"id": "c0", "what": "the result became an error"}
+    assert place.output.first_difference == {"id": "c0", "what": "the result became an error"}
 
 
 def test_outputs_of_another_order(place: Place) -> None:

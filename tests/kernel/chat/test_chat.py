@@ -407,6 +407,24 @@ def test_a_slash_command_is_a_run_of_its_own(kernel: NotebookKernel, model: Mess
     assert panel.runs[failed]["state"] == "failed"
 
 
+def test_the_users_own_command_is_a_run_and_claude_is_told_of_it_with_the_next_prompt(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel
+):
+    run = panel.prompt("!echo from the panel")
+    assert panel.wait_for_end(run)["error"] is None
+    assert panel.runs[run]["kind"] == "command"
+    assert "from the panel" in panel.text(run)
+    model.add(turn(say("I see.")))
+    panel.wait_for_end(panel.prompt("What was that?"))
+    assert "<bash-stdout>from the panel" in json.dumps(model.requests[-1].body["messages"][-1])
+
+
+def test_stop_ends_the_users_own_command(kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel):
+    run = panel.prompt("!sleep 600")
+    panel.send({"type": "stop", "run": run})
+    assert panel.wait_for_end(run)["error"]["code"] == "INTERRUPTED"
+
+
 def test_what_is_no_command_is_a_prompt(kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel):
     model.add(turn(say("A file.")))
     run = panel.prompt("/etc/hosts: what is it?")

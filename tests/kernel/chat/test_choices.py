@@ -45,7 +45,7 @@ def modes(conversation: Conversation, prompt: str, *, before_its_end: Any = lamb
     return [event.mode for event in events if isinstance(event, UserPrompt)]
 
 
-def test_a_mode_that_is_chosen_while_a_run_goes_on_holds_for_the_next_one_also_of_a_cell(
+def test_a_mode_that_is_chosen_while_a_run_goes_on_holds_at_once_and_for_the_next_one_also_of_a_cell(
     conversation: Conversation, config: Claude
 ) -> None:
     choices = Choices(conversation, config)
@@ -56,9 +56,12 @@ def test_a_mode_that_is_chosen_while_a_run_goes_on_holds_for_the_next_one_also_o
         gate: Gate = conversation.gate  # type: ignore[attr-defined]
         gate.wait_until_reached(60)
         choices.set({"mode": "plan"})
-        assert (choices.mode, choices.requested_mode, session.mode) == ("plan", "plan", "acceptEdits")
+        assert (choices.mode, session.mode) == ("plan", "plan")
         gate.open()
 
     assert modes(conversation, "one", before_its_end=choose) == ["acceptEdits"]
+    assert (choices.mode, session.mode) == ("plan", None)
     assert modes(conversation, "two") == ["plan"]
-    assert (choices.mode, choices.requested_mode) == ("plan", None)
+    # what the user chose is nobody else's doing
+    assert conversation.in_force.question() is None
+    assert conversation.in_force.quarantined == []

@@ -15,7 +15,10 @@ from IPython.core.interactiveshell import InteractiveShell
 from plain_shell import plain_shell, run
 
 from cellwright.commands.registry import COMMANDS
-from cellwright.conversation.prompt import find_mentions
+from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.conversation.prompts.agents import Agents
+from cellwright.conversation.prompts.prompt import find_mentions
+from cellwright.conversation.prompts.skills import Skills
 from cellwright.errors import CellwrightError, ToolError
 from cellwright.kernel.chat.completions import (
     CELLS_SECONDS,
@@ -89,9 +92,19 @@ def shell() -> Iterator[InteractiveShell]:
         yield made
 
 
+def skills_of(project: Path) -> Skills:
+    return Skills(SettingsInForce(project, {"HOME": str(project)}))
+
+
+def agents_of(project: Path) -> Agents:
+    return Agents(SettingsInForce(project, {"HOME": str(project)}))
+
+
 @pytest.fixture
 def room(shell: InteractiveShell, project: Path) -> Completions:
-    return completions(shell, Own(project / "prices.ipynb"), project)
+    return completions(
+        shell, Own(project / "prices.ipynb"), project, skills_of(project), agents_of(project), lambda: True
+    )
 
 
 def ask(room: Completions, kind: str, text: str) -> list[dict[str, Any]]:
@@ -104,9 +117,21 @@ def inserts(items: list[dict[str, Any]]) -> list[str]:
     return [item["insert"] for item in items]
 
 
+@pytest.mark.parametrize("respects", [True, False])
+def test_ignored_files_are_offered_where_the_settings_say_so(
+    shell: InteractiveShell, project: Path, respects: bool
+) -> None:
+    room = completions(
+        shell, Own(project / "no.ipynb"), project, skills_of(project), agents_of(project), lambda: respects
+    )
+    found = "".join(inserts(ask(room, "mention", "index")))
+    assert ("node/index.js" in found) is not respects
+
+
 def test_all_commands_with_what_they_take(room: Completions) -> None:
     items = ask(room, "command", "")
-    assert [item["label"].partition(" ")[0] for item in items] == [f"/{name}" for name in COMMANDS]
+    assert [item["label"].partition(" ")[0] for item in items[: len(COMMANDS)]] == [f"/{name}" for name in COMMANDS]
+    assert "/code-review " in inserts(items)
     steer = next(item for item in items if item["label"].startswith("/steer"))
     assert steer == {
         "insert": "/steer ",
@@ -184,7 +209,9 @@ class OwnSlow(Own):
 
 
 def test_a_slow_page_is_waited_for_where_nothing_but_its_cells_is_meant(shell: InteractiveShell, project: Path) -> None:
-    room = completions(shell, OwnSlow(project / "prices.ipynb"), project)
+    room = completions(
+        shell, OwnSlow(project / "prices.ipynb"), project, skills_of(project), agents_of(project), lambda: True
+    )
     assert inserts(ask(room, "mention", "cell:2")) == ["@cell:load-it"]
     assert inserts(ask(room, "mention", "app"))[0] == "@src/app.py"
 
@@ -216,8 +243,20 @@ def test_variables_with_type_and_shape_and_nothing_of_the_users_run(room: Comple
 
 
 def test_a_folder_that_cannot_be_listed_leaves_the_cells(shell: InteractiveShell, project: Path) -> None:
-    room = completions(shell, Own(project / "prices.ipynb"), project / "gone")
-    assert inserts(ask(room, "mention", "")) == ["@cell:intro", "@cell:load-it", "@cell:plot"]
+    room = completions(
+        shell, Own(project / "prices.ipynb"), project / "gone", skills_of(project), agents_of(project), lambda: True
+    )
+    items = ask(room, "mention", "")
+    assert inserts(items)[:3] == ["@cell:intro", "@cell:load-it", "@cell:plot"]
+    assert {item["kind"] for item in items} == {"cell", "agent"}
+
+
+def test_agents_are_mentioned(room: Completions) -> None:
+    (agent,) = ask(room, "mention", "agent-expl")
+    assert (agent["insert"], agent["kind"]) == ("@agent-Explore", "agent")
+    assert agent["about"].startswith("Finds out where")
+    assert inserts(ask(room, "mention", "ag"))[0].startswith("@agent-")
+    assert "@agent-Explore" in inserts(ask(room, "mention", "Explo"))
 
 
 class Silent(NothingOpen):
@@ -231,7 +270,9 @@ class Silent(NothingOpen):
 
 
 def test_a_page_that_does_not_answer_leaves_the_files(shell: InteractiveShell, project: Path) -> None:
-    assert "@notes.md" in inserts(ask(completions(shell, Silent(), project), "mention", ""))
+    assert "@notes.md" in inserts(
+        ask(completions(shell, Silent(), project, skills_of(project), agents_of(project), lambda: True), "mention", "")
+    )
 
 
 @pytest.mark.parametrize(

@@ -279,6 +279,17 @@ async def test_turns_of_before_stand_before_what_goes_on(panels: Panels) -> None
     assert len(panels.sent(panel, "gone")) == 1
 
 
+@on_a_loop
+async def test_a_program_does_not_lose_its_run_to_the_turns_of_before(panels: Panels) -> None:
+    program = panels.connect({"view": "lines", "client": "server", "page": "s"})
+    run = begun(panels, asked=50.0)
+    panels.log.insert_past([past_run("s", 1, "1", 1.0, [])])
+    assert panels.sent(program, "gone") == []
+    panels.log.end(run)
+    panels.log.drop(["run-1"])
+    assert [message["runs"] for message in panels.sent(program, "gone")] == [["run-1"]]
+
+
 @pytest.mark.parametrize(
     ("said", "is_server"),
     [({"client": "server"}, True), ({"client": "server 0.1"}, True), ({"client": "serverless"}, False), ({}, False)],

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import pytest
 from notebook_kernel import NotebookKernel, Page
 
+from cache_marks import without_cache_marks
 from cellwright.testing import MessagesServer, say, turn, use
 
 pytestmark = pytest.mark.kernel
@@ -74,13 +73,8 @@ def test_what_was_told_is_never_changed(kernel: NotebookKernel, model: MessagesS
     kernel.run("b = 2")
     kernel.run("%%claude\nsecond", cell_id="prompt")
     after = model.requests[-1].body["messages"]
-    assert _bare(after[: len(before)]) == _bare(before)
+    assert without_cache_marks(after[: len(before)]) == without_cache_marks(before)
     assert model.requests[-1].body["system"] == model.requests[-2].body["system"]
-
-
-def _bare(messages: list[dict[str, Any]]) -> list[Any]:
-    """Without the marks of the cache, which move on."""
-    return json.loads(re.sub(r', "cache_control": \{[^}]*\}', "", json.dumps(messages)))
 
 
 def test_an_error_is_told_until_it_is_mended(kernel: NotebookKernel, model: MessagesServer):

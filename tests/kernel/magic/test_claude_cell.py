@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from notebook_kernel import WIDGET_VIEW, NotebookKernel, Page
 
+from cache_marks import without_cache_marks
 from cellwright.testing import Gate, MessagesServer, fault, hold, say, think, turn, use
 
 pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
@@ -58,7 +59,7 @@ def test_cells_go_on_with_one_conversation_and_new_begins_another(
     model.add(say("A."), say("B."), say("C."), say("D."))
     kernel.run("%%claude --new\nfirst")
     kernel.run("%claude what was that?")
-    first, second = (request.body["messages"] for request in model.requests[-2:])
+    first, second = (without_cache_marks(request.body["messages"]) for request in model.requests[-2:])
     assert second[: len(first)] == first
     assert second[-1]["content"][-1]["text"] == "what was that?"
     session = page.wait_for_op("run")["session"]

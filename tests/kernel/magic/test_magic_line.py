@@ -31,6 +31,9 @@ NONE = MagicOptions()
         ("--schema shop.City|None", MagicOptions(schema="shop.City|None"), ""),
         ("--schema 'list[dict[str, -1]]' all", MagicOptions(schema="list[dict[str, -1]]"), "all"),
         ("--dry-run what is sent", MagicOptions(dry_run=True), "what is sent"),
+        ("--allow 'Bash(ls *)' --allow Edit x", MagicOptions(allow=("Bash(ls *)", "Edit")), "x"),
+        ("--deny Bash --add-dir ../a --add-dir b", MagicOptions(deny=("Bash",), add_dir=("../a", "b")), ""),
+        ("--on-denied error go", MagicOptions(on_denied="error"), "go"),
     ],
 )
 def test_options_come_first_and_the_rest_is_the_prompt(line: str, options: MagicOptions, rest: str):
@@ -105,7 +108,7 @@ def test_config_says_settings_as_a_layer_of_them():
 
 def test_every_trait_but_what_a_cell_cannot_say_is_an_option_under_its_name():
     traits = {name.replace("_", "-") for name in Claude.class_own_traits(config=True)}
-    assert traits - set(OPTIONS) == {"allow", "deny", "recording"}
+    assert traits - set(OPTIONS) == {"recording"}
 
 
 @pytest.mark.parametrize(

@@ -327,6 +327,8 @@ def test_names_of_a_source():
     assert names.deleted == {"gone"}
     assert {"outer", "w", "items", "source", "later", "df"} <= names.used
     assert not {"p", "k"} & names.used
+    assert cell_names("[x for x in x]\nk = [k for k in y]").used >= {"x", "y"}
+    assert cell_names("k = [k for k in y]").bound == {"k"}
 
 
 @for_each_row(

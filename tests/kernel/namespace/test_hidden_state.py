@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from IPython.core.interactiveshell import InteractiveShell
 from plain_shell import plain_shell, run, run_as_claude
 
-from cellwright.agent.tool import ToolContext
+from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.kernel.namespace.hidden_state import (
     HiddenState,
@@ -243,7 +243,9 @@ def test_notebook_read_says_it_of_the_notebook_that_runs(notebook: Notebook, tmp
 
     def read(**more: object) -> str:
         tool_input = {"notebook_path": "notebook.ipynb", **more}
-        content = asyncio.run(tool.call(tool_input, ToolContext("toolu_1", lambda **_: None)))
+        result = asyncio.run(tool.call(tool_input, ToolContext("toolu_1", lambda **_: None)))
+        assert isinstance(result, ToolResult)
+        content = result.content
         return content if isinstance(content, str) else "".join(block["text"] for block in content)
 
     text = read()

@@ -494,7 +494,7 @@ def look(shell: InteractiveShell, redacts: bool = True, **tool_input: Any) -> st
     try:
         task = thread.submit(tool.call(tool_input, ToolContext("toolu_1", lambda **_: None)))  # type: ignore[arg-type]
         jobs.work_until_done(task)
-        return str(task.result())
+        return str(task.result().content)
     finally:
         thread.stop()
 

@@ -128,6 +128,12 @@ def test_an_interrupted_run_keeps_what_there_was():
     assert markdown.startswith("half an ans\n\n- ✗ `Bash: sleep 9` · interrupted\n\n**INTERRUPTED:** Interrupted.")
 
 
+def test_a_run_that_could_not_begin_is_its_error_alone():
+    error = {"code": "PERMISSION_DENIED", "message": "Nothing was sent.", "details": {}, "recoverable": False}
+    end = RunEnd("error", "", {}, 0.0, 1_100.0, 0, 0, 0, error=error)
+    assert saved(end).markdown() == "**PERMISSION_DENIED:** Nothing was sent."
+
+
 def test_amounts_in_dollars_are_no_formula():
     error = {"code": "BUDGET_EXCEEDED", "message": "Stopped before $0.50 is passed: $0.4900 is spent, $1,000.00."}
     markdown = saved(Notice("$1 and $2", "warning"), run_end("budget", error)).markdown()

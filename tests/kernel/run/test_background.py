@@ -446,6 +446,7 @@ def test_the_end_of_the_kernel_ends_the_run_in_good_order(model: MessagesServer,
     home = tmp_path / "home"
     places = {"HOME": str(home), "CELLWRIGHT_HOME": str(home / "state"), "IPYTHONDIR": str(home / "ipython")}
     model.add(turn(use("Bash", command="sleep 600")))
+    asked_before = len(model.requests)
     with running_kernel(tmp_path, {**model_of(model), **places}) as kernel:
         page = Page(kernel)
         kernel.run("%load_ext cellwright")
@@ -454,6 +455,7 @@ def test_the_end_of_the_kernel_ends_the_run_in_good_order(model: MessagesServer,
         kernel.manager.shutdown_kernel(now=False)
         assert not kernel.manager.is_alive()
         assert "INTERRUPTED" in kept(kernel, cell)["text/markdown"]
+    assert len(model.requests) == asked_before + 1
     (transcript,) = (home / "state").glob("sessions/*/*.jsonl")
     last = json.loads(transcript.read_text().splitlines()[-1])
     assert "tool_result" in json.dumps(last)

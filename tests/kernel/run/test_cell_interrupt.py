@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
-from notebook_kernel import Cell, NotebookKernel, Page
+from notebook_kernel import Cell, NotebookKernel, Page, model_of, running_kernel
 
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 
@@ -49,7 +52,46 @@ def test_while_the_answer_streams(kernel: NotebookKernel, page: Page, model: Mes
     assert output["text/markdown"].startswith("I will now\n\n**INTERRUPTED:**")
     assert page.wait_for_op("end")["stop_reason"] == "interrupted"
     gate.open()
-    goes_on(kernel, model)
+    *_, answer, note, prompt = goes_on(kernel, model)
+    assert answer == {"role": "assistant", "content": [{"type": "text", "text": "I will now"}]}
+    assert "The user stopped you here" in note["content"][0]["text"]
+    assert prompt["content"][-1]["text"] == "and now?"
+    assert model.rejected == []
+
+
+def test_after_kill_minus_9_while_the_answer_streams(model: MessagesServer, tmp_path: Path, own_place: Path):
+    gate = Gate()
+    model.add(turn(say("First, bees. Second, wasps."), hold(gate), say("never")))
+    with running_kernel(tmp_path, model_of(model)) as killed:
+        killed.run("%load_ext cellwright")
+        page = Page(killed)
+        killed.begin("%%claude --new\nname two")
+        gate.wait_until_reached()
+        (transcript,) = wait_for_words(own_place, b"Second, wasps.")
+        page.close()
+        os.kill(killed.manager.provisioner.pid, signal.SIGKILL)  # a shutdown would interrupt it first
+        killed.manager.shutdown_kernel(now=True)
+    gate.open()
+    model.add(say("Wasps."))
+    with running_kernel(tmp_path, model_of(model)) as kernel:
+        kernel.run("%load_ext cellwright")
+        cell = kernel.run(f"%%claude --resume {transcript.stem}\nwhat was the second?")
+        assert cell.status == "ok"
+        assert "Wasps." in str(cell.outputs)
+    *_, answer, note, prompt = model.requests[-1].body["messages"]
+    assert answer["content"] == [{"type": "text", "text": "First, bees. Second, wasps."}]
+    assert "The process ended here" in note["content"][0]["text"]
+    assert prompt["content"][-1]["text"] == "what was the second?"
+    assert model.rejected == []
+
+
+def wait_for_words(home: Path, words: bytes) -> list[Path]:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if found := [path for path in home.rglob("*.jsonl") if words in path.read_bytes()]:
+            return found
+        time.sleep(0.01)  # another process writes it: there is nothing to wait on
+    raise TimeoutError(f"{words!r} were not written")
 
 
 def test_while_a_question_waits(kernel: NotebookKernel, page: Page, model: MessagesServer):

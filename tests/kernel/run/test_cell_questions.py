@@ -117,6 +117,18 @@ def test_input_asks_where_no_widget_answers(kernel: NotebookKernel, model: Messa
     assert cell.outputs[0]["text/markdown"].startswith("- ✓")
 
 
+def test_nothing_typed_is_a_no(kernel: NotebookKernel, model: MessagesServer):
+    silent = Page(kernel, says_ready=False)
+    model.add(python("typed_nothing = 1"), say("I see."))
+    cell = kernel.begin("%%claude --new\ngo", allow_stdin=True)
+    (prompt,) = kernel.answer_input(cell, "")
+    kernel.finish(cell)
+    silent.close()
+    assert "empty: no" in prompt
+    assert "there was no answer" in results(model)[0]["content"]
+    assert "NameError" in kernel.run("typed_nothing").error
+
+
 def test_input_takes_a_reason_with_a_no(kernel: NotebookKernel, model: MessagesServer):
     silent = Page(kernel, says_ready=False)
     model.add(python("typed_no = 1"), say("I see."))

@@ -92,6 +92,32 @@ def test_run_all_in_a_new_kernel_sends_nothing_and_changes_nothing_the_second_ti
     assert {path: path.read_bytes() for path in tmp_path.glob("*.*")} == before
 
 
+def test_what_a_cell_records_in_a_file_is_played_from_it_where_the_process_says_so(kernel_in, tmp_path):
+    pytest.importorskip("detect_secrets")
+    # code that prints nothing, with nothing as its value, is no drift
+    script = [turn(use("Python", code="bees = 2")), turn(use("Python", code="print()\nNone")), say("Two.")]
+    source = "%%claude --record mine.jsonl\nCount the bees"
+    kernel, server = kernel_in(script)
+    kernel.run("%config Claude.allow = ['Python']")
+    assert kernel.run(source).status == "ok"
+    assert server.remaining_turns == 0
+    kept = (tmp_path / "mine.jsonl").read_bytes()
+    for way in ("strict", "auto"):
+        again, server = kernel_in([], key=False, CELLWRIGHT_REPLAY=way)
+        played = again.run(source)
+        assert played.status == "ok", played.error
+        assert "Two." in saved(played)[0]["text/markdown"]
+        assert again.value("bees") == "2"
+        assert server.all_requests == []
+    assert (tmp_path / "mine.jsonl").read_bytes() == kept, "what is played is not recorded anew"
+    missing = again.run("%%claude --record mine.jsonl\nCount the wasps", cell_id="cell-2")
+    assert "API_KEY_MISSING" in str(missing.reply["traceback"])
+    strict, server = kernel_in([say("Live.")], CELLWRIGHT_REPLAY="strict")
+    refused = strict.run("%%claude --record other.jsonl\nCount the bees")
+    assert refused.reply["evalue"].startswith("FILE_NOT_FOUND: ")
+    assert server.all_requests == []
+
+
 def test_an_answer_says_where_it_came_from_and_nothing_private(recorded, tmp_path):
     assert recorded["prompt_sha256"] == prompt_key("Count the bees", tmp_path)
     assert (recorded["turn"], recorded["model"], recorded["recording"]) == (1, "claude-opus-5-5", "n.cellwright.jsonl")

@@ -171,7 +171,8 @@ def test_a_widget_that_never_gets_ready_is_not_waited_for():
 
 
 TYPED = """
-import dataclasses, json, sys
+import json, sys
+from msgspec import to_builtins
 from cellwright.kernel.run.questions import ask_by_input
 from cellwright.agent.calls.approval import Allow, Decision, Deny, ToolUse
 from cellwright.events import Preview, Suggestion
@@ -180,7 +181,7 @@ rules = tuple(Suggestion(tuple(rules), scope, label) for rules, scope, label in 
 preview = Preview(given["title"], given["detail"], warning=given["warning"])
 use = ToolUse("t", given["name"], given["input"], Decision("ask", "why", suggestions=rules), preview, "q", given["kind"])
 answer = ask_by_input(use)
-print(json.dumps([type(answer).__name__, dataclasses.asdict(answer)]), file=sys.stderr)
+print(json.dumps([type(answer).__name__, to_builtins(answer)]), file=sys.stderr)
 """
 
 
@@ -200,7 +201,8 @@ RULES = [[["Bash(make *)"], "session", "all make commands, this session"]]
     ("rules", "lines", "means"),
     [
         (RULES, "1\n", ["Allow", "once", ""]),
-        (RULES, "maybe\n\n5\n y \n", ["Allow", "once", ""]),
+        (RULES, "maybe\n5\n y \n", ["Allow", "once", ""]),
+        (RULES, "maybe\n\n", ["Deny", "", "there was no answer"]),
         (RULES, "2\n", ["Allow", "session", ""]),
         ([], "2\n3\nn\n", ["Deny", "", ""]),
         (RULES, "4 keep the old name\n", ["Deny", "", "keep the old name"]),

@@ -10,6 +10,7 @@ from typing import Any
 
 from IPython.core.getipython import get_ipython
 
+from cellwright.agent.calls.tool_output import json_of
 from cellwright.agent.thread import AgentTask, AgentThread, CallerJobs
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.errors import ToolError
@@ -106,12 +107,12 @@ async def cancelled(**tool_input: Any) -> str:
 
 
 def _told(task: AgentTask[Any]) -> str:
-    told: dict[str, Any] = {"status": "ok", "display": None}
+    told: dict[str, Any] = {"status": "ok", "structured": None}
     try:
         result = task.result()
         assert isinstance(result, ToolResult)
         told["content"] = result.content
-        told["display"] = result.display
+        told["structured"] = json_of(result.structured, "NotebookRun")
         told["status"] = "error" if result.is_error else "ok"
     except ToolError as error:
         told |= {"status": str(error.code), "content": error.message}

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.policy import PermissionPolicy
@@ -17,7 +18,7 @@ from everyday_commands import asking, reading
 from row_tables import for_each_row
 
 ALL = SandboxAbilities(name="test", hides=True, protects=True, hosts=True, protects_patterns=True)
-PLACES = replace(ALL, protects_patterns=False)
+PLACES = structs.replace(ALL, protects_patterns=False)
 SHARE_THAT_ASKS = 0.03
 
 
@@ -243,7 +244,7 @@ def test_a_home_folder_as_project_shows_no_secrets(repository):
     bounds = made.decide(tool_named("Bash"), {"command": "gawk 1 x"}).confinement
     assert bounds is not None
     assert str(repository.home / ".ssh") in bounds.hidden
-    weak = replace(ALL, hides=False)
+    weak = structs.replace(ALL, hides=False)
     made = replace(made, sandbox=SandboxRules(means=weak))
     assert made.decide(tool_named("Bash"), {"command": "gawk '{print $(1)}' x"}).behavior == "ask"
 
@@ -287,7 +288,7 @@ def test_the_bounds_where_the_sandbox_is_on(repository):
     asked = decide(repository, "make", sandbox=on(auto_allow=False)).confinement
     assert asked is not None
     assert asked.read == ("/",)
-    weak = replace(on(auto_allow=False), means=replace(ALL, protects=False, hosts=False))
+    weak = structs.replace(on(auto_allow=False), means=structs.replace(ALL, protects=False, hosts=False))
     asked = decide(repository, "make", sandbox=weak).confinement
     assert asked is not None
     assert (asked.protects, asked.hosts, asked.any_host) == (None, None, True)

@@ -16,6 +16,28 @@ def behavior(tool, tool_input, *, mode="default", read_only=False, **rules):
 
 
 @for_each_row(
+    ("rule", "same", "tool", "tool_input"),
+    [
+        ("run_command(make *)", "Bash(make *)", "Bash", {"command": "make all"}),
+        ("run_command(make *)", "Bash(make *)", "Bash", {"command": "touch x"}),
+        ("RUN_COMMAND", "Bash", "Bash", {"command": "touch x"}),
+        ("read_file(//etc/hostname)", "Read(//etc/hostname)", "Read", {"file_path": "/etc/hostname"}),
+        ("write_file(./x)", "Write(./x)", "Write", {"file_path": "x"}),
+        ("write_file", "Write", "Write", {"file_path": "y"}),
+        ("list_files", "LS", "LS", {"path": "/etc"}),
+    ],
+)
+def test_names_that_other_agents_have_for_the_tools(rule, same, tool, tool_input):
+    for more in ({}, {"mode": "bypassPermissions"}):
+        for way in ("allow", "ask", "deny"):
+            assert behavior(tool, tool_input, **{way: (rule,)}, **more) == behavior(
+                tool, tool_input, **{way: (same,)}, **more
+            )
+    assert behavior("Bash", {"command": "make all"}, allow=("run_command(make *)",)) == "allow"
+    assert behavior("Bash", {"command": "make all"}, deny=("run_command",), mode="bypassPermissions") == "deny"
+
+
+@for_each_row(
     ("rule", "url", "allowed", "denied"),
     [
         ("WebFetch(domain:example.com)", "https://example.com", True, True),

@@ -63,6 +63,15 @@ OPTIONS = rows(
         "git branch --sort -D main",
         "git log --since --output=out",
         "git ls-files -x --output=out",
+        # names beyond the project, which git tells when it complains of one
+        "git describe --dirty",
+        "git log -- ~/*",
+        "git log -- ../*",
+        "git status /h*/*",
+        # what links in them lead to is read
+        "diff -r src link-in",
+        "diff src link-in",
+        "cd src && diff -rq . ../link-in",
     ],
     passes=[
         "ls src -la",
@@ -85,6 +94,9 @@ OPTIONS = rows(
         "git log --since '2 days ago' --author ada",
         "git diff HEAD --stat",
         "git show HEAD --name-only",
+        "git log -- src/*",
+        "diff -r --no-dereference src link-in",
+        "diff notes.txt nb.ipynb",
         "git branch --sort=-committerdate",
     ],
 )

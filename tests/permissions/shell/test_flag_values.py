@@ -167,7 +167,7 @@ PASSES = (
     "git symbolic-ref --short HEAD",
     "git stash show -p --stat",
     "git rev-parse --short=8 --abbrev-ref HEAD",
-    "git describe --tags --abbrev=7 --dirty",
+    "git describe --tags --abbrev=7",
     "git ls-files --eol --abbrev=7",
     "git grep -n --color=always -e hi -- a",
     "date -I",

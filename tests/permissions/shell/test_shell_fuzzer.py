@@ -25,7 +25,7 @@ SEED = "1"
 def still_open(failure: Failure) -> str:
     """Say which known hole of the analysis `failure` went through; "" for none."""
     if all(".git/index" in deed for deed in failure.what):
-        return "`git diff` and `git describe --dirty` write the index's cache of file times"
+        return "`git diff` writes the index's cache of file times"
     return ""
 
 

@@ -40,6 +40,7 @@ def test_the_list_tells_of_a_session_what_its_transcript_holds(held: Held, catal
     assert entry.created <= entry.updated
     assert set(entry.to_json()) == {
         "id", "title", "tags", "cwd", "created", "updated", "turns", "cost_usd", "model", "size", "in_use", "snippet",
+        "forked_from", "depth",
     }  # fmt: skip
 
 

@@ -12,7 +12,6 @@ from tests.sessions.catalog.conftest import Held
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.testing import MessagesServer, say
 
 
@@ -40,27 +39,31 @@ def prompts(conversation: Conversation) -> list[str]:
     ]
 
 
-def test_a_damaged_line_gives_a_fork_of_what_is_before_it(held: Held, conversation: Conversation) -> None:
+def test_what_is_damaged_is_left_out_and_told_once(held: Held, conversation: Conversation) -> None:
     held("older")
-    path = damaged(held("first", "second"), 6)
+    path = damaged(held("first", "second", "third"), 6)
     before = path.read_bytes()
     assert conversation.sessions.resume_newest()
-    assert prompts(conversation) == ["first"]
-    assert conversation.sessions.current.forked_from == path.stem
-    assert f"Line 6 of the session {path.stem} is damaged" in conversation.sessions.current.notices[0]
-    assert path.read_bytes() == before
-    fork = conversation.sessions.current.id
+    assert prompts(conversation)[0] == "first"
+    assert prompts(conversation)[-1] == "third"
+    assert conversation.sessions.current.id == path.stem
+    [notice] = conversation.sessions.current.notices
+    assert "line 6 is damaged" in notice
+    assert path.read_bytes().startswith(before)
     conversation.sessions.close()
     assert conversation.sessions.resume_newest()
-    assert conversation.sessions.current.id == fork, "the next time it is the fork that is gone on with"
+    assert conversation.sessions.current.id == path.stem
+    assert conversation.sessions.current.notices == []
 
 
-@pytest.mark.parametrize("line", [1, 2])
+@pytest.mark.parametrize("damage", [1, None])
 def test_where_nothing_can_be_read_the_one_before_is_gone_on_with(
-    line: int, held: Held, conversation: Conversation
+    damage: int | None, held: Held, conversation: Conversation
 ) -> None:
     older = held("older")
-    path = damaged(held("first"), line)
+    path = held("first")
+    for line in range(2, path.read_bytes().count(b"\n") + 1) if damage is None else [damage]:
+        damaged(path, line)
     assert conversation.sessions.resume_newest()
     assert conversation.sessions.current.id == older.stem
     assert f"The session {path.stem} was passed over" in conversation.sessions.current.notices[0]
@@ -74,15 +77,13 @@ def test_where_there_is_no_other_a_new_one_begins_and_says_why(held: Held, conve
     assert path.stem in conversation.sessions.current.notices[0]
 
 
-def test_a_damaged_session_that_was_asked_for_by_its_id_is_named(held: Held, conversation: Conversation) -> None:
+def test_a_damaged_session_that_was_asked_for_by_its_id_goes_on_as_well(held: Held, conversation: Conversation) -> None:
     path = damaged(held("first", "second"), 6)
-    with pytest.raises(CellwrightError) as caught:
-        conversation.sessions.resume(path.stem)
-    assert caught.value.code == ErrorCode.SESSION_CORRUPTED
-    assert "Fork the session" in caught.value.message
+    conversation.sessions.resume(path.stem)
+    assert conversation.sessions.current.id == path.stem
 
 
-def test_the_fork_goes_on(held: Held, conversation: Conversation) -> None:
+def test_a_damaged_session_goes_on(held: Held, conversation: Conversation) -> None:
     """The history that is sent is one that the API takes."""
     from cellwright.sessions.session import Session
     from cellwright.sessions.state_dir import sessions_folder

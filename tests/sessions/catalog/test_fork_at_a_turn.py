@@ -134,6 +134,7 @@ def test_a_damaged_session_can_be_forked_before_the_damage(project: Path) -> Non
     lines[6] = b"#" + lines[6]
     session.path.write_bytes(b"\n".join(lines))
     assert fork_at(session.path, 1).messages == session.messages[:4]
+    assert fork_at(session.path, 2).notices
     with pytest.raises(CellwrightError, match="no turn 3"):
         fork_at(session.path, 3)
 

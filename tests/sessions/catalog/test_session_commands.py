@@ -107,6 +107,29 @@ def test_forks_of_this_session_and_of_another(talk: Talk, held: Held) -> None:
     assert talk.session == before
 
 
+def test_forks_stand_below_their_session_and_each_cost_is_told_once(talk: Talk, held: Held) -> None:
+    other = held("one", "two")
+    talk.do(f"/fork {other.stem} 1")
+    first = talk.session
+    assert f"before it, in {other.stem} (counted there)  0.5000 USD" in talk.told("/cost")
+    talk.say("and then?")  # without tools, and so in a fork again
+    second = talk.session
+    talk.do("/fork")
+    page = talk.do("/sessions").sections[0]
+    shown = [(row[0], row[-1]) for row in page.rows[1:]]
+    assert shown == [
+        (other.stem, "one"),
+        (first, "└ one"),
+        (second, "\u2003└ and then?"),
+        (talk.session, "\u2003\u2003└ and then? (this one)"),
+    ]
+    session = talk.conversation.sessions.current
+    assert session.cost_usd == 0
+    assert session.cost_before_usd is not None
+    assert 0.5 < session.cost_before_usd < 0.6
+    assert [row[3] for row in page.rows[1:3]] == ["$1.00", "$0.00"]
+
+
 def test_name_and_tags_need_a_session_on_disk(talk: Talk) -> None:
     for prompt in ("/rename Bees", "/rename", "/tag keep"):
         assert talk.refused(prompt).code == ErrorCode.INVALID_PARAMETERS

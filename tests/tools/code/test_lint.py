@@ -50,8 +50,7 @@ def test_ruff_finds_and_fixes(tmp_path):
         "src/a.py:1:8 F401 `os` imported but unused",
         "src/a.py:2:7 F821 Undefined name `nothing`",
     ]
-    assert result.display is not None
-    assert result.display["problems"][0]["fixable"]
+    assert result.structured.problems[0]["fixable"]
     assert (tmp_path / "src/a.py").read_text().startswith("import os")
     assert str(run(tmp_path, paths=["src/b.py"]).content) == "0 problems (ruff)"
     fixed = run(tmp_path, fix=True)

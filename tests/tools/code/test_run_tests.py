@@ -81,8 +81,7 @@ def test_pytest_failures_come_with_place_and_traceback(tmp_path):
     assert "FAILED tests.test_sums.Sums::test_wrong (tests/test_sums.py:5)" in text
     assert "AssertionError: value is 3" in text
     assert not result.is_error, "the tool did what it was asked for"
-    assert result.display is not None
-    failures = result.display["failures"]
+    failures = result.structured.failures
     assert {failure["name"]: failure["line"] for failure in failures} == {
         "tests.test_sums.Sums::test_wrong": 5,
         "tests.test_sums.Sums::test_broken": 16,

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.permissions.judges.patch import paths_in_patch
 from cellwright.permissions.patch_text import read_patch
-from cellwright.tools.files.atomic_write import FileChanged, FileWrite, write_together
+from cellwright.tools.files.atomic_write import FileWrite, write_together
 from cellwright.tools.files.patch_plan import apply_hunks
+from cellwright.tools.files.writing.open_folder import FileChanged
 from row_tables import for_each_row
 
 TEN = "".join(f"line {number}\n" for number in range(1, 11))

@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.files.atomic_write import FileChanged, write_atomically
+from cellwright.tools.files.atomic_write import write_atomically
 from cellwright.tools.files.replace import replace_text
+from cellwright.tools.files.writing.open_folder import FileChanged
 from row_tables import for_each_row
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cellwright.agent.calls.check_input import check_input
+from cellwright.agent.calls.tool_output import json_of
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.git.git import git_tool
@@ -51,8 +52,9 @@ class Repository:
         assert isinstance(content, str)
         return content
 
-    def display(self, subcommand: str, *args: str) -> dict[str, Any]:
-        return dict(self.result(subcommand, *args).display or {})
+    def facts(self, subcommand: str, *args: str) -> dict[str, Any]:
+        structured: dict[str, Any] = json_of(self.result(subcommand, *args).structured, "Git")
+        return structured
 
     def error(self, subcommand: str, *args: str, **more: Any) -> ToolError:
         with pytest.raises(ToolError) as caught:
@@ -90,7 +92,7 @@ def test_status(repository):
         "Untracked (1):",
         "  new⏎file",
     ]
-    facts = repository.display("status")
+    facts = repository.facts("status")
     assert facts["branch"]["head"] == "main"
     assert {"path": "a.txt", "code": ".M", "unstaged": "modified"} in facts["entries"]
     assert {"path": "src/c d.py", "from": "src/b.py", "code": "R.", "staged": "renamed"} in facts["entries"]
@@ -125,7 +127,7 @@ def test_log(repository):
     assert "+2" in repository.text("log", "-p", "-1")
     assert " a.txt | 2 +-" in repository.text("log", "--stat", "-1", "--oneline")
     assert "* " in repository.text("log", "--graph", "--oneline")
-    commits = repository.display("log")["commits"]
+    commits = repository.facts("log")["commits"]
     assert commits[1]["subject"] == "First things"
     assert commits[0]["parents"] == [first]
     assert commits[0]["refs"] == ["HEAD -> main"]
@@ -154,7 +156,7 @@ def test_diff(repository):
     assert repository.text("diff", "--cached") == "No differences."
     assert repository.text("diff", "--name-only", "HEAD~1") == "a.txt"
     assert "-two\n+2" in repository.text("diff", "HEAD~1..HEAD", "--", "a.txt")
-    facts = repository.display("diff", "HEAD~1")
+    facts = repository.facts("diff", "HEAD~1")
     assert (facts["files"], facts["added"], facts["removed"]) == (["a.txt"], 2, 1)
     assert repository.text("diff", "--", str(repository.folder / "a.txt")).count("+four") == 1
 
@@ -164,7 +166,7 @@ def test_changed_lines_that_look_like_the_names_of_files_count(repository):
     repository.git("add", "a.txt")
     repository.put("a.txt", "++ one\n")
     assert "\n--- one\n+++ one" in repository.text("diff")
-    facts = repository.display("diff")
+    facts = repository.facts("diff")
     assert (facts["added"], facts["removed"]) == (1, 1)
 
 
@@ -178,7 +180,7 @@ def test_show(repository):
     assert repository.text("show", "HEAD~1:a.txt") == "one\ntwo\nthree"
     assert "Second things" in repository.text("show")
     assert "+2" in repository.text("show", "HEAD")
-    assert repository.display("show")["commits"][0]["subject"] == "Second things"
+    assert repository.facts("show")["commits"][0]["subject"] == "Second things"
     repository.git("tag", "-a", "v1", "-m", "a tag")
     assert "a tag" in repository.text("show", "v1")
 
@@ -190,7 +192,7 @@ def test_branches_and_descriptions(repository):
     assert repository.text("branch", "--show-current") == "main"
     assert "feature/x" not in repository.text("branch", "--contains", "HEAD")
     assert "main" not in repository.text("branch", "feature/*")
-    assert {"name": "main", "current": True}.items() <= repository.display("branch", "-a")["branches"][1].items()
+    assert {"name": "main", "current": True}.items() <= repository.facts("branch", "-a")["branches"][1].items()
     assert repository.text("describe", "--always")
     repository.git("tag", "v1.0", "HEAD~1")
     assert repository.text("describe", "--tags").startswith("v1.0-1-g")
@@ -213,7 +215,7 @@ def test_blame(repository):
     ]
     assert repository.text("blame", "-L", "2,2", "a.txt").endswith("\t2")
     assert repository.text("blame", "-L2,2", "HEAD~1", "--", "a.txt").endswith("\ttwo")
-    assert repository.display("blame", "a.txt")["lines"][1]["summary"] == "Second things"
+    assert repository.facts("blame", "a.txt")["lines"][1]["summary"] == "Second things"
     assert "one file" in repository.error("blame").message
 
 

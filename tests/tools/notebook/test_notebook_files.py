@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.errors import ErrorCode
+from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.json import parse_notebook
 from cellwright.tools.notebook.spans import NotANotebook
 from row_tables import for_each_row
@@ -291,6 +292,45 @@ def test_two_cells_with_one_id_are_not_guessed_between(tools):
     assert error.message == "There are 2 cells with the id id-0; give them different ids with Python first."
 
 
+@pytest.mark.parametrize("minor", [4, 5])
+def test_a_run_that_only_gave_outputs_is_no_change(tools, minor):
+    content = notebook(SOURCES, minor)
+    path = put(tools, dumps(content, {"indent": 1}))
+    name = "id-1" if minor == 5 else "cell-1"
+    output = {"output_type": "stream", "name": "stdout", "text": "1\n"}
+    asyncio.run(FileNotebook(path).put_outputs(name, expect=None, outputs=[output], execution_count=1))
+    for source in ("x = 1", "x = 2"):
+        result = tools.text("NotebookEdit", notebook_path="n.ipynb", cell_id=name, new_source=source)
+        assert "changed on disk" not in result
+        asyncio.run(FileNotebook(path).put_outputs(name, expect=None, outputs=[output], execution_count=2))
+
+
+@pytest.mark.parametrize("minor", [4, 5])
+def test_a_cell_that_others_did_not_change_is_edited_beside_one_that_they_did(tools, minor):
+    path = put(tools, dumps(notebook(SOURCES, minor), {"indent": 1}))
+    path.write_bytes(dumps(notebook([("markdown", "theirs"), *SOURCES[1:]], minor), {"indent": 1}))
+    names = ["id-0", "id-1"] if minor == 5 else ["cell-0", "cell-1"]
+    given = {"notebook_path": "n.ipynb", "new_source": "mine"}
+    assert "changed on disk" in tools.error("NotebookEdit", cell_id=names[0], **given).message
+    assert "It had changed on disk since it was read" in tools.text("NotebookEdit", cell_id=names[1], **given)
+    cells = json.loads(path.read_bytes())["cells"]
+    assert ["".join(cell["source"]) for cell in cells[:2]] == ["theirs", "mine"]
+    assert "was not shown" in tools.error("NotebookEdit", cell_id=names[0], **given).message
+
+
+def test_where_cells_have_no_ids_and_have_moved_nothing_is_guessed(tools):
+    path = put(tools, dumps(notebook(SOURCES, 4), {"indent": 1}))
+    path.write_bytes(dumps(notebook([*SOURCES[1:], SOURCES[0]], 4), {"indent": 1}))
+    before = path.read_bytes()
+    for more in ({"new_source": "x"}, {"edit_mode": "delete"}, {"edit_mode": "move", "position": "end"}, INSERTED):
+        error = tools.error("NotebookEdit", notebook_path="n.ipynb", cell_id="cell-1", **more)
+        assert "changed on disk" in error.message
+    assert path.read_bytes() == before
+
+
+INSERTED = {"edit_mode": "insert", "cell_type": "code", "new_source": "x"}
+
+
 def test_a_notebook_must_be_read_and_be_as_it_was_read(tools):
     data = dumps(notebook(SOURCES, 5), {"indent": 1})
     path = tools.cwd / "n.ipynb"
@@ -298,7 +338,7 @@ def test_a_notebook_must_be_read_and_be_as_it_was_read(tools):
     given = {"notebook_path": "n.ipynb", "new_source": "x", "cell_id": "id-0"}
     assert "Read it first" in tools.error("NotebookEdit", **given).message
     tools.result("Read", file_path="n.ipynb")
-    path.write_bytes(data + b" ")
+    path.write_bytes(dumps(notebook([("markdown", "theirs"), *SOURCES[1:]], 5), {"indent": 1}))
     assert "changed on disk" in tools.error("NotebookEdit", **given).message
     tools.result("Read", file_path="n.ipynb")
     tools.result("NotebookEdit", **given)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.sandbox import means
@@ -181,3 +182,15 @@ os.kill(os.getpid(), signal.SIGKILL)
     while folder.exists() and time.monotonic() < deadline:
         os.sched_yield()
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("removed", ["", "tmp", "cache"])
+def test_the_folder_for_temporary_files_is_made_again(children: ChildProcesses, tmp_path: Path, removed: str) -> None:
+    code, first = run("printf %s $TMPDIR", tmp_path, children)
+    shutil.rmtree(Path(first).parent / removed)
+    code, told = run('echo x > "$(mktemp)" && mkdir -p "$XDG_CACHE_HOME/x" && printf %s $TMPDIR', tmp_path, children)
+    assert code == 0, told
+    assert Path(told).is_dir()
+    assert (told == first) == bool(removed)  # others may know the old name
+    children.stop()
+    assert not Path(told).parent.exists()

@@ -13,7 +13,10 @@ import msgspec
 import pytest
 
 import cellwright
+from cellwright.agent.calls.tool_output import json_of
+from cellwright.agent.tool import ToolContext
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.tools.search.grep import grep_tool
 from cellwright.tools.search.grep_output import checked
 from cellwright.tools.search.ripgrep import (
     MISSING,
@@ -320,21 +323,65 @@ def test_a_binary_file_that_is_named_is_searched(project):
     assert "binary file matches" in project.text("Grep", pattern="alpha", path="data.bin", output_mode="content")
 
 
-def test_a_search_says_what_it_did_for_the_views(project):
+def test_a_search_says_what_it_did_for_programs(project):
     result = project.result("Grep", pattern="alpha", path="src", output_mode="content", head_limit=1)
-    assert result.display == {
+    assert json_of(result.structured, "Grep") == {
         "mode": "content",
         "numFiles": 2,
+        "filenames": ["src/a.py", "src/sub/b.py"],
         "numMatches": 3,
         "numLines": 1,
         "appliedLimit": 1,
         "appliedOffset": 0,
         "timedOut": False,
+        "matches": [{"path": "src/a.py", "line": 1, "start": 4, "end": 9}],
     }
-    result = project.result("Glob", pattern="*.py")
-    assert result.display is not None
-    assert result.display["filenames"] == ["src/a.py", "src/sub/b.py", "build/c.py"]
-    assert result.display["countIsComplete"]
+    found = json_of(project.result("Glob", pattern="*.py").structured, "Glob")
+    assert found["filenames"] == ["src/a.py", "src/sub/b.py", "build/c.py"]
+    assert found["countIsComplete"]
+    for file in found["files"]:
+        status = (project.cwd / file["path"]).stat()
+        assert (file["size"], file["modified"]) == (status.st_size, status.st_mtime)
+
+
+@for_each_row(
+    ("text", "more", "spans"),
+    [
+        ("fee foo\nfoo foo", {}, [(1, 4, 7), (2, 0, 3), (2, 4, 7)]),
+        ("größe foo", {}, [(1, 8, 11)]),  # bytes of UTF-8
+        ("größe foo, foo", {"-o": True}, [(1, 8, 11), (1, 13, 16)]),
+        ("foofoo", {}, [(1, 0, 6)]),  # matches that touch are one
+        ("foofoo", {"-o": True}, [(1, 0, 3), (1, 3, 6)]),
+        ("FOO", {"-i": True}, [(1, 0, 3)]),
+        ("a\nfoo\nb", {"-C": 1}, [(2, 0, 3)]),
+        ("a\nfoo\nb", {"-n": False}, [(2, 0, 3)]),
+        ("x foo\r\n", {}, [(1, 2, 5)]),
+        ("x\x1b[31mred\x1b[0m foo\x1b[0m", {}, [(1, 14, 17)]),
+        ("12:foo", {}, [(1, 3, 6)]),
+        ("nothing", {}, []),
+    ],
+)
+def test_where_a_match_begins_and_ends(tmp_path_factory, text, more, spans):
+    folder = tmp_path_factory.mktemp("searched")
+    (folder / "a.txt").write_bytes(text.encode())
+    given = {"pattern": "foo", "output_mode": "content", **more}
+    grep = grep_tool(folder)
+    result = asyncio.run(grep.call(given, ToolContext("", print)))
+    assert [(match.line, match.start, match.end) for match in result.structured.matches] == spans
+    lines = text.encode().splitlines()
+    assert all(lines[line - 1][start:end].lower() in (b"foo", b"foofoo") for line, start, end in spans)
+    if not more and spans:
+        shown = [line.split(":", 2)[2] for line in str(result.content).splitlines()]
+        assert shown == [line.decode() for line in lines if b"foo" in line], "the colour is gone"
+
+
+def test_a_match_that_spans_lines_is_told_line_by_line(tmp_path):
+    (tmp_path / "a\nb.txt").write_text("x foo\nbar y\nfoo\n")
+    given = {"pattern": r"foo\nbar", "output_mode": "content", "multiline": True}
+    result = asyncio.run(grep_tool(tmp_path).call(given, ToolContext("", print)))
+    [first, second] = result.structured.matches
+    assert (first.line, first.start, first.end, second.line, second.start, second.end) == (1, 2, 5, 2, 0, 3)
+    assert result.structured.filenames == ("a⏎b.txt",)
 
 
 @pytest.mark.parametrize("seconds", [4, 121, "10"])

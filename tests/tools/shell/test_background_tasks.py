@@ -61,8 +61,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def task_of(result: ToolResult) -> tuple[str, Path]:
-    assert result.display is not None
-    return result.display["task_id"], Path(result.display["output_file"])
+    return result.structured.task_id, Path(result.structured.output_file)
 
 
 def running(marker: str) -> bool:

@@ -81,6 +81,9 @@ def test_a_host_that_is_named_is_reached_and_nothing_else(tmp_path: Path, port: 
     assert "Couldn't connect" in around.text or "Failed to connect" in around.text
     denied = run(tmp_path, fetch, hosts=("localhost",), denied_hosts=(f"localhost:{port}",), answer=True)
     assert "was not reached" in denied.text
+    allowed = {"hosts": ("localhost",), "asked_hosts": (f"localhost:{port}",)}
+    assert run(tmp_path, fetch, **allowed, answer=True) == Outcome("tide", [f"localhost:{port}"])
+    assert "was not reached" in run(tmp_path, fetch, **allowed, asks_hosts=False).text
 
 
 def test_a_new_host_is_asked_about_while_the_command_runs(tmp_path: Path, port: int) -> None:

@@ -7,6 +7,7 @@ import gzip
 import ipaddress
 import socket
 import ssl
+import sys
 import threading
 import time
 import urllib.parse
@@ -24,6 +25,7 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.permissions.public_addresses import Address
 from cellwright.testing import MessagesServer, fault, say
 from cellwright.tools.web.client import FetchedPage, Network, read_address
+from cellwright.tools.web.plain_html import HtmlText
 from cellwright.tools.web.web_fetch import PAGE_CHARS, page_of, web_fetch_tool
 from row_tables import for_each_row
 
@@ -207,9 +209,8 @@ def test_a_page_is_markdown_with_what_it_says_of_itself(fetch: Fetch) -> None:
     assert f"[keels]({fetch.base}/keels)" in text
     assert "| Oak | 0.75 |" in text
     assert "Cookies" not in text
-    assert result.display is not None
-    assert result.display["title"] == "On boats"
-    assert result.display["words"] > 50
+    assert result.structured.title == "On boats"
+    assert result.structured.words > 50
 
 
 def test_other_texts_are_given_as_they_are(fetch: Fetch) -> None:
@@ -460,3 +461,48 @@ def test_claude_is_told_the_limits_that_hold(web):
     assert "(default 45)" in tool.input_schema["properties"]["timeout_seconds"]["description"]
     assert "kept for 90 seconds" in tool.description
     assert "kept for 15 minutes" in web_fetch_tool(None, web.network).description
+
+
+def test_without_the_extra_the_whole_page_is_read_and_that_is_said(
+    fetch: Fetch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "trafilatura", None)
+    text = str(fetch("article").content)
+    assert "pip install 'cellwright[web]'" in text
+    assert "Title: On boats\nAuthor: Ada Lovelace\nDate: 2026-03-01" in text
+    assert f"[Home]({fetch.base}/)" in text
+    assert "# On boats\n\nA boat of **oak** floats" in text
+    assert "| Wood | Density |\n| Oak | 0.75 |" in text
+    assert "Ein schöner Gruß aus Köln." in str(fetch("latin").content)
+
+
+@for_each_row(
+    ("html", "means"),
+    [
+        ("<h2>A <code>b</code></h2><p>c<br>d", "## A `b`\n\nc\nd"),
+        ("<ul><li>one<li>two</ul>", "- one\n- two"),
+        ("<pre><code>x = 1\n  y</code></pre>", "```\nx = 1\n  y\n```"),
+        ("<script>" + "{a<b}" * 20_000 + "</script><p>text", "text"),
+        ("<svg><text>no</svg>yes", "yes"),
+        ("<a href='javascript:x()'>js</a> <a href='/z'><img></a>", "[js]"),
+        ("&lt;b&gt; &amp; c", "<b> & c"),
+        ("a <!-- <p>no</p> --> b", "a  b"),
+        ("", ""),
+    ],
+)
+def test_plain_html(html: str, means: str) -> None:
+    page = HtmlText("https://docs.example/a")
+    page.read(html)
+    assert page.markdown == means
+
+
+@for_each_row("piece", ["<a ", "<", "<x y=z ", "<a href='", "&", "<!--", "[", "<div>"])
+def test_what_is_no_html_takes_no_more_than_its_length(piece: str) -> None:
+    def seconds(chars: int) -> float:
+        page = HtmlText("https://docs.example/a")
+        began = time.thread_time()
+        page.read(piece * (chars // len(piece)))
+        return time.thread_time() - began
+
+    # a parser that looks at everything again for each piece would take minutes
+    assert seconds(200_000) < 5

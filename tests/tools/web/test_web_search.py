@@ -58,8 +58,9 @@ def test_the_apis_own_search_gives_titles_urls_dates_and_what_was_quoted() -> No
         "- Oak boats (March 1, 2026)\n  https://boats.example/oak\n  Oak is heavy but it lasts.\n"
         "- Keels\n  https://www.keels.example/\n\nOak is used a lot."
     )
-    assert result.display is not None
-    assert result.display["results"][1] == {"title": "Keels", "url": "https://www.keels.example/"}
+    found = result.structured
+    assert (found.engine, found.total, found.query) == ("api", 2, "oak boats")
+    assert found.results[1] == {"title": "Keels", "url": "https://www.keels.example/"}
 
 
 def test_a_search_that_pauses_goes_on() -> None:
@@ -87,12 +88,11 @@ def test_domains_are_kept_whatever_the_engine_gives() -> None:
         hosts = ("good.example", "sub.good.example", "evilgood.example", "good.example.evil.test", "Good.Example.")
         return SearchResult([Hit(host, f"https://{host}/") for host in hosts] + [Hit("x", "javascript:alert(1)")])
 
-    only = search(engine, allowed_domains=["https://Good.example/"]).display
-    assert only is not None
-    assert [hit["title"] for hit in only["results"]] == ["good.example", "sub.good.example", "Good.Example."]
-    rest = search(engine, blocked_domains=["good.example"]).display
-    assert rest is not None
-    assert [hit["title"] for hit in rest["results"]] == ["evilgood.example", "good.example.evil.test"]
+    only = search(engine, allowed_domains=["https://Good.example/"]).structured
+    assert [hit["title"] for hit in only.results] == ["good.example", "sub.good.example", "Good.Example."]
+    rest = search(engine, blocked_domains=["good.example"]).structured
+    assert (only.total, rest.total) == (6, 6)
+    assert [hit["title"] for hit in rest.results] == ["evilgood.example", "good.example.evil.test"]
 
 
 @pytest.mark.parametrize(

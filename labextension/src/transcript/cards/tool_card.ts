@@ -15,6 +15,8 @@ import { planText, questionList } from "./question_card";
 
 const FOLDED_DIFF_LINES = 40;
 const ERROR_LINES = 8;
+/** The tools for whose calls other agents work. */
+const AGENT_TOOLS = new Set(["Agent", "Task", "Skill"]);
 
 const STATUS_LABELS: Record<CallStatus | "asking", string> = {
   asking: "asks",
@@ -118,14 +120,19 @@ function insideParts(item: ToolItem): HTMLElement[] {
   const plan = planOf(item);
   if (plan) return [...parts, planText(plan)];
   if (item.input !== null) parts.push(element("p", { class: "label" }, "Input"), callInput(item.input));
-  const result = isOver(item.status) ? item.result || item.output : "";
-  if (result) {
-    parts.push(
-      element("p", { class: "label" }, "Result"),
-      element("pre", { class: "output", tabindex: "0", role: "region", "aria-label": "Result" }, terminalText(result)),
-    );
-  }
-  return parts;
+  return isOver(item.status) ? [...parts, ...resultParts(item)] : parts;
+}
+
+function resultParts({ name, result, output }: ToolItem): HTMLElement[] {
+  const text = result || output;
+  const shown = text ? textPart("Result", text) : [];
+  // what an agent did on the way is no part of what it gave back
+  return AGENT_TOOLS.has(name) && output && result ? [...textPart("What it did", output), ...shown] : shown;
+}
+
+function textPart(label: string, text: string): HTMLElement[] {
+  const output = element("pre", { class: "output", tabindex: "0", role: "region", "aria-label": label }, terminalText(text));
+  return [element("p", { class: "label" }, label), output];
 }
 
 /** The plan of a call that ends plan mode, as it was approved. */

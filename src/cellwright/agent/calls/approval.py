@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from msgspec import Struct
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.events import AnsweredBy, Preview, QuestionKind, Suggestion
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from cellwright.agent.tool import Tool
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """The policy's answer for a call. `rule` is the rule that decided, if any; `suggestions` are rules to allow it.
 
     `firm`: the user is to be asked whatever a hook says (an ask rule, a critical deletion, a question to the user).
@@ -29,8 +29,7 @@ class Decision:
     confinement: Confinement | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolUse:
+class ToolUse(Struct, frozen=True):
     """A call that must be asked for, as `can_use_tool` gets it."""
 
     id: str
@@ -42,8 +41,7 @@ class ToolUse:
     kind: QuestionKind = "permission"
 
 
-@dataclass(frozen=True, slots=True)
-class Allow:
+class Allow(Struct, frozen=True):
     """Run the call, with `updated_input` instead of its own where given (it is decided on again).
 
     `scope` and `rules`: what the user allowed beside this one call; the session remembers `rules` for "session"
@@ -57,8 +55,7 @@ class Allow:
     notice: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Deny:
+class Deny(Struct, frozen=True):
     """Do not run the call; Claude and the user are told `reason`. `interrupt` ends the run as well."""
 
     reason: str = ""
@@ -70,7 +67,7 @@ CanUseTool = Callable[[ToolUse], Awaitable[Allow | Deny]]
 
 
 class Policy(Protocol):
-    """A permission policy, as the loop sees it: immutable, and asked for each call."""
+    """A permission policy, as the loop sees it, asked for each call. A variant of it is immutable."""
 
     @property
     def mode(self) -> str: ...
@@ -91,11 +88,11 @@ class Policy(Protocol):
         """Return whether the tool is denied as a whole, so that Claude need not know of it."""
         ...
 
-    def allowing(self, rules: Sequence[str]) -> Self:
+    def allowing(self, rules: Sequence[str]) -> Policy:
         """The same policy with these allow rules besides its own."""
         ...
 
-    def in_mode(self, mode: str) -> Self:
+    def in_mode(self, mode: str) -> Policy:
         """The same policy in another mode."""
         ...
 

@@ -19,8 +19,8 @@ class Confinement:
     pattern names; None where no pattern does. `protected`: what it may not write although it lies below `write`, also
     where it does not exist yet; `protects(path)` says the same of what only a pattern names.
     `hosts`: names, `*.name` or `name:port` that it may reach; None for no network at all. `any_host`: no bound on that.
-    `denied_hosts`: what it may not reach although it falls under one of `hosts`. `asks_hosts`: the user is asked about the
-    others.
+    `denied_hosts`: what it may not reach although it falls under one of `hosts`; `asked_hosts`: what the user is asked about
+    although it does. `asks_hosts`: the user is asked about those and about the others.
     """
 
     read: tuple[str, ...] = ()
@@ -29,6 +29,7 @@ class Confinement:
     protected: tuple[str, ...] = ()
     hosts: tuple[str, ...] | None = None
     denied_hosts: tuple[str, ...] = ()
+    asked_hosts: tuple[str, ...] = ()
     asks_hosts: bool = True
     any_host: bool = False
     hides: Callable[[str], bool] | None = field(default=None, compare=False)

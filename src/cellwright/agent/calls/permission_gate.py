@@ -8,15 +8,18 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Allow, CanUseTool, Decision, Deny, Policy, ToolUse, describe_rules
 from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.calls.reach import REACH, reach_input
+from cellwright.agent.calls.tool_results import input_lines
 from cellwright.agent.hooks.permission_updates import offered_updates
 from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.run_hooks import RunHooks
@@ -39,8 +42,7 @@ NOBODY_ANSWERS: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The answer to a call. `input` is what the call runs with; `context` is for Claude to read with its result.
 
     `confinement`: what its processes may touch, None for no bounds.
@@ -57,11 +59,11 @@ class Verdict:
         return isinstance(self.answer, Allow) and self.answer.updated_input is not None
 
 
-@dataclass(slots=True)
-class PermissionGate:
+class PermissionGate(Struct):
     """The way of each call from its input to yes or no. Every rewritten input is judged anew.
 
-    One question at a time, but for tools that ask together.
+    One question at a time, but for tools that ask together. `above` is the gate of the run that an agent works for: what
+    is granted there holds here, and what the user grants here holds there.
     """
 
     policy: Policy
@@ -69,11 +71,20 @@ class PermissionGate:
     session: Session
     emit: Emit
     hooks: RunHooks
+    above: PermissionGate | None = None
+    unanswered: str = ""
+    """The reason that the last call was denied for which had to be asked for where nobody can answer."""
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _putting: asyncio.Lock = field(default_factory=asyncio.Lock)
     _question_ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _granted: asyncio.Event = field(default_factory=asyncio.Event)
     """Set, and replaced by a new one, when the session was granted more."""
+    _told_mode: str = ""
+    _run_rules: tuple[str, ...] = ()
+    """Allow rules that hold until the run ends."""
+
+    def __post_init__(self) -> None:
+        self._told_mode = self.mode
 
     async def verdict(self, tool: Tool, tool_use: Mapping[str, Any]) -> Verdict:
         """Judge a call whose input fits its schema. Raises ToolError when a new input does not, or it would only fail."""
@@ -84,6 +95,7 @@ class PermissionGate:
             tool_use = {**tool_use, "input": check_input(tool, hook_result.updated_input, answered=True)}
         tool_input = tool_use["input"]
         await _prepared(tool, tool_input)
+        self._tell_mode()
         decision = self.decide(tool, tool_input)
         if hook_result.behavior == "allow" and self.mode == "dontAsk" and decision.behavior == "deny":
             # what this mode only denies because it would ask, a hook may allow
@@ -133,9 +145,23 @@ class PermissionGate:
     def _grant(self, answer: Allow) -> None:
         """Remember the rules that came with a yes, for the session."""
         if answer.rules and answer.scope != "once":
-            self.session.granted = (*self.session.granted, *answer.rules)
-            granted, self._granted = self._granted, asyncio.Event()
+            top = self._top
+            top.session.granted = (*top.session.granted, *answer.rules)
+            granted, top._granted = top._granted, asyncio.Event()
             granted.set()
+
+    @property
+    def _top(self) -> PermissionGate:
+        return self if self.above is None else self.above._top
+
+    @property
+    def granted(self) -> tuple[str, ...]:
+        """The allow rules that hold besides the policy's: the session's, and the run's own."""
+        return (*(self.session.granted if self.above is None else self.above.granted), *self._run_rules)
+
+    def grant_for_run(self, rules: Sequence[str]) -> None:
+        """Have these allow rules hold for the calls that follow in this run."""
+        self._run_rules = (*self._run_rules, *rules)
 
     @property
     def mode(self) -> str:
@@ -145,8 +171,15 @@ class PermissionGate:
     def set_mode(self, mode: str) -> str:
         """Put the session into `mode`, as far as the policy lets it; the mode that it is in now."""
         self.session.mode = mode
-        self.emit(ModeChanged(self.mode))
-        return self.mode
+        self._told_mode = self.mode
+        self.emit(ModeChanged(self._told_mode))
+        return self._told_mode
+
+    def _tell_mode(self) -> None:
+        """Tell which mode holds, where the user has changed it since the last call."""
+        before, self._told_mode = self._told_mode, self.mode
+        if before != self._told_mode:
+            self.emit(ModeChanged(self._told_mode))
 
     def decide(self, tool: Tool, tool_input: Mapping[str, Any], *, mode: str | None = None) -> Decision:
         """Ask the policy about a call, with the session's grants and the mode it is in (or `mode`)."""
@@ -156,7 +189,8 @@ class PermissionGate:
     def _granting(self, mode: str) -> Policy:
         """The policy in `mode`, with what the session has been granted."""
         policy = self.policy.in_mode(mode)
-        return policy.allowing(self.session.granted) if self.session.granted else policy
+        granted = self.granted
+        return policy.allowing(granted) if granted else policy
 
     def _may_read(self, file: Path) -> bool:
         return self._granting(self.mode).may_read(str(file))
@@ -171,8 +205,9 @@ class PermissionGate:
         """The user's answer. What was allowed for the session meanwhile is not asked again."""
         if tool.asks_together:
             return await self._ask_user(tool, tool_use, decision, forced=forced)
-        async with self._asking:
-            if not forced and self._is_allowed(tool, tool_use):
+        async with self._top._asking:
+            if not forced and (again := self.decide(tool, tool_use["input"])).behavior == "allow":
+                self.emit(Decided(str(tool_use["id"]), tool.name, "allow", again.reason, again.rule))
                 return Allow(by="policy")
             return await self._ask_user(tool, tool_use, decision, forced=forced)
 
@@ -183,7 +218,7 @@ class PermissionGate:
         self, tool: Tool, tool_use: Mapping[str, Any], decision: Decision, *, forced: bool
     ) -> Allow | Deny:
         """Put the question, and give the answer, each as an event."""
-        async with self._putting:  # a preview takes its time, and questions come in the calls' order
+        async with self._top._putting:  # a preview takes its time, and questions come in the calls' order
             question_id = f"{self.session.id}-{self.session.next_seq}-{next(self._question_ids)}"
             preview = await self._preview(tool, tool_use["input"])
             self.emit(Asked(question_id, tool_use, preview, decision.reason, decision.suggestions, tool.asks))
@@ -217,7 +252,7 @@ class PermissionGate:
         answer = asyncio.ensure_future(self._answer(tool, use))
         try:
             while not answer.done():
-                granted = asyncio.ensure_future(self._granted.wait())
+                granted = asyncio.ensure_future(self._top._granted.wait())
                 await asyncio.wait({answer, granted}, return_when=asyncio.FIRST_COMPLETED)
                 granted.cancel()
                 if not answer.done() and self._is_allowed(tool, tool_use):
@@ -230,7 +265,8 @@ class PermissionGate:
         if (by_hook := await self._ask_hooks(tool, use)) is not None:
             return by_hook
         if self.can_use_tool is None:
-            return Deny(no_user_text(use), by="policy")
+            self.unanswered = no_user_text(use)
+            return Deny(self.unanswered, by="policy")
         kind = "permission_prompt" if use.kind == "permission" else "agent_needs_input"
         self.hooks.notify(f"Claude waits for your answer: {use.preview.title}", kind)
         try:
@@ -315,11 +351,6 @@ def _with_hook(decision: Decision, hook_result: HookResult, *, answers: bool) ->
         reason = hook_result.reason or "A PreToolUse hook allows it."
         return Decision("allow", reason, confinement=decision.confinement), True
     return decision, False
-
-
-def input_lines(tool_input: Mapping[str, Any]) -> str:
-    """A call's input for people, one field a line."""
-    return "\n".join(f"{key}: {value}" for key, value in tool_input.items())
 
 
 def no_user_text(use: ToolUse) -> str:

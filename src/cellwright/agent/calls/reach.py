@@ -29,7 +29,7 @@ async def _preview(tool_input: Mapping[str, Any]) -> Preview:
 
 
 async def _never(_tool_input: dict[str, Any], _ctx: ToolContext) -> str:
-    raise NotImplementedError("it is judged and asked about, and never called")
+    raise AssertionError("a connection is judged and asked about; nobody calls it as a tool")
 
 
 REACH = Tool(

@@ -11,12 +11,15 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_results import output_folder
 from cellwright.agent.tool import Category, Content, Tool
 from cellwright.events import Emit, Notice
+from cellwright.text import map_strings, strings_in
 
 if TYPE_CHECKING:
     from cellwright.agent.calls.tool_calls import Outcome
@@ -40,16 +43,14 @@ _REST_OF_TOKEN = re.compile(r"(?<=[\w.])[\w+/=.-]*")
 Span = tuple[int, int, str]
 
 
-@dataclass(frozen=True, slots=True)
-class RedactedText:
+class RedactedText(Struct, frozen=True):
     """A text without its secrets, and how many of each kind there were."""
 
     text: str
     kinds: Counter[str] = field(default_factory=Counter)
 
 
-@dataclass(frozen=True, slots=True)
-class Redaction:
+class Redaction(Struct, frozen=True):
     """Finds secrets; `secret_values()` gives those of the environment, by the names of their variables, as it is now.
 
     `services`: also the formats that detect-secrets knows, whose import takes 0.3 s.
@@ -133,8 +134,7 @@ def _removed_span(kind: SecretKind, match: re.Match[str]) -> tuple[int, int]:
     return match.start(), rest.end() if rest else match.end()
 
 
-@dataclass(slots=True)
-class ResultRedaction:
+class ResultRedaction(Struct):
     """Redaction of a run's results; tells the user once of each kind. Without a `redaction` results stay as they are."""
 
     redaction: Redaction | None
@@ -151,19 +151,22 @@ class ResultRedaction:
         # what reads or edits a notebook gives back the sources of cells: there the outputs alone are searched
         of_cells = tool.category == "notebooks" and tool.access.kind in ("read", "edit")
         clean = redaction.clean_outputs if of_cells else redaction.clean
-        quick = all(redaction.is_quick(text) for text in _texts(outcome.content))
+        texts = (*_texts(outcome.content), "\n".join(strings_in(outcome.structured)))
+        quick = all(redaction.is_quick(text) for text in texts)
         if quick:
-            cleaned, kinds = _clean_outcome(clean, outcome)
+            cleaned, kinds = _clean_outcome(clean, redaction.clean, outcome)
         else:
-            cleaned, kinds = await asyncio.to_thread(_clean_outcome, clean, outcome)
-        self._report(tool.name, kinds)
+            cleaned, kinds = await asyncio.to_thread(_clean_outcome, clean, redaction.clean, outcome)
+        self._report(tool, tool_input, kinds)
         return cleaned
 
-    def _report(self, name: str, kinds: Counter[str]) -> None:
+    def _report(self, tool: Tool, tool_input: Mapping[str, Any], kinds: Counter[str]) -> None:
         new = [kind for kind in kinds if kind not in self._reported_kinds]
         if new:
             self._reported_kinds.update(new)
-            words = f"Kept from Claude in what {name} gave back: {', '.join(new)}."
+            path = tool_input.get(tool.access.field) if tool.access.reads_files else None
+            of = f" of {path}" if path else ""
+            words = f"Kept from Claude in what {tool.name} gave back{of}: {', '.join(new)}."
             self.emit(Notice(f"{words} The setting `cellwright.redactSecrets` says whether this is done.", "warning"))
 
 
@@ -179,7 +182,10 @@ def _texts(content: Content) -> list[str]:
     return [str(block["text"]) for block in content if block.get("type") == "text"]
 
 
-def _clean_outcome(clean: Callable[[str], RedactedText], outcome: Outcome) -> tuple[Outcome, Counter[str]]:
+def _clean_outcome(
+    clean: Callable[[str], RedactedText], clean_whole: Callable[[str], RedactedText], outcome: Outcome
+) -> tuple[Outcome, Counter[str]]:
+    """`outcome` without secrets: what the model reads by `clean`, the structured result, which holds no source, whole."""
     kinds: Counter[str] = Counter()
 
     def cleaned(text: str) -> str:
@@ -187,14 +193,21 @@ def _clean_outcome(clean: Callable[[str], RedactedText], outcome: Outcome) -> tu
         kinds.update(found.kinds)
         return found.text
 
+    def cleaned_whole(text: str) -> str:
+        found = clean_whole(text)
+        # the same secret in both is one that was kept from Claude
+        kinds.update(kind for kind in found.kinds if kind not in kinds)
+        return found.text
+
     def cleaned_block(block: dict[str, Any]) -> dict[str, Any]:
         return {**block, "text": cleaned(str(block["text"]))} if block.get("type") == "text" else block
 
     content = outcome.content
     content = cleaned(content) if isinstance(content, str) else [cleaned_block(block) for block in content]
+    structured = map_strings(outcome.structured, cleaned_whole)
     if not kinds:
         return outcome, kinds
     error = outcome.error
     if error is not None:
         error = {**error, "message": clean(str(error["message"])).text}
-    return replace(outcome, content=content, error=error), kinds
+    return replace(outcome, content=content, error=error, structured=structured), kinds

@@ -6,34 +6,55 @@ import asyncio
 import contextlib
 import functools
 import itertools
+import json
 import logging
+import os
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Deny
 from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate, input_lines
+from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate
 from cellwright.agent.calls.redaction import ResultRedaction
-from cellwright.agent.calls.tool_results import bounded
+from cellwright.agent.calls.tool_output import json_of
+from cellwright.agent.calls.tool_results import EDITORS, bounded, edit_note
 from cellwright.agent.hooks.run_hooks import RunHooks, context_blocks
+from cellwright.agent.prompt import ContextBlock
 from cellwright.agent.steering import ReadySteering, Steering
 from cellwright.agent.thread import tell_waiting, time_limit
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.events import Call, Emit, QuestionKind, ToolEnd, ToolProgress, ToolStart, ToolStatus
+from cellwright.events import (
+    Call,
+    ContextAttached,
+    Emit,
+    ParallelBatch,
+    QuestionKind,
+    ToolEnd,
+    ToolProgress,
+    ToolStart,
+    ToolStatus,
+)
+from cellwright.sessions.file_changes import CallId, changing_call, forget_outcomes
 from cellwright.text import replace_surrogates, replace_surrogates_in, visible
 
 if TYPE_CHECKING:
+    from cellwright.agent.subagent import Nesting
     from cellwright.sessions.session import Session
+    from cellwright.sessions.turn_journal import TurnJournal
 
 logger = logging.getLogger(__name__)
 
 INTERRUPTED = "The user interrupted before this call was done. It may have had effects already."
+FAILED = "The run ended by a fault before this call was done. It may have had effects already."
 NOT_RUN = "Not run: {reason}"
 
 DENIED: Mapping[QuestionKind, str] = {
@@ -44,8 +65,7 @@ DENIED: Mapping[QuestionKind, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """The outcome of a call: what the model reads and what the views show."""
 
     content: Content
@@ -53,15 +73,16 @@ class Outcome:
     error: Mapping[str, Any] | None = None
     display: Mapping[str, Any] | None = None
     duration_ms: float = 0.0
+    structured: Any = None
 
 
-@dataclass(slots=True)
-class ToolCalls:
+class ToolCalls(Struct):
     """Runs the calls of one message after another; counts what became of them for the run's end."""
 
     tools: Mapping[str, Tool]
     gate: PermissionGate
     session: Session
+    journal: TurnJournal
     emit: Emit
     spend: Callable[[Mapping[str, Any], float | None], None]
     max_parallel: int
@@ -69,22 +90,36 @@ class ToolCalls:
     hooks: RunHooks
     redaction: ResultRedaction
     steering: Steering
+    ends_when_denied: bool
+    """True when a call that nobody can be asked about ends the run."""
     may_go_on: Callable[[], bool]
     """Says whether another request may follow the results: otherwise the user's words would go nowhere."""
+    file_context: Callable[[Sequence[Path]], Awaitable[Sequence[ContextBlock]]]
+    """Finds what Claude has to know with the files that calls have read or changed."""
+    nesting: Callable[[str], Nesting]
+    """Makes the way of a call, by its id, to have other agents work within the run."""
     record: TurnRecord = NO_CHECKPOINTS
     """The run's record, which is told of each call that runs."""
     succeeded: int = 0
     failed: int = 0
-    parallel_batches: int = 0
+    parallel_batches: list[ParallelBatch] = field(default_factory=list)
+    one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by a call that may change something; agents share that of the run they work for."""
     stop_reason: str | None = None
     """The reason the run must not go on after these calls, or None when it may."""
+    _answering: int = 0
     _hook_blocks: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     _inputs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def unanswered(self) -> str:
+        """The denial that ends the run, or nothing."""
+        return self.gate.unanswered if self.ends_when_denied else ""
 
     async def run(self, calls: Sequence[dict[str, Any]]) -> None:
         """Run `calls` and append one user message that answers them all, also when cancelled on the way."""
         results: dict[str, dict[str, Any]] = {}
+        self._answering = len(calls)
         self._hook_blocks.clear()
         self._inputs.clear()
         unanswered, steering = INTERRUPTED, ReadySteering()
@@ -94,9 +129,14 @@ class ToolCalls:
                     unanswered = NOT_RUN.format(reason=self.stop_reason)
                     break
                 await self._run_batch(batch, results)
+                if self.unanswered:
+                    self.stop_reason = self.unanswered
             await self._after_all(calls, results)
             if self.stop_reason is None and self.may_go_on():
                 steering = await self.steering.for_step(self.hooks.before_steering)
+        except LEAVING:
+            unanswered = FAILED
+            raise
         finally:
             for tool_use in calls:
                 if tool_use["id"] not in results:
@@ -107,8 +147,10 @@ class ToolCalls:
                 for block in self._hook_blocks.get(key, ())
             ]
             answers = [results[tool_use["id"]] for tool_use in calls]
-            self.session.append({"role": "user", "content": [*answers, *hook_blocks, *steering.blocks]})
+            self.journal.answer_calls([*answers, *hook_blocks, *steering.blocks])
             self.steering.delivered(steering)
+            if any(_edits_files(self.tools.get(tool_use["name"])) for tool_use in calls):
+                forget_outcomes(self.session.id)
 
     async def _after_all(self, calls: Sequence[dict[str, Any]], results: Mapping[str, Mapping[str, Any]]) -> None:
         """Tell hooks of all calls of the message, and have what hooks said meanwhile go with the results."""
@@ -126,6 +168,24 @@ class ToolCalls:
             self.stop_reason = hook_result.stop or hook_result.reason
         blocks = context_blocks("PostToolBatch hook", hook_result.context)
         self._hook_blocks[""] = blocks + context_blocks("Hook", self.hooks.arrived().context)
+        found = await self.file_context(self._touched_files(calls, results))
+        if found:
+            self.emit(ContextAttached(tuple(part.as_attached() for part in found)))
+            self._hook_blocks[""] += [dict(block) for part in found for block in part.blocks]
+
+    def _touched_files(
+        self, calls: Sequence[Mapping[str, Any]], results: Mapping[str, Mapping[str, Any]]
+    ) -> list[Path]:
+        """The files that `calls` have read or changed, by the field in which each tool takes its path."""
+        touched: dict[Path, None] = {}
+        for tool_use in calls:
+            tool, result = self.tools.get(tool_use["name"]), results.get(tool_use["id"])
+            if tool is None or result is None or result.get("is_error") or tool.access.kind not in ("read", "edit"):
+                continue
+            path = self._inputs.get(tool_use["id"], tool_use["input"]).get(tool.access.field)
+            if isinstance(path, str) and path:
+                touched[Path(os.path.normpath(self.session.cwd / path))] = None
+        return list(touched)
 
     def refuse(self, calls: Sequence[dict[str, Any]], reason: str) -> None:
         """Answer `calls` without running any: the message they are in was cut short."""
@@ -133,7 +193,7 @@ class ToolCalls:
         for tool_use in calls:
             outcome = _failure(NOT_RUN.format(reason=reason), "error", ErrorCode.INVALID_PARAMETERS)
             self._end(tool_use, outcome, results)
-        self.session.append({"role": "user", "content": [results[tool_use["id"]] for tool_use in calls]})
+        self.journal.answer_calls([results[tool_use["id"]] for tool_use in calls])
 
     def _batches(self, calls: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
         """Neighbouring calls that read, or ask together, in one batch; every other call alone; in the message's order."""
@@ -148,17 +208,42 @@ class ToolCalls:
         tool = self.tools.get(tool_use["name"])
         if tool is None:
             return None
-        return "reading" if tool.read_only else "asking" if tool.asks_together else None
+        return "reading" if tool.works_beside else "asking" if tool.asks_together else None
 
     async def _run_batch(self, batch: list[dict[str, Any]], results: dict[str, dict[str, Any]]) -> None:
         parallel = len(batch) > 1 and self._company(batch[0]) == "reading"
-        self.parallel_batches += parallel
-        self.emit(ToolStart(tuple(self._card(tool_use) for tool_use in batch), parallel))
-        slots = asyncio.Semaphore(self.max_parallel if parallel else len(batch))
+        side_by_side = self.max_parallel if parallel else 1
+        expected = self.session.call_times.estimate([tool_use["name"] for tool_use in batch], side_by_side)
+        self.emit(ToolStart(tuple(self._card(tool_use) for tool_use in batch), parallel, expected))
+        if parallel:
+            with self._batch_counted(batch):
+                await self._run_together(batch, self.max_parallel, results)
+        else:
+            await self._run_together(batch, len(batch), results)
+
+    @contextlib.contextmanager
+    def _batch_counted(self, batch: Sequence[Mapping[str, Any]]) -> Iterator[None]:
+        """Take the time of a parallel batch, and count how its calls end."""
+        started, succeeded = time.perf_counter(), self.succeeded
+        try:
+            yield
+        finally:
+            ids = tuple(tool_use["id"] for tool_use in batch)
+            ms = (time.perf_counter() - started) * 1000
+            # what was cut off has no end yet, and will be no success
+            succeeded = self.succeeded - succeeded
+            self.parallel_batches.append(ParallelBatch(ids, ms, succeeded, len(ids) - succeeded))
+
+    async def _run_together(
+        self, batch: Sequence[dict[str, Any]], at_once: int, results: dict[str, dict[str, Any]]
+    ) -> None:
+        slots = asyncio.Semaphore(at_once)
 
         async def run_one(tool_use: dict[str, Any]) -> None:
             async with slots:
                 self._end(tool_use, await self._outcome(tool_use), results)
+                if len(results) < self._answering:
+                    self.journal.note_result(results[tool_use["id"]])
 
         if len(batch) == 1:
             await run_one(batch[0])
@@ -188,6 +273,7 @@ class ToolCalls:
                 outcome.duration_ms,
                 outcome.display,
                 outcome.error,
+                outcome.structured,
             )
         )
 
@@ -204,20 +290,27 @@ class ToolCalls:
             verdict = await self.gate.verdict(tool, tool_use)
         except ToolError as error:
             return _failure(error.message, "error", error.code, error.details)
+        except LEAVING as error:
+            # a preview, facts, a rule: whatever was to find out what the call does
+            logger.warning("the call of %s could not be judged", tool.name, exc_info=True)
+            unknown = f"It could not be found out what this call of {tool.name} would do, so it was not run"
+            return _failure(f"{unknown}: {described(error)}", "error", ErrorCode.EXECUTION_ERROR)
         self._inputs[tool_use["id"]] = verdict.input
         self._add(tool_use, "PreToolUse", verdict.context)
         if isinstance(verdict.answer, Deny):
             if verdict.answer.interrupt:
                 self.stop_reason = verdict.answer.reason
             return _denied(tool, verdict.answer)
-        async with self._one_at_a_time if not tool.read_only else contextlib.nullcontext():
-            await self.record.before_call(tool, verdict.input)
+        record = NO_CHECKPOINTS if tool.has_agents_work else self.record
+        async with contextlib.nullcontext() if tool.works_beside else self.one_at_a_time:
+            await record.before_call(tool, verdict.input)
             outcome = await self._call(tool, tool_use["id"], dict(verdict.input), verdict.confinement)
             outcome = await self._after(tool, tool_use, verdict.input, outcome)
-            await self.record.after_call(tool)
+            await record.after_call(tool)
         if not verdict.edited or tool.asks != "permission":
             return outcome
-        return _with_note(outcome, verdict.input, "A hook" if verdict.answer.by == "hook" else "The user")
+        user, hook = EDITORS
+        return _with_note(outcome, edit_note(hook if verdict.answer.by == "hook" else user, verdict.input))
 
     async def _after(
         self, tool: Tool, tool_use: Mapping[str, Any], tool_input: Mapping[str, Any], outcome: Outcome
@@ -248,6 +341,8 @@ class ToolCalls:
         started = time.perf_counter()
         outcome = await self._guarded(tool, tool_input, self._context(tool_use_id, confinement))
         outcome = replace(outcome, duration_ms=(time.perf_counter() - started) * 1000)
+        if outcome.status == "success":
+            self.session.call_times.add(tool.name, outcome.duration_ms / 1000)
         # before anybody sees it who passes it on: hooks, the transcript, the model
         outcome = await self.redaction.clean(tool, tool_input, outcome)
         if folder is not None and (now := _folder(tool, tool_input)) not in (None, folder):
@@ -257,14 +352,16 @@ class ToolCalls:
 
     async def _guarded(self, tool: Tool, tool_input: dict[str, Any], ctx: ToolContext) -> Outcome:
         """The tool's result within its time limit; everything it may raise becomes something Claude can read."""
-        limits = [seconds for seconds in (tool.limits.seconds, self.timeout) if seconds is not None]
+        of_all = None if tool.has_agents_work else self.timeout  # each call of an agent has that limit
+        limits = [seconds for seconds in (tool.limits.seconds, of_all) if seconds is not None]
         try:
             async with time_limit(min(limits, default=None)) as limit:
-                with _reporting_waits(ctx):
+                with _reporting_waits(ctx), _known_after_a_crash(tool, ctx):
                     return _success(tool, await tool.call(tool_input, ctx))
         except ToolError as error:
             status: ToolStatus = "timeout" if error.code == ErrorCode.EXECUTION_TIMEOUT else "error"
-            return _failure(error.message, status, error.code, error.details)
+            message = str(bounded(error.message, tool.limits.result_chars))
+            return _failure(message, status, error.code, error.details)
         except asyncio.CancelledError:
             if _being_cancelled():
                 raise
@@ -273,8 +370,7 @@ class ToolCalls:
             if limit.expired:
                 return _timed_out(tool.name, min(limits))
             logger.warning("tool %s raised", tool.name, exc_info=True)
-            message = "".join(traceback.format_exception_only(error)).strip()
-            return _failure(f"{tool.name} raised {message}", "error", ErrorCode.EXECUTION_ERROR)
+            return _failure(f"{tool.name} raised {described(error)}", "error", ErrorCode.EXECUTION_ERROR)
 
     def _context(self, tool_use_id: str, confinement: Confinement | None) -> ToolContext:
         return ToolContext(
@@ -284,11 +380,14 @@ class ToolCalls:
             emit=self.emit,
             history=lambda: self.session.messages,
             spend=self.spend,
+            declared_tools=lambda: json.loads(self.session.tools),
             set_mode=self.gate.set_mode,
             mode=self.gate.mode,
+            grant=self.gate.grant_for_run,
             ask_hooks=self.hooks.objection,
             confinement=confinement,
             may_reach=functools.partial(self.gate.may_reach, tool_use_id),
+            nesting=self.nesting(tool_use_id),
         )
 
     def _progress_of(self, tool_use_id: str) -> Any:
@@ -329,6 +428,20 @@ def _reporting_waits(ctx: ToolContext) -> Iterator[None]:
         tell_waiting.reset(token)
 
 
+@contextlib.contextmanager
+def _known_after_a_crash(tool: Tool, ctx: ToolContext) -> Iterator[None]:
+    """Have what the call changes in files written down as its own."""
+    token = changing_call.set(CallId(ctx.session_id, ctx.tool_use_id) if _edits_files(tool) else None)
+    try:
+        yield
+    finally:
+        changing_call.reset(token)
+
+
+def _edits_files(tool: Tool | None) -> bool:
+    return tool is not None and tool.access.edits_files
+
+
 def _being_cancelled() -> bool:
     """Return whether the run itself is being cancelled, and not only something that a tool waited for."""
     task = asyncio.current_task()
@@ -350,8 +463,14 @@ def _title(tool: Tool | None, tool_use: Mapping[str, Any]) -> str:
     return str(tool_use["name"])
 
 
+def described(error: BaseException) -> str:
+    """The error as a traceback ends."""
+    return "".join(traceback.format_exception_only(error)).strip()
+
+
 def _failure(message: str, status: ToolStatus, code: ErrorCode, details: Mapping[str, Any] | None = None) -> Outcome:
-    message = replace_surrogates(message)
+    # the API refuses an empty result, and with it the conversation
+    message = replace_surrogates(message) if message.strip() else "It failed, and did not say why."
     return Outcome(
         message, status, {"code": str(code), "message": message, "details": replace_surrogates_in(dict(details or {}))}
     )
@@ -376,23 +495,23 @@ def _success(tool: Tool, value: ToolResult | Content) -> Outcome:
     result = value if isinstance(value, ToolResult) else ToolResult(value)
     content = replace_surrogates_in(bounded(result.content, tool.limits.result_chars))
     display = replace_surrogates_in(result.display)
+    structured = json_of(result.structured, tool.name)
     if not result.is_error:
-        return Outcome(content, "success", None, display)
+        return Outcome(content, "success", None, display, structured=structured)
     text = content if isinstance(content, str) else _text_of(content)
     error = {"code": str(ErrorCode.EXECUTION_ERROR), "message": text[-2000:], "details": {}}
-    return Outcome(content, "error", error, display)
+    return Outcome(content, "error", error, display, structured=structured)
 
 
 def _text_of(content: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(str(block["text"]) for block in content if block.get("type") == "text")
 
 
-def _with_note(outcome: Outcome, tool_input: Mapping[str, Any], who: str) -> Outcome:
+def _with_note(outcome: Outcome, note: str) -> Outcome:
     """Claude must know that what ran is not what it asked for."""
-    note = f"[{who} edited this call before it ran. Its input was:\n{input_lines(tool_input)}]"
     content: Content = (
         f"{note}\n{outcome.content}"
         if isinstance(outcome.content, str)
         else [{"type": "text", "text": note}, *outcome.content]
     )
-    return Outcome(content, outcome.status, outcome.error, outcome.display, outcome.duration_ms)
+    return replace(outcome, content=content)

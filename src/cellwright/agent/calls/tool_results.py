@@ -16,6 +16,9 @@ from typing import Any
 from cellwright.agent.tool import Content, Tool, ToolLimits
 from cellwright.sessions.state_dir import PRIVATE_FOLDER
 
+EDITORS = ("The user", "A hook")
+"""Those who may edit a call's input, in words."""
+
 LONGEST_BYTES = 200_000_000
 """More of a result than this is not kept."""
 
@@ -38,6 +41,26 @@ def create_output_folder() -> Path:
         folder.mkdir(mode=PRIVATE_FOLDER)
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+def edit_note(who: str, tool_input: Mapping[str, Any]) -> str:
+    """The note before the result of a call that ran with another input than Claude asked for."""
+    return f"[{who} edited this call before it ran. Its input was:\n{input_lines(tool_input)}]"
+
+
+def input_lines(tool_input: Mapping[str, Any]) -> str:
+    """A call's input for people, one field a line."""
+    return "\n".join(f"{key}: {value}" for key, value in tool_input.items())
+
+
+def without_edit_note(content: Content, tool_input: Mapping[str, Any]) -> Content:
+    """`content` of a call that ran with `tool_input`, without the note that somebody had edited that."""
+    for note in (edit_note(who, tool_input) for who in EDITORS):
+        if isinstance(content, str):
+            content = content.removeprefix(f"{note}\n")
+        elif content and content[0].get("text") == note:
+            content = content[1:]
+    return content
 
 
 def bounded(content: Content, limit: int) -> Content:
@@ -92,7 +115,7 @@ def response_of(
     text = _text_of(content)
     shown = dict(display or {})
     if tool.access.kind == "shell":
-        return {**shown, "stdout": text, "stderr": "", "interrupted": False, "isImage": False}
+        return {"stdout": text, "stderr": "", **shown, "interrupted": False, "isImage": False}
     path = str(tool_input.get(tool.access.field) or "")
     if tool.access.kind == "edit":
         return {**shown, "filePath": path, "success": True, "content": text}

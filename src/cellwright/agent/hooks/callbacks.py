@@ -16,11 +16,13 @@ import functools
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from cellwright.agent.hooks.protocol import EVENTS, NO_HOOK_RESULT, NO_HOOKS, HookResult, HookRun, Hooks
 from cellwright.agent.hooks.results import blocked, gather_results, read_answer
+from cellwright.agent.tool import own_tool_name
 from cellwright.errors import CellwrightError, ErrorCode
 
 MATCHED_FIELDS = {
@@ -69,7 +71,8 @@ def matches(matcher: str, event: str, fields: Mapping[str, Any]) -> bool:
     if event == "FileChanged":
         value = re.split(r"[/\\]", value)[-1]
     if _NAMES.fullmatch(matcher):
-        return value in [name.strip() for name in re.split(r"[|,]", matcher)]
+        names = [name.strip() for name in re.split(r"[|,]", matcher)]
+        return value in names or (key == "tool_name" and value in map(own_tool_name, names))
     return _searched(matcher, value)
 
 
@@ -115,8 +118,7 @@ GUARDING = frozenset({"PreToolUse", "UserPromptSubmit"})
 _PYTHON_WORDS = {"continue_": "continue", "async_": "async"}
 
 
-@dataclass(frozen=True, slots=True)
-class HookMatcher:
+class HookMatcher(Struct, frozen=True):
     """Callables for the calls (or sources, reasons, …) that `matcher` means; None: for all.
 
     `timeout` is in seconds (default 60). `on_failure` is what an error or a timeout means: "block" or "continue"
@@ -144,8 +146,7 @@ def callback_hooks(given: GivenHooks) -> Hooks:
     return CallbackHooks({event: matchers for event, matchers in made.items() if matchers}) if made else NO_HOOKS
 
 
-@dataclass(frozen=True, slots=True)
-class CallbackHooks:
+class CallbackHooks(Struct, frozen=True):
     """Hooks that are Python callables, by event."""
 
     by_event: Mapping[str, Sequence[HookMatcher]]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from cellwright.events import Suggestion
 
@@ -19,8 +20,7 @@ SETTABLE_MODES = ("default", "acceptEdits", "plan", "dontAsk")
 _RULE = re.compile(r"([^()]+)\((.*)\)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Updates:
+class Updates(Struct, frozen=True):
     """The part of the updates that is taken; `problems` say what is not. `kept_rules` are some of `rules`."""
 
     rules: tuple[str, ...] = ()

@@ -8,8 +8,10 @@ run's events. Most runs have no hooks, so the modules that make them are importe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from msgspec import Struct, field
 
 from cellwright.events import Emit, Event, RunEnd
 
@@ -29,8 +31,7 @@ EVENTS = (
 """All names that Claude Code knows; which of them are fired here is in `docs/hooks.md`."""
 
 
-@dataclass(frozen=True, slots=True)
-class HookResult:
+class HookResult(Struct, frozen=True):
     """The combined result of all hooks of one event; the default says nothing.
 
     `behavior` is a decision about a call ("deny" before "ask" before "allow"), `reason` its or the block's reason.
@@ -67,8 +68,7 @@ def _unbounded() -> float | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class HookRun:
+class HookRun(Struct, frozen=True):
     """The part of a run that its hooks may use: its model, what counts their cost, and who hears of them.
 
     `budget_left()` is what the run may still spend in US dollars; None: it has no budget.

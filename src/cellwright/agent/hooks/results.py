@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_results import bounded
 from cellwright.agent.hooks.permission_updates import read_updates
@@ -120,8 +122,7 @@ def _last(values: Iterator[Any]) -> Any:
     return found
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(Struct):
     """Reads one answer; collects what is wrong with it."""
 
     event: str
@@ -233,8 +234,7 @@ class _Reader:
         self.problems.append(f"{self.source}, asked about {self.event}: {what}.")
 
 
-@dataclass(frozen=True, slots=True)
-class HooksTogether:
+class HooksTogether(Struct, frozen=True):
     """Hooks of several origins, told at the same time."""
 
     parts: tuple[Hooks, ...]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_results import response_of, updated_content
 from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, NO_HOOKS, HookResult, HookRun, Hooks
@@ -17,6 +19,7 @@ from cellwright.text import replace_surrogates
 
 if TYPE_CHECKING:
     from cellwright.agent.calls.tool_calls import Outcome
+    from cellwright.agent.subagent import Subagent
     from cellwright.agent.tool import Tool
     from cellwright.sessions.session import Session
 
@@ -40,13 +43,23 @@ _API_ERRORS = {
 }
 
 
-@dataclass(slots=True)
-class RunHooks:
-    """Tells the hooks of a run what happens in it, and shows the user what they say."""
+class SubagentHooks(Struct, frozen=True):
+    """The agent whose run it is, where it works for another, and the session that it works for."""
+
+    agent: Subagent
+    main: Session
+
+
+class RunHooks(Struct):
+    """Tells the hooks of a run what happens in it, and shows the user what they say.
+
+    Where an agent works for another (`subagent`), its prompt and end are SubagentStart and SubagentStop.
+    """
 
     run: HookRun
     session: Session
     hooks: Hooks = NO_HOOKS
+    subagent: SubagentHooks | None = None
     blocked_stops: int = 0
     ended: bool = False
     _reported_problems: set[str] = field(default_factory=set)
@@ -95,6 +108,10 @@ class RunHooks:
         if self.hooks is NO_HOOKS:
             self.session.started_by = ""
             return []
+        if self.subagent is not None:
+            begun = await self.fire("SubagentStart", {})
+            _refuse_if_stopped("SubagentStart", begun)
+            return context_blocks("SubagentStart hook", begun.context)
         blocks = context_blocks("Hook", self.arrived().context)
         if source := self.session.started_by:
             started = await self.fire("SessionStart", {"source": source, "model": self.run.agent.model})
@@ -150,19 +167,20 @@ class RunHooks:
         }
         if outcome.status != "success":
             error = str((outcome.error or {}).get("message", ""))
-            code = (outcome.display or {}).get("exit_code")
+            code = outcome.structured.get("exit_code") if isinstance(outcome.structured, dict) else None
             error = (
                 f"Exit code {code}\n{error.partition(chr(10))[2]}" if error.startswith(f"Exit code {code}") else error
             )
             return outcome, await self.fire("PostToolUseFailure", {**fields, "error": error, "is_interrupt": False})
         if not self.hooks.listens_to("PostToolUse"):
             return outcome, NO_HOOK_RESULT
-        response = response_of(tool, tool_input, outcome.content, outcome.display)
+        response = response_of(tool, tool_input, outcome.content, _shown(outcome))
         result = await self.fire("PostToolUse", {**fields, "tool_response": response})
         if result.updated_output is not None:
             content = updated_content(result.updated_output)
             if content is not None:
-                return replace(outcome, content=content), result
+                # what a hook takes out of the result must not be in it for programs
+                return replace(outcome, content=content, structured=None), result
             self.run.emit(
                 Notice(f"A PostToolUse hook's new output does not have the shape of {tool.name}'s.", "warning")
             )
@@ -175,7 +193,11 @@ class RunHooks:
     async def before_stop(self, last_message: str) -> list[dict[str, Any]]:
         """Return what Claude goes on with instead of ending here; nothing when it may end."""
         fields = {"stop_hook_active": self.blocked_stops > 0, "last_assistant_message": last_message}
-        result = await self.fire("Stop", fields)
+        if self.subagent is None:
+            result = await self.fire("Stop", fields)
+        else:
+            transcript = {"agent_transcript_path": str(self.session.path or "")}
+            result = await self.fire("SubagentStop", {**fields, **transcript})
         if result.stop is not None:
             self.run.emit(Notice(result.stop))
             return []
@@ -219,9 +241,18 @@ class RunHooks:
         return result
 
     def _common(self, event: str) -> dict[str, Any]:
-        agent = self.run.agent
+        agent, subagent = self.run.agent, self.subagent
         common = session_fields(event, self.session, agent.policy.mode)
+        if subagent is not None:
+            common |= {"session_id": subagent.main.id, "transcript_path": str(subagent.main.path or "")}
+            common |= {"agent_id": subagent.agent.id, "agent_type": subagent.agent.type}
         return {**common, "effort": {"level": agent.effort}} if agent.effort else common
+
+
+def _shown(outcome: Outcome) -> dict[str, Any]:
+    """A call's result as programs and views get it."""
+    structured = outcome.structured if isinstance(outcome.structured, dict) else {}
+    return {**structured, **(outcome.display or {})}
 
 
 def session_fields(event: str, session: Session, mode: str) -> dict[str, Any]:

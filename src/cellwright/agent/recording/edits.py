@@ -11,9 +11,10 @@ import base64
 import hashlib
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from cellwright.sessions.state_dir import write_atomic
 
@@ -24,8 +25,7 @@ LARGEST_CONTENT = 5 * 2**20
 _NEW_FILE_MODE = 0o644
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(Struct, frozen=True):
     """A call's change to a file. Hashes are SHA-256 of the whole content; None where there was, or then is, none."""
 
     path: Path

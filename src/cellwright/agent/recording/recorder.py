@@ -6,9 +6,10 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field, to_builtins
 
 from cellwright.agent.recording.edits import edits_of, kept_content
 from cellwright.agent.recording.recordings import (
@@ -39,8 +40,7 @@ def never_open(_path: Path) -> bool:
     return False
 
 
-@dataclass(slots=True)
-class TurnListener:
+class TurnListener(Struct):
     """A turn that is going on, and what of its events is recorded.
 
     `nth`: which ordinal it is to have, where the caller counts.
@@ -166,7 +166,7 @@ class Recorder:
         return turns
 
     def _cleaned(self, turn: RecordedTurn, scan: SecretScan) -> RecordedTurn:
-        fields = scan.clean(without_project(asdict(turn), self.project))
+        fields = scan.clean(without_project(to_builtins(turn), self.project))
         # a content is known by its hash: one that had secrets in it is of no use any more
         contents = {name: text for name, text in turn.contents.items() if scan.clean_text(text) == text}
         return turn_from_json({**fields, "key": turn.key, "contents": contents})
@@ -189,7 +189,17 @@ def _recorded_call(event: ToolEnd, progress: list[dict[str, Any]] | None, files:
     shown = (event.display or {}).items()
     display = None if event.display is None else {key: value for key, value in shown if key != "originals"}
     error = None if event.error is None else dict(event.error)
-    return RecordedCall(event.tool_use_id, event.name, event.status, event.content, display, error, progress, files)
+    return RecordedCall(
+        event.tool_use_id,
+        event.name,
+        event.status,
+        event.content,
+        display,
+        error,
+        progress,
+        files,
+        event.structured,
+    )
 
 
 def _add_progress(progress: list[dict[str, Any]], event: ToolProgress) -> None:

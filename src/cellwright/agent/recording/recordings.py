@@ -19,14 +19,16 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field, to_builtins
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, read_key, signing_key, state_folder
 from cellwright.sessions.transcript import encode_json
+from cellwright.text import map_strings
 
 FORMAT = 1
 FORMAT_KEY = "cellwright_recording"
@@ -36,8 +38,7 @@ FileState = Sequence[str | None]
 """A path, and the file's state (`file_states`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedMessage:
+class RecordedMessage(Struct, frozen=True):
     """One assistant message and what was known of it; of its thinking only the text is kept."""
 
     message: dict[str, Any]
@@ -47,8 +48,7 @@ class RecordedMessage:
     context_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedCall:
+class RecordedCall(Struct, frozen=True):
     """The recorded outcome of a call. `progress` has the arguments of its `ToolContext.progress` calls, text joined.
 
     `files`: the states, right after the call, of the files that it read or edited.
@@ -62,10 +62,10 @@ class RecordedCall:
     error: dict[str, Any] | None = None
     progress: list[dict[str, Any]] | None = None
     files: Sequence[FileState] = ()
+    structured: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedTurn:
+class RecordedTurn(Struct, frozen=True):
     """A prompt and all that came of it. `ordinal` counts the turns with the same `key`, from 1.
 
     `contents`: what edited files held afterwards, by the content's SHA-256 (`recorded_edits.kept_content`). `files`: the
@@ -113,17 +113,6 @@ def steady_text(text: str, project: Path) -> str:
     return " ".join(steady.split())
 
 
-def map_strings(value: Any, change: Callable[[str], str]) -> Any:
-    """`value` (JSON) with every string in it changed, keys apart."""
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, Mapping):
-        return {key: map_strings(item, change) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [map_strings(item, change) for item in value]
-    return value
-
-
 def without_project(value: Any, project: Path) -> Any:
     """`value` with the path of the project folder replaced by the mark."""
     names = {str(path) for path in (project, project.resolve()) if len(path.parts) > 1}
@@ -137,13 +126,13 @@ def without_project(value: Any, project: Path) -> Any:
 
 def in_project(turn: RecordedTurn, project: Path) -> RecordedTurn:
     """The turn with the mark replaced by the path of the project folder. Contents of files stay as they were."""
-    fields = map_strings(asdict(turn), lambda text: text.replace(PROJECT_MARK, str(project)))
+    fields = map_strings(to_builtins(turn), lambda text: text.replace(PROJECT_MARK, str(project)))
     return turn_from_json({**fields, "contents": turn.contents})
 
 
 def encode_recording(turns: Sequence[RecordedTurn]) -> bytes:
     """The file's content."""
-    lines = [encode_json({FORMAT_KEY: FORMAT}), *(encode_json(asdict(turn)) for turn in turns)]
+    lines = [encode_json({FORMAT_KEY: FORMAT}), *(encode_json(to_builtins(turn)) for turn in turns)]
     return b"".join(line + b"\n" for line in lines)
 
 

@@ -6,9 +6,11 @@ import difflib
 import json
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
+
+from msgspec import Struct, structs
 
 from cellwright.agent.agent import Agent
 from cellwright.agent.calls.approval import Decision, Policy
@@ -25,11 +27,11 @@ from cellwright.agent.recording.recordings import (
     read_recording,
     trust,
 )
-from cellwright.agent.recording.replay_drift import Drift, later_states
+from cellwright.agent.recording.replay_drift import Drift, later_states, recorded_id, result_drift
 from cellwright.agent.recording.replayed_tools import EditTarget, ReplayedCalls, replayed_tools
 from cellwright.agent.tool import Tool
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
+from cellwright.events import Event, TextDelta, ThinkingDelta, ToolEnd, ToolInputDelta, TurnEnd
 from cellwright.model.provider import ProviderEvent, Request
 
 RUN_AGAIN = frozenset({"Python", "NotebookRun", "TodoWrite", "TaskCreate", "TaskUpdate"})
@@ -119,7 +121,7 @@ class Replay:
 class ReplayedTurn:
     """One recorded turn that is played: a `Provider` and the tools that go with it.
 
-    `drift` gets what is not as it was when the turn was recorded.
+    `drift` gets what is not as it was when the turn was recorded; `on_event` is to be told of the run's events.
     """
 
     def __init__(self, turn: RecordedTurn, replay: Replay) -> None:
@@ -127,19 +129,38 @@ class ReplayedTurn:
         self.drift: list[Drift] = []
         self._calls = replay.calls(turn)
         self._messages = iter(turn.messages)
+        self._inputs = {
+            block["id"]: block["input"]
+            for recorded in turn.messages
+            for block in recorded.message["content"]
+            if block["type"] == "tool_use"
+        }
 
     def played_by(self, agent: Agent, target: EditTarget) -> Agent:
         """`agent` as one that plays this turn: run it on the turn's prompt. `place` is where edits are made again."""
-        calls = self._calls if agent.redaction is None else replace(self._calls, redaction=agent.redaction)
+        if agent.redaction is not None:
+            self._calls = structs.replace(self._calls, redaction=agent.redaction)
         return replace(
             agent,
             provider=self,
-            tools=replayed_tools(agent.tools, calls, target, self.drift.append),
+            tools=replayed_tools(agent.tools, self._calls, target, self.drift.append),
             policy=RecordedApproval(agent.policy),
             # nothing is asked of the model, nothing is spent
             max_turns=None,
             budget_usd=None,
         )
+
+    def on_event(self, event: Event) -> None:
+        """Hold what a call that ran again gave against what it gave then."""
+        if not isinstance(event, ToolEnd):
+            return
+        then = self._calls.calls.get(recorded_id(event.tool_use_id))
+        if then is None or not self._calls.runs_again(then):
+            return
+        tool_input = self._inputs.get(then.tool_use_id, {})
+        drift = result_drift(then, tool_input, event, self._calls.project, self._calls.redaction)
+        if drift is not None:
+            self.drift.append(drift)
 
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         """The turn's next message. Its call ids are made unique in the session, which may play a turn twice."""
@@ -147,14 +168,13 @@ class ReplayedTurn:
         if recorded is None:
             message = "The recording of this turn ends here: what the tools gave back led to more than was recorded."
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, f"{message} Record it again.")
-        recorded = replace(recorded, message=_with_ids(recorded.message, f"_{len(request.messages)}"))
+        recorded = structs.replace(recorded, message=_with_ids(recorded.message, f"_{len(request.messages)}"))
         for event in _deltas(recorded.message["content"]):
             yield event
         yield _turn_end(recorded)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedApproval:
+class RecordedApproval(Struct, frozen=True):
     """A policy while a trusted recording is played: what it asks was answered then; what it denies stays denied."""
 
     policy: Policy
@@ -185,11 +205,11 @@ class RecordedApproval:
 
     def allowing(self, rules: Sequence[str]) -> Self:
         """The same with these allow rules besides the policy's own."""
-        return replace(self, policy=self.policy.allowing(rules))
+        return structs.replace(self, policy=self.policy.allowing(rules))
 
     def in_mode(self, mode: str) -> Self:
         """The same in another mode of the policy's own."""
-        return replace(self, policy=self.policy.in_mode(mode))
+        return structs.replace(self, policy=self.policy.in_mode(mode))
 
 
 def _file_state(path: Path) -> tuple[int, int] | None:

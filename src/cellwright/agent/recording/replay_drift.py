@@ -13,13 +13,17 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from cellwright.agent.calls.redaction import Redaction
+from cellwright.agent.calls.tool_results import without_edit_note
 from cellwright.agent.recording.edits import edits_of
 from cellwright.agent.recording.recordings import FileState, RecordedCall, RecordedTurn, steady_text
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import ToolEnd
 
 DriftKind = Literal["file", "python", "cell"]
 
@@ -37,8 +41,7 @@ _REMOVED = re.compile(r"\[(?!secret removed: )[^\]\n]+ removed\]")
 """The mark for a secret in a recording (`secret_scan`): what was there cannot be compared."""
 
 
-@dataclass(frozen=True, slots=True)
-class Drift:
+class Drift(Struct, frozen=True):
     """One thing that differs; `text` says what, and what was done about it."""
 
     kind: DriftKind
@@ -55,21 +58,42 @@ def describe_drift(drifts: Iterable[Drift]) -> list[str]:
     return [_listed(TITLES[kind], by_kind[kind]) for kind in TITLES if kind in by_kind]
 
 
+def check_drift(drifts: Sequence[Drift]) -> None:
+    """Raise CellwrightError where there is drift: replay is strict."""
+    if drifts:
+        drift_text = "\n".join(describe_drift(drifts))
+        message = f"What was recorded does not hold any more, and replay is strict.\n{drift_text}\nRecord it again."
+        raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
+
+
 def _listed(title: str, texts: Sequence[str]) -> str:
     shown = [f"- {text}" for text in texts[:MAX_SHOWN]]
     more = [f"- … and {len(texts) - MAX_SHOWN} more"] if len(texts) > MAX_SHOWN else []
     return "\n".join([f"{title}:", *shown, *more])
 
 
-def result_drift(
-    then: RecordedCall, content: str | Sequence[Mapping[str, Any]], project: Path, redaction: Redaction
-) -> Drift | None:
-    """Compare the result `content` of code that was run again with the recorded one; None where they do not differ.
+def recorded_id(tool_use_id: str) -> str:
+    """The id that a played call has in its recording: in the session it has a suffix."""
+    return tool_use_id.rpartition("_")[0]
 
-    Times, ids, addresses in memory and pictures are not compared. What differs is shown, and kept in the notebook: without
-    its secrets.
+
+def result_drift(
+    then: RecordedCall, tool_input: Mapping[str, Any], now: ToolEnd, project: Path, redaction: Redaction
+) -> Drift | None:
+    """Compare the end of a call that was run again with the recorded one; None where they do not differ.
+
+    Both are as the model got them: bounded, redacted, with what hooks made of them. Of `Python` the text counts, without
+    times, ids, addresses in memory and pictures; of the others whether it could be done. What differs is shown, and kept
+    in the notebook: without its secrets.
     """
-    before, after = _text(then.content), redaction.clean(_text(content)).text
+    if then.name != "Python":
+        if (now.status == "success") == (then.status == "success"):
+            return None
+        return Drift(
+            "cell" if then.name == "NotebookRun" else "python", f"{then.name}: {text_of(now.content)[:LINE_CHARS]}"
+        )
+    before = redaction.clean(text_of(without_edit_note(then.content, tool_input))).text
+    after = redaction.clean(text_of(now.content)).text
     if _REMOVED.search(before) or steady_text(before, project) == steady_text(after, project):
         return None
     lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm=""))
@@ -78,7 +102,8 @@ def result_drift(
     return Drift("python", "\n".join(["then (-) and now (+):", *changed[:DIFF_LINES], *more]))
 
 
-def _text(content: str | Sequence[Mapping[str, Any]]) -> str:
+def text_of(content: str | Sequence[Mapping[str, Any]]) -> str:
+    """The text of a result, without its pictures."""
     if isinstance(content, str):
         return content
     return "\n".join(str(block["text"]) for block in content if block.get("type") == "text")

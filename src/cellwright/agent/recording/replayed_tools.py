@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from cellwright.agent.calls.redaction import Redaction
+from cellwright.agent.calls.tool_results import bounded
 from cellwright.agent.recording.edits import Edit, content_bytes, content_hash, edits_of
 from cellwright.agent.recording.recordings import RecordedCall
 from cellwright.agent.recording.replay_drift import (
@@ -15,8 +19,9 @@ from cellwright.agent.recording.replay_drift import (
     States,
     cell_place,
     real_path,
-    result_drift,
+    recorded_id,
     state_of,
+    text_of,
 )
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
@@ -34,8 +39,7 @@ class EditTarget(Protocol):
         """Change a cell as a recorded call did; False: the notebook is to be written as any other file."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayedCalls:
+class ReplayedCalls(Struct, frozen=True):
     """The outcomes of a turn's calls, by their recorded id, and what playing them again takes.
 
     `contents` holds files' contents by hash, as the recording keeps them. `later` holds, for each call, the states that
@@ -51,8 +55,12 @@ class ReplayedCalls:
     """The redaction that takes secrets out of results."""
 
     def of(self, ctx: ToolContext) -> RecordedCall:
-        """The recorded call that is played now; its id in the session has a suffix."""
-        return self.calls[ctx.tool_use_id.rpartition("_")[0]]
+        """The recorded call that is played now."""
+        return self.calls[recorded_id(ctx.tool_use_id)]
+
+    def runs_again(self, call: RecordedCall) -> bool:
+        """True for a call that is run again, and gives what it gives now."""
+        return call.name in self.run_again and call.status in ("success", "error")
 
     def later_of(self, call: RecordedCall, path: Path) -> States:
         return self.later[call.tool_use_id].get(path, frozenset())
@@ -80,15 +88,15 @@ async def _not_available(tool_input: dict[str, Any], ctx: ToolContext) -> ToolRe
 def _replayed(tool: Tool, recorded: ReplayedCalls, edit_target: EditTarget, on_drift: OnDrift) -> Tool:
     async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult | Content:
         then = recorded.of(ctx)
-        if tool.name in recorded.run_again and then.status in ("success", "error"):
-            return await _rerun(tool.call(tool_input, ctx), tool, then, recorded, on_drift)
+        if recorded.runs_again(then):
+            return _bounded(await tool.call(tool_input, ctx), tool)
         if then.status == "success":
             try:
                 if tool.access.kind == "edit":
                     await _apply_once(tool, tool_input, then, recorded, edit_target)
                 elif tool.access.kind == "patch" and _is_as_before(then, recorded):
                     # the policy judged its input whole, and its files are as they were
-                    return await tool.call(tool_input, ctx)
+                    return _bounded(await tool.call(tool_input, ctx), tool)
             except ToolError as error:
                 on_drift(Drift("cell" if tool.name == "NotebookEdit" else "file", error.message))
                 raise
@@ -96,34 +104,23 @@ def _replayed(tool: Tool, recorded: ReplayedCalls, edit_target: EditTarget, on_d
                 _compare_files(then, recorded, on_drift)
         return _as_recorded(then, ctx)
 
-    return replace(tool, call=call)
+    # nothing is asked of anybody, so nothing need be waited for; a recorded result was bounded when it was made
+    limits = replace(tool.limits, calls_per_minute=None, result_chars=sys.maxsize)
+    return replace(tool, call=call, limits=limits)
 
 
-async def _rerun(
-    running: Awaitable[ToolResult | Content], tool: Tool, then: RecordedCall, recorded: ReplayedCalls, on_drift: OnDrift
-) -> ToolResult | Content:
-    """Await what the call comes to now; `on_drift` hears where that differs for `Python`, whose results matter."""
-    try:
-        result = await running
-    except ToolError as error:
-        on_drift(Drift("cell" if tool.name == "NotebookRun" else "python", f"{tool.name}: {error.message}"))
-        raise
-    content = result.content if isinstance(result, ToolResult) else result
-    if tool.name == "Python" and (drift := _differs(then, content, recorded)) is not None:
-        on_drift(drift)
-    return result
-
-
-def _differs(then: RecordedCall, content: Content, recorded: ReplayedCalls) -> Drift | None:
-    return result_drift(then, content, recorded.project, recorded.redaction)
+def _bounded(value: ToolResult | Content, tool: Tool) -> ToolResult:
+    """A call's result of now, as much of it as the model would have got then."""
+    result = value if isinstance(value, ToolResult) else ToolResult(value)
+    return replace(result, content=bounded(result.content, tool.limits.result_chars))
 
 
 def _as_recorded(then: RecordedCall, ctx: ToolContext) -> ToolResult:
     for news in then.progress or ():
         ctx.progress(**news)
     if then.status == "timeout":
-        raise ToolError(str(then.content), code=ErrorCode.EXECUTION_TIMEOUT)
-    return ToolResult(then.content, then.display, is_error=then.status != "success")
+        raise ToolError(text_of(then.content), code=ErrorCode.EXECUTION_TIMEOUT)
+    return ToolResult(then.content, then.display, is_error=then.status != "success", structured=then.structured)
 
 
 def _compare_files(then: RecordedCall, recorded: ReplayedCalls, on_drift: OnDrift) -> None:

@@ -12,8 +12,9 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from cellwright.agent.calls.check_input import compile_schema
 from cellwright.agent.structured_output.schema import api_schema, refusal
@@ -27,8 +28,7 @@ class AnswerProblem(ValueError):
     """Raised for a text that is no value of the type, with the reason in words for Claude."""
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerType:
+class AnswerType(Struct, frozen=True):
     """The type an answer has to be of. `name` is for people, `schema` is the API's; `read` raises `AnswerProblem`."""
 
     name: str

@@ -18,9 +18,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Confinement, also_writing, without_hosts
 from cellwright.agent.calls.tool_results import create_output_folder
@@ -80,8 +82,7 @@ PLAIN_CONTEXT = frozenset({"SessionStart", "UserPromptSubmit", "UserPromptExpans
 _PLACEHOLDER = "${CLAUDE_PROJECT_DIR}"
 
 
-@dataclass(frozen=True, slots=True)
-class HookEnvironment:
+class HookEnvironment(Struct, frozen=True):
     """The place of commands: the project's folder, the inherited environment less its secrets, and their parent.
 
     `exported` is what hooks have set for the session's shell commands.
@@ -121,8 +122,7 @@ async def run_command(
     return read_end(hook, event, ended)
 
 
-@dataclass(frozen=True, slots=True)
-class HookExit:
+class HookExit(Struct, frozen=True):
     """The outcome of a program. `cut`: it wrote more than is kept."""
 
     code: int

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from cellwright.agent.hooks.callbacks import MATCHED_FIELDS, matcher_problem
 from cellwright.agent.hooks.protocol import EVENTS
 
@@ -115,12 +117,11 @@ class Malformed(Exception):
     """Raised for an entry that is left out, with the reason."""
 
 
-@dataclass(slots=True)
-class Entries:
+class Entries(msgspec.Struct):
     """The hooks of all sources, by event; `problems` are for the user."""
 
-    by_event: dict[str, list[HookEntry]] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
+    by_event: dict[str, list[HookEntry]] = msgspec.field(default_factory=dict)
+    problems: list[str] = msgspec.field(default_factory=list)
 
     def add(self, label: str, events: Mapping[str, Sequence[Any]], *, from_project: bool = False) -> None:
         """Add what the file named `label` says, which is the project's own where it is `from_project`."""
@@ -150,8 +151,7 @@ class Entries:
             self.by_event.setdefault(event, []).append(read)
 
 
-@dataclass(frozen=True, slots=True)
-class _Fields:
+class _Fields(msgspec.Struct, frozen=True):
     """The fields of one handler."""
 
     raw: Any

@@ -12,9 +12,11 @@ import functools
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cellwright.agent.hooks.callbacks import matches
 from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, NO_HOOKS, HookResult, HookRun, Hooks
@@ -165,8 +167,7 @@ def hooks_from(
     )
 
 
-@dataclass(slots=True)
-class SettingsHooks:
+class SettingsHooks(Struct):
     """The hooks of settings files.
 
     `reported_problems` holds the failures that the user knows of, `waiting` what nobody waited for.

@@ -12,8 +12,9 @@ import os
 import re
 import urllib.parse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.results import read_answer
@@ -34,8 +35,7 @@ class HookAddressRefused(Exception):
     """Raised with the reason that nothing was sent, or nothing taken."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpBounds:
+class HttpBounds(Struct, frozen=True):
     """The addresses HTTP hooks may send to and the variables their headers may hold; None: the hooks alone say so."""
 
     environ: Mapping[str, str]

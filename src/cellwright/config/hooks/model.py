@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult, HookRun
 from cellwright.agent.hooks.results import blocked, capped

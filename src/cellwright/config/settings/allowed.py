@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
+from cellwright.agent.tool import own_tool_name
 from cellwright.config.settings.settings import Settings
 from cellwright.model.models import is_among
 from cellwright.permissions.modes import MODES, Mode
@@ -34,12 +35,14 @@ def nearest_mode(mode: Mode, settings: Settings) -> Mode:
 
 def tool_is_allowed(name: str, settings: Settings) -> bool:
     """Return whether Claude may have the tool `name`."""
-    if any(fnmatchcase(name, pattern) for pattern in settings.denied_tools):
+    if any(fnmatchcase(name, own_tool_name(pattern)) for pattern in settings.denied_tools):
         return False
     allowed_servers = settings.allowed_mcp_servers
     if name.startswith(_MCP) and allowed_servers is not None and not set(_servers(name)) <= set(allowed_servers):
         return False
-    return settings.allowed_tools is None or any(fnmatchcase(name, each) for each in settings.allowed_tools)
+    return settings.allowed_tools is None or any(
+        fnmatchcase(name, own_tool_name(each)) for each in settings.allowed_tools
+    )
 
 
 def _servers(name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Allow rules added to a settings file so that nothing else in it changes: layout, order and all it says.
+"""A settings file changed so that nothing else in it changes: layout, order and all it says.
 
 The folder is locked for that moment, so that of two kernels that write there at once none loses what it wrote.
 """
@@ -8,11 +8,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from cellwright.config.settings.read import SettingsProblem, parse_settings
-from cellwright.tools.files.atomic_write import FileChanged, write_atomically
+from cellwright.tools.files.atomic_write import write_atomically
+from cellwright.tools.files.writing.open_folder import FileChanged
 
 
 @contextlib.contextmanager
@@ -38,27 +40,86 @@ _BLANK = " \t\r\n"
 _DECODER = json.JSONDecoder()
 
 
+def set_value(file: Path, path: Sequence[str], value: Any) -> None:
+    """Have the settings in `file` say `value` at `path`; None takes out what they say there.
+
+    Raises SettingsProblem, OSError.
+    """
+    _change_file(file, lambda text: with_value(text, path, value))
+
+
 def add_allow_rules(file: Path, rules: Sequence[str]) -> None:
     """Put `rules`, all of them or none, at the end of `permissions.allow` in `file`, which is made if need be.
 
     Raises SettingsProblem, OSError.
     """
+    _change_file(file, lambda text: _with_allow_rules(text, rules, file))
+
+
+def _change_file(file: Path, change: Callable[[str], str]) -> None:
     file.parent.mkdir(exist_ok=True)
     with locked(file.parent):
         for _ in range(TRIES):
             with contextlib.suppress(FileChanged):
-                _add(file, rules)
+                _change(file, change)
                 return
     raise SettingsProblem(f"{file}: another program keeps changing it")
 
 
-def _add(file: Path, rules: Sequence[str]) -> None:
+def _change(file: Path, change: Callable[[str], str]) -> None:
     status = file.stat() if file.exists() else None
     try:
         text = file.read_bytes().decode("utf-8-sig") if status else ""
     except UnicodeDecodeError as error:
         raise SettingsProblem(f"{file}: is not UTF-8") from error
     text = text if text.strip() else "{}\n"
+    parse_settings(text, file)
+    if (changed := change(text)) != text:
+        # the file itself is no link (its owner saw to that), but the project's folder may be reached through one
+        write_atomically(file.parent.resolve() / file.name, changed.encode(), replacing=status)
+
+
+def with_value(text: str, path: Sequence[str], value: Any) -> str:
+    """`text`, a JSON object, with `value` at `path`, or without what is there for None; nothing else of it changes."""
+    start = _skip_blank(text, 0)
+    for depth, name in enumerate(path):
+        found = _member(text, start, name)
+        last = depth == len(path) - 1
+        if found is None:
+            if value is None:
+                return text
+            for outer in reversed(path[depth + 1 :]):
+                value = {outer: value}
+            return _with_element(text, start, f"{_quoted(name)}: {json.dumps(value, ensure_ascii=False)}")
+        if last:
+            _, end = _DECODER.raw_decode(text, found)
+            if value is None:
+                return _without_member(text, start, name, end)
+            return f"{text[:found]}{json.dumps(value, ensure_ascii=False)}{text[end:]}"
+        if text[found] != "{":
+            raise SettingsProblem(f"`{'.'.join(path[: depth + 1])}` is not an object there")
+        start = found
+    return text
+
+
+def _without_member(text: str, start: int, name: str, end: int) -> str:
+    """`text` without the member `name`, whose value ends at `end`, of the object that begins at `start`."""
+    at = _skip_blank(text, start + 1)
+    begin, first = start + 1, True
+    while True:
+        key, after = _DECODER.raw_decode(text, at)
+        if key == name:
+            break
+        _, after = _DECODER.raw_decode(text, _skip_blank(text, _skip_blank(text, after) + 1))
+        begin, first = after, False  # with the comma before it
+        at = _skip_blank(text, _skip_blank(text, after) + 1)
+    rest = _skip_blank(text, end)
+    if first and text[rest] == ",":
+        return text[:begin] + text[rest + 1 :]
+    return text[:begin] + (text[rest:] if first else text[end:])
+
+
+def _with_allow_rules(text: str, rules: Sequence[str], file: Path) -> str:
     expected = parse_settings(text, file)
     permissions = expected.setdefault("permissions", {})
     if not isinstance(permissions, dict) or not isinstance(permissions.setdefault("allow", []), list):
@@ -68,12 +129,9 @@ def _add(file: Path, rules: Sequence[str]) -> None:
         if rule not in permissions["allow"]:
             permissions["allow"].append(rule)
             changed = with_allow_rule(changed, rule)
-    if changed == text:
-        return
     if json.loads(changed) != expected:
         raise SettingsProblem(f"{file}: is laid out in a way that a rule cannot be added to")
-    # the file itself is no link (its owner saw to that), but the project's folder may be reached through one
-    write_atomically(file.parent.resolve() / file.name, changed.encode(), replacing=status)
+    return changed
 
 
 def with_allow_rule(text: str, rule: str) -> str:

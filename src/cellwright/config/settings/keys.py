@@ -9,8 +9,9 @@ import os
 import pathlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from cellwright.model.models import EFFORTS
 from cellwright.permissions.modes import MODES
@@ -31,8 +32,7 @@ _LONGEST_WAIT = 86_400.0
 _MAX_DOLLARS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(Struct, frozen=True):
     """One setting. `check` is for the value, each element, each member, or each element of each member.
 
     `name_check` is for the names of members.
@@ -51,6 +51,10 @@ class Key:
 
 def text(value: Any) -> str:
     return "" if isinstance(value, str) and value else "a text that is not empty"
+
+
+def any_text(value: Any) -> str:
+    return "" if isinstance(value, str) else "a text"
 
 
 def a_path(value: Any) -> str:
@@ -168,9 +172,22 @@ KEYS: dict[Path, Key] = {
         _key("env", variable_value, "members", name_check=variable_name),
         _key("model", text),
         _key("effortLevel", one_of(*EFFORTS)),
+        _key("maxEffortLevel", one_of(*EFFORTS), folder="tightens"),
+        _key("alwaysThinkingEnabled", flag),
+        _key("showThinkingSummaries", flag),
+        _key("fallbackModel", text, "list"),
+        _key("enforceAvailableModels", flag, folder="tightens"),
+        _key("allowManagedPermissionRulesOnly", flag, folder="managed"),
         _key("availableModels", text, "list"),
         _key("deniedModels", text, "list", "tightens"),
         _key("language", text),
+        _key("attribution.commit", any_text),
+        _key("attribution.pr", any_text),
+        _key("includeCoAuthoredBy", flag),
+        _key("claudeMdExcludes", text, "list"),
+        _key("skillOverrides", one_of("on", "name-only", "user-invocable-only", "off"), "members"),
+        _key("disableSkillShellExecution", flag, folder="tightens"),
+        _key("disableBundledSkills", flag),
         _key("apiKeyHelper", text, folder="confirm"),
         _key("hooks", hook_group, "lists"),
         _key("disableAllHooks", flag, folder="own"),
@@ -178,8 +195,9 @@ KEYS: dict[Path, Key] = {
         _key("allowedHttpHookUrls", text, "list", "own"),
         _key("httpHookAllowedEnvVars", text, "list", "own"),
         _key("respectGitignore", flag),
+        _key("promptCacheTtl", one_of("5m", "1h")),
         _key("bashOutputMaxChars", whole_number(1_000, 150_000)),
-        _key("askUserQuestionTimeout", waiting_time),
+        _key("askUserQuestionTimeout", waiting_time, folder="own"),
         _key("plansDirectory", a_path),
         _key("cleanupPeriodDays", whole_number(0, 36_500), folder="own"),
         _key("fileCheckpointingEnabled", flag, folder="own"),
@@ -203,6 +221,8 @@ KEYS: dict[Path, Key] = {
         _key("cellwright.allowedTools", text, "list", "managed"),
         _key("cellwright.allowedMcpServers", text, "list", "managed"),
         _key("cellwright.deniedTools", text, "list", "managed"),
+        _key("cellwright.folderTrust", one_of("ask", "never"), folder="managed"),
+        _key("cellwright.trustedFolders", a_path, "list", "managed"),
         _key("cellwright.ownCredentials", flag, folder="managed"),
         _key("cellwright.toolLog", a_path, folder="own"),
         _key("cellwright.redactSecrets", flag, folder="own"),
@@ -212,6 +232,7 @@ KEYS: dict[Path, Key] = {
         _key("cellwright.cacheTtl", amount_of_seconds),
         _key("cellwright.inlineCompletion", flag, folder="tightens"),
         _key("cellwright.inlineCompletionBudget", amount_of_money, folder="own"),
+        _key("cellwright.onDenied", one_of("ask", "skip", "error")),
         _key("cellwright.sessionTitles", one_of("first-words", "model"), folder="own"),
         _key("cellwright.maxFileSize", whole_number(1_000, 1_000_000_000)),
     )
@@ -222,3 +243,38 @@ MODE_NAMES = (*MODES, "manual", "auto")
 
 OBJECTS = {path[:length] for path in KEYS for length in range(1, len(path))}
 """Keys that hold others."""
+
+_WITHOUT_EFFECT = """
+advisorModel agent attribution.sessionUrl agentPushNotifEnabled allowAllClaudeAiMcps allowedChannelPlugins
+allowedMcpServers allowManagedMcpServersOnly autoCompactEnabled autoCompactWindow autoConnectIde
+autoContinueAtUsageLimit autoDreamEnabled autoInstallIdeExtension autoMemoryDirectory autoMemoryEnabled autoMode
+autoScrollEnabled autoUpdatesChannel awaySummaryEnabled awsAuthRefresh awsCredentialExport axScreenReader
+bashEditDiffEnabled blockedMarketplaces browserExternalPageTools channelsEnabled claudeMd companyAnnouncements
+crossSessionInbound defaultShell deniedMcpServers dialogExpiry diffTool disableAgentView disableArtifact
+disableAutoMode disableBrowserExternalNavigation disableClaudeAiConnectors disableCommandPluginSources
+disableDeepLinkRegistration disabledMcpjsonServers disableMobileSimulatorTools disableRemoteControl
+disableSideloadFlags disableWorkflows editorMode emojiCompletionEnabled enableAllProjectMcpServers enableArtifact
+enabledMcpjsonServers enabledPlugins enableWorkflows externalEditorContext extraKnownMarketplaces fastMode
+fastModePerSessionOptIn feedbackSurveyRate fileSuggestion footerLinksRegexes forceLoginGatewayUrl forceLoginMethod
+forceLoginOrgUUID forceRemoteSettingsRefresh gcpAuthRefresh idleCompaction includeGitInstructions
+inputNeededNotifEnabled isolatePeerMachines keybindingFlavor managedMcpServers managedSourcesBehavior minimumVersion
+modelOverrides modelPicker modelPricing modelSettings otelHeadersHelper outputStyle parentSettingsBehavior
+permissionExplainerEnabled permissions.disableAutoMode pluginConfigs pluginSuggestionMarketplaces pluginTrustMessage
+policyHelper precomputeCompactionEnabled preferredNotifChannel prefersReducedMotion processWrapper
+promptSuggestionEnabled proxyAuthHelper prUrlTemplate remote remoteControlAtStartup requiredMaximumVersion
+requiredMinimumVersion respondToBashCommands sandbox.allowAppleEvents sandbox.bwrapPath sandbox.credentials
+sandbox.enableWeakerNestedSandbox sandbox.enableWeakerNetworkIsolation sandbox.ignoreViolations
+sandbox.network.allowAllUnixSockets sandbox.network.allowLocalBinding sandbox.network.allowMachLookup
+sandbox.network.allowUnixSockets sandbox.network.httpProxyPort sandbox.network.socksProxyPort
+sandbox.network.tlsTerminate sandbox.ripgrep sandbox.socatPath showClearContextOnPlanAccept showMessageTimestamps
+showTurnDuration skillListingBudgetFraction skillListingMaxDescChars skipAutoPermissionPrompt
+skipDangerousModePermissionPrompt skipWebFetchPreflight spellcheck spinnerTipsEnabled spinnerTipsOverride spinnerVerbs
+sshConfigs sshHostAllowlist statusLine strictKnownMarketplaces strictPluginOnlyCustomization subagentPromptCacheTtl
+subagentStatusLine switchModelsOnFlag syncClaudeAiSkills syntaxHighlightingDisabled teammateDefaultModel teammateMode
+terminalProgressBarEnabled terminalTitleFromRename theme timeFormat timeZone todoFeatureEnabled tui ultracode
+useAutoModeDuringPlan verbose viewMode vimInsertModeRemaps voice voiceEnabled wheelScrollAccelerationEnabled
+workflowKeywordTriggerEnabled workflowSizeGuideline worktree wslInheritsWindowsSettings
+"""
+
+WITHOUT_EFFECT = frozenset(_WITHOUT_EFFECT.split())
+"""Settings of Claude Code's that change nothing here; a name stands for all below it. docs/settings.md says why."""

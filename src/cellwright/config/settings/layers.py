@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
+
+from msgspec import Struct, field
 
 from cellwright.config.settings.keys import KEYS, OBJECTS, Check, Key
 
@@ -31,8 +32,7 @@ _AS_ONE = frozenset(
 """Lists where a value that stands alone is taken as the only element: it may have been meant to restrict."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layer:
+class Layer(Struct, frozen=True, kw_only=True):
     """One source. `root` is what `/x` in its rules starts from, `folder` what its relative directories start from.
 
     `of_folder`: it lies in the folder that is worked in, so what it gives waits for trust. `foreign`: the folder may have
@@ -48,8 +48,7 @@ class Layer:
     foreign: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsEntry:
+class SettingsEntry(Struct, frozen=True):
     """One value of a layer; `element`: of a list, else a list without elements counts as one value."""
 
     path: tuple[str, ...]
@@ -98,8 +97,7 @@ def _walk(path: tuple[str, ...], values: Mapping[str, Any]) -> Iterator[tuple[tu
             yield here, value
 
 
-@dataclass(slots=True)
-class _LayerReader:
+class _LayerReader(Struct):
     """The entries of one layer as they are taken."""
 
     layer: Layer
@@ -169,8 +167,7 @@ REPLACED = frozenset(
 REPLACED_BY_ADMINISTRATOR = frozenset({("availableModels",)})
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
+class Merged(Struct, frozen=True):
     """`values` as one object; `entries` are those that made it up, by their place, lowest first."""
 
     values: dict[str, Any] = field(default_factory=dict)

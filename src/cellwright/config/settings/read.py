@@ -9,13 +9,17 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cellwright.config.settings.layers import Layer, SettingsEntry, entries_of
+from msgspec import Struct
+
+from cellwright.config.agents.find_agents import project_agent_files
+from cellwright.config.memory.chain import outside_files, project_instructions
+from cellwright.config.settings.layers import SCOPES, Layer, Scope, SettingsEntry, entries_of
 from cellwright.config.settings.server_policy import servers_policy
+from cellwright.config.skills.find_skills import project_skill_files
 from cellwright.config.trust.repository import is_tracked, main_checkout, project_folder
 from cellwright.errors import CellwrightError, ErrorCode
 
@@ -80,6 +84,7 @@ _FROM_ENVIRONMENT = {
     "CELLWRIGHT_WEB_FETCH_TIMEOUT": ("webFetchTimeout", float),
     "CELLWRIGHT_MAX_FILE_SIZE": ("maxFileSize", int),
     "CELLWRIGHT_CACHE_TTL": ("cacheTtl", float),
+    "CELLWRIGHT_ON_DENIED": ("onDenied", str),
 }
 TOOLS_FOLDER = ".claude/tools"
 
@@ -88,14 +93,21 @@ InlineSettings = tuple[Layer, Mapping[str, Any]]
 """A layer that is in no file, and its values."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettingsSources:
-    """The content of all sources, before it is judged what counts. `tool_files` are the folder's, with contents."""
+class SettingsSources(Struct, frozen=True, kw_only=True):
+    """The content of all sources, before it is judged what counts. `tool_files` are the folder's, with contents.
+
+    `instructions` are the project's files of instructions to Claude, `outside` what they bring along from elsewhere.
+    `skill_files` are its skills and commands, `agent_files` its agents.
+    """
 
     cwd: Path
     project: Path
     entries: tuple[SettingsEntry, ...] = ()
     tool_files: tuple[tuple[Path, bytes], ...] = ()
+    instructions: tuple[Path, ...] = ()
+    outside: tuple[Path, ...] = ()
+    skill_files: tuple[tuple[Path, bytes], ...] = ()
+    agent_files: tuple[tuple[Path, bytes], ...] = ()
     notices: tuple[str, ...] = ()
     broken: bool = False
 
@@ -148,10 +160,12 @@ def read_all(
     *,
     managed: Path | None = None,
     above: Sequence[tuple[Layer, Mapping[str, Any]]] = (),
+    scopes: Container[Scope] = SCOPES,
 ) -> SettingsSources:
     """Read every source for a session that starts in `cwd`. Never raises: problems are in `notices`.
 
-    `managed` is the administrator's folder (default: the system's); `above` are layers that are in no file.
+    `managed` is the administrator's folder (default: the system's); `above` are layers that are in no file. Of the user's
+    and the folder's files those of `scopes` are read.
     """
     cwd = cwd.absolute()
     project = project_folder(cwd)
@@ -163,6 +177,8 @@ def read_all(
     notices += policy.problems
     for layer in _files(cwd, project, environ, administrators_folder() if managed is None else managed):
         assert layer.file is not None
+        if layer.scope != "managed" and layer.scope not in scopes:
+            continue
         try:
             values = read_settings_file(layer.file) or {}
             if not isinstance(values.get("permissions", {}), dict):
@@ -178,11 +194,16 @@ def read_all(
         layered = entries_of(layer, given)
         entries += layered.entries
         notices += layered.problems
+    instructions = project_instructions(cwd, project)
     return SettingsSources(
         cwd=cwd,
         project=project,
         entries=tuple(entries),
         tool_files=tuple(_contents(_tool_files(project))),
+        instructions=tuple(instructions),
+        outside=tuple(outside_files(instructions, project)),
+        skill_files=tuple(_contents(project_skill_files(cwd, project))),
+        agent_files=tuple(_contents(project_agent_files(cwd, project))),
         notices=tuple(notices),
         broken=broken,
     )
@@ -204,9 +225,13 @@ def watched_files(cwd: Path, environ: Mapping[str, str], managed: Path | None = 
         users_folder(environ) / "settings.json",
         *(folder / ".claude" / name for folder in folders for name in ("settings.json", "settings.local.json")),
         administrators / "managed-settings.json",
+        drop_ins,
         *_drop_ins(drop_ins),
         tools,
         *_tool_files(project),
+        *project_instructions(cwd.absolute(), project),
+        *project_skill_files(cwd.absolute(), project),
+        *project_agent_files(cwd.absolute(), project),
     ]
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from cellwright.config.settings.keys import KEYS, a_path, host
 from cellwright.config.settings.layers import Merged, SettingsEntry
@@ -40,8 +41,7 @@ _INSTEAD = {
 """The settings of Claude Code's that cannot be used here, each with what holds instead."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxSettings:
+class SandboxSettings(Struct, frozen=True, kw_only=True):
     """The `sandbox.*` settings: `rules` is what they say of commands, without what the machine can do.
 
     `required`: where nothing can confine a command, nothing is sent. `managed_hosts_only`: of the rules for `WebFetch`, only

@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
+
 from cellwright.config.settings.edit import add_allow_rules
 from cellwright.config.settings.keys import a_path, seconds_of
 from cellwright.config.settings.layers import Merged, Scope, SettingsEntry, merge
@@ -38,6 +40,7 @@ from cellwright.config.settings.sandbox import SandboxSettings, sandbox_settings
 from cellwright.config.settings.server_policy import own_credentials, own_environment
 from cellwright.config.trust.trust import judge, remember_rules
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
+from cellwright.model.models import EFFORTS
 from cellwright.permissions.modes import Mode, parse_mode, stricter
 from cellwright.permissions.rules.rule import Rule, grant_problem, parse_rule, restriction_problem
 
@@ -45,8 +48,7 @@ _MODE = ("permissions", "defaultMode")
 _TOOL_NAME = re.compile(r"[A-Za-z_][\w-]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(msgspec.Struct, frozen=True):
     """The origin of a value; `file` is None for what is in no file, `label` names the place for people."""
 
     value: Any
@@ -55,8 +57,7 @@ class Origin:
     file: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HooksSource:
+class HooksSource(msgspec.Struct, frozen=True):
     """The `hooks` object of one file, as it stands there: events with their lists of groups."""
 
     events: Mapping[str, Sequence[Mapping[str, Any]]]
@@ -83,6 +84,7 @@ class Settings:
     block_reads_outside: bool = False
     block_writes_outside: bool = False
     bypass_disabled: bool = False
+    managed_rules_only: bool = False
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
     hooks: tuple[HooksSource, ...] = ()
     disable_all_hooks: bool = False
@@ -92,7 +94,12 @@ class Settings:
     env: Mapping[str, str] = field(default_factory=dict)
     model: str | None = None
     effort_level: str | None = None
+    max_effort_level: str | None = None
+    always_thinking: bool = True
+    show_thinking: bool = True
+    fallback_models: tuple[str, ...] = ()
     available_models: tuple[str, ...] | None = None
+    enforce_available_models: bool = False
     denied_models: tuple[str, ...] = ()
     allowed_models: tuple[str, ...] | None = None
     allowed_modes: tuple[str, ...] | None = None
@@ -100,8 +107,15 @@ class Settings:
     allowed_mcp_servers: tuple[str, ...] | None = None
     denied_tools: tuple[str, ...] = ()
     language: str | None = None
+    attribution_commit: str | None = None
+    attribution_pr: str | None = None
+    claude_md_excludes: tuple[str, ...] = ()
+    skill_overrides: Mapping[str, str] = field(default_factory=dict)
+    disable_skill_shell_execution: bool = False
+    disable_bundled_skills: bool = False
     api_key_helper: str | None = None
     respect_gitignore: bool = True
+    prompt_cache_ttl: Literal["5m", "1h"] | None = None
     bash_output_max_chars: int | None = None
     ask_user_question_seconds: float | None = None
     plans_directory: Path | None = None
@@ -116,6 +130,7 @@ class Settings:
     cache_ttl: float = 900.0
     inline_completion: bool = True
     inline_completion_budget: float = 1.0
+    on_denied: str = "ask"
     session_titles: str = "first-words"
     tool_files: tuple[tuple[Path, bytes], ...] = ()
     notices: tuple[str, ...] = ()
@@ -165,8 +180,10 @@ def settings_of(
         rules.restrict(entry, "deny")
     for entry in _listed(merged, "ask"):
         rules.restrict(entry, "ask")
+    managed_only = merged.value("allowManagedPermissionRulesOnly") is True
     for entry in _listed(merged, "allow"):
-        rules.grant(entry)
+        if not managed_only or entry.layer.scope == "managed":
+            rules.grant(entry)
     for entry in _listed(merged, "additionalDirectories"):
         rules.open_folder(entry)
     modes = [entry for entry in (*kept, *reading.entries) if entry.path == _MODE]
@@ -189,6 +206,9 @@ def settings_of(
         block_reads_outside=_any(merged, "permissions.blockReadsOutsideWorkingDirectories", True),
         block_writes_outside=_any(merged, "permissions.blockWritesOutsideWorkingDirectories", True),
         bypass_disabled=bypass_disabled,
+        managed_rules_only=managed_only,
+        max_effort_level=_lowest(merged, "maxEffortLevel", EFFORTS),
+        enforce_available_models=_any(merged, "enforceAvailableModels", True),
         sandbox=sandbox,
         hooks=_hooks(merged),
         inline_completion=not _any(merged, "cellwright.inlineCompletion", False),
@@ -219,8 +239,17 @@ def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
         "allowed_mcp_servers": _texts(value("cellwright", "allowedMcpServers")),
         "denied_tools": _texts(value("cellwright", "deniedTools")),
         "language": value("language"),
+        "always_thinking": value("alwaysThinkingEnabled"),
+        "show_thinking": value("showThinkingSummaries"),
+        "fallback_models": _texts(value("fallbackModel")),
+        **_attribution(merged),
+        "claude_md_excludes": _texts(value("claudeMdExcludes")),
+        "skill_overrides": value("skillOverrides"),
+        "disable_skill_shell_execution": _any(merged, "disableSkillShellExecution", expected=True),
+        "disable_bundled_skills": value("disableBundledSkills"),
         "api_key_helper": value("apiKeyHelper") if own_credentials(merged) else None,
         "respect_gitignore": value("respectGitignore"),
+        "prompt_cache_ttl": value("promptCacheTtl"),
         "bash_output_max_chars": value("bashOutputMaxChars"),
         "ask_user_question_seconds": None if waiting is None else seconds_of(waiting),
         "plans_directory": None if plans is None else reading.project / Path(plans).expanduser(),
@@ -234,6 +263,7 @@ def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
         "max_file_size": value("cellwright", "maxFileSize"),
         "cache_ttl": value("cellwright", "cacheTtl"),
         "inline_completion_budget": value("cellwright", "inlineCompletionBudget"),
+        "on_denied": value("cellwright", "onDenied"),
         "session_titles": value("cellwright", "sessionTitles"),
     }
     return {name: each for name, each in found.items() if each is not None}
@@ -250,6 +280,20 @@ def _listed(merged: Merged, name: str) -> list[SettingsEntry]:
 def _any(merged: Merged, key: str, expected: Any) -> bool:
     # what restricts holds, whichever file says it
     return any(entry.value == expected for entry in merged.entries.get(tuple(key.split(".")), ()))
+
+
+def _lowest(merged: Merged, key: str, order: Sequence[str]) -> str | None:
+    """The lowest in `order` of what any file says."""
+    named = [str(entry.value) for entry in merged.entries.get((key,), ())]
+    return min(named, key=order.index, default=None)
+
+
+def _attribution(merged: Merged) -> dict[str, str]:
+    """The words with which commits and pull requests are to name Claude, by the names of fields; none where nobody says."""
+    given = {name: merged.value("attribution", name) for name in ("commit", "pr")}
+    if all(text is None for text in given.values()) and merged.value("includeCoAuthoredBy") is False:
+        given = dict.fromkeys(given, "")
+    return {f"attribution_{name}": text for name, text in given.items() if text is not None}
 
 
 def _hooks(merged: Merged) -> tuple[HooksSource, ...]:
@@ -313,15 +357,14 @@ def _is_believed(entry: SettingsEntry, mode: Mode, withheld: frozenset[str]) -> 
     return not (layer.of_folder and mode == "bypassPermissions")
 
 
-@dataclass(slots=True)
-class _Rules:
+class _Rules(msgspec.Struct):
     """Rules and folders as they are read."""
 
-    deny: list[Rule] = field(default_factory=list)
-    ask: list[Rule] = field(default_factory=list)
-    allow: list[Rule] = field(default_factory=list)
-    folders: list[Path] = field(default_factory=list)
-    notices: list[str] = field(default_factory=list)
+    deny: list[Rule] = msgspec.field(default_factory=list)
+    ask: list[Rule] = msgspec.field(default_factory=list)
+    allow: list[Rule] = msgspec.field(default_factory=list)
+    folders: list[Path] = msgspec.field(default_factory=list)
+    notices: list[str] = msgspec.field(default_factory=list)
 
     def restrict(self, entry: SettingsEntry, kept: Literal["deny", "ask"]) -> None:
         try:

@@ -9,17 +9,29 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from cellwright.config.settings.layers import SCOPES, Layer, SettingsEntry
-from cellwright.config.settings.read import InlineSettings, SettingsSources, read_all, watched_files, watched_variables
+from msgspec import Struct
+
+from cellwright.config.memory.chain import MemoryPlace
+from cellwright.config.settings.layers import SCOPES, Layer, Scope, SettingsEntry
+from cellwright.config.settings.read import (
+    InlineSettings,
+    SettingsSources,
+    administrators_folder,
+    read_all,
+    users_folder,
+    watched_files,
+    watched_variables,
+)
 from cellwright.config.settings.server_policy import VARIABLE
 from cellwright.config.settings.settings import Settings, save_allow_rules, settings_of
+from cellwright.config.skills.find_skills import SkillPlace
 from cellwright.config.trust.store import changing_answers, read_answers, texts, trust_file
-from cellwright.config.trust.trust import Item, Trust, accept, describe, judge, tightens
+from cellwright.config.trust.trust import Item, Trust, accept, describe, judge, tightens, trusted_as_it_is
 from cellwright.errors import CellwrightError
 
 
@@ -100,8 +112,7 @@ NOT_RELOADED = {"model": "model", "effortLevel": "effort_level"}
 """Another model in a session that has begun costs its cache; so these hold until the next session, as in Claude Code."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrustQuestion:
+class TrustQuestion(Struct, frozen=True):
     """A question to the user before a run. `yes` and `no` are the answers' labels; `ids` are what it is about.
 
     `also`: at most two further answers that are no "no".
@@ -125,6 +136,8 @@ class SettingsInForce:
     """Reads the settings, judges what of them counts, and holds back what came while a run was going on.
 
     `inline_settings` gives the layers that are in no file (`c.Claude`), the lowest first; it is asked again before each run.
+    Files of a user, a project or a checkout count if they are among `scopes`. `trusts_folder`: what the folder brings along
+    at the start is trusted as long as this lives.
     """
 
     def __init__(
@@ -134,8 +147,11 @@ class SettingsInForce:
         *,
         managed: Path | None = None,
         inline_settings: Callable[[], tuple[InlineSettings, ...]] = tuple,
+        scopes: Container[Scope] = SCOPES,
+        trusts_folder: bool = False,
     ) -> None:
         self.cwd = cwd
+        self._scopes = scopes
         self.environ = environ
         # as it was at the start: nothing that runs here changes it
         self._servers_policy = {VARIABLE: environ.get(VARIABLE, "")}
@@ -147,11 +163,15 @@ class SettingsInForce:
         self._saved_rules: set[str] = set()
         self._before_run: tuple[SettingsSources, Trust] | None = None
         self._running = False
+        self._is_users: Callable[[], bool] = lambda: False
+        self._mode_chosen: Callable[[], None] = lambda: None
         self._changed: tuple[Path, ...] = ()
         self._signature = self._sign()
         self._reading = self._read()
+        # as it is at the start: what a run adds is asked about
+        self._trusted_for_now = trusted_as_it_is(self._reading) if trusts_folder else None
         self._restore_quarantine()
-        self._trust = judge(self._reading, environ)
+        self._trust = self._judge(self._reading)
         self.settings = self._settle()
 
     @property
@@ -163,6 +183,32 @@ class SettingsInForce:
     def trust(self) -> Trust:
         """The judgement of the folder: what of it counts, and what waits for the user."""
         return self._trust
+
+    @property
+    def memory_place(self) -> MemoryPlace:
+        """The places of instructions to Claude, and which of the folder's count."""
+        return MemoryPlace(
+            cwd=self._reading.cwd,
+            project=self._reading.project,
+            users=users_folder(self.environ),
+            managed=administrators_folder() if self._managed is None else self._managed,
+            trusted=self._trust.trusted,
+            outside=self._trust.outside,
+            excludes=self.settings.claude_md_excludes,
+        )
+
+    @property
+    def skill_place(self) -> SkillPlace:
+        """The places of skills and commands, and whether the folder's count."""
+        place = self.memory_place
+        return SkillPlace(
+            cwd=place.cwd,
+            project=place.project,
+            users=place.users,
+            managed=place.managed / ".claude",
+            trusted=place.trusted,
+            built_in=not self.settings.disable_bundled_skills,
+        )
 
     @property
     def quarantined(self) -> list[str]:
@@ -183,13 +229,54 @@ class SettingsInForce:
         before = self.settings
         self._apply(signature)
         if session_has_begun:
-            kept = {field: getattr(before, field) for key, field in NOT_RELOADED.items() if self._is_files(before, key)}
-            self.settings = replace(self.settings, **kept)
+            self._keep_unloaded(before)
 
-    def run_begins(self) -> None:
-        """From now on what loosens the settings in the files waits for the user's word."""
+    def run_begins(
+        self, is_users: Callable[[], bool] = lambda: False, mode_chosen: Callable[[], None] = lambda: None
+    ) -> None:
+        """From now on what loosens the settings waits for the user's word, unless `is_users()`.
+
+        `is_users` is asked about a change: whether nothing that Claude started can have made it since the last look.
+        `mode_chosen` is called when the user has chosen another mode.
+        """
         self._before_run = (self._reading, self._trust)
         self._running = True
+        self._is_users, self._mode_chosen = is_users, mode_chosen
+
+    def look(self) -> None:
+        """During a run: take over what has changed since the last look."""
+        if self._running:
+            self._look(self._is_users)
+
+    @contextlib.contextmanager
+    def users_change(self) -> Iterator[None]:
+        """While this is entered, the user changes what is in no file; it counts at once, also during a run."""
+        self._look(self._is_users if self._running else lambda: False)  # what was there before is judged as ever
+        yield
+        self._look(lambda: True)
+
+    def _look(self, is_users: Callable[[], bool]) -> None:
+        if self._before_run is None:
+            return
+        # each decision asks: which files there are to be looked at is known, and new ones change their folder
+        if self._sign(self._watched) == self._signature:
+            return
+        signature, reading = self._sign(), self._read()
+        if reading.broken and not self._reading.broken:
+            return  # somebody writes it at this moment; a run that ends meanwhile says what becomes of it
+        users = is_users()
+        if not users:
+            self._quarantine_new(self._before_run[0], reading, self._before_run[1])
+        before = self.settings
+        self._apply(signature, reading)
+        self._keep_unloaded(before)
+        self._before_run = (self._reading, self._trust)
+        if self._running and users and self.settings.default_mode != before.default_mode:
+            self._mode_chosen()
+
+    def _keep_unloaded(self, before: Settings) -> None:
+        kept = {field: getattr(before, field) for key, field in NOT_RELOADED.items() if self._is_files(before, key)}
+        self.settings = replace(self.settings, **kept)
 
     def run_ends(self, *, goes_on: bool = False) -> None:
         """The run is over. `goes_on`: it left something running, so that what follows is still its doing."""
@@ -253,8 +340,8 @@ class SettingsInForce:
     def _held(self) -> tuple[dict[str, SettingsEntry], dict[str, SettingsEntry]]:
         return self._suspects, self._lost
 
-    def _sign(self) -> tuple[object, ...]:
-        files = (*watched_files(self.cwd, self.environ, self._managed), trust_file())
+    def _sign(self, files: Sequence[Path] = ()) -> tuple[object, ...]:
+        self._watched = files = files or (*watched_files(self.cwd, self.environ, self._managed), trust_file())
         return (
             (self._inline_settings(), watched_variables(self.environ)),
             *((file, _signature(file)) for file in files),
@@ -262,8 +349,15 @@ class SettingsInForce:
 
     def _read(self) -> SettingsSources:
         return read_all(
-            self.cwd, {**self.environ, **self._servers_policy}, managed=self._managed, above=self._inline_settings()
+            self.cwd,
+            {**self.environ, **self._servers_policy},
+            managed=self._managed,
+            above=self._inline_settings(),
+            scopes=self._scopes,
         )
+
+    def _judge(self, reading: SettingsSources) -> Trust:
+        return judge(reading, self.environ, for_now=self._trusted_for_now)
 
     def take_changed(self) -> tuple[Path, ...]:
         """The settings files that have changed since this was asked last."""
@@ -275,7 +369,7 @@ class SettingsInForce:
         self._changed = tuple(dict.fromkeys((*self._changed, *(file for file in new if file.suffix == ".json"))))
         self._signature = signature
         self._reading = self._read() if reading is None else reading
-        self._trust = judge(self._reading, self.environ)
+        self._trust = self._judge(self._reading)
         self.settings = self._settle()
 
     def _settle(self) -> Settings:
@@ -290,7 +384,7 @@ class SettingsInForce:
     def _quarantine_new(self, before: SettingsSources, after: SettingsSources, trust: Trust) -> None:
         """Hold back what was written during a run and gives more rights, or takes a restriction away."""
         old, new = ({entry.id: entry for entry in reading.entries} for reading in (before, after))
-        withheld = judge(after, self.environ).withheld
+        withheld = self._judge(after).withheld
         for id_, entry in new.items():
             # what trust holds back is asked about as new in the folder; an answer that nobody asked for is none
             known = id_ in withheld or (id_ in old and id_ not in trust.withheld)

@@ -14,9 +14,10 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from cellwright.config.settings.edit import locked
 from cellwright.errors import CellwrightError, ErrorCode
@@ -26,8 +27,7 @@ MAX_NOTEBOOKS = 1_000
 """The newest ones are kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class FolderTrust:
+class FolderTrust(Struct, frozen=True):
     """The answers about one folder. `accepted` and `confirmed` are ids; `rules` were allowed by the user in a question."""
 
     trusted: bool = False

@@ -9,13 +9,16 @@ docs/decisions/trust.md has the reasons.
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.config.settings.keys import KEYS, Key
 from cellwright.config.settings.layers import SettingsEntry
@@ -41,33 +44,42 @@ _REDIRECTS = re.compile(
 )
 """Variables that say where requests go, whose certificates count, whose key is used, or what programs run or load."""
 
+_GIVES_RIGHTS = re.compile(rb"^(allowed[-_]tools|hooks)[ \t]*:", re.MULTILINE)
+_BRINGS_ALONG = re.compile(rb"^(hooks|mcpServers)[ \t]*:", re.MULTILINE)
 _LONGEST_LINE = 300
 _LARGEST_STATE = 64_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One thing that a folder configures. `id` changes when it does; `entry` is None for a file of `.claude/tools`."""
+class Item(Struct, frozen=True):
+    """One thing that a folder configures. `id` changes when it does; `entry` is None for what is in no settings file.
+
+    `once`: what it says may change without a new question, since it gives no rights.
+    """
 
     id: str
     text: str
     gate: Gate
     entry: SettingsEntry | None = None
     file: Path | None = None
+    once: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trust:
+class Trust(Struct, frozen=True, kw_only=True):
     """The judgement of a folder. `withheld` are ids of entries; `waiting` is what the user could still let count.
 
-    `trusted`: the user said so before, so that what is `waiting` is new or changed since.
+    `trusted`: the user said so before, so that what is `waiting` is new or changed since. `refused`: the administrator has
+    no folder trusted but those that are listed, so that nothing waits. `outside` are the files from
+    elsewhere that the folder's instructions to Claude may bring along, `skill_rights` those of its skills whose rules hold.
     """
 
     folder: Path
     trusted: bool = False
+    refused: bool = False
     withheld: frozenset[str] = frozenset()
     waiting: tuple[Item, ...] = ()
     tool_files: tuple[tuple[Path, bytes], ...] = ()
+    outside: frozenset[Path] = frozenset()
+    skill_rights: frozenset[Path] = frozenset()
     notices: tuple[str, ...] = ()
 
 
@@ -100,26 +112,80 @@ def _key_of(entry: SettingsEntry) -> Key | None:
     return KEYS.get(entry.path) or KEYS.get(entry.path[:-1])
 
 
-def judge(reading: SettingsSources, environ: Mapping[str, str]) -> Trust:
-    """Judge what counts of the folder that `reading` is of, by what the user has answered so far."""
+def judge(reading: SettingsSources, environ: Mapping[str, str], *, for_now: frozenset[str] | None = None) -> Trust:
+    """Judge what counts of the folder that `reading` is of, by what the user has answered so far.
+
+    `for_now` are the ids of what the user trusts besides without that being kept; None: nothing. The administrator's word
+    goes before both.
+    """
     folder = main_checkout(reading.project)
     items = _items(reading)
+    listed, refused = _administrators_word(reading, folder)
     trust = folder_trust(folder)
-    if (trust is None or not trust.trusted) and items and trusted_by_claude_code(folder, environ):
+    if refused:
+        trust = FolderTrust(rules=trust.rules if trust is not None else frozenset())
+    elif listed:
+        trust = _trusting(trust or FolderTrust(), items)
+    elif for_now is not None:
+        trust = _trusting(trust or FolderTrust(), [item for item in items if item.id in for_now])
+    elif (trust is None or not trust.trusted) and items and trusted_by_claude_code(folder, environ):
         trust = _adopted(folder, items)
     trust = trust or FolderTrust()
     waiting = tuple(item for item in items if not _counts(item, trust))
     kept_out = {item.entry.id for item in waiting if item.entry is not None}
     kept_out |= {entry.id for entry in reading.entries if _never_counts(entry, trust)}
     files = {item.file for item in waiting}
+    notices = list(_notices(reading.entries))
+    if refused and waiting:
+        notices.append(refusal_text(folder))
     return Trust(
         folder=folder,
         trusted=trust.trusted,
+        refused=refused,
         withheld=frozenset(kept_out),
-        waiting=waiting,
+        waiting=() if refused else waiting,
         tool_files=tuple((file, content) for file, content in reading.tool_files if file not in files),
-        notices=tuple(_notices(reading.entries)),
+        outside=frozenset(file for file in reading.outside if trust.trusted and file not in files),
+        skill_rights=frozenset(file for file, _ in reading.skill_files if trust.trusted and file not in files),
+        notices=tuple(notices),
     )
+
+
+def trusted_as_it_is(reading: SettingsSources) -> frozenset[str]:
+    """The ids of what the folder brings along now and trust would let count."""
+    return frozenset(item.id for item in _items(reading) if item.gate == "trust")
+
+
+def refusal_text(folder: Path) -> str:
+    """Say that the administrator has this folder not trusted."""
+    return (
+        f"What {folder} brings along does not count: the administrator's settings let no folder be trusted but those in "
+        "`cellwright.trustedFolders`."
+    )
+
+
+def _administrators_word(reading: SettingsSources, folder: Path) -> tuple[bool, bool]:
+    """Return whether the administrator trusts `folder`, and whether nobody else may."""
+    managed = [entry for entry in reading.entries if entry.layer.scope == "managed"]
+    patterns = [entry.value for entry in managed if entry.path == ("cellwright", "trustedFolders") and entry.element]
+    listed = any(_lies_in(folder, pattern) for pattern in patterns)
+    refuses = any(entry.path == ("cellwright", "folderTrust") and entry.value == "never" for entry in managed)
+    return listed, refuses and not listed
+
+
+def _lies_in(folder: Path, pattern: str) -> bool:
+    """Return whether `folder` is the one that `pattern` names, or with `*` one of those; both as they really are."""
+    real, expected = folder.resolve(), Path(pattern).expanduser()
+    if "*" not in pattern:
+        return real == expected.resolve()
+    # `*` stands for one folder: fnmatch's would reach into all below
+    parts = expected.parts
+    return len(parts) == len(real.parts) and all(map(fnmatch.fnmatchcase, real.parts, parts))
+
+
+def _trusting(trust: FolderTrust, items: Sequence[Item]) -> FolderTrust:
+    accepted = frozenset(item.id for item in items if item.gate == "trust")
+    return replace(trust, trusted=True, accepted=trust.accepted | accepted)
 
 
 def accept(trust: Trust, items: Iterable[Item]) -> None:
@@ -137,6 +203,11 @@ def accept(trust: Trust, items: Iterable[Item]) -> None:
         )
 
     remember_folder(trust.folder, change)
+
+
+def revoke(folder: Path) -> None:
+    """The user trusts the folder no more; rules allowed in questions stay. Raises CellwrightError FILE_ACCESS_ERROR."""
+    remember_folder(folder, lambda trust: FolderTrust(rules=trust.rules))
 
 
 def remember_rules(project: Path, rules: Sequence[str]) -> None:
@@ -160,21 +231,18 @@ def trusted_by_claude_code(folder: Path, environ: Mapping[str, str]) -> bool:
 
 def _adopted(folder: Path, items: Sequence[Item]) -> FolderTrust:
     """Claude Code's trust is bound to nothing; from now on it is to what the folder configures today."""
-    accepted = frozenset(item.id for item in items if item.gate == "trust")
-
-    def change(trust: FolderTrust) -> FolderTrust:
-        return replace(trust, trusted=True, accepted=trust.accepted | accepted)
-
     try:
-        remember_folder(folder, change)
+        remember_folder(folder, lambda trust: _trusting(trust, items))
     except CellwrightError:  # a folder that cannot be written: the user's word in Claude Code counts all the same
-        return change(FolderTrust())
-    return folder_trust(folder) or change(FolderTrust())
+        return _trusting(FolderTrust(), items)
+    return folder_trust(folder) or _trusting(FolderTrust(), items)
 
 
 def _counts(item: Item, trust: FolderTrust) -> bool:
     if item.gate == "confirm":
         return item.id in trust.confirmed
+    if item.once:
+        return trust.trusted
     entry = item.entry
     if entry is not None and entry.path == ("permissions", "allow") and not entry.layer.foreign:
         # the user's own file, where Claude Code and we save what the user allows
@@ -197,6 +265,27 @@ def _items(reading: SettingsSources) -> tuple[Item, ...]:
         lines = content.count(b"\n") + 1
         text = f"tools of its own: {file.relative_to(reading.project)} ({lines} lines of Python)"
         found.append(Item(_digest([file.name, hashlib.sha256(content).hexdigest()]), text, "trust", file=file))
+    for file in reading.instructions:
+        name = str(file.relative_to(reading.project))
+        text = f"instructions to Claude: {name}"
+        found.append(Item(_digest(["instructions", name]), text, "trust", file=file, once=True))
+    if names := [str(file.relative_to(reading.project)) for file, _ in reading.skill_files]:
+        found.append(Item(_digest(["skills"]), f"skills and commands: {', '.join(names)}", "trust", once=True))
+    for file, content in reading.skill_files:
+        name = str(file.relative_to(reading.project))
+        if _GIVES_RIGHTS.search(content):
+            text = f"rules or hooks that hold while the skill is at work: {name}"
+            found.append(Item(_digest([name, hashlib.sha256(content).hexdigest()]), text, "trust", file=file))
+    if names := [str(file.relative_to(reading.project)) for file, _ in reading.agent_files]:
+        found.append(Item(_digest(["agents"]), f"agents: {', '.join(names)}", "trust", once=True))
+    for file, content in reading.agent_files:
+        name = str(file.relative_to(reading.project))
+        if _BRINGS_ALONG.search(content):
+            text = f"hooks or servers of an agent: {name}"
+            found.append(Item(_digest([name, hashlib.sha256(content).hexdigest()]), text, "trust", file=file))
+    for file in reading.outside:
+        text = f"instructions to Claude from outside the folder: {file}"
+        found.append(Item(_digest(["outside", str(file)]), text, "trust", file=file))
     return tuple(found)
 
 

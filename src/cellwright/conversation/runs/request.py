@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct, field
 
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.prompt import ContextProvider, Prompt
@@ -39,8 +40,7 @@ class ReplayDecision(Protocol):
         """The turn that is played, None where the model is asked; called once, when the questions are answered."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunRequest:
+class RunRequest(Struct, frozen=True, kw_only=True):
     """A question to Claude, and how it is to be answered.
 
     `context` finds what Claude is told besides the prompt and what it mentions. `origin` says in words where it was
@@ -71,8 +71,7 @@ def ignore_run(_run: Run) -> None:
     """Ignore the run: nobody needs to know which one it is that shows itself."""
 
 
-@dataclass(frozen=True)
-class RunSurface:
+class RunSurface(Struct, frozen=True):
     """The place a run's events go to and whoever answers its questions; what it holds is called on the agent's thread.
 
     `can_use_tool` is asked what the policy does not decide; without one the answer is no. `ask_user` reaches a person,

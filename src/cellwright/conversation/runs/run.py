@@ -12,7 +12,7 @@ from cellwright.agent.thread import AgentTask
 from cellwright.conversation.runs.event_bus import EventBus
 from cellwright.conversation.runs.request import RunSurface
 from cellwright.errors import CellwrightError
-from cellwright.events import Answered, Asked, Event, RunEnd, TurnEnd, UserPrompt
+from cellwright.events import Answered, Asked, Event, RunEnd, SubagentEvent, TurnEnd, UserPrompt
 
 State = Literal["waiting", "running", "asking", "done", "failed", "interrupted"]
 
@@ -43,6 +43,8 @@ class Run:
     error: str = ""
     failure: BaseException | None = None
     """The exception that ended it, where it came to no end of its own."""
+    last_event: RunEnd | None = None
+    """Its end, when that was told."""
     _asked_at_monotonic: float = field(default_factory=time.monotonic)
     _began: bool = False
     _ended: float | None = None
@@ -96,6 +98,8 @@ class Run:
         match event:
             case UserPrompt():
                 self._began = True
+            case SubagentEvent() if not isinstance(event.event, UserPrompt | RunEnd):
+                self._note(event.event)
             case TurnEnd():
                 both = self.cost_usd is not None and event.cost_usd is not None
                 self.cost_usd = self.cost_usd + event.cost_usd if both else None  # type: ignore[operator]
@@ -104,6 +108,7 @@ class Run:
             case Answered():
                 self._open_questions.discard(event.question_id)
             case RunEnd():
+                self.last_event = event
                 self.cost_usd = event.cost_usd
                 if event.error is not None:
                     self._end = "interrupted" if event.stop_reason == "interrupted" else "failed"

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from cellwright.agent.structured_output.answer import AnswerProblem, AnswerType
 from cellwright.agent.tool import Tool
+from cellwright.conversation.runs.output_format import OnDenied
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, RunEnd
 from cellwright.markdown.safe_markdown import safe_markdown
@@ -16,9 +20,14 @@ if TYPE_CHECKING:
     from cellwright.agent.hooks.callbacks import GivenHooks
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """The options one run may have. None leaves the default; `allow` and `deny` are rules besides the settings'."""
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options one run may have. None leaves the default; `allow` and `deny` are rules besides the settings'.
+
+    `add_dirs` are folders to work in besides the project. `on_denied` says what becomes of a call that needs a permission:
+    somebody is asked, or nobody is, and Claude goes on without it ("skip") or the run ends ("error"). `fallback_models` are
+    tried in turn where the model is overloaded or not there.
+    `system_prompt` stands in place of ours, `append_system_prompt` after it.
+    """
 
     model: str | None = None
     mode: str | None = None
@@ -30,17 +39,49 @@ class RunOptions:
     tool_timeout: float | None = None
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    add_dirs: tuple[Path, ...] = ()
+    on_denied: OnDenied | None = None
+    fallback_models: tuple[str, ...] | None = None
     tools: tuple[Tool, ...] = ()
+    tool_names: tuple[str, ...] = ()
+    """The built-in tools that a run without the others has."""
     builtin_tools: bool = True
-    hooks: GivenHooks = field(default_factory=dict)
+    system_prompt: str | None = None
+    append_system_prompt: str = ""
+    hooks: GivenHooks = msgspec.field(default_factory=dict)
     answer_type: AnswerType | None = None
+
+
+def existing_folder(name: str | Path) -> Path:
+    """The folder that `name` says. Raises CellwrightError INVALID_PARAMETERS where there is none."""
+    folder = Path(name).expanduser().absolute()
+    if not folder.is_dir():
+        message = f"There is no folder {str(name)!r} to work in. Nothing was sent."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    return folder
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """The outcome of a run. `events` is everything that happened, in order; in a notebook a result shows its text.
+    """The outcome of a run; in a notebook it shows its text.
 
-    `value` is the answer as the type that was asked for (`schema=`); None where there was none.
+    `text` is the answer; `value` is it as the type that was asked for (`schema=`), None where there was none. `session_id`
+    is where the conversation can be resumed; `usage` sums the API's blocks, `cost_usd` is None where a price is not known;
+    `stop_reason` is the last message's. `events` is everything that happened, in order: a `ToolEnd` has what a tool gave as
+    data in `structured`, the last is the `RunEnd`.
+
+    >>> import cellwright
+    >>> from cellwright.events import RunEnd, ToolEnd
+    >>> result = cellwright.ask("Which tables are here?", session=None)
+    >>> result.text, result.stop_reason, result.value
+    ('There is one: sales.csv.', 'end_turn', None)
+    >>> [call.structured["filenames"] for call in result.events if isinstance(call, ToolEnd)]
+    [['sales.csv']]
+    >>> end = result.events[-1]
+    >>> isinstance(end, RunEnd), end.text == result.text, end.usage == result.usage, end.cost_usd == result.cost_usd
+    (True, True, True, True)
+    >>> result.usage["output_tokens"] > 0, result.cost_usd > 0, end.session_id == result.session_id
+    (True, True, True)
     """
 
     text: str

@@ -3,37 +3,49 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from msgspec import Struct
 
 from cellwright.agent.agent import Agent
 from cellwright.agent.calls.approval import CanUseTool
+from cellwright.agent.calls.permission_gate import LEAVING
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.hooks.protocol import as_hooks, together
-from cellwright.agent.prompt import FullPrompt, system_blocks
+from cellwright.agent.prompt import FullPrompt, PromptContext, system_blocks
 from cellwright.agent.thread import CallerJobs
 from cellwright.agent.turn_record import NO_CHECKPOINTS
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
 from cellwright.conversation.model_connection import ModelConnection
-from cellwright.conversation.prompt import gather_context, mentioned_files, with_surroundings
+from cellwright.conversation.prompts.agents import Agents
+from cellwright.conversation.prompts.memory import MemoryContext
+from cellwright.conversation.prompts.prompt import gather_context, mentioned_files, with_skill, with_surroundings
+from cellwright.conversation.prompts.skills import Skills
 from cellwright.conversation.resolve_options import (
     ask_all,
     effort_of,
+    fallbacks_of,
     model_of,
-    policy_of,
+    thinking_of,
     unasked_text,
     unconfined_text,
 )
+from cellwright.conversation.runs.policy_in_force import CallsAtWork, PolicyInForce
 from cellwright.conversation.runs.request import RunRequest, TrustCheck
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_queue import RunQueue
+from cellwright.conversation.runs.subagents import Subagents
 from cellwright.conversation.sandbox_lookup import SandboxLookup
 from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.conversation.toolset import ConversationTools
-from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.errors import ApiError, CellwrightError, ErrorCode, fault, log_fault
 from cellwright.events import EventLog, Notice, RunEnd
 from cellwright.model.provider import Provider
 from cellwright.permissions.rules.rule import grant_problem, parse_rule, restriction_problem
@@ -41,10 +53,12 @@ from cellwright.sessions.catalog.retention import Retention
 from cellwright.sessions.session import Session
 from cellwright.telemetry.tool_log import ToolLog
 from cellwright.tools.process.children import child_processes
+from cellwright.tools.shell.user_commands import UserCommands
+
+logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunParts:
+class RunParts(Struct, frozen=True, kw_only=True):
     """The parts that the runs of a conversation have in common. `interface` is how Claude is told where the user is."""
 
     interface: str
@@ -60,6 +74,11 @@ class RunParts:
     redaction: Redaction
     tool_log: ToolLog
     sandbox: SandboxLookup
+    user_commands: UserCommands
+    memory: MemoryContext
+    skills: Skills
+    agents: Agents
+    subagents: Subagents
 
     def agent(self, options: RunOptions, provider: Provider, can_use_tool: CanUseTool | None) -> Agent:
         """The agent of a run."""
@@ -69,24 +88,29 @@ class RunParts:
             for name in ("max_turns", "budget_usd", "max_tokens", "max_parallel_tools", "tool_timeout")
             if (value := getattr(options, name)) is not None
         }
+        on_denied = options.on_denied or settings.on_denied
         return Agent(
             provider=provider,
             model=model_of(options, settings, environment),
             effort=effort_of(options, settings),
-            system=system_blocks(),
+            cache_ttl=settings.prompt_cache_ttl,
+            thinking=thinking_of(settings, environment),
+            fallback_models=fallbacks_of(options, settings, environment),
+            system=system_blocks(options.append_system_prompt, options.system_prompt),
             tools=self.tools.of(options),
-            policy=policy_of(options, settings, self.in_force.cwd, self.in_force.environ, self.sandbox.abilities),
-            can_use_tool=can_use_tool,
+            policy=PolicyInForce(self.in_force, options, self.sandbox.abilities),
+            can_use_tool=can_use_tool if on_denied == "ask" else None,
+            ends_when_denied=on_denied == "error",
             checkpoints=self.checkpoints,
             hooks=together(self.hooks.of(environment), as_hooks(options.hooks)),
             redaction=self.redaction if settings.redact_secrets else None,
             answer_type=options.answer_type,
+            file_context=self.subagents.for_step,
             **defaults,
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyRun:
+class ReadyRun(Struct, frozen=True):
     """A run that can go: who works, on what, in which session."""
 
     agent: Agent
@@ -94,8 +118,7 @@ class ReadyRun:
     session: Session
 
 
-@dataclass(frozen=True, slots=True)
-class PendingQuestions:
+class PendingQuestions(Struct, frozen=True):
     """The questions that the user has to be asked before a run in `session`."""
 
     trust_checks: Sequence[TrustCheck]
@@ -103,8 +126,7 @@ class PendingQuestions:
     session: Session
 
 
-@dataclass(frozen=True)
-class StartingRun:
+class StartingRun(Struct, frozen=True):
     """The arguments of `Conversation.start`, and the run they become. `behind` is the run that went on then."""
 
     parts: RunParts
@@ -120,19 +142,60 @@ class StartingRun:
         return self._prepare() if self.parts.queue.can_prepare_here(self.run) else None
 
     async def work(self, made: ReadyRun | PendingQuestions | None) -> RunEnd:
-        """The run from its turn to its end, on the agent's thread."""
+        """The run from its turn to its end, on the agent's thread. Whatever happens, everybody is told of an end, once."""
+        try:
+            return await self._work(made)
+        except asyncio.CancelledError as error:
+            self.failed(error)
+            raise
+        except LEAVING as error:
+            if (end := self.failed(error)) is None:
+                raise
+            return end
+
+    def failed(self, error: BaseException) -> RunEnd | None:
+        """Tell everybody of the end of a run that came to none of its own; gives its end.
+
+        None where the error is of its own kind: that is for who waits for the run and knows what to do about it.
+        """
+        run = self.run
+        if isinstance(error, CellwrightError):
+            if type(error) not in (CellwrightError, ApiError):
+                return None
+        elif isinstance(error, Exception):
+            log_fault(logger, "the run %s failed", run.id)
+        if run.last_event is not None:
+            return run.last_event
+        stop_reason = "error"
+        if isinstance(error, asyncio.CancelledError | KeyboardInterrupt):
+            stop_reason, error = "interrupted", CellwrightError(ErrorCode.INTERRUPTED, "Interrupted.", recoverable=True)
+        end = RunEnd(stop_reason, "", {}, run.cost_usd, run.seconds * 1000, 0, 0, 0, error=fault(error).to_json())
+        with contextlib.suppress(Exception):  # a view that fails; the others were told
+            EventLog(run.bus.publish, 0).emit(end)  # numbers are the session's
+        return run.last_event
+
+    async def _work(self, made: ReadyRun | PendingQuestions | None) -> RunEnd:
         parts = self.parts
         made = made or await self._await_turn()
         with parts.jobs.owned_by(self.run):
             ready = made if isinstance(made, ReadyRun) else await self._ask_and_prepare(made)
-            parts.in_force.run_begins()  # a run cannot loosen the settings that it runs under
+            calls = CallsAtWork(parts.in_force)
+            self.run.bus.subscribe(calls.on_event)
+
+            def mode_chosen() -> None:
+                if self.request.options.mode is None:
+                    ready.session.mode = None  # what the user says now goes before what the session came to
+
+            # a run cannot loosen the settings that it runs under, but its user can
+            parts.in_force.run_begins(calls.are_idle, mode_chosen)
             try:
                 await parts.hooks.fire_config_changes(ready.session, ready.agent.policy.mode)
                 return await ready.agent.run(
                     ready.prompt, ready.session, self.run.bus.publish, steering=self.run.steering
                 )
             finally:
-                parts.in_force.run_ends(goes_on=child_processes().running)
+                parts.in_force.look()
+                parts.in_force.run_ends(goes_on=child_processes().running or parts.subagents.running)
 
     async def _await_turn(self) -> ReadyRun | PendingQuestions:
         """The run made ready, when those before it have ended."""
@@ -190,6 +253,11 @@ class StartingRun:
         parts, request, options = self.parts, self.request, self.request.options
         cwd, settings = parts.in_force.cwd, parts.in_force.settings
         turn = request.replay.turn() if request.replay is not None else None
+        skill_call = parts.skills.called_by(request.prompt) if turn is None else None
+        if skill_call is not None:
+            options = skill_call.options(options)
+        elif turn is None:
+            parts.skills.check_trusted(request.prompt)
         agent = parts.agent(options, request.provider or turn or parts.model.provider, self.run.surface.can_use_tool)
         if request.provider is not None:
             agent = replace(agent, checkpoints=NO_CHECKPOINTS)  # a dry run changes nothing
@@ -200,14 +268,33 @@ class StartingRun:
             agent = turn.played_by(agent, place)
             self.run.steering.close("This run plays a recording: what Claude says in it is known already.")
         own_tools = bool(options.tools) or not options.builtin_tools
+        own_system = options.system_prompt is not None or bool(options.append_system_prompt)
         session = parts.sessions.with_tools(agent.tool_params, request.session, own=own_tools)
+        if own_system:
+            session = parts.sessions.with_system(agent.system, session)
         if options.mode is not None:
             session.mode = None  # what the user says now goes before what the session came to
         self._emit_notices(session)
-        full = with_surroundings(request.prompt, session, agent, cwd, parts.interface, settings.language)
+        full = with_surroundings(request.prompt, session, agent, cwd, parts.interface, settings, parts.subagents.listed)
         if turn is None:  # what is played again is told nothing new
-            providers = (parts.checkpoints.undo_context, mentioned_files(cwd), *request.context)
+            # a dry run is told nothing that the next prompt has to be told
+            own = () if request.provider is not None else (parts.user_commands.provide_context,)
+            providers = (
+                *own,
+                parts.memory.for_prompt,
+                parts.skills.listing,
+                parts.agents.for_prompt,
+                parts.subagents.for_prompt,
+                parts.checkpoints.undo_context,
+                mentioned_files(cwd),
+                *request.context,
+            )
             full = gather_context(full, providers, request.prompt, agent, session, parts.tools.of(RunOptions()))
+            if skill_call is not None:
+                context = PromptContext(
+                    words="", agent=agent, session=session, tools={tool.name: tool for tool in agent.tools}
+                )
+                full = with_skill(full, functools.partial(parts.skills.block, skill_call, context))
         parts.tool_log.keep_in(settings.tool_log)
         return ReadyRun(agent, full, session)
 

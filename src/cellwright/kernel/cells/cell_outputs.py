@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from IPython.core.display_trap import DisplayTrap
+from msgspec import Struct
 
 from cellwright.kernel.execute.captured_output import OVERWRITTEN, Display, cell_name, display_of
 from cellwright.kernel.execute.redirect import Replacement, RunningCode, StreamName
@@ -37,8 +38,7 @@ MAX_BYTES = 50_000_000
 Output = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Show:
+class _Show(Struct, frozen=True):
     """A display, a result or an error. `text` is what Claude reads in its place."""
 
     output: Output
@@ -46,23 +46,20 @@ class _Show:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Updated:
+class _Updated(Struct, frozen=True):
     data: Mapping[str, Any]
     metadata: Mapping[str, Any]
     display_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Cleared:
+class _Cleared(Struct, frozen=True):
     wait: bool
 
 
 _Piece = tuple[str, StreamName] | _Show | _Updated | _Cleared
 
 
-@dataclass(slots=True)
-class _Kept:
+class _Kept(Struct):
     """An output of the cell. Of a long stream `head` is the beginning, and `dropped` counts what was cut out after it."""
 
     output: Output
@@ -72,8 +69,7 @@ class _Kept:
     dropped: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class OutputChanges:
+class OutputChanges(Struct, frozen=True):
     """The outputs a notebook lacks: to be added, or with `clear` to be put in the place of those that it has."""
 
     outputs: Sequence[Mapping[str, Any]]

@@ -12,8 +12,9 @@ import io
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from cellwright.kernel.execute.captured_output import ESCAPE_SEQUENCE, IMAGE_TYPES, OVERWRITTEN
 from cellwright.tools.notebook.source import joined
@@ -55,8 +56,7 @@ _TEXTS = ("text/plain", "text/markdown", "text/latex", "text/html", "application
 """The types that say most of a mimebundle, best first: the others say the same in another way."""
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """A difference, in a few words, with what each side has."""
 
     what: str
@@ -64,8 +64,7 @@ class Difference:
     now: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """One thing that is compared: `key` is what counts, `shown` what is shown of it."""
 
     kind: str

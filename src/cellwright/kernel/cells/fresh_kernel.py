@@ -8,9 +8,10 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.kernel.cells import fresh_kernel_main as fresh_kernel
@@ -19,16 +20,14 @@ from cellwright.tools.process.environment import child_environment
 from cellwright.tools.process.runner import RunningProgram
 
 
-@dataclass(frozen=True, slots=True)
-class FreshCell:
+class FreshCell(Struct, frozen=True):
     """The source one cell is run with, and whether it may fail."""
 
     source: str
     may_fail: bool = False
 
 
-@dataclass(slots=True)
-class FreshResult:
+class FreshResult(Struct):
     """The outcome of the cells, by their place in what was asked for. `outputs` None: too large to be compared.
 
     `stopped` is the cell in which the run came to its end too early, and `why`: "timeout" (of this cell), "died" (the

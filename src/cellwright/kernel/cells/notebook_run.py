@@ -11,14 +11,14 @@ import functools
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-from msgspec import Meta
+from msgspec import Meta, Struct, field
 from msgspec.structs import astuple
 
 from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.thread import CallerJobs
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
@@ -42,6 +42,14 @@ SECONDS = 120
 MAX_SECONDS = 3_600
 
 Which = Literal["below", "above", "all", "stale"]
+
+
+class NotebookRunOutput(ToolOutput):
+    """Each cell: its `id`, its `number` from 1, the `status` it ended with, its `execution_count`, its `seconds`."""
+
+    notebook: str
+    cells: tuple[dict[str, Any], ...]
+    failed: bool
 
 
 class NotebookRunInput(ToolInput):
@@ -150,8 +158,7 @@ NOT_KNOWN = (
 )
 
 
-@dataclass(frozen=True)
-class CellSelection:
+class CellSelection(Struct, frozen=True):
     """The cells that a call would run, as they were when it was judged."""
 
     notebook: OpenNotebook
@@ -163,8 +170,7 @@ class CellSelection:
         return str(self.notebook.path), tuple((cell.id, cell.sha256) for cell in self.cells)
 
 
-@dataclass
-class Runner:
+class Runner(Struct):
     """The state shared by one kernel's calls. `own_cell()` is the asking cell, None where no front end says it."""
 
     shell: InteractiveShell
@@ -222,7 +228,8 @@ class Runner:
         # scaling pictures down takes a while
         content = await asyncio.to_thread(run.content)
         shown = shown_path(self.cwd, choice.notebook.path)
-        return ToolResult(content, {"notebook": shown, "cells": run.display()}, is_error=run.failed)
+        output = NotebookRunOutput(notebook=shown, cells=tuple(run.states()), failed=run.failed)
+        return ToolResult(content, structured=output, is_error=run.failed)
 
     async def _choose(self, given: NotebookRunInput, *, with_outputs: bool = False) -> CellSelection:
         await self.notebooks.settled()
@@ -266,6 +273,7 @@ def notebook_run_tool(runner: Runner) -> Tool:
 
     @tool(
         name="NotebookRun",
+        output=NotebookRunOutput,
         description=DESCRIPTION,
         access=ToolAccess("cells", "notebook_path"),
         category="notebooks",

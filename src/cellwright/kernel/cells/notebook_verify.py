@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Meta
+from msgspec import Meta, Struct, field
 from msgspec.structs import astuple
 
 from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.thread import CallerJobs
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
@@ -45,16 +45,24 @@ WHY = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CellDifference:
+class NotebookVerifyOutput(ToolOutput):
+    """The comparison's outcome: how many code cells ran, and the first that differs, by its `id` and `what` differs."""
+
+    notebook: str
+    reproduces: bool
+    ran: int
+    seconds: float
+    first_difference: dict[str, str] | None
+
+
+class CellDifference(Struct, frozen=True):
     """The difference between a cell's outputs and the notebook's."""
 
     cell: Cell
     difference: Difference
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
+class Verification(Struct, frozen=True):
     """The comparison. `cells` ran or were to run, in order; `prompts` were left out because they ask Claude.
 
     `error` is the text of the error that ended the run, of the cell `ended_at`.
@@ -84,15 +92,16 @@ class Verification:
         """The answer for Claude."""
         return "\n".join(self._lines())
 
-    def display(self) -> dict[str, Any]:
-        """The answer for the views."""
+    def output(self) -> NotebookVerifyOutput:
+        """The answer for programs."""
         first = self.differences[0] if self.differences else None
-        return {
-            "notebook": self.shown,
-            "reproduces": self.reproduces,
-            "ran": len(self.result.outputs),
-            "first_difference": None if first is None else {"id": first.cell.id, "what": first.difference.what},
-        }
+        return NotebookVerifyOutput(
+            notebook=self.shown,
+            reproduces=self.reproduces,
+            ran=len(self.result.outputs),
+            seconds=round(self.result.seconds, 3),
+            first_difference=None if first is None else {"id": first.cell.id, "what": first.difference.what},
+        )
 
     def _lines(self) -> Iterator[str]:
         ran = f"{counted(len(self.result.outputs), 'code cell')} of {self.shown} ran in a fresh kernel ({self.kernel})"
@@ -220,8 +229,7 @@ class NotebookVerifyInput(ToolInput):
 EXAMPLES: tuple[dict[str, Any], ...] = ({}, {"notebook_path": "analysis.ipynb", "timeout_seconds": 1800})
 
 
-@dataclass(frozen=True)
-class _Plan:
+class _Plan(Struct, frozen=True):
     """The cells that would run, as they were when they were judged."""
 
     notebook: OpenNotebook
@@ -247,8 +255,7 @@ def _left_out(_cell: Cell) -> str | None:
     return None
 
 
-@dataclass
-class Verifier:
+class Verifier(Struct):
     """The state shared by one kernel's calls. `in_place_of(cell)` runs for a cell that asks Claude; None: skip it."""
 
     shell: InteractiveShell
@@ -320,7 +327,7 @@ class Verifier:
                 hidden=hidden,
             )
         )
-        return ToolResult(verification.text(), verification.display())
+        return ToolResult(verification.text(), structured=verification.output())
 
     def _source(self, plan: _Plan, cell: Cell) -> str | None:
         return self.in_place_of(cell) if cell.id in plan.prompts else cell.source
@@ -369,6 +376,7 @@ def notebook_verify_tool(verifier: Verifier) -> Tool:
 
     @tool(
         name="NotebookVerify",
+        output=NotebookVerifyOutput,
         description=DESCRIPTION,
         access=ToolAccess("cells", "notebook_path"),
         category="notebooks",

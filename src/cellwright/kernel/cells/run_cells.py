@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from cellwright.agent.tool import Content
 from cellwright.errors import ToolError
 from cellwright.kernel.cells.cell_outputs import CellOutputs, OutputChanges
@@ -151,8 +153,7 @@ GOES_ON_TAG = "raises-exception"
 Status = Literal["ok", "failed", "interrupted", "changed"]
 
 
-@dataclass
-class CellRunStatus:
+class CellRunStatus(Struct):
     """One cell of the run. `status` is None while it runs; "changed" did not run, because somebody changed it."""
 
     cell: Cell
@@ -231,14 +232,15 @@ class CellsRun:
             "", "".join(piece if isinstance(piece, str) else "[picture]\n" for piece in self._pieces())
         ).strip("\n")
 
-    def display(self) -> list[dict[str, Any]]:
-        """The cells for the views: which ran, with what count, and how it ended."""
+    def states(self) -> list[dict[str, Any]]:
+        """The cells for programs: which ran, with what count, how long, and how it ended."""
         ran = [
             {
                 "id": run.cell.id,
                 "number": run.cell.position + 1,
                 "execution_count": run.execution_count,
                 "status": run.status,
+                "seconds": round(run.seconds, 3),
             }
             for run in self.runs
         ]

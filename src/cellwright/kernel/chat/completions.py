@@ -16,11 +16,13 @@ import heapq
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
-from cellwright.conversation.prompt import find_mentions
+from msgspec import Struct
+
+from cellwright.conversation.prompts.agents import MENTION
+from cellwright.conversation.prompts.prompt import find_mentions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.kernel.namespace.namespace import fingerprint, is_code, user_variables
 from cellwright.tools.notebook.open_notebook import Cell, OpenNotebooks
@@ -30,6 +32,9 @@ from cellwright.tools.search.ripgrep_arguments import NO_VERSION_CONTROL, relati
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from cellwright.config.skills.skill import Skill
+    from cellwright.conversation.prompts.agents import Agents
+    from cellwright.conversation.prompts.skills import Skills
     from cellwright.kernel.chat.chat import Chat
 
 T = TypeVar("T")
@@ -134,14 +139,18 @@ MAX_FILES = 50_000
 FRESH_SECONDS = 2.0
 """The time for which a listing is used again: who types a path asks with each letter."""
 
-ARGUMENTS = ("--files", "--hidden", "--null", *NO_VERSION_CONTROL, "--", ".")
+ARGUMENTS = ("--files", "--hidden", "--null", *NO_VERSION_CONTROL)
 
 
 class ProjectFiles:
-    """The files below `folder`, and the folders that hold them (with a `/` at the end). Used on the agent's loop."""
+    """The files below `folder`, and the folders that hold them (with a `/` at the end). Used on the agent's loop.
 
-    def __init__(self, folder: Path) -> None:
+    Without `respects_ignore_files` those are among them that git ignores.
+    """
+
+    def __init__(self, folder: Path, respects_ignore_files: Callable[[], bool]) -> None:
         self._folder = folder
+        self._respects_ignore_files = respects_ignore_files
         self._listing = asyncio.Lock()
         self._paths: list[str] = []
         self._listed = float("-inf")
@@ -150,9 +159,10 @@ class ProjectFiles:
         """Paths relative to the folder, those nearest to it first. Raises ToolError where nothing can be listed."""
         async with self._listing:
             if time.monotonic() - self._listed > FRESH_SECONDS:
+                ignored = () if self._respects_ignore_files() else ("--no-ignore",)
                 output = await run_ripgrep(
                     search_program(),
-                    ARGUMENTS,
+                    (*ARGUMENTS, *ignored, "--", "."),
                     cwd=self._folder,
                     separator=b"\0",
                     seconds=LIST_SECONDS,
@@ -187,6 +197,7 @@ CELLS_ALONE_SECONDS = 12.0
 """So long where nothing but a cell is meant: without them the panel would say that there is none of that name."""
 
 CELLS_AMONG_FILES = 10
+AGENTS_AMONG_FILES = 20
 ABOUT_CHARS = 80
 
 CELL = "cell:"
@@ -194,7 +205,20 @@ CELL = "cell:"
 
 def serve_completions(chat: Chat) -> None:
     """Serve `complete`."""
-    chat.serve("complete", completions(chat.shell, chat.notebooks, chat.conversation.cwd).complete)
+    conversation = chat.conversation
+
+    def respects_ignore_files() -> bool:
+        return conversation.in_force.settings.respect_gitignore
+
+    found = completions(
+        chat.shell,
+        chat.notebooks,
+        conversation.cwd,
+        conversation.skills,
+        conversation.agents,
+        respects_ignore_files,
+    )
+    chat.serve("complete", found.complete)
 
 
 class Completion(TypedDict):
@@ -206,13 +230,14 @@ class Completion(TypedDict):
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class Completions:
+class Completions(Struct, frozen=True):
     """The completions there are in one kernel."""
 
     shell: InteractiveShell
     notebooks: OpenNotebooks
     files: ProjectFiles
+    skills: Skills
+    agents: Agents
 
     async def complete(self, _panel: object, params: Mapping[str, Any]) -> dict[str, list[Completion]]:
         """Serves `complete`. Raises CellwrightError INVALID_PARAMETERS."""
@@ -222,7 +247,7 @@ class Completions:
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
         match kind:
             case "command":
-                return {"items": commands(text)}
+                return {"items": commands(text, await asyncio.to_thread(self.skills.all))}
             case "variable":
                 return {"items": variables(self.shell, text)}
             case "mention":
@@ -233,10 +258,22 @@ class Completions:
     async def _mentions(self, text: str) -> list[Completion]:
         if text.startswith(CELL):
             return cell_items(await self._cells(CELLS_ALONE_SECONDS), text.removeprefix(CELL), MAX_ITEMS)
-        cells, files = await asyncio.gather(self._cells(CELLS_SECONDS), self._files(text))
+        cells, files, agents = await asyncio.gather(
+            self._cells(CELLS_SECONDS), self._files(text), asyncio.to_thread(self._agents, text)
+        )
         of_cells = cell_items(cells, "" if CELL.startswith(text.lower()) else text, CELLS_AMONG_FILES)
-        of_files = files[: MAX_ITEMS - len(of_cells)]
-        return [*of_files, *of_cells] if text else [*of_cells, *of_files]
+        of_files = files[: MAX_ITEMS - len(of_cells) - len(agents)]
+        if not text:
+            return [*of_cells, *of_files, *agents]
+        means_agents = MENTION.startswith(text.lower()) or text.lower().startswith(MENTION)
+        return [*agents, *of_files, *of_cells] if means_agents else [*of_files, *agents, *of_cells]
+
+    def _agents(self, text: str) -> list[Completion]:
+        agents = {f"{MENTION}{name}": agent for name, agent in self.agents.found().agents.items()}
+        names = best(text, sorted(agents), str, AGENTS_AMONG_FILES) if text else sorted(agents)[:AGENTS_AMONG_FILES]
+        return [
+            Completion(insert=f"@{name}", label=name, about=agents[name].description, kind="agent") for name in names
+        ]
 
     async def _files(self, text: str) -> list[Completion]:
         try:
@@ -256,21 +293,32 @@ class Completions:
             return ()
 
 
-def completions(shell: InteractiveShell, notebooks: OpenNotebooks, cwd: Path) -> Completions:
-    """Build the completions for the kernel of `shell`, whose conversation works in `cwd`."""
-    return Completions(shell, notebooks, ProjectFiles(cwd))
+def completions(
+    shell: InteractiveShell,
+    notebooks: OpenNotebooks,
+    cwd: Path,
+    skills: Skills,
+    agents: Agents,
+    respects_ignore_files: Callable[[], bool],
+) -> Completions:
+    """Build the completions for the kernel of `shell`, whose conversation works in `cwd` with `skills` and `agents`."""
+    return Completions(shell, notebooks, ProjectFiles(cwd, respects_ignore_files), skills, agents)
 
 
-def commands(text: str) -> list[Completion]:
-    """The slash commands whose names fit `text`."""
+def commands(text: str, skills: Mapping[str, Skill]) -> list[Completion]:
+    """The slash commands and skills whose names fit `text`."""
     from cellwright.commands.registry import COMMANDS  # what does them is heavy
 
-    names = best(text, COMMANDS, str, MAX_ITEMS) if text else list(COMMANDS)[:MAX_ITEMS]
+    known = {name: (command.takes, command.help) for name, command in COMMANDS.items()}
+    for name, skill in skills.items():
+        if skill.by_user:
+            known.setdefault(name, (skill.argument_hint, skill.description))
+    names = best(text, known, str, MAX_ITEMS) if text else list(known)[:MAX_ITEMS]
     return [
         Completion(
-            insert=f"/{name} " if COMMANDS[name].takes else f"/{name}",
-            label=f"/{name} {COMMANDS[name].takes}".rstrip(),
-            about=COMMANDS[name].help,
+            insert=f"/{name} " if known[name][0] else f"/{name}",
+            label=f"/{name} {known[name][0]}".rstrip(),
+            about=known[name][1],
             kind="command",
         )
         for name in names

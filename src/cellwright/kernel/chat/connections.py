@@ -11,8 +11,9 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from cellwright.conversation.message_chunks import Piece, pieces
 from cellwright.kernel.chat.log import ConversationLog, LoggedRun
@@ -32,8 +33,7 @@ PING_SECONDS = 20.0
 MAX_CONNECTIONS = 32
 
 
-@dataclass(slots=True)
-class _Cursor:
+class _Cursor(Struct):
     """The part of a run that a panel has: so many operations or lines, and what is told of it up to this version.
 
     `is_known`: the panel has heard of the run, here or on an earlier connection.
@@ -120,7 +120,9 @@ class PanelConnection:
         self._flush()
 
     def runs_removed(self, ids: Iterable[str]) -> None:
-        """These runs are no part of the conversation any more."""
+        """These runs are no part of the conversation any more, or are told anew behind others."""
+        if self.view == "lines":  # their place is of no matter to a program, which would take the run for lost
+            ids = [run_id for run_id in ids if run_id not in self._log.runs]
         forgotten = {run_id: self._cursors.pop(run_id) for run_id in ids if run_id in self._cursors}
         for run_id in forgotten:
             self._changed_runs.pop(run_id, None)

@@ -13,13 +13,15 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 from weakref import WeakKeyDictionary
 
+from msgspec.structs import replace
+
 from cellwright.agent.thread import AgentThread
 from cellwright.conversation.runs.run import Run, State
-from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.errors import CellwrightError, ErrorCode, fault
 from cellwright.events import Answered, Asked, Event, EventLog, RunEnd, TextDelta, ThinkingDelta, UserPrompt
 from cellwright.kernel.output.op_log import Draw, OpLog, OpReader, chars_of
 from cellwright.kernel.output.protocol import Op
@@ -178,13 +180,12 @@ def _end_of(error: BaseException | None, answer: str, session: str, ms: float) -
     """The end of something that came to none of its own."""
     if isinstance(error, CancelledError | KeyboardInterrupt):
         error = CellwrightError(ErrorCode.INTERRUPTED, "Interrupted.", recoverable=True)
-    elif error is not None and not isinstance(error, CellwrightError):
-        message = f"This run failed by a fault in Cellwright; its log has the traceback. {error!r:.500}"
-        error = CellwrightError(ErrorCode.EXECUTION_ERROR, message)
+    elif error is not None:
+        error = fault(error)
     interrupted = error is not None and error.code == ErrorCode.INTERRUPTED
     reason = "end_turn" if error is None else "interrupted" if interrupted else "error"
     error_json = None if error is None else error.to_json()
-    return RunEnd(reason, answer, {}, 0.0, ms, 0, 0, 0, 0, session, None, error_json)
+    return RunEnd(reason, answer, {}, 0.0, ms, 0, 0, 0, (), session, None, error_json)
 
 
 def past_run(session: str, turn: int, prompt: str, asked_at: float, ops: Sequence[Op]) -> LoggedRun:

@@ -11,12 +11,13 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
 
 from cellwright.agent.prompt import ContextBlock, ContextProvider, PromptContext, ProvidedContext, text_context
 from cellwright.agent.thread import CallerJobs
-from cellwright.conversation.prompt import Mention, find_mentions, together, without_secrets
+from cellwright.conversation.prompts.prompt import Mention, find_mentions, together, without_secrets
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.kernel.context.mentions import attached_cell, mentioned_cells
@@ -50,8 +51,7 @@ Served = Callable[[str], OpenNotebook | None]
 BUSY = "the kernel is busy with a cell, so its variables could not be looked at"
 
 
-@dataclass(frozen=True, slots=True)
-class AttachedCell:
+class AttachedCell(Struct, frozen=True):
     """The cell that goes with a prompt: the notebook's path as the page names it, the cell's id, what is selected in it."""
 
     path: str
@@ -59,8 +59,7 @@ class AttachedCell:
     selection: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PanelPrompt:
+class PanelPrompt(Struct, frozen=True, kw_only=True):
     """A prompt of the panel. `attached` is told with its words."""
 
     text: str

@@ -10,9 +10,10 @@ import asyncio
 import itertools
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
+
+from msgspec.structs import replace
 
 from cellwright.agent.thread import AgentTask
 from cellwright.conversation.runs.request import RunRequest, RunSurface
@@ -49,7 +50,7 @@ class PanelRuns:
         async with in_order:  # a picture takes time, and words would overtake it
             prompt = await read_prompt(params)
         origin = "server" if panel.is_server else "sidebar"
-        if self._is_command(prompt.text):
+        if self._is_command(prompt.text, of_program=panel.is_server):
             return {"run": self._command(prompt, origin)}
         # what a folder brings along is a person's to trust
         person = not panel.is_server or self._chat.connections.is_watched
@@ -67,7 +68,6 @@ class PanelRuns:
         chat, conversation, notebook = self._chat, self._chat.conversation, self._chat.notebook
         options = replace(
             prompt.options,
-            mode=prompt.options.mode or chat.state.choices.requested_mode,
             max_turns=prompt.options.max_turns or chat.config.max_turns,
             budget_usd=prompt.options.budget_usd or chat.config.budget,
         )
@@ -99,10 +99,12 @@ class PanelRuns:
             is_watched=lambda: True,  # a panel that comes later sees them, too
         )
 
-    def _is_command(self, text: str) -> bool:
-        from cellwright.commands.registry import COMMANDS, command_name  # most prompts are none
+    def _is_command(self, text: str, *, of_program: bool) -> bool:
+        from cellwright.commands.registry import COMMANDS, OWN_COMMAND, command_name  # most prompts are none
 
-        return text.startswith("/") and command_name(text) in COMMANDS
+        name = command_name(text) if text.startswith(("/", "!")) else None
+        # what a program sends may be somebody else's words: it runs nothing unasked
+        return name in COMMANDS or (name == OWN_COMMAND and not of_program)
 
     def _command(self, prompt: PanelPrompt, origin: str) -> str:
         """Begin the slash command; its questions are asked in the panel."""

@@ -15,7 +15,7 @@ from cellwright.conversation.titles import has_title, make_title, title_of
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, RunEnd
 from cellwright.kernel.pages.comm import PageError, optional, required
-from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry
+from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry, tree_of
 from cellwright.sessions.export.formats import FORMATS, exported
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcript import read_messages
@@ -47,7 +47,9 @@ class SessionRequests:
         query = optional(params, "query", str) or ""
         cwd = self._conversation.cwd
         found = await asyncio.to_thread(self._catalog.search, query, cwd, limit=limit + 1, offset=offset)
-        return {"sessions": [entry.to_json() for entry in found[:limit]], "more": len(found) > limit}
+        # of what is searched for the best comes first
+        shown = found[:limit] if query.strip() else tree_of(found[:limit])
+        return {"sessions": [entry.to_json() for entry in shown], "more": len(found) > limit}
 
     async def new(self, _panel: object, _params: Json) -> None:
         self._conversation.sessions.start_new()

@@ -50,7 +50,6 @@ class Choices:
     def __init__(self, conversation: Conversation, config: Claude) -> None:
         self._conversation = conversation
         self._config = config
-        self._said_meanwhile: str | None = None
         self._offered: tuple[Settings, list[str]] | None = None
 
     @property
@@ -72,7 +71,7 @@ class Choices:
     def mode(self) -> str:
         """The mode of the next prompt: what the user chose, what the session came to, else the settings'."""
         try:
-            return self._said_meanwhile or self._conversation.sessions.current.mode or self._mode(None)
+            return self._conversation.sessions.current.mode or self._mode(None)
         except CellwrightError:
             return "default"
 
@@ -108,33 +107,29 @@ class Choices:
             raise PageError("PERMISSION_DENIED", f"The settings allow no mode as loose as {mode}.")
         if effort and effort not in EFFORTS:
             raise PageError("invalid", f"There is no effort {effort!r}; there are {', '.join(EFFORTS)}.")
-        if model is not None:
-            self._config.model = model
-        if effort is not None:
-            self._config.effort = effort or None
+        with self._conversation.in_force.users_change():
+            if model is not None:
+                self._config.model = model
+            if effort is not None:
+                self._config.effort = effort or None
+            if mode is not None:
+                self._config.mode = mode
         if mode is not None:
-            self._set_mode(mode)
+            self._leave_other_modes(mode)
 
-    @property
-    def requested_mode(self) -> str | None:
-        """The mode that was chosen while a run goes on, for a prompt that is sent now; None where it holds by itself."""
-        return self._said_meanwhile
-
-    def _set_mode(self, mode: str) -> None:
-        self._config.mode = mode
-        run = self._conversation.runs.current
+    def _leave_other_modes(self, mode: str) -> None:
+        """Have what the user says now go before what the session came to, and before what a cell's run was begun in."""
+        session, run = self._conversation.sessions.current, self._conversation.runs.current
         if run is None or run.task is None:
-            self._conversation.sessions.current.mode = (
-                None  # what the user says now goes before what the session came to
-            )
+            session.mode = None
             return
-        # the run goes on in the mode that its user knows it to have; what follows it does not, cells included
-        self._said_meanwhile = mode
-        run.task.future.add_done_callback(lambda _: self._run_ended())
 
-    def _run_ended(self) -> None:
-        if self._said_meanwhile is not None:
-            self._conversation.sessions.current.mode = self._said_meanwhile = None
+        def run_ended(_future: object) -> None:
+            if session.mode == mode:  # now the settings say so
+                session.mode = None
+
+        session.mode = mode
+        run.task.future.add_done_callback(run_ended)
 
     def _model(self, model: str | None) -> str:
         in_force = self._conversation.in_force

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.conversation.message_chunks import Piece
 from cellwright.kernel.pages.comm import CommLink
+from cellwright.kernel.pages.kernel_comms import comm_manager
 
 if TYPE_CHECKING:
     from cellwright.kernel.chat.chat import Chat
@@ -26,15 +27,11 @@ class ChatTarget:
 
     def open(self) -> None:
         """Let panels connect."""
-        import comm  # there is one in each kernel
-
-        comm.get_comm_manager().register_target(TARGET, self._on_open)
+        comm_manager().register_target(TARGET, self._on_open)
 
     def close(self) -> None:
         """End all connections, and take no new ones."""
-        import comm  # there is one in each kernel
-
-        comm.get_comm_manager().unregister_target(TARGET, self._on_open)
+        comm_manager().unregister_target(TARGET, self._on_open)
         if self._chat is not None:
             self._chat.close()
 

@@ -6,8 +6,11 @@ Everything that does not fit is counted, so that Claude knows that there is more
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.text import code_fence, counted
 from cellwright.tools.notebook.open_notebook import Cell
@@ -28,8 +31,7 @@ ERROR_SHARE, HIDDEN_SHARE, VARIABLES_SHARE = 0.2, 0.12, 0.35
 """The parts of the budget that these may take at most; cells get the rest."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContextFacts:
+class ContextFacts(Struct, frozen=True):
     """The facts to tell. `first`: nothing was told of this kernel before, so all of it is news.
 
     `runs` and `variables` (name, line) are the newest first. `cell_id` is the prompt's cell and `position` where it stands,

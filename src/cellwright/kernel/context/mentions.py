@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cellwright.agent.prompt import ContextProvider, PromptContext, ProvidedContext
-from cellwright.conversation.prompt import (
+from cellwright.conversation.prompts.prompt import (
     AttachedMention,
     Mention,
     attachment,

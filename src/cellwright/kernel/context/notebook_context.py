@@ -12,11 +12,13 @@ import hashlib
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from cellwright.agent.prompt import ContextBlock, ContextProvider, PromptContext, ProvidedContext, text_context
-from cellwright.conversation.prompt import without_secrets
+from cellwright.conversation.prompts.prompt import without_secrets
 from cellwright.errors import ToolError
 from cellwright.events import CHARS_PER_TOKEN
 from cellwright.kernel.context.context_budget import Budget, ContextFacts, context_text, middle_cut
@@ -58,8 +60,7 @@ TAG = "notebook_context"
 _ID = re.compile(r"[\w-]{1,64}")
 
 
-@dataclass(frozen=True, slots=True)
-class ContextMark:
+class ContextMark(Struct, frozen=True):
     """Up to where a session was told: the log's order, the cell of the prompt, and digests of what is told as a whole."""
 
     at: int = BEFORE_ALL
@@ -71,8 +72,7 @@ class ContextMark:
         return f"<{TAG} log={log_id} at={self.at} cell={self.cell} hidden={self.hidden} cells={self.cells}>"
 
 
-@dataclass(frozen=True, slots=True)
-class _Now:
+class _Now(Struct, frozen=True):
     """The state of the kernel when a prompt was sent: the prompt's cell, the log's end, its runs, the namespace."""
 
     cell_id: str
@@ -238,8 +238,7 @@ def _harmless(text: str) -> str:
     return text.replace(f"</{TAG}", f"<\\/{TAG}")
 
 
-@dataclass(frozen=True, slots=True)
-class KernelContext:
+class KernelContext(Struct, frozen=True):
     """Makes what is told with each prompt, on the thread that runs the cells."""
 
     shell: InteractiveShell

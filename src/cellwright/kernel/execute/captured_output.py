@@ -11,20 +11,22 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextvars
+import io
 import re
 import sys
+import tokenize
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.display_trap import DisplayTrap
-from IPython.core.displayhook import DisplayHook
+from msgspec import Struct
 
 from cellwright.agent.tool import Content
 from cellwright.kernel.execute.display_text import bundle_texts, text_of
 from cellwright.kernel.execute.redirect import Replacement, RunningCode, StreamName
 from cellwright.kernel.execute.traceback import short_traceback
+from cellwright.kernel.namespace.cell_files import cell_of_file
 from cellwright.tools.files.formats.images import image_block
 
 if TYPE_CHECKING:
@@ -51,8 +53,7 @@ ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x0
 OVERWRITTEN = re.compile(r"^[^\n]*\r(?=[^\r\n])", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Display:
+class Display(Struct, frozen=True):
     """A mimebundle that was displayed; images are base64. `display_id` is how it can be updated."""
 
     data: Mapping[str, str]
@@ -69,15 +70,13 @@ class Display:
         return text_of(self.data)
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(Struct, frozen=True):
     """A new state of a display that is already there."""
 
     display: Display
 
 
-@dataclass(frozen=True, slots=True)
-class Clear:
+class Clear(Struct, frozen=True):
     """`clear_output`: forget what was there, at once or when the next piece comes."""
 
     wait: bool
@@ -334,12 +333,19 @@ def _on_lines_of_its_own(text: str) -> str:
     return f"{text}\n" if text else ""
 
 
+def _ends_with_semicolon(code: str) -> bool:
+    """Return whether the last word of Python code is `;`: then IPython shows no value."""
+    left_out = (tokenize.ENDMARKER, tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT)
+    tokens = [token for token in tokenize.generate_tokens(io.StringIO(code).readline) if token.type not in left_out]
+    return bool(tokens) and tokens[-1].type == tokenize.OP and tokens[-1].string == ";"
+
+
 def call_reports(shell: InteractiveShell, code: RunningCode, put: Callable[[Piece], None]) -> Sequence[Replacement]:
     """Build the replacements of the shell's own ways to show a result and an error while `code` runs."""
 
     def show(value: object) -> None:
         formatter = shell.display_formatter
-        if value is None or formatter is None or DisplayHook.semicolon_at_end_of_expression(code.transformed):
+        if value is None or formatter is None or _ends_with_semicolon(code.transformed):
             return
         data, _ = formatter.format(value)
         if data:
@@ -370,7 +376,7 @@ def cell_name(shell: InteractiveShell, own_file: str = "") -> Callable[[str], st
     def name_of(file: str) -> str | None:
         if file == own_file:
             return "<this call's code>"
-        named = shell.compile.format_code_name(file)
+        named = cell_of_file(shell, file)
         return " ".join(named) if named is not None else None
 
     return name_of

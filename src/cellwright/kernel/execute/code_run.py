@@ -21,6 +21,8 @@ from collections.abc import Coroutine, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from cellwright.agent.thread import CallerJobs, running_agent_code
 from cellwright.errors import ToolError
 from cellwright.kernel.execute.redirect import CodeOutput, diverted_output
@@ -73,8 +75,7 @@ NO_AWAIT = (
 )
 
 
-@dataclass(frozen=True)
-class _Cell:
+class _Cell(Struct, frozen=True):
     """The code as IPython takes it: transformed, or with the error that transforming it met."""
 
     source: str

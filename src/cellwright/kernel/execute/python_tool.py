@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.thread import CallerJobs, time_limit
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
@@ -166,6 +167,13 @@ kernel is refused. Shell commands belong into Bash and changes of files into Edi
 judge them."""
 
 
+class PythonOutput(ToolOutput):
+    """The end of the code; `failed`: it raised an error, which stands in the result."""
+
+    failed: bool
+    seconds: float
+
+
 class PythonInput(ToolInput):
     """The input of Python."""
 
@@ -205,6 +213,7 @@ def python_tool(
 
     @tool(
         name="Python",
+        output=PythonOutput,
         description=DESCRIPTION,
         access=ToolAccess("python", "code"),
         category="kernel",
@@ -228,7 +237,8 @@ def python_tool(
                 failed = await run_code(shell, given.code, jobs, output, in_kernel=in_kernel, on_stuck=stuck)
         except TimeoutError:
             raise await _timed_out(output, allowed, time.perf_counter() - started) from None
-        return ToolResult(await output.content(), is_error=failed)
+        ran = PythonOutput(failed=failed, seconds=round(time.perf_counter() - started, 3))
+        return ToolResult(await output.content(), is_error=failed, structured=ran)
 
     return python
 

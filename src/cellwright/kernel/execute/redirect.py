@@ -23,9 +23,10 @@ import selectors
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -141,8 +142,7 @@ class CodeOutput(Protocol):
 _output_here: contextvars.ContextVar[CodeOutput | None] = contextvars.ContextVar("output_here", default=None)
 
 
-@dataclass(frozen=True)
-class RunningCode:
+class RunningCode(Struct, frozen=True):
     """The code that is running: `transformed`, and compiled as `file`. `is_ours` says whether it is what calls."""
 
     transformed: str

@@ -11,11 +11,14 @@ import site
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cellwright.kernel.namespace.cell_files import cell_of_file
 from cellwright.kernel.namespace.types.description import classes, count_of, own_vars
 
 if TYPE_CHECKING:
@@ -49,11 +52,16 @@ def short_traceback(error: BaseException, name_of: NameOf) -> str:
         if part.stack and part.stack[-1] not in frames and not _is_machinery(part.stack[-1].filename):
             frames.append(part.stack[-1])
         for frame in frames:
-            frame.filename = name_of(frame.filename) or frame.filename
+            frame.filename, frame.name = name_of(frame.filename) or frame.filename, _function(frame.name)
         part.stack[:] = frames
         if isinstance(getattr(part, "filename", None), str):  # only a SyntaxError has one
             part.filename = name_of(part.filename) or part.filename
     return _bounded("".join(shown.format()))
+
+
+def _function(name: str) -> str:
+    # IPython 7.34 to 8.6 calls what runs in a cell by its line
+    return "<module>" if name.startswith("<cell line: ") else name
 
 
 def _bounded(text: str) -> str:
@@ -95,8 +103,7 @@ THIS_CELL = "this cell"
 PLAIN = (str, int, float, bool, type(None))
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """A place on the way to an error: `file` is a cell's name ("Cell In[3]") or a path; `text` is empty where not known."""
 
     file: str
@@ -110,8 +117,7 @@ class Frame:
         return self.function == "<module>" and (self.file == THIS_CELL or self.file.startswith("Cell "))
 
 
-@dataclass(frozen=True, slots=True)
-class CellFailure:
+class CellFailure(Struct, frozen=True):
     """The error raised (`name` is the class's) and its place: the user's frames and the last one, outermost first.
 
     `more` has its notes, the errors of a group, and what it came of, a line each.
@@ -202,14 +208,14 @@ def _place_of(error: BaseException) -> Frame | None:
 def _named(frame: Frame, error: BaseException, shell: InteractiveShell) -> Frame:
     """`place` with the file that it is in."""
     file = _plainly(_of(BaseException, "args", error)[1][0])
-    cell = shell.compile.format_code_name(file)
+    cell = cell_of_file(shell, file)
     return replace(frame, file=" ".join(cell) if cell is not None else file)
 
 
 def _is_in_cell(traceback: TracebackType | None, shell: InteractiveShell) -> bool:
     """Return whether the code of a cell ran when it was raised."""
     while traceback is not None:
-        if shell.compile.format_code_name(traceback.tb_frame.f_code.co_filename) is not None:
+        if cell_of_file(shell, traceback.tb_frame.f_code.co_filename) is not None:
             return True
         traceback = traceback.tb_next
     return False
@@ -230,8 +236,8 @@ def _frames(traceback: TracebackType | None, shell: InteractiveShell, source: st
     last: Frame | None = None
     while traceback is not None:
         code = traceback.tb_frame.f_code
-        cell = shell.compile.format_code_name(code.co_filename)
-        frame = Frame(code.co_filename, traceback.tb_lineno, code.co_name)
+        cell = cell_of_file(shell, code.co_filename)
+        frame = Frame(code.co_filename, traceback.tb_lineno, _function(code.co_name))
         traceback, last = traceback.tb_next, frame
         if cell is not None:
             text = _line_of(source, frame.line) if frame.function == "<module>" else ""

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, cast
 from traitlets import Bool, Enum, Float, Int, List, TraitError, Unicode, validate
 from traitlets.config import Configurable
 
+from cellwright.agent.recording.replay_ways import REPLAY_WAYS
 from cellwright.conversation.runs.output_format import FORMATS
-from cellwright.kernel.magic.line import CONTEXTS, DEFAULT_FILE, OPTIONS, REPLAY_WAYS, How, MagicOptions
+from cellwright.kernel.magic.line import CONTEXTS, DEFAULT_FILE, OPTIONS, How, MagicOptions
 from cellwright.model.models import EFFORTS
 from cellwright.permissions.modes import LISTED_MODES
 

@@ -10,14 +10,16 @@ import ast
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
 from cellwright.errors import CellwrightError
 from cellwright.kernel.context.mentions import Describe
 from cellwright.kernel.context.notebook_context import describe_lines
 from cellwright.kernel.execute.traceback import CellFailure, Frame, describe_error
+from cellwright.kernel.namespace.cell_files import cell_of_file
 from cellwright.kernel.namespace.cell_log import CellLog, RanCell, sha256_of, type_name_of
 from cellwright.kernel.namespace.names import cell_names
 from cellwright.kernel.run.front_end import front_end_of
@@ -39,8 +41,7 @@ NOTHING_FAILED = "Nothing has failed in this kernel, so there is nothing to fix.
 ASK_ANYWAY = " To have Claude do it all the same, put the words into a %%claude cell."
 
 
-@dataclass(frozen=True, slots=True)
-class FixRequest:
+class FixRequest(Struct, frozen=True):
     """The words after `%claude fix`: a cell (its id, or empty) and what the user says besides."""
 
     cell_id: str
@@ -69,8 +70,7 @@ def _with_count(count: int, log: CellLog) -> str:
     return f"[{count}]" if run is None else str(run.cell_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Fix:
+class Fix(Struct, frozen=True):
     """The request for a fix: the words of the prompt, and what is told with them."""
 
     words: str
@@ -83,8 +83,7 @@ class Fix:
         return ProvidedContext(after=(text_context("What failed", "context", text),) if text else ())
 
 
-@dataclass(frozen=True, slots=True)
-class FixContext:
+class FixContext(Struct, frozen=True):
     """The materials of a fix: the shell, its log, whether the notebook can be edited, and how values are told."""
 
     shell: InteractiveShell
@@ -230,7 +229,7 @@ def _is_from(error: BaseException, shell: InteractiveShell, count: int) -> bool:
     """Return whether the error was raised by the input of this number."""
     traceback = error.__traceback__
     while traceback is not None:
-        cell = shell.compile.format_code_name(traceback.tb_frame.f_code.co_filename)
+        cell = cell_of_file(shell, traceback.tb_frame.f_code.co_filename)
         if cell is not None and cell[1] == f"In[{count}]":
             return True
         traceback = traceback.tb_next

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
-from cellwright.conversation.runs.output_format import FORMATS, OutputFormat
+from cellwright.conversation.runs.output_format import FORMATS, ON_DENIED, OnDenied, OutputFormat
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.models import EFFORTS
 from cellwright.permissions.modes import LISTED_MODES
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 How = Literal["none", "auto", "code", "full"]
 
 CONTEXTS = ("none", "auto", "code", "full")
-REPLAY_WAYS = ("auto", "strict", "off")
 DEFAULT_FILE = "auto"
 """Record into the file beside the notebook."""
 
@@ -53,6 +52,10 @@ class MagicOptions:
     context: How = "auto"
     background: bool = False
     notebook: str | None = None
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    add_dir: tuple[str, ...] = ()
+    on_denied: OnDenied | None = None
 
 
 def _text(value: str) -> str:
@@ -100,18 +103,28 @@ def _annotation(value: str) -> str:
 class Option(NamedTuple):
     """One option of the magic: how its value is read (None: it takes none), and its line in the help.
 
-    `bare` is its value where nothing follows it on the line; None: it needs one.
+    `bare` is its value where nothing follows it on the line; None: it needs one. `repeats`: it may be given again, and has
+    all of its values then.
     """
 
     placeholder: str
     read: Callable[[str], Any] | None
     help: str
     bare: str | None = None
+    repeats: bool = False
 
 
 OPTIONS: dict[str, Option] = {
     "model": Option("M", _text, "the model, for example claude-sonnet-5-5"),
     "mode": Option("MODE", _one_of(*LISTED_MODES), f"permission mode: {', '.join(LISTED_MODES)}"),
+    "allow": Option("RULE", _text, "allow this without asking, in this run: 'Bash(pytest *)'", repeats=True),
+    "deny": Option("RULE", _text, "deny this in this run; may be given again, as --allow and --add-dir", repeats=True),
+    "add-dir": Option("DIR", _text, "a folder to work in besides the notebook's, in this run", repeats=True),
+    "on-denied": Option(
+        "HOW",
+        _one_of(*ON_DENIED),
+        "a call that needs a permission: ask for it, skip it and go on, or end the run with an error",
+    ),
     "new": Option("", None, "begin a new session instead of going on with this notebook's"),
     "resume": Option("ID", _text, "go on with the session of this id (its beginning is enough)"),
     "max-turns": Option("N", _count, "at most N requests to the model"),
@@ -162,7 +175,7 @@ def _parse_option(match: re.Match[str], rest: str, given: dict[str, Any]) -> str
     if option is None:
         raise _usage(f"There is no option --{name}.{_similar(name)}")
     attribute = name.replace("-", "_")
-    if attribute in given:
+    if attribute in given and not option.repeats:
         raise _usage(f"--{name} is given twice.")
     if option.read is None:
         if match["equals"] or (rest and not rest[0].isspace()):
@@ -177,7 +190,8 @@ def _parse_option(match: re.Match[str], rest: str, given: dict[str, Any]) -> str
         raise _usage(f"--{name} needs a value: --{name} {option.placeholder}.")
     text = cast("str", next(group for group in value.group("double", "single", "bare") if group is not None))
     try:
-        given[attribute] = option.read(text)
+        value_read = option.read(text)
+        given[attribute] = (*given.get(attribute, ()), value_read) if option.repeats else value_read
     except ValueError as error:
         raise _usage(f"--{name}: {text!r} {error}.") from None
     return rest[value.end() :]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cellwright.agent.thread import AgentTask
 from cellwright.commands.command import CommandCall, CommandPage, SlashCommand
@@ -17,8 +18,7 @@ from cellwright.kernel.run.cell_surface import CellSurface
 from cellwright.terminal.plain_view import Unseen
 
 
-@dataclass(frozen=True, slots=True)
-class CellCommand:
+class CellCommand(Struct, frozen=True):
     """A command that is ready to run. `prompt` is the cell's text; `ended` is called when it is over."""
 
     prompt: str

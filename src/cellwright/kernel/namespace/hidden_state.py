@@ -7,8 +7,9 @@ no value is looked at. Said is only what is sure: a cell that runs code in a way
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, field
 
 from cellwright.kernel.namespace.names import CellNames, cell_names
 from cellwright.text import visible_line
@@ -30,24 +31,21 @@ _PROMPT = ("%%claude", "%claude")
 Kind = Literal["never_run", "changed", "outdated", "out_of_order", "failed", "orphaned"]
 
 
-@dataclass(frozen=True, slots=True)
-class HiddenStateMark:
+class HiddenStateMark(Struct, frozen=True):
     """One thing that a cell hides. `text` says it to people and to Claude."""
 
     kind: Kind
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Orphan:
+class Orphan(Struct, frozen=True):
     """A name of the namespace that no cell of the notebook gives any more. `text` says where it is from."""
 
     name: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class HiddenState:
+class HiddenState(Struct, frozen=True):
     """`marks` are by cell id, in the notebook's order; cells that hide nothing are not among them."""
 
     marks: Mapping[str, tuple[HiddenStateMark, ...]] = field(default_factory=dict)
@@ -63,8 +61,7 @@ class HiddenState:
         return [cell_id for cell_id, marks in self.marks.items() if any(mark.kind in kinds for mark in marks)]
 
 
-@dataclass(frozen=True, slots=True)
-class _CodeCell:
+class _CodeCell(Struct, frozen=True):
     """A code cell with what its source says, its last run, and those of its runs that the log still has, oldest first."""
 
     cell: Cell

@@ -8,7 +8,8 @@ import re
 import symtable
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _PYTHON_CELL_MAGICS = ("time", "timeit", "capture", "prun", "python", "python3")
 _CELL_MAGIC = re.compile(r"%%(?P<name>\w+)[^\n]*\n?")
@@ -17,8 +18,7 @@ _MAGIC_LINE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CellNames:
+class CellNames(Struct, frozen=True):
     """`bound` get a value, `changed` are stored into (`df["a"] = 1`, `x.y = 1`, `n += 1`), `used` read, `deleted` deleted.
 
     `used` holds what functions and classes of the cell read too, and names of builtins.
@@ -44,9 +44,34 @@ def cell_names(source: str) -> CellNames:
     deleted = {name.id for name in ast.walk(tree) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Del)}
     stored = {name.id for name in ast.walk(tree) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
     changed = set(_changed(tree))
+    # since Python 3.12 the tables count what a comprehension calls its items among the names around it
+    items = {name.id for each in ast.walk(tree) if isinstance(each, ast.comprehension) for name in _names(each.target)}
+    items -= _outside_comprehensions(tree)
     return CellNames(
-        frozenset(bound - (deleted - stored)), frozenset(changed), frozenset(used | changed), frozenset(deleted)
+        frozenset(bound - items - (deleted - stored)),
+        frozenset(changed),
+        frozenset((used - items) | changed),
+        frozenset(deleted),
     )
+
+
+def _names(node: ast.AST) -> Iterator[ast.Name]:
+    return (each for each in ast.walk(node) if isinstance(each, ast.Name))
+
+
+def _outside_comprehensions(tree: ast.AST) -> set[str]:
+    """The names of all that stands outside of comprehensions; what the first `for` of one goes through does."""
+    found: set[str] = set()
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+            waiting.append(node.generators[0].iter)
+            continue
+        said = (getattr(node, field, None) for field in ("id", "name", "asname", "arg"))
+        found.update(name for name in said if isinstance(name, str))
+        waiting += ast.iter_child_nodes(node)
+    return found
 
 
 def _parsed(source: str) -> tuple[ast.Module, str] | None:

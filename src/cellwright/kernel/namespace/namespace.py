@@ -13,8 +13,9 @@ import itertools
 import re
 import types
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import Struct
 
 from cellwright.kernel.namespace.hidden_state import BEFORE_ALL
 from cellwright.kernel.namespace.names import cell_names
@@ -121,8 +122,7 @@ def _columns(value: object) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(Struct, frozen=True):
     """A name at one time: what it was in a line, and its binding. `what` is "" for values, which have a line of their own.
 
     The line is "" where it was not asked for.
@@ -133,8 +133,7 @@ class Variable:
     binding: Binding | None
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceSnapshot:
+class NamespaceSnapshot(Struct, frozen=True):
     """The namespace at one time, the names bound last first. `moved` had another line at the look before."""
 
     variables: Mapping[str, Variable]
@@ -160,8 +159,7 @@ class NamespaceSnapshot:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class VariableNews:
+class VariableNews(Struct, frozen=True):
     """`lines` are of values, the newest first; `names` those of modules, functions and classes, by what they are."""
 
     lines: tuple[tuple[str, str], ...] = ()

@@ -13,14 +13,14 @@ import difflib
 import fnmatch
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.thread import CallerJobs, agent_code_running
-from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, tool
+from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.kernel.namespace.namespace import is_code, user_variables
 from cellwright.kernel.namespace.summary import SECONDS_ALL, describe, describe_all, line
@@ -42,6 +42,13 @@ arrays, queries and iterators stay what they are, and a huge object costs no mor
 Without names it lists the variables, those that were defined last first; functions, classes and modules only with \
 include "all". With names it describes each in full. A name may go into the value: df.columns, config["db"].host, \
 rows[0]. What only code can tell (a property, a computation) ask of Python."""
+
+
+class VariablesOutput(ToolOutput):
+    """The names of what was described, and how many there are that were asked for."""
+
+    names: tuple[str, ...]
+    total: int
 
 
 class VariablesInput(ToolInput):
@@ -95,6 +102,7 @@ def variables_tool(
 
     @tool(
         name="Variables",
+        output=VariablesOutput,
         description=DESCRIPTION,
         access=ToolAccess("variables"),
         read_only=True,
@@ -103,13 +111,13 @@ def variables_tool(
         examples=EXAMPLES,
         title=_title,
     )
-    async def variables(given: VariablesInput) -> str:
+    async def variables(given: VariablesInput) -> ToolResult:
         request = _Request(shell, given, redacts)
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(busy_seconds) as limit:
 
-                def answer() -> str:
+                def answer() -> ToolResult:
                     # from here on it has limits of its own
                     loop.call_soon_threadsafe(limit.reschedule, None)
                     return request.answer()
@@ -128,15 +136,14 @@ def _title(given: VariablesInput) -> str:
     return f"List variables {given.pattern}" if given.pattern else "List variables"
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(Struct, frozen=True):
     """One call, as the main thread does it."""
 
     shell: InteractiveShell
     given: VariablesInput
     redacts: bool
 
-    def answer(self) -> str:
+    def answer(self) -> ToolResult:
         """Return what the tool gives back. Raises ToolError."""
         from cellwright.kernel.namespace.types.values import shows_secrets  # most runs look at no variable
 
@@ -147,7 +154,7 @@ class _Request:
             shows_secrets.reset(shown)
             agent_code_running.reset(running)
 
-    def _named(self, names: Sequence[str]) -> str:
+    def _named(self, names: Sequence[str]) -> ToolResult:
         variables = dict(self.shell.user_ns)
         found: dict[str, object] = {}
         problems: list[str] = []
@@ -158,9 +165,10 @@ class _Request:
                 problems.append(f"{problem}{_near(path, user_variables(self.shell))}")
         if not found:
             raise ToolError(" ".join(problems), code=ErrorCode.INVALID_PARAMETERS)
-        return "\n".join([*self._texts(found, self.given.detail or "full"), *problems])
+        text = "\n".join([*self._texts(found, self.given.detail or "full"), *problems])
+        return ToolResult(text, structured=VariablesOutput(names=tuple(found), total=len(dict.fromkeys(names))))
 
-    def _listed(self) -> str:
+    def _listed(self) -> ToolResult:
         variables = user_variables(self.shell)
         shown = [name for name, value in variables.items() if self.given.include == "all" or not is_code(value)]
         left_out = len(variables) - len(shown)
@@ -177,7 +185,8 @@ class _Request:
         if not page:
             fit = f" that fits {pattern}" if pattern else ""
             notes.insert(0, f"There is no variable{fit}." if offset == 0 else "There are no more variables.")
-        return "\n".join([*self._texts(page, self.given.detail or "list"), *notes])
+        text = "\n".join([*self._texts(page, self.given.detail or "list"), *notes])
+        return ToolResult(text, structured=VariablesOutput(names=tuple(page), total=len(shown)))
 
     def _texts(self, values: Mapping[str, object], detail: str) -> list[str]:
         texts: list[str] = []
@@ -217,8 +226,7 @@ class NoSuchValue(Exception):
     """Raised for a path that leads nowhere, with the reason in words."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(Struct, frozen=True):
     """`.name`, or `[key]`."""
 
     key: Any

@@ -4,8 +4,9 @@ The output that is saved never holds a widget: a widget in a saved notebook show
 widget is replaced, under the same display id, by static markdown when the run is over, however it ended. Pages that
 such an update does not reach get it by `op_sender.py`.
 
-A run shows itself on stdout, by the terminal's views, in terminal IPython, for programs, and when the widget was not
-built. A publisher goes on publishing into its one cell, whatever the kernel runs later.
+A run shows itself on stdout, by the terminal's views, in terminal IPython and for programs. Where a notebook can show no
+widget of ours, what would be saved is renewed while the run goes on. A publisher goes on publishing into its one cell,
+whatever the kernel runs later.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import contextlib
 import logging
 import os
 import threading
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -69,6 +71,9 @@ def cell_publisher(shell: InteractiveShell) -> Any:
 logger = logging.getLogger(__name__)
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+RENEW_SECONDS = 1.0
+"""The time between two renewals of an answer where no widget shows it."""
 
 STUCK = "The code does not react to the interrupt. Restarting the kernel ends it; variables are lost."
 
@@ -177,6 +182,49 @@ class SavedOutput:
     def _publish(self, data: dict[str, Any], metadata: dict[str, Any] | None = None, *, update: bool) -> None:
         transient = {"display_id": self._display_id}
         self._publisher.publish(data=data, metadata=metadata or {}, transient=transient, update=update)
+
+
+class RenewedOutput(SavedOutput):
+    """The answer as it would be saved, shown anew while it comes, for notebooks in which no widget of ours is drawn.
+
+    `notice` says once why that is so. `loop` is the agent's: it renews what is shown.
+    """
+
+    def __init__(self, shell: InteractiveShell, loop: asyncio.AbstractEventLoop, *, quiet: bool, notice: str) -> None:
+        super().__init__(shell, quiet=quiet)
+        self._loop = loop
+        self._notice = notice
+        self._pause = RENEW_SECONDS
+        self._is_due = False
+        self._closed = False
+        self._publishing = threading.Lock()
+
+    def open(self) -> None:
+        if self._notice:
+            print(self._notice)
+        super().open()
+
+    def emit(self, event: Event) -> None:
+        super().emit(event)
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon_threadsafe(self._loop.call_later, self._pause, self._renew)
+
+    def _renew(self) -> None:
+        with self._publishing:
+            if self._closed:
+                return
+            self._is_due = False
+            began = time.monotonic()
+            data = {"text/markdown": f"{self._saved.markdown()}\n\n{WORKING}", "text/plain": "Claude is working…"}
+            self._publish(data, update=True)
+            # a long answer is renewed less often: it may not cost more than a tenth of the time
+            self._pause = max(RENEW_SECONDS, 10 * (time.monotonic() - began))
+
+    def close(self) -> None:
+        with self._publishing:  # nothing is shown after what is kept
+            self._closed = True
+        super().close()
 
 
 class WidgetOutput(SavedOutput):
@@ -333,15 +381,13 @@ def _image_of(data: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 class ViewOutput:
-    """The output that `view` makes of the events; `notice` is said first."""
+    """The output that `view` makes of the events."""
 
-    def __init__(self, view: View, notice: str = "") -> None:
+    def __init__(self, view: View) -> None:
         self._view = view
-        self._notice = notice
 
     def open(self) -> None:
-        if self._notice:
-            print(self._notice)
+        pass  # text begins with its first event
 
     def on_event(self, event: Event) -> None:
         self._view.emit(event)

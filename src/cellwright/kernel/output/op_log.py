@@ -11,11 +11,15 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Protocol
 
+from msgspec import Struct, field
+from msgspec.structs import astuple, replace
+
+from cellwright.agent.subagent import progress_of
 from cellwright.events import (
     Event,
+    SubagentEvent,
     TextDelta,
     ThinkingDelta,
     ToolEnd,
@@ -40,8 +44,7 @@ MAX_PIECES = 256
 Delta = TextDelta | ThinkingDelta | ToolInputDelta | ToolProgress
 
 
-@dataclass(slots=True, eq=False)
-class _Kept:
+class _Kept(Struct, eq=False):
     """An event, or an operation that is no event's, that was not drawn yet; `only` is the one who gets it, None: all do.
 
     `pieces` are the texts of a delta and of those that followed it.
@@ -79,6 +82,9 @@ class KeptEvents:
                 self._add_piece(what, (ToolInputDelta, what.tool_use_id), what.partial_json, only)
             case ToolProgress():
                 self._add_progress(what, only)
+            case SubagentEvent():
+                if (news := progress_of(what)) is not None:
+                    self._add_progress(news, only)
             case dict():
                 self._kept.append(_Kept(what, only))
             case _:
@@ -130,7 +136,7 @@ def _without_undrawn(event: Event) -> Event:
         case TurnEnd():
             return replace(event, message={})
         case ToolEnd():
-            return replace(event, content=text_of(event.content))
+            return replace(event, content=text_of(event.content), structured=None)
         case _:
             return event
 
@@ -144,8 +150,8 @@ def chars_of(logged: object) -> int:
             return sum(map(chars_of, logged.values()))
         case list() | tuple():
             return sum(map(chars_of, logged))
-        case _ if is_dataclass(logged):
-            return sum(chars_of(getattr(logged, each.name)) for each in fields(logged))
+        case Struct():
+            return sum(map(chars_of, astuple(logged)))
     return 0
 
 

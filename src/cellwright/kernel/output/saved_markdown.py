@@ -15,9 +15,10 @@ import base64
 import binascii
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
+
+from msgspec import Struct, field
 
 from cellwright.events import (
     Call,
@@ -133,13 +134,11 @@ REASON_CHARS = 300
 WORKING = "*Claude is working…*"
 
 
-@dataclass(eq=False)
-class _Text:
+class _Text(Struct, eq=False):
     pieces: list[str] = field(default_factory=list)
 
 
-@dataclass(eq=False)
-class _ToolLine:
+class _ToolLine(Struct, eq=False):
     call: Call
     status: ToolStatus = "interrupted"
     duration_ms: float | None = 0.0
@@ -165,13 +164,11 @@ class _ToolLine:
         return f"{self.status}: {self.reason}" if self.reason else self.status
 
 
-@dataclass(eq=False)
-class _Remark:
+class _Remark(Struct, eq=False):
     text: str
 
 
-@dataclass(eq=False)
-class _Quote:
+class _Quote(Struct, eq=False):
     """The user's words while the run went on; a text that was not delivered is kept, too."""
 
     text: str
@@ -327,6 +324,8 @@ class SavedTranscript:
         if end is None:
             return ""
         tools = end.tools_succeeded + end.tools_failed
+        if not (self._model or tools):  # it could not begin: there is nothing to sum up
+            return ""
         facts = [self._model]
         if tools:
             facts.append(f"{tools} tool call{'s' if tools > 1 else ''}")

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_never
 
+from cellwright.agent.subagent import progress_of
 from cellwright.conversation.answers import ANSWER_FIELDS, choices
 from cellwright.events import (
     Answered,
@@ -24,6 +25,7 @@ from cellwright.events import (
     Retrying,
     RunEnd,
     Steered,
+    SubagentEvent,
     TextDelta,
     ThinkingDelta,
     TodosChanged,
@@ -107,6 +109,9 @@ class TranscriptOps:
                 self._add({"op": "tool_input", "id": event.tool_use_id, "name": event.name, "chars": chars})
             case ToolProgress():
                 self._progress(event)
+            case SubagentEvent():
+                if (news := progress_of(event)) is not None:
+                    self._progress(news)
             case ToolStart():
                 for call in event.calls:
                     self._begin(call, event)

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from cellwright.conversation.message_chunks import JoinedMessages, Piece, pieces
+from cellwright.kernel.pages.kernel_comms import comm_manager
 from cellwright.kernel.pages.page_secret import knows_secret, secret_in
 
 logger = logging.getLogger(__name__)
@@ -71,9 +72,7 @@ class CommLink:
 
     def forget(self) -> None:
         """Take the comm out of the kernel. Its page is gone, and the others do not know it: nobody is told."""
-        import comm  # there is one in each kernel
-
-        manager = comm.get_comm_manager()
+        manager = comm_manager()
         if self._comm.comm_id in manager.comms:
             self._comm._closed = True  # a comm that is collected would say that it closes
             manager.unregister_comm(self._comm)

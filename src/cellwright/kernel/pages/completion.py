@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.budget import MIN_CHARS_PER_TOKEN, PartialUsage, completion_spending
+from msgspec import Struct
+
+from cellwright.agent.budget import PartialUsage, completion_spending
 from cellwright.agent.side_request import small_model
 from cellwright.conversation.resolve_options import check_allowed
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
@@ -30,6 +31,7 @@ from cellwright.model.fill_in_middle import (
 from cellwright.model.models import limits
 from cellwright.model.pricing import Tally, cost_usd
 from cellwright.model.provider import MessageStart, Provider, Request
+from cellwright.sessions.cut_answer import MIN_CHARS_PER_TOKEN
 from cellwright.text import dollars
 
 if TYPE_CHECKING:
@@ -43,8 +45,7 @@ SECONDS = 8.0
 MAX_CELLS = 200
 
 
-@dataclass(slots=True)
-class _Usage:
+class _Usage(Struct):
     """The cost of one request, as far as it came."""
 
     usage: Mapping[str, Any]

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cellwright.kernel.pages.kernel_comms import create_comm
 from cellwright.kernel.pages.pages import relative_path, served_folder
 
 if TYPE_CHECKING:
@@ -35,11 +36,9 @@ class OpenDocuments:
 
     def open(self) -> None:
         """Open the comm, on which each page that shows a notebook of this kernel answers."""
-        import comm  # there is one in each kernel
-
         from cellwright.kernel.pages.comm import keep_own_shell
 
-        self._comm = comm.create_comm(target_name=TARGET, data={"protocol": 1})
+        self._comm = create_comm(TARGET, data={"protocol": 1})
         keep_own_shell(self._comm)
         self._comm.on_msg(lambda message: self.on_message(message["content"]["data"]))
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cellwright.kernel.pages.comm import CommLink, PageError, reply_to
+from cellwright.kernel.pages.kernel_comms import comm_manager
 
 
 def relative_path(path: str) -> str:
@@ -131,15 +132,11 @@ class Pages:
 
     def open(self) -> None:
         """Let pages connect."""
-        import comm  # there is one in each kernel
-
-        comm.get_comm_manager().register_target(TARGET, self._on_open)
+        comm_manager().register_target(TARGET, self._on_open)
 
     def close(self) -> None:
         """End all connections, and take no new ones."""
-        import comm  # there is one in each kernel
-
-        comm.get_comm_manager().unregister_target(TARGET, self._on_open)
+        comm_manager().unregister_target(TARGET, self._on_open)
         for page in self.all():
             page.link.close()
             self._forget(page)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from cellwright.agent.calls.approval import ToolUse
 from cellwright.events import Asked
@@ -23,8 +24,7 @@ from cellwright.tools.paths import real_path, resolve_path
 TOOL = "NotebookEdit"
 
 
-@dataclass(frozen=True, slots=True)
-class _OpenProposal:
+class _OpenProposal(Struct, frozen=True):
     """An open question: the notebook's real path, what is shown where, who takes its answer, which pages have it."""
 
     path: Path

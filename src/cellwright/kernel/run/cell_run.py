@@ -12,15 +12,16 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+
+from msgspec import Struct
 
 from cellwright.agent.thread import Awaited
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.request import RunRequest
 from cellwright.conversation.runs.run import Run
-from cellwright.conversation.runs.run_options import RunError, RunOptions, result_of
+from cellwright.conversation.runs.run_options import RunError, RunOptions, existing_folder, result_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Notice, RunEnd
 from cellwright.kernel.magic.line import MagicOptions
@@ -29,7 +30,7 @@ from cellwright.kernel.run.cell_surface import CellSurface
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.idle_kernel import loses_output
 from cellwright.kernel.run.interrupts import SECONDS_FOR_CLEAN_UP, Interrupts, needs_pump, pump
-from cellwright.kernel.widgets.bundle import is_built
+from cellwright.kernel.widgets.bundle import why_no_widget
 
 if TYPE_CHECKING:
     from cellwright.agent.prompt import ContextProvider
@@ -49,8 +50,7 @@ class Task(Awaited, Protocol[R_co]):
     def cancel(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class CellWork(Generic[R]):
+class CellWork(Struct, Generic[R], frozen=True):
     """Work that a cell waits for once it is started, shown by `output`; `finish` raises what the cell should show."""
 
     output: CellOutput
@@ -168,8 +168,7 @@ def _end_of(task: Task[R]) -> R:
         raise KeyboardInterrupt("Interrupted. The conversation goes on in the next cell.") from None
 
 
-@dataclass(frozen=True)
-class PreparedRun:
+class PreparedRun(Struct, frozen=True):
     """A cell's question, the place it is shown, and what is done with its end; `finish` raises what the cell should show."""
 
     request: RunRequest
@@ -185,6 +184,10 @@ def run_options(options: MagicOptions, typed: AnswerType | None = None) -> RunOp
         max_turns=options.max_turns,
         budget_usd=options.budget,
         effort=options.effort,
+        allow=options.allow,
+        deny=options.deny,
+        add_dirs=tuple(map(existing_folder, options.add_dir)),
+        on_denied=options.on_denied,
         builtin_tools=not options.no_tools,
         answer_type=typed,
     )
@@ -198,7 +201,7 @@ def runs_in_background(options: MagicOptions, front_end: FrontEnd) -> bool:
         # the kernel ends with its last cell, and the answer would be cut off
         print("[--background: nobody watches this notebook, so the cell waits for the answer.]")
         return False
-    if front_end.cell_id is None or options.format != "text" or not is_built():
+    if front_end.cell_id is None or options.format != "text" or why_no_widget():
         message = (
             "--background needs a notebook that shows widgets: here nothing could be seen of the run, and nobody "
             "could answer its questions. Leave it out, and the prompt is answered while you wait. Nothing was sent."

@@ -5,35 +5,29 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.request import RunSurface
 from cellwright.conversation.runs.run import Run
 from cellwright.kernel.magic.line import MagicOptions
-from cellwright.kernel.output.cell_output import CellOutput, SavedOutput, ViewOutput, WidgetOutput
+from cellwright.kernel.output.cell_output import CellOutput, RenewedOutput, SavedOutput, ViewOutput, WidgetOutput
 from cellwright.kernel.output.op_log import OpLog
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.questions import READY_TIMEOUT_SECONDS, QuestionMirror, Questions
-from cellwright.kernel.widgets.bundle import is_built
+from cellwright.kernel.widgets.bundle import why_no_widget
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from cellwright.terminal.plain_view import View
 
-NOT_BUILT = (
-    "[Cellwright's widget was not built: run `make build` in the source checkout. Answers appear as plain text.]"
-)
-
 
 BACKGROUND_SECONDS_TO_GET_READY = 30.0
 """Nobody waits for a run in the background, and no `input()` can ask in its place."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CellSurface(RunSurface):
+class CellSurface(RunSurface, frozen=True, kw_only=True):
     """A cell in which a run shows itself: `output` is what is drawn there."""
 
     output: CellOutput
@@ -54,9 +48,8 @@ def cell_surface(
     """
     quiet, for_people = options.quiet, options.format == "text"
     widget = for_people and front_end.kernel is not None and not front_end.headless
-    notice = ""
-    if widget and not is_built():
-        widget, notice = False, _shown_once(NOT_BUILT)
+    notice = why_no_widget() if widget else ""
+    in_notebook, widget = widget, widget and not notice
     # a question on stdout would end up among the JSON
     questions = Questions(
         conversation.jobs,
@@ -81,8 +74,10 @@ def cell_surface(
         )
     elif for_people and front_end.kernel is not None and front_end.headless:
         output = SavedOutput(shell, quiet=quiet)
+    elif in_notebook:
+        output = RenewedOutput(shell, conversation.thread.loop, quiet=quiet, notice=_shown_once(notice))
     else:
-        output = ViewOutput(_view(options, in_terminal=front_end.kernel is None), notice)
+        output = ViewOutput(_view(options, in_terminal=front_end.kernel is None))
     somebody = widget or questions.allows_input
     ask_user = questions.can_use_tool if somebody else None
     return CellSurface(output.on_event, questions.can_use_tool, ask_user, output.belongs_to, output=output)

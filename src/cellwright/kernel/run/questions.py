@@ -15,12 +15,14 @@ import contextlib
 import functools
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.agent.calls.permission_gate import no_user_text
 from cellwright.agent.thread import CallerJobs
-from cellwright.conversation.answers import allowed, answered, denied
+from cellwright.conversation.answers import allowed, answered, denied, unanswered_in_time
 from cellwright.errors import CellwrightError
 from cellwright.events import AnsweredBy
 from cellwright.kernel.output.protocol import AnswerMessage
@@ -93,8 +95,7 @@ def _nobody_watches() -> bool:
 Answering = asyncio.Future[Allow | Deny]
 
 
-@dataclass(eq=False)
-class Questions:
+class Questions(Struct, eq=False):
     """The questions of one cell. All of it runs on the agent's loop, but for what `jobs` takes to the waiting thread.
 
     `widget`: whether one was displayed; `ready` is set when it has answered. `save_rules` keeps rules for ever; where it
@@ -163,8 +164,7 @@ class Questions:
             async with asyncio.timeout(seconds):
                 return await answer
         except TimeoutError:
-            late = {str(question["question"]): {"unanswered": "timed_out"} for question in use.input["questions"]}
-            return answered(use, {"answers": {}, "annotations": late}, "policy")
+            return unanswered_in_time(use)
 
     async def _widget_is_ready(self) -> bool:
         try:
@@ -186,7 +186,10 @@ def _ask_here(use: ToolUse, wait: EndableWait) -> Allow | Deny:
 
 
 def ask_by_input(use: ToolUse) -> Allow | Deny:
-    """Ask with `input()` on this thread until there is an answer; an end of the input is a no."""
+    """Ask with `input()` on this thread until there is an answer; nothing typed, or an end of the input, is a no.
+
+    Where a front end's input field is cancelled, an empty text comes: asking again would never end.
+    """
     # most kernels show a widget
     from cellwright.terminal.question import Asker
 
@@ -195,9 +198,10 @@ def ask_by_input(use: ToolUse) -> Allow | Deny:
 
     def read(prompt: str) -> str | None:
         try:
-            return input(f"{what}{prompt}")
+            typed = input(f"{what}{prompt}{'' if use.kind == 'question' else '(empty: no) '}")
         except EOFError:
             return None
+        return typed if typed.strip() or use.kind == "question" else None
 
     return Asker(lambda line, _style: print(line, flush=True), read, "input").ask(use)
 

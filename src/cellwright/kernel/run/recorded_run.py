@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cellwright.agent.recording.replay_drift import describe_drift
+from cellwright.agent.recording.replay_drift import check_drift, describe_drift
 from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.conversation.runs.request import TrustCheck
 from cellwright.errors import CellwrightError, ErrorCode
@@ -100,6 +100,8 @@ class RecordedRun:
             if self._session and self._note is not None:
                 say(self._note)
                 self._note = None
+            if self._played is not None:
+                self._played.on_event(event)
             if isinstance(event, RunEnd) and self._played is not None:
                 for text in describe_drift(self._played.drift):
                     say(Notice(text, "warning"))
@@ -121,10 +123,8 @@ class RecordedRun:
             return self.recorder.save(self._listening, turn=self._turn)
         if self._played is None:
             return []
-        if self._played.drift and self.replay_mode == "strict":
-            drift_text = "\n".join(describe_drift(self._played.drift))
-            message = f"What was recorded does not hold any more, and replay is strict.\n{drift_text}\nRecord it again."
-            raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
+        if self.replay_mode == "strict":
+            check_drift(self._played.drift)
         return []
 
     def metadata(self) -> dict[str, Any]:

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cellwright.agent.recording.recordings import prompt_key
+from cellwright.agent.recording.replay_ways import REPLAY_WAYS, process_replay_way
 from cellwright.conversation.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.kernel.magic.line import DEFAULT_FILE, REPLAY_WAYS, MagicOptions
+from cellwright.kernel.magic.line import DEFAULT_FILE, MagicOptions
 from cellwright.kernel.run.notebook_trust import NotebookTrust, notebook_of
 from cellwright.kernel.run.recorded_run import FILE, RecordedRun, RequestedTurn
 from cellwright.kernel.run.saved_outputs import AnswerQuestion, SavedAnswers, UntrustedAnswers
@@ -140,8 +141,10 @@ class RecordedRuns:
         key = prompt_key(prompt, self._project)
         replay_mode = self._replay_mode(options)
         requested = RequestedTurn(prompt, key, self._places.nth(key, cell_id=cell.id, execution=cell.execution))
-        recorder = None if options.record in (None, "off") else self._recorder(self._record_path(options))
         replay, question = self._played(replay_mode, requested, options, cell)
+        plays = replay is not None and replay_mode == "auto" and replay.holds(prompt, nth=requested.nth)
+        records = options.record not in (None, "off") and replay_mode != "strict" and not plays
+        recorder = self._recorder(self._record_path(options)) if records else None
         return RecordedRun(
             requested=requested,
             replay_mode=replay_mode if replay_mode is None or replay_mode in REPLAY_WAYS else FILE,
@@ -188,15 +191,15 @@ class RecordedRuns:
 
     def _replay_mode(self, options: MagicOptions) -> str | None:
         """`auto`, `strict`, `off`, a file, or None where nobody has said anything."""
-        of_process = self._environ.get("CELLWRIGHT_REPLAY") or None
-        if of_process is not None and of_process not in REPLAY_WAYS:
-            message = f"CELLWRIGHT_REPLAY is {of_process!r}; it can be {', '.join(REPLAY_WAYS)}. Nothing was sent."
-            raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
+        of_process = process_replay_way(self._environ)
         if options.replay == "auto" and of_process == "strict":
             return "strict"  # what CI asks for is not loosened by the notebook
         return options.replay or of_process
 
     def _named(self, options: MagicOptions) -> Path | None:
+        if options.record not in (None, "off", DEFAULT_FILE):
+            # what a cell is recorded in is what it is played from
+            return self._project / options.record
         if name := options.recording or self._environ.get("CELLWRIGHT_RECORDING"):
             return self._project / name
         notebook = self._notebook()

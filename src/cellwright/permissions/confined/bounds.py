@@ -12,14 +12,19 @@ Where one path of a confinement lies in another, the longer one counts: `/p/data
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cellwright.agent.calls.approval import Decision
 from cellwright.agent.calls.confinement import Confinement
+from cellwright.permissions.confined.secret_places import SECRET_PLACES
 from cellwright.permissions.judges.files import NOT_SEARCHED
 from cellwright.permissions.paths import PROTECTED_FILES, PROTECTED_FOLDERS, inside, protected_part
 from cellwright.permissions.rules.rule import EDIT, READ, CompiledRule, RuleBook
@@ -27,50 +32,6 @@ from cellwright.permissions.shell.read_only.git import read_elsewhere, repositor
 
 SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/nix/store", "/etc", "/proc")
 """The folders that every confined command may read, because programs need it; the sandbox adds it by itself."""
-
-SECRET_PLACES = (
-    *(
-        ".ssh",
-        ".gnupg",
-        ".aws",
-        ".azure",
-        ".config/gcloud",
-        ".kube",
-        ".docker",
-        ".netrc",
-        ".pypirc",
-        ".npmrc",
-        ".pgpass",
-    ),
-    *(
-        ".my.cnf",
-        ".git-credentials",
-        ".config/git/credentials",
-        ".config/gh",
-        ".config/op",
-        ".password-store",
-        ".kaggle",
-    ),
-    *(".local/share/keyrings", ".local/share/kwalletd", ".terraform.d", ".huggingface", ".cache/huggingface/token"),
-    *(
-        ".mozilla",
-        ".thunderbird",
-        ".config/google-chrome",
-        ".config/chromium",
-        ".config/BraveSoftware",
-        ".config/Signal",
-    ),
-    *(
-        "Library/Keychains",
-        "Library/Cookies",
-        "Library/Application Support/Google",
-        "Library/Application Support/Firefox",
-    ),
-    *(".jupyter", ".local/share/jupyter/runtime", "Library/Jupyter/runtime", ".ipython/profile_default/security"),
-    *(".claude.json", ".claude/.credentials.json", ".local/share/cellwright", "Library/Application Support/cellwright"),
-    *(".bash_history", ".zsh_history", ".python_history", ".ipython/profile_default/history.sqlite"),
-)
-"""The usual places of secrets in a home folder: hidden from what runs unasked, also from a session in that folder."""
 
 PROTECTED_AT_ONCE = (
     *("/.git", "/.claude", "/.mcp.json", "/.vscode", "/.idea", "/.husky", "/.devcontainer", "/.envrc", "/.npmrc"),
@@ -90,14 +51,67 @@ _ENVIRON = re.compile(r"/proc/[^/]+/(task/[^/]+/)?environ")
 
 def reading(book: RuleBook, besides: Sequence[str] = ()) -> Confinement | None:
     """The bounds of a command that runs unasked, which may read `besides` too; None where they cannot be enforced."""
+    return _enforceable(book, _reading(book, besides))
+
+
+def editing(book: RuleBook, besides: Sequence[str] = ()) -> Confinement | None:
+    """The bounds of a command that may change files of the session's folders; None where they cannot be enforced."""
+    return _enforceable(book, _editing(book, besides))
+
+
+def sandboxed(book: RuleBook, besides: Sequence[str] = ()) -> Confinement | None:
+    """The bounds in which any command runs unasked where the sandbox is on for all; None where they cannot be enforced."""
+    return _enforceable(book, _sandboxed(book, besides, unasked=True))
+
+
+def allowed(book: RuleBook) -> Confinement | None:
+    """The bounds of a command that somebody has allowed, where the sandbox is on for all; None for no bounds.
+
+    It may read all but what is hidden. What cannot be enforced is left out: it is none that a person's yes should fail by.
+    """
+    full = _sandboxed(book, unasked=False) if book.sandbox.enabled else None
+    if full is None:
+        return None
+    without_patterns = dataclasses.replace(full, hides=None, protects=None)
+    without_hidden = dataclasses.replace(without_patterns, hidden=())
+    least = dataclasses.replace(without_hidden, protected=())
+    tried = (full, without_patterns, without_hidden, least)
+    return next((each for each in tried if not book.sandbox.why_not(each)), least)
+
+
+def within_allowed(book: RuleBook, decision: Decision) -> Decision:
+    """`decision` with the bounds that `allowed` gives; where not even those can be enforced it asks, or denies."""
+    confinement = allowed(book)
+    if confinement is None or decision.behavior == "deny":
+        return decision
+    why = book.sandbox.why_not(confinement)
+    if not why:
+        return replace(decision, confinement=confinement)
+    reason = f"Every command is to be confined, and the sandbox cannot confine this one: {why}."
+    if not book.sandbox.allow_unsandboxed:
+        return Decision("deny", reason)
+    asked = f"{decision.reason} " if decision.behavior == "ask" else ""
+    return replace(decision, behavior="ask", reason=f"{asked}{reason} With a yes it runs unconfined.")
+
+
+def why_not_unasked(book: RuleBook, besides: Sequence[str] = ()) -> str:
+    """Say why what runs unasked cannot be held to its bounds; "" where it can, or this sandbox never can."""
+    made = _sandboxed(book, besides, unasked=True) if book.sandbox.enabled else _reading(book, besides)
+    return "" if made is None else book.sandbox.why_not(made)
+
+
+def _enforceable(book: RuleBook, confinement: Confinement | None) -> Confinement | None:
+    return None if confinement is None or book.sandbox.why_not(confinement) else confinement
+
+
+def _reading(book: RuleBook, besides: Sequence[str]) -> Confinement | None:
     read = _readable(book, (*book.folders, *book.readable, *besides))
     hidden = _hidden(book, read)
     return None if hidden is None else Confinement(read=read, hidden=hidden.places, hides=hidden.by_rules)
 
 
-def editing(book: RuleBook, besides: Sequence[str] = ()) -> Confinement | None:
-    """The bounds of a command that may change files of the session's folders; None where they cannot be enforced."""
-    bounds = reading(book, besides)
+def _editing(book: RuleBook, besides: Sequence[str]) -> Confinement | None:
+    bounds = _reading(book, besides)
     abilities = book.sandbox.abilities
     if bounds is None or abilities is None or not abilities.protects:
         return None
@@ -115,12 +129,8 @@ def editing(book: RuleBook, besides: Sequence[str] = ()) -> Confinement | None:
     )
 
 
-def sandboxed(book: RuleBook, besides: Sequence[str] = (), *, unasked: bool) -> Confinement | None:
-    """The bounds of any command where the sandbox is switched on for all.
-
-    `unasked`: nobody has allowed it, so it reads as little as `reading` lets it; None where all this cannot be enforced.
-    Where somebody has, it may read all but what is hidden, and what cannot be enforced is left out.
-    """
+def _sandboxed(book: RuleBook, besides: Sequence[str] = (), *, unasked: bool) -> Confinement | None:
+    # who has allowed a command is not refused what this kind of sandbox cannot enforce
     abilities = book.sandbox.abilities
     if abilities is None or (unasked and not abilities.protects):
         return None
@@ -149,6 +159,7 @@ def sandboxed(book: RuleBook, besides: Sequence[str] = (), *, unasked: bool) -> 
         protects=protects if abilities.protects_patterns else None,
         hosts=tuple(book.sandbox.allowed_hosts) if abilities.hosts else None,
         denied_hosts=tuple(book.sandbox.denied_hosts),
+        asked_hosts=tuple(book.sandbox.asked_hosts),
         asks_hosts=book.sandbox.ask_hosts,
         # a bound that cannot be kept is none that a person's yes should fail by
         any_host=not abilities.hosts and not unasked,
@@ -178,8 +189,7 @@ def git_folders(book: RuleBook, folders: Iterable[str]) -> tuple[str, ...] | Non
     return tuple(folder for top in tops for folder in (top, *_git_data(top)))
 
 
-@dataclass(frozen=True, slots=True)
-class _HiddenByRules:
+class _HiddenByRules(Struct, frozen=True):
     """The files that rules deny or ask for: called with a path, whether it is one of them."""
 
     rules: tuple[CompiledRule, ...]
@@ -188,16 +198,14 @@ class _HiddenByRules:
         return any(rule.covers_place((path,)) for rule in self.rules)
 
 
-@dataclass(frozen=True, slots=True)
-class _Hidden:
+class _Hidden(Struct, frozen=True):
     """The files that must not be read: places, and what rules name by patterns."""
 
     places: tuple[str, ...] = ()
     by_rules: _HiddenByRules | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Protects:
+class _Protects(Struct, frozen=True):
     """The files that nobody changes unasked: called with a path, whether it is one. `with_git`: a commit changes none."""
 
     rules: tuple[CompiledRule, ...]

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from cellwright.permissions.confined.programs import Arguments, Use, use_of
 from cellwright.permissions.shell.command_paths import is_harmless
@@ -36,8 +37,7 @@ _ODD_VARIABLE = re.compile(
 _RANK: tuple[Use, ...] = ("reads", "changes", "unknown")
 
 
-@dataclass(frozen=True, slots=True)
-class CommandUse:
+class CommandUse(Struct, frozen=True):
     """The use that a command makes of its programs. `words` have a fixed value; to `targets` it redirects its output.
 
     `runs_git`: a repository belongs to what it reads. `is_readable`: it is bash, of a usual length, and all of it is seen.

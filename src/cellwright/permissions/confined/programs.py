@@ -331,7 +331,8 @@ _USES: Mapping[str, Callable[[Arguments], bool]] = {
     "black": _CHECKS,
     "isort": _CHECKS,
     "jupyter": _either(
-        _any("--(paths|data-dir|config-dir|runtime-dir|version|json)"),
+        # not `--paths`: confined, Jupyter has folders of its own
+        _any("--version"),
         _after("kernelspec", _one_of("list")),
         _after("labextension", _one_of("list", "check")),
         _after("nbextension", _one_of("list")),

@@ -12,15 +12,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.files import judge_path
 from cellwright.permissions.judges.settled_parts import settled_parts
 from cellwright.permissions.judges.simple_command import (
     ALLOWED,
+    LOOKS,
     CommandFacts,
     against_names,
     against_writes,
@@ -61,8 +63,7 @@ MAX_FOLDERS = 32
 """Folders from which the names in a command are looked at; with more, it is asked where a rule is about files."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShellCall:
+class ShellCall(Struct, frozen=True):
     """A call of Bash, taken apart. It starts in `folder`; names in it may be meant from any of `folders`.
 
     `problem`: what is odd about how it is started.
@@ -163,7 +164,9 @@ def judge_parts(book: RuleBook, call: ShellCall) -> Decision:
     for behavior in ("deny", "ask"):
         if found := next((decision for decision in decisions if decision.behavior == behavior), None):
             return found
-    return next((decision for decision in decisions if decision.rule), decisions[0] if decisions else ALLOWED)
+    ruled = next((decision for decision in decisions if decision.rule), None)
+    # what one part of the command changes is said rather than what another reads
+    return ruled or next((decision for decision in decisions if decision not in LOOKS), (*decisions, ALLOWED)[0])
 
 
 def _start_problem(book: RuleBook, call: ShellCall) -> Decision | None:

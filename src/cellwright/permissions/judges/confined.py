@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.agent.calls.confinement import Confinement
@@ -81,7 +83,7 @@ class ConfinableCommand:
             return question
         if self.unconfined:
             return replace(question, reason=f"{self._wish} {question.reason}")
-        return replace(question, confinement=self._allowed)
+        return bounds.within_allowed(self.book, question)
 
     def decided(self, unconfined: Decision, *, looks: bool) -> Decision:
         """The decision, where rules, the mode and what the command is known to do say `unconfined` of it.
@@ -94,10 +96,11 @@ class ConfinableCommand:
         if self.unconfined:
             return self._without_sandbox(unconfined, by_user=by_user)
         if unconfined.behavior == "allow":
-            confinement = self._allowed if by_user else self._known(looks=looks)
-            return replace(unconfined, confinement=confinement)
+            known = None if by_user else self._known(looks=looks)
+            return self.asked(unconfined) if known is None else replace(unconfined, confinement=known)
         if self.reading is not None:
-            return Decision("allow", f"It only reads, confined by {self._name}.", confinement=self.reading)
+            # what it would do is not known for certain, only that it cannot
+            return Decision("allow", f"It can change nothing, confined by {self._name}.", confinement=self.reading)
         if editing := self._editing():
             reason = f"Mode acceptEdits allows changes in the session's folders, confined by {self._name}."
             return Decision("allow", reason, confinement=editing)
@@ -105,7 +108,8 @@ class ConfinableCommand:
             return Decision(
                 "allow", f"The sandbox is on: it is confined by {self._name}.", confinement=self._in_sandbox
             )
-        return self.asked(unconfined)
+        why = "" if unconfined.firm else self._why_it_asks
+        return self.asked(replace(unconfined, reason=f"{unconfined.reason}{why}") if why else unconfined)
 
     def _without_sandbox(self, unconfined: Decision, *, by_user: bool) -> Decision:
         if unconfined.behavior == "allow" and by_user:
@@ -129,9 +133,16 @@ class ConfinableCommand:
         return command_use(self.call.command)
 
     @property
-    def _allowed(self) -> Confinement | None:
-        """The bounds of what somebody has allowed."""
-        return bounds.sandboxed(self.book, unasked=False) if self.book.sandbox.enabled else None
+    def _why_it_asks(self) -> str:
+        """The sentence to add to the question where the command would run unasked, had the sandbox its usual powers here."""
+        rules, use = self.book.sandbox, self._use
+        if self.book.mode == "plan" or self.call.problem or not self._is_readable(use):
+            return ""
+        if not (use.is_readable and rules.auto_allow if rules.enabled else use.use == "reads"):
+            return ""
+        besides = self._repositories(runs_git=rules.enabled or use.runs_git)
+        why = "" if besides is None else bounds.why_not_unasked(self.book, besides)
+        return f" Confined it would need no question, but {self._name} cannot enforce that here: {why}." if why else ""
 
     @cached_property
     def _in_sandbox(self) -> Confinement | None:
@@ -142,21 +153,24 @@ class ConfinableCommand:
         if not self._use.is_readable or not self._is_readable(self._use):
             return None
         besides = self._repositories(runs_git=True)
-        return None if besides is None else bounds.sandboxed(self.book, besides, unasked=True)
+        return None if besides is None else bounds.sandboxed(self.book, besides)
 
     def _known(self, *, looks: bool) -> Confinement | None:
-        """The bounds of a command of which all is known that it reads and writes, and allowed without a rule for it."""
+        """The bounds of a command of which all is known that it reads and writes, and allowed without a rule for it.
+
+        None: those of what somebody has allowed, if any.
+        """
         parts = self.call.parts
         programs = {part.words[0].text for part in parts if part.words}
         repositories = self._repositories(runs_git="git" in programs)
         if repositories is None or not programs.isdisjoint(NEEDS_DEVICES):
-            return self._allowed
+            return None
         besides = (*repositories, *self._named_outside())
         if looks:
-            return bounds.reading(self.book, besides) or self._allowed
+            return bounds.reading(self.book, besides)
         if self.book.mode == "acceptEdits" and all(is_inside(self.book, path) for path in self._written()):
-            return bounds.editing(self.book, besides) or self._allowed
-        return self._allowed  # a rule for files lets it write elsewhere
+            return bounds.editing(self.book, besides)
+        return None  # a rule for files lets it write elsewhere
 
     def _named_outside(self) -> Iterator[str]:
         """Yield the places beyond the session's folders that it may read by a rule for files."""

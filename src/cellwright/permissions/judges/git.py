@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.files import judge_path
@@ -42,7 +43,8 @@ def _confined(book: RuleBook, folder: str, ruled: Decision) -> Decision:
     from cellwright.permissions.confined import bounds  # where there is no sandbox nobody needs it
 
     repository = bounds.git_folders(book, (folder,))
-    return ruled if repository is None else replace(ruled, confinement=bounds.reading(book, (folder, *repository)))
+    confinement = None if repository is None else bounds.reading(book, (folder, *repository))
+    return bounds.within_allowed(book, ruled) if confinement is None else replace(ruled, confinement=confinement)
 
 
 def _unruled(

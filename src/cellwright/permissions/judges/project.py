@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.files import judge_changes_below, judge_path
@@ -39,7 +40,8 @@ def judge_lint(book: RuleBook, call: JudgedCall) -> Decision:
     edits = [_judge_fixing(book, path) for path in fixed_paths(call, book.cwd)]
     denied = next((edit for edit in edits if edit.behavior == "deny"), None)
     asked = next((edit for edit in edits if edit.behavior == "ask"), None)
-    return denied or _confined(book, call, asked or running, reads=False)
+    allowed = running if running.rule or running is BYPASSED else edits[0]
+    return denied or _confined(book, call, asked or (allowed if running.behavior == "allow" else running), reads=False)
 
 
 def _confined(book: RuleBook, call: JudgedCall, decision: Decision, *, reads: bool) -> Decision:
@@ -51,9 +53,7 @@ def _confined(book: RuleBook, call: JudgedCall, decision: Decision, *, reads: bo
     confinement = None
     if reads and decision.behavior == "allow" and not decision.rule and decision is not BYPASSED:
         confinement = bounds.reading(book, tuple(_named_paths(call, book.cwd)))
-    if confinement is None and book.sandbox.enabled:
-        confinement = bounds.sandboxed(book, unasked=False)
-    return decision if confinement is None else replace(decision, confinement=confinement)
+    return bounds.within_allowed(book, decision) if confinement is None else replace(decision, confinement=confinement)
 
 
 def _judge_running(book: RuleBook, call: JudgedCall, otherwise: Decision, *, in_plan: bool) -> Decision:

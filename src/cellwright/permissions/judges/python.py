@@ -13,9 +13,11 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal
+
+from msgspec import Struct, structs
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.bash import judge_command
@@ -59,8 +61,7 @@ _AUTOMATIC = frozenset({"run", "sx", "system", "sc", "alias"}) | _READS | _COMMA
 _EXPANDED = re.compile(r"\{[^{}]*\}")
 
 
-@dataclass(frozen=True, slots=True)
-class CodeEffect:
+class CodeEffect(Struct, frozen=True):
     """Something the code does: run `text` as a command, or read, edit or delete the file `text`."""
 
     kind: Literal["command", "read", "edit", "delete"]
@@ -301,9 +302,9 @@ def _judge_code(book: RuleBook, judged: Decision, codes: Sequence[Any], tool_inp
             break
         decision = _judge_use(book, use, tool_input)
         if decision.behavior == "deny":
-            return replace(decision, reason=f"The code has `{visible_line(use.text)}`. {decision.reason}")
+            return structs.replace(decision, reason=f"The code has `{visible_line(use.text)}`. {decision.reason}")
         if decision.behavior == "ask" and (asked is None or (decision.firm and not asked.firm)):
-            asked = replace(decision, reason=f"The code has `{visible_line(use.text)}`. {decision.reason}")
+            asked = structs.replace(decision, reason=f"The code has `{visible_line(use.text)}`. {decision.reason}")
     return asked if asked and judged.behavior == "allow" else judged
 
 

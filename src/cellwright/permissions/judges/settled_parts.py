@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from enum import IntEnum
+
+from msgspec.structs import replace
 
 from cellwright.permissions.judges.simple_command import CommandFacts
 from cellwright.permissions.shell.command_paths import paths_named

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from types import MappingProxyType
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.files import (
@@ -43,14 +45,16 @@ MAX_BELOW = 5_000
 """Names looked at in a folder that is moved, copied or removed; a larger one asks."""
 
 ALLOWED = Decision("allow", "The command only reads and prints.")
+READS_REPOSITORY = Decision("allow", "The command only reads the session's repository.")
+LOOKS = (ALLOWED, READS_REPOSITORY)
+"""The decisions about what writes nothing."""
 UNKNOWN_FILE = "shows only when the command runs, so whether it may be used is not known"
 
 
 _SUBJECTS: Mapping[Use, Subject] = {"Read": READ, "LS": LIST, "Grep": SEARCH, "Edit": EDIT}
 
 
-@dataclass(frozen=True, slots=True)
-class CommandFacts:
+class CommandFacts(Struct, frozen=True):
     """A simple command with what is known of it. `words`: without wrappers. `read`, `changed`: None where not known."""
 
     command: SimpleCommand
@@ -121,7 +125,20 @@ def judge_part(book: RuleBook, part: CommandFacts) -> Decision:
     """Judge a simple command. Deny and ask rules for commands have been looked at, and critical deletes."""
     redirected = _judge_redirects(book, part.command)
     program = _judge_program(book, part)
-    return program if program.behavior == "deny" or redirected is None else redirected
+    if program.behavior == "deny":
+        return program
+    if redirected is not None:
+        return redirected
+    return _why_written(book, part.command) if program in LOOKS else program
+
+
+def _why_written(book: RuleBook, command: SimpleCommand) -> Decision:
+    """Say why a command whose program only reads may write to what it redirects to, if it does."""
+    for redirect in filter(_writes, command.redirects):
+        for path in paths_named(redirect.target, command.folders) or ():
+            # the rule is one for files: nobody has allowed the command
+            return replace(judge_path(book, EDIT, path), rule="")
+    return ALLOWED
 
 
 def against_writes(book: RuleBook, part: CommandFacts) -> Decision | None:
@@ -206,12 +223,26 @@ def _judge_program(book: RuleBook, part: CommandFacts) -> Decision:
     if not part.plain_variables:
         return against
     if part.read is not None:
-        return next(filter(None, (_judge_access(book, access, command) for access in part.read)), ALLOWED)
+        against = next(filter(None, (_judge_access(book, access, command) for access in part.read)), None)
+        return against or _follows_links(part) or ALLOWED
     if not part.gets_more and _git_only_reads(book, part):
-        return Decision("allow", "The command only reads the session's repository.")
+        return READS_REPOSITORY
     if part.changed is not None and book.mode == "acceptEdits":
         return _judge_changes(book, part)
     return against
+
+
+def _follows_links(part: CommandFacts) -> Decision | None:
+    """Find what is against comparing folders: `diff` reads what the links in them lead to."""
+    if part.words[0].text != "diff" or any(word.text == "--no-dereference" for word in part.words):
+        return None
+    for access in part.accesses:
+        if any(map(os.path.isdir, paths_named(access.word, part.command.folders) or ())):
+            reason = (
+                "Where it compares folders, diff reads what links in them lead to; with --no-dereference it does not."
+            )
+            return Decision("ask", reason)
+    return None
 
 
 def _granting(book: RuleBook, part: CommandFacts) -> CompiledRule | None:

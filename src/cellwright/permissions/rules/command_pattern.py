@@ -9,7 +9,8 @@ A wildcard does not mean flags by which a program runs another one or writes whe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cellwright.permissions.rules.name_pattern import glob_match
 from cellwright.permissions.shell.conservative_parse import SHELLS, WRAPPERS, ConservativeParse, normal_text
@@ -30,8 +31,7 @@ _FIND_ACTIONS = ("-exec", "-ok", "-delete", "-fprint", "-fls")
 _GAP = "\0"
 
 
-@dataclass(frozen=True, slots=True)
-class GrantedCommand:
+class GrantedCommand(Struct, frozen=True):
     """A `Bash(...)` pattern that allows. `pieces`: the text between its wildcards. `problem`: why it allows nothing."""
 
     pieces: tuple[str, ...]
@@ -92,8 +92,7 @@ class GrantedCommand:
         return glob_match(self.pieces, text + _GAP if self.whole_words else text)
 
 
-@dataclass(frozen=True, slots=True)
-class RestrictedCommand:
+class RestrictedCommand(Struct, frozen=True):
     """A `Bash(...)` pattern that denies or asks."""
 
     pieces: tuple[str, ...]

@@ -11,7 +11,8 @@ A URL is read strictly: what two readers of it could take for different hosts is
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cellwright.permissions.rules.name_pattern import glob_match
 
@@ -87,8 +88,7 @@ def _ip_version_4(host: str) -> str:
         raise AddressProblem("has an IP address in an unusual spelling") from error
 
 
-@dataclass(frozen=True, slots=True)
-class DomainPattern:
+class DomainPattern(Struct, frozen=True):
     """A compiled `domain:…`: `labels` with wildcards; `below`: any labels may stand before them."""
 
     labels: tuple[tuple[str, ...], ...]

@@ -9,7 +9,8 @@ What stands before the port is read as in a rule `WebFetch(domain:…)`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cellwright.permissions.rules.domain_pattern import AddressProblem, DomainPattern, read_domain
 
@@ -17,8 +18,7 @@ _HOST_AND_PORT = re.compile(r"(?P<host>\[[^\]]*\]|[^:\[\]]+)(?::(?P<port>\d{1,5}
 _LAST_PORT = 65_535
 
 
-@dataclass(frozen=True, slots=True)
-class HostPattern:
+class HostPattern(Struct, frozen=True):
     """A compiled entry: `port` None stands for every port.
 
     `exact`: it names one machine so plainly (an IP address, `localhost`, a name with its port) that a private address can be

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from cellwright.permissions.paths import folded
 
@@ -34,8 +35,7 @@ def glob_match(pieces: Sequence[str], text: str) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class NamePattern:
+class NamePattern(Struct, frozen=True):
     """`name`, or `name *` for a skill with whatever arguments; a `*` in the name stands for anything."""
 
     pieces: tuple[str, ...]
@@ -59,8 +59,7 @@ def read_name(specifier: str, *, restricts: bool) -> NamePattern | None:
     return NamePattern(tuple((folded(name) if restricts else name).split("*")), bool(more), restricts)
 
 
-@dataclass(frozen=True, slots=True)
-class ParameterPattern:
+class ParameterPattern(Struct, frozen=True):
     """`parameter:value` in a rule that restricts."""
 
     name: str

@@ -18,8 +18,10 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal
 
+from msgspec import Struct
+
 from cellwright.agent.calls.approval import Decision
-from cellwright.agent.tool import EDITING_KINDS, READING_KINDS, AccessKind, ToolAccess
+from cellwright.agent.tool import EDITING_KINDS, READING_KINDS, TOOL_ALIASES, AccessKind, ToolAccess, own_tool_name
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.modes import Mode
 from cellwright.permissions.rules.domain_pattern import AddressProblem, DomainPattern, read_domain
@@ -40,20 +42,19 @@ NAMED = frozenset({"Agent", "Skill"})
 _OTHERS = (
     *("Bash", "Python", "WebFetch", "WebSearch", "Git", "Lint", "RunTests", "TodoWrite", "TaskCreate", "TaskGet"),
     *("TaskUpdate", "TaskList", "TaskStop", "EnterPlanMode", "ExitPlanMode", "AskUserQuestion", "NotebookRun"),
-    "NotebookVerify",
+    *("NotebookVerify", "ToolSearch"),
 )
 RULE_NAMES = (*READERS, *EDITORS, *NAMED, *_OTHERS)
 """Names that rules may spell in upper or lower case, and that no tool of anybody else's has."""
 
-_OWN_SPELLING = {name.casefold(): name for name in RULE_NAMES} | {"task": "Agent"}
+_OWN_SPELLING = {name.casefold(): name for name in RULE_NAMES} | {"task": "Agent", **TOOL_ALIASES}
 
 _RULE = re.compile(r"(?P<tool>[A-Za-z_*][\w*.-]*)(?:\((?P<specifier>.*)\))?", re.DOTALL)
 _MCP_SERVER_TOOLS = re.compile(r"mcp__(?!_)[^*]*[^*_]__.*")
 MAX_RULE_LENGTH = 4000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Subject:
+class Subject(Struct, frozen=True, eq=False):
     """The tool that rules are about: its name, and whether rules for reading or for editing files hold for it.
 
     Made by `subject_of` alone, once for the same three: a decision looks rules up by its identity.
@@ -72,8 +73,7 @@ def subject_of(name: str, access: AccessKind = "unknown") -> Subject:
     return Subject(own_name(name), access in READING_KINDS, access in EDITING_KINDS)
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One rule as it was written. `specifier` None: every use; `source_root` is what its `/x` paths start from."""
 
     text: str
@@ -87,7 +87,7 @@ class Rule:
 
 def own_name(tool_name: str) -> str:
     """The name that rules have for a tool: `Task` is what `Agent` was called."""
-    return "Agent" if tool_name == "Task" else tool_name
+    return "Agent" if tool_name == "Task" else own_tool_name(tool_name)
 
 
 def parse_rule(text: str, source_root: str = "") -> Rule:
@@ -123,8 +123,7 @@ BASH = subject_of("Bash", "shell")
 PYTHON = subject_of("Python", "python")
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledRule:
+class CompiledRule(Struct, frozen=True):
     """A rule in force. One of the patterns holds what its specifier means; without any it covers every use of its tools.
 
     `parameter` may stand beside another: a rule that restricts is read in every way it can be.
@@ -350,8 +349,7 @@ def text_field(tool_input: Mapping[str, Any], field: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedCall:
+class JudgedCall(Struct, frozen=True):
     """A call to be judged. `access` is what its tool declares, `read_only` what it claims of itself."""
 
     subject: Subject

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from cellwright.permissions.rules.domain_pattern import AddressProblem
 from cellwright.permissions.rules.host_pattern import read_host
@@ -18,7 +19,9 @@ from cellwright.permissions.rules.rule import EDITORS, READERS, Rule
 from cellwright.permissions.sandboxing import SandboxRules
 
 
-def with_rules(sandbox: SandboxRules, *, deny: Iterable[Rule], allow: Iterable[Rule], cwd: str) -> SandboxRules:
+def with_rules(
+    sandbox: SandboxRules, *, deny: Iterable[Rule], ask: Iterable[Rule], allow: Iterable[Rule], cwd: str
+) -> SandboxRules:
     """The sandbox's lists with what the rules add to them; `cwd` is what relative paths start from."""
     deny, allow = tuple(deny), tuple(allow)
     return replace(
@@ -28,6 +31,7 @@ def with_rules(sandbox: SandboxRules, *, deny: Iterable[Rule], allow: Iterable[R
         deny_read=_joined(sandbox.deny_read, _paths(deny, READERS, cwd, grants=False)),
         allowed_hosts=_joined(sandbox.allowed_hosts, _hosts(allow)),
         denied_hosts=_joined(sandbox.denied_hosts, _hosts(deny)),
+        asked_hosts=_joined(sandbox.asked_hosts, _hosts(ask)),
     )
 
 

@@ -13,7 +13,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.permissions.paths import normalised
 from cellwright.permissions.shell.grammar import check_readings, parses
@@ -100,8 +102,7 @@ MAX_FOLDERS = 8
 """Folders that a command may be in, depending on which `cd` before it failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Redirect:
+class Redirect(Struct, frozen=True):
     """The redirection of a command's input or output. `target` is a file unless it is text or a descriptor."""
 
     operator: str
@@ -121,8 +122,7 @@ class Redirect:
         return self.operator in (">&", "<&") and not self.target.dynamic and (not text or text.isdecimal())
 
 
-@dataclass(frozen=True, slots=True)
-class SimpleCommand:
+class SimpleCommand(Struct, frozen=True):
     """A program with its arguments. `folders`: where it may run, None where that is not known.
 
     `until`: all commands in front of this index, and no others, may run before this one ends. `settled`: none of them
@@ -142,8 +142,7 @@ class SimpleCommand:
         return " ".join(word.raw for word in (*self.assignments, *self.words))
 
 
-@dataclass(frozen=True, slots=True)
-class Analysis:
+class Analysis(Struct, frozen=True):
     """The commands that a command can run, in order; none where there is a `problem` (a verb phrase about it)."""
 
     commands: tuple[SimpleCommand, ...] = ()
@@ -177,8 +176,7 @@ def analyse(command: str, folder: str) -> Analysis:
     return Analysis(tuple(commands))
 
 
-@dataclass(frozen=True, slots=True)
-class _ShellState:
+class _ShellState(Struct, frozen=True):
     """The folders the shell may be in after a command that succeeded, and after one that failed."""
 
     success: Folders
@@ -427,8 +425,7 @@ SAFE_ASSIGNMENT = re.compile(
 """Variables that cannot make a program run, load or write something else."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnwrappedCommand:
+class UnwrappedCommand(Struct, frozen=True):
     """The command behind wrappers. `gets_more`: `xargs` adds arguments that show only when it runs."""
 
     words: tuple[Word, ...]

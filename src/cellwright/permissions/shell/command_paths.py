@@ -8,9 +8,10 @@ import glob
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
+
+from msgspec import Struct
 
 from cellwright.permissions.paths import PathProblem, places
 from cellwright.permissions.shell.analysis import Folders, named_path
@@ -37,8 +38,7 @@ Use = Literal["Read", "LS", "Grep", "Edit"]
 """The tool whose rules speak about it: contents, names, contents of all below, changes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """A file that a command reads, lists, searches through or changes; `word` names it.
 
     `whole`: of a folder, all that is in it goes too.

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cellwright.permissions.shell.tokens import RESERVED_WORDS
 
@@ -120,8 +121,7 @@ _STRIPPED_WORDS = RESERVED_WORDS - WRAPPERS
 _PATH_PIECES = re.compile(r"[=:@,]")
 
 
-@dataclass(frozen=True, slots=True)
-class PossibleCommand:
+class PossibleCommand(Struct, frozen=True):
     """One thing the command may run: its words without quotes. `anywhere`: the program may be any of them."""
 
     words: tuple[str, ...]
@@ -151,8 +151,7 @@ class PossibleCommand:
         return " ".join(self.words), " ".join((self.program, *self.words[1:]))
 
 
-@dataclass(frozen=True, slots=True)
-class ConservativeParse:
+class ConservativeParse(Struct, frozen=True):
     """The commands that might run (`parts`), and the files redirected to or from. `text`: the whole, normalised."""
 
     text: str

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cellwright.permissions.shell.read_only.git import GLOBAL_WITH_VALUE, is_plain_setting
 
@@ -16,8 +17,7 @@ MIN_ABBREVIATION = 4
 """Characters: programs take `--outp` for `--output`."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Running:
+class _Running(Struct, frozen=True):
     """Long flags, which may be shortened, and what else is such a flag, as a pattern."""
 
     long: tuple[str, ...] = ()

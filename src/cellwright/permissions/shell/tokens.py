@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.text import unseen_characters
 
@@ -106,8 +108,7 @@ class Unreadable(Exception):
     """A command that cannot be read with certainty: the message is a verb phrase whose subject is the command."""
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct, frozen=True):
     """One word as the program gets it. `globs` are the places in `text` of wildcards that the shell would expand.
 
     `dynamic`: why its value shows only when it runs ("" when `text` is the value). `raw`: as it was written.
@@ -127,8 +128,7 @@ class Word:
 Kind = Literal["word", "keyword", "operator", "redirect", "end"]
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Struct, frozen=True):
     """A piece of a command. `inner`: what the substitutions in a word run. `end` is a `;` or the end of a line."""
 
     kind: Kind

@@ -6,10 +6,10 @@ import getpass
 import os
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jupyter_client.manager import KernelManager
+from msgspec import Struct
 from tornado.web import RequestHandler, authenticated
 
 from cellwright.errors import CellwrightError
@@ -39,8 +39,7 @@ BUNDLE = "certificates-{port}.pem"
 Route = tuple[str, type[RequestHandler], dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Administration:
+class Administration(Struct, frozen=True):
     """The policy in force, and the proxy where the key stays on the server. `user` is whose server this is."""
 
     policy: AdminPolicy
@@ -111,8 +110,7 @@ def routes(administration: Administration, runs: ClientRuns) -> list[Route]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _KernelEnvironment:
+class _KernelEnvironment(Struct, frozen=True):
     """The setup that kernels of the server start with."""
 
     traits: CellwrightApp

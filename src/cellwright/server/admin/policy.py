@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from msgspec import Struct, field
 from traitlets import Enum, Float, HasTraits, List, TraitError, Unicode, validate
 
 from cellwright.config.settings.server_policy import VARIABLE
@@ -42,8 +42,7 @@ _SETTINGS_OF: Mapping[tuple[str, Choice], tuple[tuple[str, ...], Any]] = {
 FEATURES = tuple(dict.fromkeys([*_TOOLS_OF, *(feature for feature, _ in _SETTINGS_OF)]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdminPolicy:
+class AdminPolicy(Struct, frozen=True, kw_only=True):
     """None is no limit. `choices` holds what is not the user's choice. Budgets are US dollars, enforced by the proxy."""
 
     choices: Mapping[str, Choice] = field(default_factory=dict)

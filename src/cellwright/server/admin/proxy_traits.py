@@ -8,6 +8,7 @@ from pathlib import Path
 from traitlets import Bool, HasTraits, Integer, Unicode
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.model.credential_names import KEY_VARIABLES, key_in
 from cellwright.model.credentials import source_of_credential
 from cellwright.server.admin.policy import AdminPolicy
 from cellwright.server.proxy.limits import MAX_REQUEST_BYTES, ProxyLimits
@@ -23,7 +24,8 @@ class ProxyTraits(HasTraits):
     ).tag(config=True)
     anthropic_key_file = Unicode(
         "",
-        help="The file with the key; default: ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN of the server's environment.",
+        help="The file with the key; default: ANTHROPIC_API_KEY, CLAUDE_API_KEY or ANTHROPIC_AUTH_TOKEN in the server's "
+        "environment.",
     ).tag(config=True)
     anthropic_upstream = Unicode(
         "", help="Where the proxy sends requests; default: ANTHROPIC_BASE_URL of the server's environment, or the API."
@@ -76,13 +78,13 @@ class ProxyTraits(HasTraits):
             except (OSError, UnicodeDecodeError) as error:
                 message = f"anthropic_key_file: {self.anthropic_key_file} cannot be read ({error})."
                 raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from error
-        return environ.get("ANTHROPIC_API_KEY", "").strip() or environ.get("ANTHROPIC_AUTH_TOKEN", "").strip()
+        return key_in(environ)
 
 
 def _refuse_other_ways(environ: Mapping[str, str]) -> None:
     """A platform that is switched on would not be asked: rather no requests than some on another account."""
     source = source_of_credential(environ)
-    if source is None or source in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+    if source is None or source in KEY_VARIABLES:
         return
     message = (
         f"The server's environment leads to Claude by {source}; the proxy asks the Messages API with a key, and nothing "

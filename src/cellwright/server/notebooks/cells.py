@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from msgspec import Struct
 from typing import Any, Protocol
 
 from cellwright.tools.notebook.source import joined
@@ -53,8 +53,7 @@ class Cells(Protocol):
     def set_attachments(self, position: int, attachments: Json) -> None: ...
 
 
-@dataclass(slots=True)
-class _Step:
+class _Step(Struct):
     """The outcome of one change: the cell's name and position, the cell before and after (None: there is none)."""
 
     id: str
@@ -128,8 +127,7 @@ def put_outputs(cells: Cells, put: Mapping[str, Any]) -> None:
     cells.set_outputs(position, outputs, None if running else put.get("execution_count"), running=running)
 
 
-@dataclass(slots=True)
-class _Sketch:
+class _Sketch(Struct):
     """A cell, as far as a check needs it."""
 
     name: str

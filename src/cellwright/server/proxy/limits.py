@@ -6,7 +6,8 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cellwright.server.proxy.refusal import BUSY, Refusal
 
@@ -14,8 +15,7 @@ MAX_REQUEST_BYTES = 32 * 1024 * 1024
 """The largest request that the Messages API takes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProxyLimits:
+class ProxyLimits(Struct, frozen=True, kw_only=True):
     """None is no limit. `allowed_models` are names, patterns with `*`, or lines of models (`haiku`).
 
     Budgets are US dollars: a user's for a day (UTC), and one kernel's for its life. `web_tools` and `mcp` are the API's

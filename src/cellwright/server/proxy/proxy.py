@@ -8,10 +8,11 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from cellwright.agent.budget import SMALLEST_ANSWER
 from cellwright.model.pricing import US_ONLY_FACTOR, cost_usd, worst_case_usd
@@ -29,16 +30,14 @@ BOOK_FILE = "spending.sqlite"
 LOG_FILE = "egress.jsonl"
 
 
-@dataclass(frozen=True, slots=True)
-class ProxyCaller:
+class ProxyCaller(Struct, frozen=True):
     """On whose account a request goes; `kernel` may be empty where only the user is known."""
 
     user: str
     kernel: str = ""
 
 
-@dataclass(slots=True)
-class ProxyExchange:
+class ProxyExchange(Struct):
     """One request on its way, and what is known of it so far."""
 
     caller: ProxyCaller

@@ -10,8 +10,9 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
+
+from msgspec import Struct
 
 from cellwright.model.models import is_among, limits
 from cellwright.server.proxy.limits import ProxyLimits
@@ -40,8 +41,7 @@ _IMAGE_TOKENS = 5_000
 _DEEPEST = 200
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedRequest:
+class CheckedRequest(Struct, frozen=True):
     """A request that may go. `path` has its query; `input_tokens` and `max_tokens` are the most it can come to.
 
     `other_models` may answer it as well, or a part of it.

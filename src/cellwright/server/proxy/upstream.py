@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.transport import API_VERSION, CONNECT_SECONDS, DEFAULT_BASE_URL, LoopClients, network_failure
@@ -32,8 +33,7 @@ PASSED_BACK_PREFIXES = ("anthropic-ratelimit-", "anthropic-fast-")
 """Prefixes of the API's headers that go to the kernel: never cookies, nor whose account it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamReply:
+class UpstreamReply(Struct, frozen=True):
     """An answer whose body is still coming. Header names are lower case, and only those that may be passed back."""
 
     status: int

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import jupyter_server
+from msgspec.structs import asdict
 from tornado.web import authenticated
 
 from cellwright.server.listed_models import ListedModels

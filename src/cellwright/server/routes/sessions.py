@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec import Struct
 from tornado.web import authenticated
 
 from cellwright.errors import CellwrightError, ErrorCode
@@ -35,8 +35,7 @@ class ExportedFile(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class SessionFiles:
+class SessionFiles(Struct, frozen=True):
     """`root` is the server's root; with `everywhere` the sessions of other folders are shown as well."""
 
     root: Path

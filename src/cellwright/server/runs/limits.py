@@ -6,7 +6,8 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cellwright.server.api_error import RouteError
 
@@ -15,8 +16,7 @@ BUSY_SECONDS = 5
 """When a client that met too many runs may ask again: nobody knows when one of them ends."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunLimits:
+class RunLimits(Struct, frozen=True, kw_only=True):
     """As `c.CellwrightApp` says; sizes in bytes, times in seconds."""
 
     max_runs: int

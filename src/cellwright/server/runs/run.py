@@ -13,8 +13,9 @@ import datetime
 import json
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from cellwright.server.api_error import RouteError
 
@@ -41,8 +42,7 @@ class EventsGone(Exception):
         self.oldest = oldest
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunPlace:
+class RunPlace(Struct, frozen=True, kw_only=True):
     """The place of a run, and its owner. `own_kernel`: the kernel was started for it."""
 
     kernel_id: str

@@ -6,8 +6,9 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from cellwright.server.api_error import RouteError
 from cellwright.server.notebooks.notebook_link import PageOf
@@ -24,8 +25,7 @@ PATIENCE_SECONDS = 5.0
 """So much longer than it may take to connect a client waits for more than the news that its run has to wait."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClientRunRequest:
+class ClientRunRequest(Struct, frozen=True, kw_only=True):
     """A client's request for a run, as `openapi.json` describes it. `kernel_id` is empty for a kernel of its own."""
 
     prompt: str

@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.catalog import metadata as about
@@ -20,6 +22,7 @@ from cellwright.sessions.catalog.deletion import delete_session
 from cellwright.sessions.catalog.extract import TITLE_CHARS
 from cellwright.sessions.catalog.index import catch_up
 from cellwright.sessions.catalog.search import HIT_BEGIN, HIT_END, shown, terms
+from cellwright.sessions.fork_point import parent_path
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import sessions_folder, state_folder
 from cellwright.sessions.transcript_lock import is_held, lease_path
@@ -34,18 +37,18 @@ TITLE_COUNTS = 3.0
 
 _ENTRY = (
     "session.id, path, title, title_by, tags, cwd, created, updated, turns, cost_usd, model, size, first_words, forked_from,"
-    " damaged"
+    " parent, damaged"
 )
 _SHOWN = "(turns > 0 OR damaged)"
 """A session whose only prompt was refused holds nothing to go on with."""
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogEntry:
+class CatalogEntry(Struct, frozen=True):
     """One session in the list. Times are in seconds since the epoch, `size` in bytes.
 
     `title_by` says whose title it is: "user", "model", "fork", or "" where it is the first words. `in_use`: some process
-    has it open. `snippet` is where a search found it, with the hits between ⟪ and ⟫.
+    has it open. `snippet` is where a search found it, with the hits between ⟪ and ⟫. `forked_from` is the session it was
+    forked from, `parent` the one whose transcript it needs, "" for none; `depth` is its place in a list that is a tree.
     """
 
     path: Path
@@ -60,13 +63,20 @@ class CatalogEntry:
     model: str
     size: int
     forked_from: str
+    parent: str
     damaged: bool
     in_use: bool = False
     snippet: str = ""
+    depth: int = 0
 
     @property
     def id(self) -> str:
         return self.path.stem
+
+    @property
+    def is_beginning_gone(self) -> bool:
+        """True for a fork whose session was deleted by hand or not copied along."""
+        return bool(self.parent) and not parent_path(self.path.parent, self.parent).exists()
 
     def to_json(self) -> dict[str, Any]:
         """The form of docs/protocol/chat.md."""
@@ -83,6 +93,8 @@ class CatalogEntry:
             "size": self.size,
             "in_use": self.in_use,
             "snippet": self.snippet,
+            "forked_from": self.forked_from,
+            "depth": self.depth,
         }
 
 
@@ -107,7 +119,7 @@ class Catalog:
 
         def work(connection: sqlite3.Connection, where: str, values: tuple[str, ...]) -> list[CatalogEntry]:
             sql = f"SELECT {_ENTRY} FROM session WHERE {_SHOWN} {where} ORDER BY updated DESC, mtime DESC LIMIT ? OFFSET ?"
-            return [_entry(row) for row in connection.execute(sql, (*values, limit, offset))]
+            return [_entry(connection, row) for row in connection.execute(sql, (*values, limit, offset)).fetchall()]
 
         return [_with_use(entry) for entry in self._query(cwd, work)]
 
@@ -130,7 +142,7 @@ class Catalog:
 
         def work(connection: sqlite3.Connection, where: str, values: tuple[str, ...]) -> list[CatalogEntry]:
             sql = f"SELECT {_ENTRY} FROM session WHERE true {where} ORDER BY updated DESC, mtime DESC"
-            return [_entry(row) for row in connection.execute(sql, values)]
+            return [_entry(connection, row) for row in connection.execute(sql, values).fetchall()]
 
         entries = self._query(cwd, work)
         found = [entry for entry in entries if entry.id == session_id]
@@ -221,12 +233,39 @@ def _found(
     found: list[CatalogEntry] = []
     for *row, place, _ in rows:
         ((text,),) = connection.execute(f"{snippet} WHERE words MATCH ? AND rowid = ?", (any_of_them, place))
-        found.append(replace(_entry(row), snippet=shown(text)))
+        found.append(replace(_entry(connection, row), snippet=shown(text)))
     return found
 
 
-def _entry(row: Any) -> CatalogEntry:
-    _, path, title, title_by, tags, *rest, first_words, forked_from, damaged = row
+def tree_of(entries: Iterable[CatalogEntry]) -> list[CatalogEntry]:
+    """The entries of one page, each fork behind the session that it was forked from, one step deeper, if that is there.
+
+    A tree stands where the first of its sessions stood, and so do the forks of one session.
+    """
+    by_id = {entry.id: entry for entry in entries}
+    forks: dict[str, list[CatalogEntry]] = {}
+    roots: dict[str, None] = {}
+    for entry in by_id.values():
+        root, seen = entry, {entry.id}
+        while root.forked_from in by_id and root.forked_from not in seen:
+            root = by_id[root.forked_from]
+            seen.add(root.id)
+        roots.setdefault(root.id)
+        if entry is not root:
+            forks.setdefault(entry.forked_from, []).append(entry)
+    ordered: dict[str, CatalogEntry] = {}
+    waiting = [(by_id[root], 0) for root in reversed(roots)]
+    while waiting:
+        entry, depth = waiting.pop()
+        if entry.id not in ordered:  # a damaged file may have forks in a circle
+            ordered[entry.id] = replace(entry, depth=depth)
+            waiting += [(fork, depth + 1) for fork in reversed(forks.get(entry.id, ()))]
+    return list(ordered.values())
+
+
+def _entry(connection: sqlite3.Connection, row: Any) -> CatalogEntry:
+    _, path, title, title_by, tags, *rest, first_words, forked_from, parent, damaged = row
+    first_words = first_words or _inherited_words(connection, Path(path), forked_from)
     cwd, created, updated, turns, cost_usd, model, size = rest
     words = visible_line(shown(first_words), TITLE_CHARS) or ("(cannot be read)" if damaged else "(no words)")
     return CatalogEntry(
@@ -242,5 +281,21 @@ def _entry(row: Any) -> CatalogEntry:
         model=model,
         size=size,
         forked_from=forked_from,
+        parent=parent,
         damaged=bool(damaged),
     )
+
+
+def _inherited_words(connection: sqlite3.Connection, path: Path, forked_from: str) -> str:
+    """The first words of the sessions that a fork comes from, as long as nothing was said in itself."""
+    seen: set[str] = set()
+    while forked_from and forked_from not in seen:
+        seen.add(forked_from)
+        before = (str(path.with_name(f"{forked_from}.jsonl")),)
+        row = connection.execute("SELECT first_words, forked_from FROM session WHERE path = ?", before).fetchone()
+        if row is None:
+            return ""
+        if row[0]:
+            return str(row[0])
+        forked_from = row[1]
+    return ""

@@ -21,7 +21,7 @@ from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder
 
 T = TypeVar("T")
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BUSY_SECONDS = 5.0
 
 _SCHEMA = """
@@ -30,7 +30,7 @@ CREATE TABLE session(
   size INTEGER NOT NULL, mtime INTEGER NOT NULL, about_size INTEGER NOT NULL, about_mtime INTEGER NOT NULL,
   read_size INTEGER NOT NULL, read_check INTEGER NOT NULL, epoch INTEGER NOT NULL, damaged INTEGER NOT NULL,
   cwd TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, turns INTEGER NOT NULL, cost_usd REAL,
-  model TEXT NOT NULL, forked_from TEXT NOT NULL, first_words TEXT NOT NULL,
+  model TEXT NOT NULL, forked_from TEXT NOT NULL, parent TEXT NOT NULL, first_words TEXT NOT NULL,
   title TEXT NOT NULL, title_by TEXT NOT NULL, tags TEXT NOT NULL);
 CREATE INDEX session_folder ON session(folder, updated, mtime);
 CREATE INDEX session_updated ON session(updated, mtime);

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from pathlib import Path
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions import transcript_lock as lease
 from cellwright.sessions.catalog.metadata import about_path
+from cellwright.sessions.fork_point import delete_transcript
 from cellwright.sessions.state_dir import journal_path
 from cellwright.sessions.transcript_lock import lease_path
 
@@ -15,6 +17,7 @@ from cellwright.sessions.transcript_lock import lease_path
 def delete_session(transcript: Path) -> None:
     """Delete the transcript with its title and tags, and the journal of what can be taken back.
 
+    Where forks go on from it, its lines stay for them, and are deleted with the last.
     What files held before stays in `originals/`, where other sessions may need it, until it is too old. Raises
     `CellwrightError` SESSION_NOT_FOUND, and EXECUTION_ERROR while a process (this one counts) has the session open.
     """
@@ -27,7 +30,7 @@ def delete_session(transcript: Path) -> None:
             raise _in_use(transcript)
         try:
             # the transcript first: after a crash there is no session that lost its title, but leftovers to sweep
-            transcript.unlink(missing_ok=True)
+            delete_transcript(transcript)
             delete_leftovers(transcript)
         finally:
             owned.release()
@@ -44,6 +47,7 @@ def delete_leftovers(transcript: Path) -> None:
     for path in (about_path(transcript), journal, transcript.with_suffix(".new"), lease_path(transcript)):
         with contextlib.suppress(PermissionError):  # Windows deletes no file that is open: the sweep comes again
             path.unlink(missing_ok=True)
+    shutil.rmtree(transcript.with_suffix(""), ignore_errors=True)  # its agents' sessions
 
 
 def _in_use(transcript: Path) -> CellwrightError:

@@ -10,11 +10,23 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from cellwright.sessions.transcript import TAKEN_BACK, Line, in_effect, parse_lines, read_transcript
+from msgspec import Struct, field
+
+from cellwright.errors import CellwrightError
+from cellwright.sessions.history import is_note
+from cellwright.sessions.transcript import (
+    TAKEN_BACK,
+    Line,
+    Transcript,
+    in_effect,
+    is_aside,
+    parse_lines,
+    read_file,
+    read_transcript,
+)
 from cellwright.sessions.turns import GO_ON, begins_turn, split_attached
 
 MAX_CHARS = 50_000
@@ -26,8 +38,7 @@ _CHECKED_BYTES = 256
 Who = Literal["you", "Claude", "title"]
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPosition:
+class ReadPosition(Struct, frozen=True):
     """The point a transcript was read to: `size` bytes, `check` the checksum of the last; the last line's epoch."""
 
     size: int
@@ -35,16 +46,14 @@ class ReadPosition:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class SearchableText:
+class SearchableText(Struct, frozen=True):
     """A text that can be found."""
 
     who: Who
     text: str
 
 
-@dataclass(slots=True)
-class TranscriptExtract:
+class TranscriptExtract(Struct):
     """The contents read. `cost_usd` is None where a price is not known; `damaged`: not all of it can be read."""
 
     position: ReadPosition
@@ -56,12 +65,16 @@ class TranscriptExtract:
     searchable: list[SearchableText] = field(default_factory=list)
     damaged: bool = False
 
-    def take(self, lines: Iterable[Line], in_effect: Iterable[Line]) -> None:
-        """Add what `lines` say of costs and times, and what the ones `in_effect` say."""
-        for line in lines:
+    def take(self, lines: Sequence[Line], in_effect: Iterable[Line], *, inherited: int = 0) -> None:
+        """Add what `lines` say of costs and times, and what the ones `in_effect` say.
+
+        The first `inherited` lines are another session's: they were paid for there, and it is called by their words.
+        """
+        for line in lines[inherited:]:
             self._count(line.meta)
+        theirs = set(map(id, lines[:inherited]))
         for line in in_effect:
-            self._listen(json.loads(line.message))
+            self._listen(json.loads(line.message), own=id(line) not in theirs)
 
     def _count(self, meta: Mapping[str, Any]) -> None:
         self.updated = max(self.updated, meta["at"])
@@ -71,7 +84,7 @@ class TranscriptExtract:
                 cost = paid.get("cost_usd")
                 self.cost_usd = self.cost_usd + cost if self.cost_usd is not None and cost is not None else None
 
-    def _listen(self, message: Mapping[str, Any]) -> None:
+    def _listen(self, message: Mapping[str, Any], *, own: bool) -> None:
         texts = texts_of(message["content"])
         if message["role"] == "assistant":
             self._add_text("Claude", texts)
@@ -79,9 +92,11 @@ class TranscriptExtract:
             self.turns += 1
             words, _ = split_attached(texts)
             self._add_text("you", words)
-            if not self.first_words:
+            if own and not self.first_words:
                 self.first_words = first_line(words)[: TITLE_CHARS + 1]
-        elif texts and GO_ON not in texts:  # said while Claude was at work, beside the results of calls
+        elif (
+            texts := [text for text in texts if not is_note(text)]
+        ) and GO_ON not in texts:  # said while Claude was at work, beside the results of calls
             self._add_text("you", split_attached(["", *texts])[0])
 
     def _add_text(self, who: Who, texts: Sequence[str]) -> None:
@@ -89,25 +104,38 @@ class TranscriptExtract:
             self.searchable.append(SearchableText(who, text[:MAX_CHARS]))
 
 
-@dataclass(frozen=True, slots=True)
-class WholeTranscript:
+class WholeTranscript(Struct, frozen=True):
     """A transcript read from its beginning: what its header says, and what was said."""
 
     cwd: str
     created: float
     forked_from: str
+    parent: str
+    """The session that holds its first lines; "" where it has all itself."""
     reading: TranscriptExtract
 
 
 def read_whole(path: Path) -> WholeTranscript:
     """All of the transcript at `path`, as far as it can be read. Raises `CellwrightError` when its header cannot be."""
-    content = read_transcript(path)
+    content = _as_far_as_it_is_there(path)
     place = ReadPosition(content.size, _check(path, content.size), content.epoch)
     reading = TranscriptExtract(place, content.header.created, model=content.header.model)
-    reading.damaged = content.damaged_line is not None
-    reading.take(content.lines, in_effect(content.lines))
+    reading.damaged = bool(content.faults)
+    reading.take(content.lines, in_effect(content.lines), inherited=content.inherited)
     header = content.header
-    return WholeTranscript(str(header.cwd), header.created, header.forked_from or "", reading)
+    parent = header.parent.session if header.parent is not None else ""
+    return WholeTranscript(str(header.cwd), header.created, header.forked_from or "", parent, reading)
+
+
+def _as_far_as_it_is_there(path: Path) -> Transcript:
+    """The transcript; of a fork whose session is gone what it has itself."""
+    own = read_file(path)
+    if own.header.parent is None:
+        return own
+    try:
+        return read_transcript(path)
+    except CellwrightError:
+        return own
 
 
 def read_on(path: Path, position: ReadPosition) -> TranscriptExtract | None:
@@ -122,16 +150,11 @@ def read_on(path: Path, position: ReadPosition) -> TranscriptExtract | None:
             return None
         data = file.read()
     size = data.rfind(b"\n") + 1
-    lines, damaged = parse_lines(data[:size].split(b"\n")[:-1])
-    if damaged is not None or any(line.message == TAKEN_BACK for line in lines):
+    parsed = parse_lines(data[:size].split(b"\n")[:-1], epoch=position.epoch)
+    valid = [line for line in parsed.lines if not is_aside(line)]
+    if parsed.faults or any(line.message == TAKEN_BACK for line in valid):
         return None
-    epoch = position.epoch
-    valid: list[Line] = []
-    for line in lines:
-        if line.meta["epoch"] >= epoch:
-            epoch = line.meta["epoch"]
-            valid.append(line)
-    new = ReadPosition(position.size + size, _check(path, position.size + size), epoch)
+    new = ReadPosition(position.size + size, _check(path, position.size + size), parsed.epoch)
     reading = TranscriptExtract(new)
     reading.take(valid, valid)
     return reading

@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from cellwright.errors import CellwrightError
 from cellwright.sessions.catalog.database import transaction
@@ -48,8 +49,7 @@ class FileStamp(NamedTuple):
     about_mtime: int
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedSession:
+class IndexedSession(Struct, frozen=True):
     """A session that is in the catalog, as far as it was read."""
 
     id: int
@@ -58,8 +58,7 @@ class IndexedSession:
     damaged: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
+class _Change(Struct, frozen=True):
     """The update of one session. `known` is what it goes on from; None of the parts: they stay as they are."""
 
     path: Path
@@ -156,7 +155,7 @@ def _read(path: Path, stamp: FileStamp, indexed: IndexedSession | None) -> _Chan
         if not path.exists():
             return None
         unreadable = WholeTranscript(
-            "", stamp.mtime / 1e9, "", TranscriptExtract(UNREADABLE, stamp.mtime / 1e9, damaged=True)
+            "", stamp.mtime / 1e9, "", "", TranscriptExtract(UNREADABLE, stamp.mtime / 1e9, damaged=True)
         )
         return _Change(path, stamp, indexed, whole=unreadable, about=about)
 
@@ -190,6 +189,7 @@ def _write_whole(connection: sqlite3.Connection, change: _Change, session: int |
         "cwd": whole.cwd,
         "created": whole.created,
         "forked_from": whole.forked_from,
+        "parent": whole.parent,
         "title": "",
         "title_by": "",
         "tags": "",

@@ -17,9 +17,10 @@ import os
 import re
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.state_dir import PRIVATE_FILE
@@ -35,8 +36,7 @@ By = Literal["user", "model", "fork"]
 _TAG = re.compile(r"[^\W_][\w./:+-]*")
 
 
-@dataclass(frozen=True, slots=True)
-class SessionMetadata:
+class SessionMetadata(Struct, frozen=True):
     """`title` is "" where nobody gave one; `by` is then "" as well."""
 
     title: str = ""

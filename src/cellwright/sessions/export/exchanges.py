@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from cellwright.sessions.turns import begins_turn, split_attached
 
@@ -16,15 +17,13 @@ TITLE_CHARS = 120
 _TITLE_FIELDS = ("command", "code", "file_path", "notebook_path", "path", "pattern", "url", "query", "description")
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerText:
+class AnswerText(Struct, frozen=True):
     """Text of Claude's."""
 
     text: str
 
 
-@dataclass(slots=True)
-class ToolExchange:
+class ToolExchange(Struct):
     """A call and its result: `text` and `images` (the API's `source` objects). `done`: it had a result that is no error."""
 
     name: str
@@ -42,8 +41,7 @@ class ToolExchange:
         return f"{self.name}: {line[:TITLE_CHARS]}{'…' if len(line) > TITLE_CHARS else ''}"
 
 
-@dataclass(slots=True)
-class Exchange:
+class Exchange(Struct):
     """One turn: the user's words, what was told besides, the images in the prompt, and what came of it.
 
     `number` counts from 1, as the turn in an output's provenance does.

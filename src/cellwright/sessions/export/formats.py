@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.redaction.secret_scan import SecretScan, require_detect_secrets
@@ -42,8 +43,7 @@ def _without_signatures(message: Mapping[str, Any]) -> dict[str, Any]:
 Json = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(Struct, frozen=True):
     """The file ending of a format, and its name on the web."""
 
     ending: str
@@ -57,8 +57,7 @@ FORMATS: Mapping[str, Format] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ExportedConversation:
+class ExportedConversation(Struct, frozen=True):
     """A conversation written down, without secrets; `found` counts those that were left out, by kind.
 
     `files` are the images that the text links to, by their paths from its own folder.

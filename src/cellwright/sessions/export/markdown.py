@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from cellwright.markdown.escaping import escaped, fenced, folded, visible_controls
 from cellwright.markdown.safe_markdown import safe_markdown
@@ -19,8 +20,7 @@ Place = Callable[[Json], str]
 """Keeps an image (a `source` of the API's) and gives the link to it."""
 
 
-@dataclass(frozen=True, slots=True)
-class MarkdownExport:
+class MarkdownExport(Struct, frozen=True):
     """The text, and the files it links to by their paths from its own folder."""
 
     text: str

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.config.settings.settings import save_allow_rules
+from cellwright.model.credential_names import key_in
 from cellwright.terminal.demo.script import TEST_COMMAND, TEST_RULE, demo_script
 
 HERE = Path(__file__).parent
@@ -76,7 +77,7 @@ def _allow(project: Path, rules: Sequence[str]) -> None:
 @contextlib.contextmanager
 def _model(project: Path) -> Iterator[Mapping[str, str]]:
     """The environment that leads to a model: the user's own where there is a key, else a scripted one."""
-    if os.environ.get("ANTHROPIC_API_KEY") or os.environ.get("ANTHROPIC_AUTH_TOKEN"):
+    if key_in(os.environ):
         print("Model: the real one (there is a key in the environment; this costs a few cents).")
         yield {}
         return

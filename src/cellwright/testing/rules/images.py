@@ -115,13 +115,13 @@ def measured(block: Mapping[str, Any], path: str) -> Picture:
 
 def counted_pages(block: Mapping[str, Any], path: str) -> Picture:
     """A base64 document, which must be a PDF, and how many pages it has; one where that cannot be told."""
-    import pypdf  # heavy, and not needed by most conversations
-
     field = f"{path}.document.source.base64.data"
     data = _decoded(block["source"], f"{path}.document")
     if not data.startswith(b"%PDF"):
         raise ApiRejection(f"{field}: The PDF specified was not valid.")
     try:
+        import pypdf  # heavy, not needed by most conversations, and of an extra
+
         reader = pypdf.PdfReader(io.BytesIO(data))
         encrypted = reader.is_encrypted
         pages = 0 if encrypted else len(reader.pages)

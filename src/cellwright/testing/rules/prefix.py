@@ -2,7 +2,8 @@
 
 The API reads a request as tools, then system, then messages. After each block the chain has a state that stands for
 everything up to there; thinking blocks are bound to such states, and the prompt cache is keyed by them. Consecutive
-messages of one role are one turn, a string is one text block, and `cache_control` is no part of the content.
+messages of one role are one turn, a string is one text block, and `cache_control` is no part of the content. A tool with
+`defer_loading` is no part of the chain: its definition comes with the result that names it in a `tool_reference`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
+from cellwright.testing.rules.api_error import ApiRejection
 from cellwright.testing.rules.images import Picture, counted_pages, measured
 
 REMEMBERED_REQUESTS = 16
@@ -81,6 +83,8 @@ class Prefix:
     tokens: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     breakpoints: list[Breakpoint] = field(default_factory=list)
+    deferred: dict[str, int] = field(default_factory=dict)
+    """The tokens of each deferred tool, by its name."""
     pictures: list[Picture] = field(default_factory=list)
     pictures_of: list[int] = field(default_factory=list)
 
@@ -106,10 +110,18 @@ class Prefix:
             ttl = time_to_live(inner)
             if ttl is not None:
                 self.breakpoints.append(Breakpoint(len(self.states), ttl, inner_path))
+            if inner.get("type") == "tool_reference":
+                tokens += self._loaded_tokens(inner, inner_path)
             if inner.get("type") in ("image", "document") and role != "tools":
                 tokens += self._media_tokens(inner, inner_path)
         self.states.append(next_state(self.state, role, encoded))
         self.tokens.append(self.total_tokens + tokens)
+
+    def _loaded_tokens(self, block: Block, path: str) -> int:
+        name = block["tool_name"]
+        if all(tool.get("name") != name for tool in blocks_of(self.body.get("tools"))):
+            raise ApiRejection(f"{path}.tool_reference: Tool reference '{name}' not found in available tools")
+        return self.deferred.get(name, 0)
 
     def _media_tokens(self, block: Block, path: str) -> int:
         """Count the tokens of a picture or document beyond its JSON, whose base64 counts nothing."""
@@ -121,7 +133,11 @@ class Prefix:
         return picture.tokens - uncounted
 
     def add_head(self) -> None:
-        tools = blocks_of(self.body.get("tools"))
+        every = blocks_of(self.body.get("tools"))
+        self.deferred = {
+            tool["name"]: len(canonical(tool)) // CHARS_PER_TOKEN + 1 for tool in every if tool.get("defer_loading")
+        }
+        tools = loaded_tools(self.body)
         system = blocks_of(self.body.get("system"))
         self.tools_digest = _digest(tools)
         self.system_digest = _digest(system)
@@ -152,6 +168,11 @@ class Prefix:
             pictures=self.pictures[: self.pictures_of[messages - 1]] if messages else [],
             pictures_of=self.pictures_of[:messages],
         )
+
+
+def loaded_tools(body: Mapping[str, Any]) -> list[Block]:
+    """The tools that the model is told of before everything else."""
+    return [tool for tool in blocks_of(body.get("tools")) if not tool.get("defer_loading")]
 
 
 def next_state(state: bytes, role: str, encoded: str) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 
 from cellwright.testing.rules.api_error import ApiRejection
 from cellwright.testing.rules.models import ServedModel
-from cellwright.testing.rules.prefix import Breakpoint, Prefix, blocks_of, time_to_live
+from cellwright.testing.rules.prefix import Breakpoint, Prefix, blocks_of, loaded_tools, time_to_live
 
 LOOKBACK_BLOCKS = 20
 MAX_BREAKPOINTS = 4
@@ -62,7 +62,7 @@ def _last_cacheable(body: Mapping[str, Any], prefix: Prefix) -> int | None:
     """The last block of the request that can be cached: there a top-level `cache_control` puts its breakpoint."""
     contents = [message["content"] for message in reversed(body["messages"])]
     number = len(prefix.states)
-    for content in (*contents, body.get("system"), body.get("tools")):
+    for content in (*contents, body.get("system"), loaded_tools(body)):
         for block in reversed(blocks_of(content)):
             number -= 1
             if block.get("type") not in NEVER_CACHED:

@@ -9,23 +9,23 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, ToolResult, tool
-from cellwright.errors import ErrorCode, ToolError
+from cellwright.errors import ErrorCode, ToolError, needs_extra
 from cellwright.events import Preview
 from cellwright.tools.code.symbol_outline import LANGUAGES, Definition, definitions
-from cellwright.tools.code.syntax import BASH, PYTHON, Grammar, grammar_of, parse
-from cellwright.tools.files.changes import Change, Plan, make_change, preview_change
+from cellwright.tools.code.syntax import BASH, PYTHON, Grammar, grammar_of, is_installed, parse
+from cellwright.tools.files.changes import Change, FilesOutput, Plan, make_change, preview_change
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.formats.text import main_line_end
 from cellwright.tools.files.patch_plan import split_lines
-from cellwright.tools.files.replace import on_disk, stale_error, update
+from cellwright.tools.files.replace import check_size, on_disk, stale_error, update
 from cellwright.tools.inputs import AllowSyntaxErrors, FilePath
 from cellwright.tools.paths import not_found, real_path, shown_path
 
@@ -75,6 +75,7 @@ def edit_symbol_tool(state: FileState, cwd: Path) -> Tool:
 
     @tool(
         name="EditSymbol",
+        output=FilesOutput,
         description=DESCRIPTION,
         access=ToolAccess("edit", "file_path"),
         category="code",
@@ -195,16 +196,14 @@ _EXPORT = re.compile(r"(?:^|\n)\s*export\b")
 _CLOSERS = ("}", ")", "]", "end")
 
 
-@dataclass(frozen=True, slots=True)
-class SplicedText:
+class SplicedText(Struct, frozen=True):
     """The text after an edit, and what Claude should know of it."""
 
     text: str
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _InsertPosition:
+class _InsertPosition(Struct, frozen=True):
     """A definition's lines `first` to `last` (excluded) among `lines`, and what the new ones are like."""
 
     lines: list[str]
@@ -354,6 +353,9 @@ def plan_symbol_edit(path: Path, shown: str, given: EditSymbolInput, state: File
             f"{shown} is in no language that EditSymbol knows ({', '.join(LANGUAGES)}). Use Edit.",
             code=ErrorCode.FILE_PATH_INVALID,
         )
+    if not is_installed(grammar):
+        message = f"{needs_extra(f'EditSymbol in {grammar.name}', 'code')} Until then use Edit."
+        raise ToolError(message, code=ErrorCode.EXECUTION_ERROR)
     new_source, action = _checked(given)
     old = on_disk(real, shown, state)
     if old is None:
@@ -366,6 +368,7 @@ def plan_symbol_edit(path: Path, shown: str, given: EditSymbolInput, state: File
         raise ToolError(f"{shown} is too large to be parsed. Use Edit.", code=ErrorCode.FILE_ACCESS_ERROR)
     definition = _chosen(source, grammar, given, shown)
     spliced = splice(old.text, source, definition, action, new_source, grammar, shown)
+    check_size(len(spliced.text), PARSED_BYTES, shown)
     verb = ("Edit", "Edited")
     change = update(
         real, shown, old, spliced.text, verb, allow_syntax_errors=given.allow_syntax_errors, whole=old.known
@@ -435,10 +438,10 @@ def _several(symbol: str, found: Sequence[Definition], shown: str, why: str) -> 
 
 
 def _no_such(symbol: str, names: tuple[str, ...], there: list[Definition], shown: str) -> ToolError:
-    from rapidfuzz import process  # native code, only needed to help
+    from difflib import get_close_matches  # only needed to help
 
     listed = list(dict.fromkeys(each.name for each in there))
-    near = [name for name, _, _ in process.extract(".".join(names), listed, limit=5, score_cutoff=60)]
+    near = get_close_matches(".".join(names), listed, n=5, cutoff=0.6)
     if near:
         hint = f"Did you mean {' or '.join(near)}?"
     elif listed:

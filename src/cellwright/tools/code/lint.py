@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from msgspec import Meta, structs
 
 from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import CannotBeDone, Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
@@ -53,6 +54,15 @@ class LintInput(ToolInput):
     timeout_seconds: Annotated[int, timeout_meta(LINT_SECONDS)] = int(LINT_SECONDS)
 
 
+class LintOutput(ToolOutput):
+    """The first problems and how many there are; `changed` are the files that were fixed, None where none was to be."""
+
+    linter: str
+    total: int
+    problems: tuple[dict[str, Any], ...]
+    changed: tuple[str, ...] | None
+
+
 def lint_tool(cwd: Path, environ: Mapping[str, str] = os.environ, keeper: BackupStore | None = None) -> Tool:
     """Lint. Relative paths start at `cwd`; `environ` is what linters inherit, less its secrets.
 
@@ -77,6 +87,7 @@ def lint_tool(cwd: Path, environ: Mapping[str, str] = os.environ, keeper: Backup
 
     @tool(
         name="Lint",
+        output=LintOutput,
         description=DESCRIPTION,
         access=ToolAccess("lint", "path"),
         category="code",
@@ -193,10 +204,10 @@ def _result(
         lines.append(f"[and {len(problems) - LISTED:,} more; give paths to see fewer]")
     if others:
         lines.append(f"[The project has settings for other linters, too: {', '.join(others)}.]")
-    facts = {
-        "linter": lint.linter,
-        "total": len(problems),
-        "problems": [problem.to_json() for problem in problems[:LISTED]],
-        **({"changed": changed} if changed is not None else {}),
-    }
-    return ToolResult("\n".join(lines), facts)
+    output = LintOutput(
+        linter=lint.linter,
+        total=len(problems),
+        problems=tuple(problem.to_json() for problem in problems[:LISTED]),
+        changed=None if changed is None else tuple(changed),
+    )
+    return ToolResult("\n".join(lines), structured=output)

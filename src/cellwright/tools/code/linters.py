@@ -9,9 +9,11 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.code.project_programs import node_program, on_path, own_program, python_with
@@ -28,8 +30,7 @@ _FLAKE8 = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LintProblem:
+class LintProblem(Struct, frozen=True):
     """One thing that a linter found. `line` and `column` count from 1; 0 where it says none."""
 
     file: str
@@ -143,8 +144,7 @@ _GET = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LinterCall:
+class LinterCall(Struct, frozen=True):
     """A linter's command line. `runs_project_code` says that the project's files can make it run what they hold.
 
     `clean_codes` are the exit codes with which it has done its work.

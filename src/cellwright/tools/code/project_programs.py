@@ -12,8 +12,9 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from cellwright.agent.calls.confinement import Confinement, also_writing, without_hosts
 from cellwright.errors import ErrorCode, ToolError
@@ -27,8 +28,7 @@ SHOWN_CHARS = 12_000
 MEMORY_MB = 8_192
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramExit:
+class ProgramExit(Struct, frozen=True):
     """A program's end: its exit code as a shell shows it, head and tail of what it wrote, the file with all of it."""
 
     exit_code: int

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from msgspec import Meta
+from msgspec import Meta, structs
 
 from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import CannotBeDone, Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
@@ -63,6 +64,19 @@ class RunTestsInput(ToolInput):
     timeout_seconds: Annotated[int, timeout_meta(TEST_SECONDS, MAX_TEST_SECONDS)] = int(TEST_SECONDS)
 
 
+class RunTestsOutput(ToolOutput):
+    """The end of the tests; the counts are None where the runner gave no report that can be read. First failures only."""
+
+    framework: str
+    exit_code: int
+    seconds: float
+    passed: int | None = None
+    failed: int | None = None
+    errors: int | None = None
+    skipped: int | None = None
+    failures: tuple[dict[str, Any], ...] = ()
+
+
 def run_tests_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
     """RunTests. Relative paths start at `cwd`; `environ` is what runners inherit, less its secrets."""
 
@@ -78,6 +92,7 @@ def run_tests_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
 
     @tool(
         name="RunTests",
+        output=RunTestsOutput,
         description=DESCRIPTION,
         access=ToolAccess("tests", "path"),
         category="code",
@@ -160,20 +175,26 @@ def _result(
     code = f"exit code {ended.exit_code}"
     if meaning := MEANINGS.get(run.framework, {}).get(ended.exit_code):
         code += f": {meaning}"
-    facts: dict[str, Any] = {"framework": run.framework, "exit_code": ended.exit_code, "seconds": round(seconds, 2)}
+    output = RunTestsOutput(framework=run.framework, exit_code=ended.exit_code, seconds=round(seconds, 2))
     counted = report is not None and report.total > 0
     none_found = not counted and (ended.exit_code in (0, NONE_FOUND) and run.read is not None)
     if report is None or not counted:
         head = f"No tests were found ({name}, {code})." if none_found else f"{name} ended with {code}."
         text = "\n".join(part for part in (head, ended.output.strip(), *notes) if part)
-        return ToolResult(text, facts, is_error=ended.exit_code != 0 and not none_found)
-    facts |= {key: getattr(report, key) for key in ("passed", "failed", "errors", "skipped")}
-    facts["failures"] = [failure.to_json() for failure in report.failures[:LISTED]]
+        return ToolResult(text, structured=output, is_error=ended.exit_code != 0 and not none_found)
+    output = structs.replace(
+        output,
+        passed=report.passed,
+        failed=report.failed,
+        errors=report.errors,
+        skipped=report.skipped,
+        failures=tuple(failure.to_json() for failure in report.failures[:LISTED]),
+    )
     parts = [f"{_counts(report)} ({name}, {seconds:.1f} s, {code})", *_failures(report, folder)]
     if ended.exit_code and not report.failures:
         # all tests passed and yet it failed: coverage too low, a warning, a crash at the end
         parts.append(ended.output.strip())
-    return ToolResult("\n".join(part for part in (*parts, *notes) if part), facts)
+    return ToolResult("\n".join(part for part in (*parts, *notes) if part), structured=output)
 
 
 def _counts(report: Report) -> str:

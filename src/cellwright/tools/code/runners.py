@@ -6,9 +6,10 @@ import itertools
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.code.project_programs import node_program, on_path, python_with
@@ -48,8 +49,7 @@ NONE_FOUND = 5
 """The exit code for it, of pytest and of our own runner."""
 
 
-@dataclass(frozen=True, slots=True)
-class TestSelection:
+class TestSelection(Struct, frozen=True):
     """The tests to be run: `words` are more arguments for the runner."""
 
     folder: Path
@@ -58,8 +58,7 @@ class TestSelection:
     words: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RunnerCall:
+class RunnerCall(Struct, frozen=True):
     """A runner's command line. Its report is in `report` when it has ended, or is its output (`from_output`)."""
 
     framework: str

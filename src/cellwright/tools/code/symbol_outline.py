@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from cellwright.tools.code.syntax import CPP, GO, JAVA, JAVASCRIPT, PYTHON, RUST, TSX, TYPESCRIPT, C, Grammar, parse
 
@@ -21,8 +22,7 @@ _ABOVE = COMMENTS | {"decorator", "attribute_item"}
 _CODING = re.compile(rb"#!|#.*coding[:=]")
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(Struct, frozen=True):
     """A definition in a source text; offsets are bytes.
 
     `names` are those of what it is in, then its own. `start` to `stop` is all that belongs to it, the comment above it
@@ -43,8 +43,7 @@ class Definition:
         return ".".join(self.names)
 
 
-@dataclass(frozen=True, slots=True)
-class _Rules:
+class _Rules(Struct, frozen=True):
     """A language's definitions in its syntax tree: types of nodes, and what they are called for people."""
 
     kinds: dict[str, str]

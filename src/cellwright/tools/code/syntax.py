@@ -1,7 +1,8 @@
 """The check that a file's text is still a program: an edit that breaks what parsed is refused before it is written.
 
 Languages with a grammar are parsed by tree-sitter. Each grammar is a wheel of its own (`tree-sitter-…`), loaded when
-a file of its language is edited. Python is also compiled, since the grammar does not see wrong indentation. That
+a file of its language is edited. Those of Python and Bash are always there, the others come with the extra `code`; what
+has none is not checked. Python is also compiled, since the grammar does not see wrong indentation. That
 happens in a child process: the compiler holds the interpreter's lock, prints warnings and may crash on deep nesting,
 all of which would be the user's kernel's. JSON and TOML are read.
 """
@@ -10,14 +11,17 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
 import json
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.errors import ErrorCode, ToolError
 
@@ -28,13 +32,16 @@ CHUNK = 16 * 1024
 """The parser asks for so many bytes at a time. Between two chunks other threads run: it holds the interpreter's lock."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grammar:
-    """A tree-sitter grammar: `function` of the module `module` gives it."""
+class Grammar(Struct, frozen=True):
+    """A tree-sitter grammar: `function` of the module `module` gives it.
+
+    `guesses`: it does not know all that compilers take, such as what macros make of a text.
+    """
 
     name: str
     module: str
     function: str = "language"
+    guesses: bool = False
 
 
 PYTHON = Grammar("Python", "tree_sitter_python")
@@ -44,8 +51,8 @@ TSX = Grammar("TSX", "tree_sitter_typescript", "language_tsx")
 GO = Grammar("Go", "tree_sitter_go")
 JAVA = Grammar("Java", "tree_sitter_java")
 RUST = Grammar("Rust", "tree_sitter_rust")
-C = Grammar("C", "tree_sitter_c")
-CPP = Grammar("C++", "tree_sitter_cpp")
+C = Grammar("C", "tree_sitter_c", guesses=True)
+CPP = Grammar("C++", "tree_sitter_cpp", guesses=True)
 BASH = Grammar("Bash", "tree_sitter_bash")
 
 SUFFIXES = {
@@ -66,6 +73,16 @@ SUFFIXES = {
 def grammar_of(path: Path) -> Grammar | None:
     """The grammar for a file of this name; None if there is none."""
     return SUFFIXES.get(path.suffix.lower())
+
+
+def _guesses(path: Path, grammar: Grammar) -> bool:
+    """Return whether the file may be right where the grammar says that it is not."""
+    return grammar.guesses or path.name.lower().endswith((".d.ts", ".d.mts", ".d.cts"))
+
+
+def is_installed(grammar: Grammar) -> bool:
+    """Return whether texts can be parsed by it here."""
+    return importlib.util.find_spec(grammar.module) is not None
 
 
 def parse(grammar: Grammar, source: bytes) -> Tree:
@@ -124,9 +141,11 @@ for text in json.load(sys.stdin):
 """
 
 
-@dataclass(frozen=True, slots=True)
-class SyntaxProblem:
-    """A problem of a text, first in line `line`. `doubtful`: only a newer or older compiler may be needed."""
+class SyntaxProblem(Struct, frozen=True):
+    """A problem of a text, first in line `line`.
+
+    `doubtful`: there may be none, for a newer or older compiler, or for one that knows more than a grammar that guesses.
+    """
 
     line: int
     message: str
@@ -134,8 +153,7 @@ class SyntaxProblem:
     doubtful: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class EditedFile:
+class EditedFile(Struct, frozen=True):
     """A file before (None: there was none) and after an edit; `shown` is what it is called."""
 
     path: Path
@@ -166,6 +184,8 @@ def _checked(file: EditedFile, problem: SyntaxProblem | None, *, allowed: bool) 
     if there is not None and there.errors >= problem.errors and (failed or problem.doubtful):
         return ""
     where = f"line {problem.line}: {problem.message}"
+    if (grammar := grammar_of(file.path)) is not None and _guesses(file.path, grammar):
+        return f"\n[It may not parse, {where}]"
     if file.before is None or failed or problem.doubtful:
         return f"\n[It does not parse, {where}]"
     if allowed:
@@ -196,7 +216,10 @@ def _problem(path: Path, text: str, compiled: Mapping[str, str]) -> SyntaxProble
         return _toml_problem(text)
     if grammar is PYTHON:
         return _python_problem(text, compiled.get(text))
-    return None if grammar is None else _grammar_problem(grammar, text)
+    problem = None if grammar is None or not is_installed(grammar) else _grammar_problem(grammar, text)
+    if problem is None or grammar is None or not _guesses(path, grammar):
+        return problem
+    return replace(problem, doubtful=True)
 
 
 def _json_problem(text: str) -> SyntaxProblem | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 MAX_BYTES = 64 * 2**20
 """A larger report is not read."""
@@ -23,8 +24,7 @@ _RUST_PLACE = re.compile(r"panicked at (?P<file>[^\s:]+\.rs):(?P<line>\d+):\d+:?
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
-@dataclass(frozen=True, slots=True)
-class FailedTest:
+class FailedTest(Struct, frozen=True):
     """One test that did not pass."""
 
     name: str
@@ -45,8 +45,7 @@ class FailedTest:
         }
 
 
-@dataclass(slots=True)
-class Report:
+class Report(Struct):
     """The number of tests by how they ended, and those that did not pass."""
 
     passed: int = 0

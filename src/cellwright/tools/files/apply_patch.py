@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import CannotBeDone, Tool, ToolAccess, ToolLimits, ToolResult, tool
@@ -17,14 +17,15 @@ from cellwright.permissions.judges.patch import paths_in_patch
 from cellwright.permissions.patch_text import PatchProblem
 from cellwright.text import counted
 from cellwright.tools.code.syntax import EditedFile, check_all
-from cellwright.tools.files.atomic_write import FileChanged, FileWrite, write_together
-from cellwright.tools.files.changes import in_thread
+from cellwright.tools.files.atomic_write import FileWrite, write_together
+from cellwright.tools.files.changes import AffectedFile, FilesOutput, in_thread
 from cellwright.tools.files.diff import Diff, diff_texts
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.formats.text import NotText, decode
 from cellwright.tools.files.originals import UpcomingChange, kept_originals, sha256
 from cellwright.tools.files.patch_plan import PatchedFile, plan_patch
 from cellwright.tools.files.replace import EDITED_BYTES
+from cellwright.tools.files.writing.open_folder import FileChanged
 from cellwright.tools.inputs import AllowSyntaxErrors
 from cellwright.tools.paths import file_errors, shown_path
 
@@ -37,8 +38,7 @@ one that was not, every line must be exact. A hunk that fits in several places i
 - Create: `--- /dev/null`. Delete: `+++ /dev/null`, with all lines. Rename: git's `rename from` and `rename to` lines."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Result:
+class _Result(Struct, frozen=True):
     """A planned patch in words and pictures: `lines` for the model, `diff` for people."""
 
     files: list[PatchedFile]
@@ -78,6 +78,7 @@ def apply_patch_tool(state: FileState, cwd: Path) -> Tool:
 
     @tool(
         name="ApplyPatch",
+        output=FilesOutput,
         description=DESCRIPTION,
         access=ToolAccess("patch", "patch"),
         category="files",
@@ -113,9 +114,11 @@ def _apply(given: ApplyPatchInput, state: FileState, cwd: Path, stopped: Callabl
     if stopped():
         raise ToolError("Stopped before anything was written; all files are unchanged.", code=ErrorCode.INTERRUPTED)
     if not result.files:
-        return ToolResult("All files are already as the patch would make them; nothing was written.")
+        nothing = "All files are already as the patch would make them; nothing was written."
+        return ToolResult(nothing, structured=FilesOutput(summary=nothing, files=()))
     _write(result.files, state)
-    return ToolResult("\n".join([f"Patched {result.summary}:", *result.lines]), _display(result))
+    text = "\n".join([f"Patched {result.summary}:", *result.lines])
+    return ToolResult(text, _display(result), structured=_output(result))
 
 
 def _preview(given: ApplyPatchInput, state: FileState, cwd: Path) -> Preview:
@@ -254,10 +257,23 @@ def _display(result: _Result) -> dict[str, Any]:
     return {"diff": result.diff, "type": "patch", "files": files, **kept_originals(hashes)}
 
 
+def _output(result: _Result) -> FilesOutput:
+    return FilesOutput(summary=result.summary, files=tuple(map(_affected, result.files)))
+
+
+def _affected(file: PatchedFile) -> AffectedFile:
+    diff = diff_texts(_text(file.was), _text(file.now), file.shown)
+    return AffectedFile(path=file.path.as_posix(), type=_type(file), added=diff.added, removed=diff.removed)
+
+
+def _type(file: PatchedFile) -> Literal["create", "update", "delete"]:
+    return "create" if file.before is None else "delete" if file.now is None else "update"
+
+
 def _file_display(file: PatchedFile) -> dict[str, Any]:
     return {
         "path": file.path.as_posix(),
-        "type": "create" if file.before is None else "delete" if file.now is None else "update",
+        "type": _type(file),
         "before_sha256": None if file.before is None else sha256(file.before),
         "after_sha256": None if file.now is None else sha256(file.now),
         "structuredPatch": diff_texts(_text(file.before), _text(file.now), file.shown).structured_patch(),

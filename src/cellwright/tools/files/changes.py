@@ -6,24 +6,42 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
+from msgspec import Struct, field
+
+from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import CannotBeDone, ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
-from cellwright.tools.files.atomic_write import FileChanged, write_atomically
+from cellwright.tools.files.atomic_write import write_atomically
 from cellwright.tools.files.diff import Diff
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.originals import UpcomingChange, kept_originals, sha256
+from cellwright.tools.files.writing.open_folder import FileChanged
 from cellwright.tools.paths import file_errors, real_path, resolve_path, shown_path
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class AffectedFile(Struct, kw_only=True, frozen=True):
+    """A file that a call wrote; `added` and `removed` count lines."""
+
+    path: str
+    type: Literal["create", "update", "delete"]
+    added: int
+    removed: int
+
+
+class FilesOutput(ToolOutput):
+    """The work of a tool that writes files: each file, and all in words. No file: all were already as wanted."""
+
+    summary: str
+    files: tuple[AffectedFile, ...]
+
+
+class Change(Struct, frozen=True, kw_only=True):
     """The contents of a file, present and wanted. `before` and `replacing` are None where there is no file yet.
 
     `title` says in a few words what is done to what; `result` is what the model is told when it is done.
@@ -42,6 +60,10 @@ class Change:
     """True when the model then knows all of the file."""
     parts: frozenset[str] = frozenset()
     """The parts of a notebook that the model then knows (see `Seen.parts`)."""
+    cells: Mapping[str, str] = field(default_factory=dict)
+    """The sources of notebook cells that the model then knows, by the cells' names."""
+    moves_cells: bool = False
+    """True when cells may have other places than before, and so other names."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """More for the views, beside what `display` always has."""
 
@@ -58,6 +80,18 @@ class Change:
             **kept_originals({self.shown: before}),
             **self.about,
         }
+
+    def output(self) -> FilesOutput:
+        """The change for programs."""
+        if self.after == self.before:
+            return FilesOutput(summary=self.title, files=())
+        affected = AffectedFile(
+            path=self.path.as_posix(),
+            type="create" if self.before is None else "update",
+            added=self.diff.added,
+            removed=self.diff.removed,
+        )
+        return FilesOutput(summary=f"{self.title} ({self.diff.counts})", files=(affected,))
 
     def commit(self, state: FileState, stopped: Callable[[], bool]) -> None:
         """Write it, unless `stopped()` or the file changed meanwhile."""
@@ -87,6 +121,9 @@ class Change:
             ) from None
         state.keeper.after_changes([self.path])
         state.wrote(self.path, status, sha256(self.after), whole=self.whole, parts=self.parts)
+        if self.moves_cells:
+            state.cells.forget(self.path)
+        state.cells.add(self.path, self.cells)
 
 
 Plan = Callable[[Path, str], Change]
@@ -99,7 +136,7 @@ async def make_change(plan: Plan, given: str, cwd: Path, state: FileState) -> To
     def work(stopped: Callable[[], bool]) -> ToolResult:
         change = _planned(plan, given, cwd)
         change.commit(state, stopped)
-        return ToolResult(change.result, change.display())
+        return ToolResult(change.result, change.display(), structured=change.output())
 
     return await in_thread(work)
 

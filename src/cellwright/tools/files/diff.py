@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from cellwright.tools.files.formats.text import numbered
 
@@ -19,8 +20,7 @@ LINE_CHARS = 500
 Opcode = tuple[str, int, int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class DiffHunk:
+class DiffHunk(Struct, frozen=True):
     """Lines with their marks, and where they stand in both texts, counted as a hunk's header does."""
 
     old_start: int
@@ -34,8 +34,7 @@ class DiffHunk:
         return f"@@ -{_range(self.old_start, self.old_lines)} +{_range(self.new_start, self.new_lines)} @@"
 
 
-@dataclass(frozen=True, slots=True)
-class Diff:
+class Diff(Struct, frozen=True):
     """The difference of two texts, line by line; line ends do not count."""
 
     header: Sequence[str]

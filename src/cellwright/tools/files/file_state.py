@@ -9,8 +9,10 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.originals import BackupStore, OriginalsOnly
@@ -48,8 +50,7 @@ class ShownCells:
                 self._chars -= len(self._sources.pop(key))
 
 
-@dataclass(frozen=True, slots=True)
-class SeenFile:
+class SeenFile(Struct, frozen=True):
     """A file as it was when the model last read or wrote it.
 
     `sha256` is None where the file was too large to be read to its end. `lines` is how many lines (cells of a notebook)

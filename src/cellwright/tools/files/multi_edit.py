@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.text import counted
-from cellwright.tools.files.changes import Change, Plan, make_change, preview_change
+from cellwright.tools.files.changes import Change, FilesOutput, Plan, make_change, preview_change
 from cellwright.tools.files.diff import common_start
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.replace import (
@@ -71,6 +71,7 @@ def multi_edit_tool(state: FileState, cwd: Path) -> Tool:
 
     @tool(
         name="MultiEdit",
+        output=FilesOutput,
         description=DESCRIPTION,
         access=ToolAccess("edit", "file_path"),
         category="files",
@@ -93,8 +94,7 @@ def multi_edit_tool(state: FileState, cwd: Path) -> Tool:
     return multi_edit
 
 
-@dataclass(frozen=True, slots=True)
-class _Status:
+class _Status(Struct, frozen=True):
     """The fate of one edit: where it is made, or why it cannot be."""
 
     words: str

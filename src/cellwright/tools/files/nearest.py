@@ -13,14 +13,13 @@ from cellwright.tools.files.formats.text import numbered
 SEARCH_SECONDS = 0.2
 """Comparing goes line by line; a good hint is not worth more than this."""
 
-LINES_AT_ONCE = 5_000
-"""So many lines are compared before others may run, and the time is looked at."""
-
 LINES_SHOWN = 12
 LINE_CHARS = 300
-LIKE_ENOUGH = 60.0
-"""Per cent of a line that must be alike."""
+LIKE_ENOUGH = 0.6
+"""The part of a line that must be alike."""
 PLACES_WEIGHED = 5
+LINES_COMPARED = 10
+"""So many lines of each such place are weighed."""
 COMMON_LINE = 50
 """A line that is there so often says nothing about the place."""
 
@@ -57,27 +56,35 @@ def _by_equal_lines(lines: list[str], sought: list[str]) -> int | None:
 
 def _by_similar_line(lines: list[str], sought: list[str]) -> int | None:
     """The start that the longest line sought has by similarity, as far as the time allows."""
-    from rapidfuzz import fuzz, process  # native code, only needed when an edit did not fit
+    from difflib import SequenceMatcher  # only needed when an edit did not fit
 
     offset, longest = max(enumerate(sought), key=lambda pair: len(pair[1].strip()))
-    longest = longest.strip()[:LINE_CHARS]
+    matcher = SequenceMatcher(None, "", longest.strip()[:LINE_CHARS], autojunk=False)
     deadline = time.monotonic() + SEARCH_SECONDS
     near: list[tuple[float, int]] = []
-    for first in range(0, len(lines), LINES_AT_ONCE):
-        stripped = [line.strip()[:LINE_CHARS] for line in lines[first : first + LINES_AT_ONCE]]
-        best = process.extract(longest, stripped, scorer=fuzz.ratio, score_cutoff=LIKE_ENOUGH, limit=PLACES_WEIGHED)
-        near += [(score, max(first + at - offset, 0)) for _, score, at in best]
+    for number, line in enumerate(lines):
+        matcher.set_seq1(line.strip()[:LINE_CHARS])
+        # the first two are quick, and never below the third
+        if matcher.real_quick_ratio() >= LIKE_ENOUGH and matcher.quick_ratio() >= LIKE_ENOUGH:
+            near.append((matcher.ratio(), max(number - offset, 0)))
         if time.monotonic() > deadline:
             break
-    near = sorted(near, key=lambda pair: (-pair[0], pair[1]))[:PLACES_WEIGHED]
+    near = sorted((each for each in near if each[0] >= LIKE_ENOUGH), key=lambda pair: (-pair[0], pair[1]))
     if not near:
         return None
+
+    def likeness(start: int) -> float:
+        there = lines[start : start + LINES_COMPARED]
+        return sum(_likeness(line, other) for line, other in zip(there, sought, strict=False))
+
     # of the lines that are alike, the one whose neighbours are alike too
-    block = "\n".join(sought)[: 10 * LINE_CHARS]
-    return max(
-        (start for _, start in near),
-        key=lambda start: fuzz.ratio(block, "\n".join(lines[start : start + len(sought)])[: 10 * LINE_CHARS]),
-    )
+    return max((start for _, start in near[:PLACES_WEIGHED]), key=likeness)
+
+
+def _likeness(line: str, other: str) -> float:
+    from difflib import SequenceMatcher
+
+    return SequenceMatcher(None, line.strip()[:LINE_CHARS], other.strip()[:LINE_CHARS], autojunk=False).ratio()
 
 
 def _unquoted(text: str) -> str:

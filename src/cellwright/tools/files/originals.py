@@ -10,9 +10,10 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder
 
@@ -25,8 +26,7 @@ LOOKED_AT_EACH = 16
 """So many more files may come before it is looked how large all are."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpcomingChange:
+class UpcomingChange(Struct, frozen=True, kw_only=True):
     """A change of a file that is about to be made, at a real path: what is there (None: no file) and what will be.
 
     `status` is that of the file that is there. `changes_mode`: also who may do what with it changes.

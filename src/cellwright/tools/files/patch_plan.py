@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.permissions.patch_text import FilePatch, Hunk, PatchProblem, read_patch
@@ -19,7 +20,13 @@ from cellwright.tools.files.file_state import FileState, is_stale
 from cellwright.tools.files.formats.text import UTF_8, Encoding, NotText, decode, encode, main_line_end, read_bytes
 from cellwright.tools.files.nearest import nearest_place
 from cellwright.tools.files.originals import sha256
-from cellwright.tools.files.replace import EDITED_BYTES, TOO_LARGE, check_editable_notebook, check_notebook
+from cellwright.tools.files.replace import (
+    EDITED_BYTES,
+    TOO_LARGE,
+    check_editable_notebook,
+    check_notebook,
+    check_size,
+)
 from cellwright.tools.paths import file_errors, not_found, real_path, resolve_path, shown_path
 
 EXACTLY, LINE_ENDS, TRAILING_SPACE, INDENTATION = range(4)
@@ -37,8 +44,7 @@ MISFITS_NAMED = 10
 _WORDS = ("", "", "white space at line ends differs", "indentation differs")
 
 
-@dataclass(frozen=True, slots=True)
-class HunkMisfit:
+class HunkMisfit(Struct, frozen=True):
     """A hunk that could not be applied, and why. `searched` is the text it looked for."""
 
     number: int
@@ -47,8 +53,7 @@ class HunkMisfit:
     searched: str
 
 
-@dataclass(slots=True)
-class AppliedPatch:
+class AppliedPatch(Struct):
     """A text with the hunks that fit; `notes` say what was overlooked, `misfits` what did not fit."""
 
     text: str
@@ -253,8 +258,7 @@ _NO_FILES = {"120000": "a symbolic link", "160000": "a submodule"}
 _BOM = "\ufeff"
 
 
-@dataclass(slots=True)
-class PatchedFile:
+class PatchedFile(Struct):
     """A file on its way through the patch: what is on disk, and what it is by now (`None`: there is no file).
 
     `fresh`: the model has read it as it is; then white space may differ. `known`: it has read all of it. `origin` is the
@@ -283,8 +287,7 @@ class PatchedFile:
         return self.origin.before if self.origin is not None and self.before is None else self.before
 
 
-@dataclass(slots=True)
-class _Plan:
+class _Plan(Struct):
     cwd: Path
     state: FileState
     files: dict[Path, PatchedFile] = field(default_factory=dict)
@@ -355,6 +358,8 @@ def _apply(plan: _Plan, file: FilePatch) -> None:
         target = _from(plan, file, plan.file(file.old))
     if target.path.suffix.lower() == ".ipynb" and target.now is not None and target.now != target.was:
         check_notebook(decode(target.now)[0], target.shown)
+    if target.now is not None:
+        check_size(len(target.now), EDITED_BYTES, target.shown)
     if file.new_mode is not None and file.new_mode != file.old_mode and target.now is not None:
         target.executable = file.new_mode == "100755"
 

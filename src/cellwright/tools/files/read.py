@@ -6,14 +6,14 @@ import io
 import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from cellwright.agent.calls.tool_input import ToolInput
-from cellwright.agent.tool import Content, Tool, ToolAccess, ToolLimits, tool
+from cellwright.agent.calls.tool_output import ToolOutput
+from cellwright.agent.tool import Content, Tool, ToolAccess, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import counted
 from cellwright.tools.files.changes import in_thread
@@ -71,10 +71,10 @@ BINARY_HINTS = (
 INLINE_BYTES = 256 * 1024
 """A smaller file is read on the event loop: it takes less time than the way to a thread and back."""
 
-DESCRIPTION = f"""\
+DESCRIPTION = """\
 Read a file. Text comes with line numbers (6 columns, a tab, then the line as it is in the file); images come as images, \
 PDFs as pages, notebooks (.ipynb) as cells with their ids, sources and outputs (of one that is open: as the user sees it).
-- One result holds about {TOKENS:,} tokens. When there is more it ends with [PARTIAL: …], which says how to go on. The end \
+- When one result does not hold it all it ends with [PARTIAL: …], which says how to go on. The end \
 of a log of any size is read with a negative offset.
 - Read a file before you change it with Edit, Write or NotebookEdit. Write needs all of it to have been read.
 - For a directory use LS or Glob; to find something in many or large files use Grep. Read several files at once."""
@@ -120,6 +120,23 @@ class ReadInput(ToolInput):
     ] = False
 
 
+class ReadOutput(ToolOutput):
+    """Facts of the file that was read, besides what is in it.
+
+    `size` and `modified` are the file's on disk; None for a notebook that is read where it is open. `encoding` is that of
+    text, as Python calls it. Lines (of a notebook: cells) are counted from 1, negative from the end.
+    """
+
+    path: str
+    kind: Literal["text", "image", "pdf", "notebook"]
+    size: int | None
+    modified: float | None
+    encoding: str | None = None
+    first: int | None = None
+    last: int | None = None
+    total: int | None = None
+
+
 def read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | None = None) -> Tool:
     """Read. `state` is the session's memory of files; relative paths start at `cwd`.
 
@@ -129,12 +146,15 @@ def read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | None = Non
 
     @tool(
         name="Read",
+        output=ReadOutput,
         description=DESCRIPTION,
         access=ToolAccess("read", "file_path"),
         read_only=True,
         category="files",
         # the tool keeps its own, narrower limit, which the environment and allow_large move
-        limits=ToolLimits(seconds=30, result_chars=MAX_CHARS + LINE_CHARS),
+        limits=ToolLimits(
+            result_chars=MAX_CHARS + LINE_CHARS, result_tokens=read_limits(os.environ, large=False).tokens
+        ),
         examples=[
             {"file_path": "src/app.py"},
             {"file_path": "server.log", "offset": -200},
@@ -142,7 +162,7 @@ def read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | None = Non
         ],
         title=lambda given: f"Read {shown_path(cwd, cwd / given.file_path)}{_range(given)}",
     )
-    async def read(given: ReadInput) -> Content:
+    async def read(given: ReadInput) -> ToolResult:
         path = resolve_path(cwd, given.file_path)
         shown = shown_path(cwd, path)
         limits = read_limits(os.environ, large=given.allow_large)
@@ -177,8 +197,7 @@ def _range(given: ReadInput) -> str:
     return f":{first}-{first + given.limit - 1 if given.limit else ''}"
 
 
-@dataclass(frozen=True, slots=True)
-class ReadLimits:
+class ReadLimits(Struct, frozen=True):
     """`tokens` of one result, whether more than usual was asked for, and whether PDFs are shown as text."""
 
     tokens: int
@@ -199,8 +218,7 @@ def read_limits(environment: Mapping[str, str], *, large: bool) -> ReadLimits:
     return ReadLimits(max(tokens, LARGE_TOKENS) if large else tokens, large, as_text)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadRequest:
+class ReadRequest(Struct, frozen=True):
     """The part of a file asked for. `offset` (of a notebook: a cell) counts from 1, from the end where negative."""
 
     offset: int
@@ -211,14 +229,15 @@ class ReadRequest:
 
 def read_live(
     notebook: OpenNotebook, cells: Sequence[Cell], shown: str, request: ReadRequest, state: FileState
-) -> Content:
+) -> ToolResult:
     """Read a notebook that is open in a front end, as the model sees it."""
     from cellwright.tools.notebook.live_source import live_note, live_source, with_note
 
     source = live_source(cells)
     first, page = _notebook_page(source, request)
     state.cells.add(notebook.path, page.known)
-    return with_note(_page_content(page, first, len(source.cells), shown), live_note(notebook))
+    content = with_note(_page_content(page, first, len(source.cells), shown), live_note(notebook))
+    return ToolResult(content, structured=_notebook_output(notebook.path, None, page, first, len(source.cells)))
 
 
 def is_small_text(path: Path, shown: str, small: int) -> bool:
@@ -233,7 +252,9 @@ def is_small_text(path: Path, shown: str, small: int) -> bool:
         return media_type(head) is None and PDF_SIGNATURE not in head
 
 
-def read_file(path: Path, shown: str, request: ReadRequest, state: FileState, stopped: Callable[[], bool]) -> Content:
+def read_file(
+    path: Path, shown: str, request: ReadRequest, state: FileState, stopped: Callable[[], bool]
+) -> ToolResult:
     """Read a file as the model sees it; `state` remembers what it saw."""
     real = real_path(path)
     with open_regular(real, shown) as file:
@@ -246,10 +267,11 @@ def read_file(path: Path, shown: str, request: ReadRequest, state: FileState, st
                 f"{shown} is no PDF: pages is for PDFs only. Use offset and limit.", code=ErrorCode.INVALID_PARAMETERS
             )
         if media_type(head) is not None:
-            return _image(file, status.st_size, shown)
+            return ToolResult(_image(file, status.st_size, shown), structured=_output(real, "image", status))
         if is_pdf:
             pdf_request = PdfRequest(request.pages, request.limits.pdf_as_text, request.limits.chars)
-            return read_pdf(io.BufferedReader(file, 1 << 16), status.st_size, shown, pdf_request, stopped)
+            content = read_pdf(io.BufferedReader(file, 1 << 16), status.st_size, shown, pdf_request, stopped)
+            return ToolResult(content, structured=_output(real, "pdf", status))
         broken = []
         if real.suffix.lower() == ".ipynb":
             from cellwright.tools.notebook.spans import NotANotebook
@@ -266,7 +288,37 @@ def read_file(path: Path, shown: str, request: ReadRequest, state: FileState, st
             raise _binary(head, shown) from None
     _check_fits(page, shown, request)
     _remember(page, real, status, state)
-    return "\n".join([*broken, _page_text(page, shown, request)])
+    return ToolResult(
+        "\n".join([*broken, _page_text(page, shown, request)]),
+        structured=ReadOutput(
+            path=real.as_posix(),
+            kind="text",
+            size=status.st_size,
+            modified=status.st_mtime,
+            encoding=page.encoding.name,
+            first=page.first if page.lines else None,
+            last=page.last if page.lines else None,
+            total=page.total,
+        ),
+    )
+
+
+def _output(real: Path, kind: Literal["image", "pdf"], status: os.stat_result) -> ReadOutput:
+    return ReadOutput(path=real.as_posix(), kind=kind, size=status.st_size, modified=status.st_mtime)
+
+
+def _notebook_output(
+    path: Path, status: os.stat_result | None, page: NotebookPage, first: int, total: int
+) -> ReadOutput:
+    return ReadOutput(
+        path=path.as_posix(),
+        kind="notebook",
+        size=None if status is None else status.st_size,
+        modified=None if status is None else status.st_mtime,
+        first=first if page.shown else None,
+        last=page.shown[-1] + 1 if page.shown else None,
+        total=total,
+    )
 
 
 def _text_page(file: io.FileIO, status: os.stat_result, request: ReadRequest, stopped: Callable[[], bool]) -> TextPage:
@@ -354,7 +406,7 @@ def _notebook(
     request: ReadRequest,
     state: FileState,
     stopped: Callable[[], bool],
-) -> Content:
+) -> ToolResult:
     from cellwright.tools.notebook.source import open_notebook
 
     source = open_notebook(file, status.st_size, stopped)
@@ -365,7 +417,8 @@ def _notebook(
     whole = page.complete and last == len(source.cells)
     state.read(real, seen, first, known, to_the_end=whole, parts=frozenset(page.sources))
     state.cells.add(real, page.known)
-    return _page_content(page, first, len(source.cells), shown)
+    output = _notebook_output(real, status, page, first, len(source.cells))
+    return ToolResult(_page_content(page, first, len(source.cells), shown), structured=output)
 
 
 def _notebook_page(source: NotebookSource, request: ReadRequest) -> tuple[int, NotebookPage]:

@@ -10,9 +10,10 @@ import os
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+
+from msgspec import Struct
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import counted
@@ -33,6 +34,9 @@ from cellwright.tools.files.formats.text import (
 from cellwright.tools.files.nearest import nearest_place
 from cellwright.tools.files.originals import sha256
 
+EDITED_BYTES = 10 * 2**20
+TOO_LARGE = "Change it with Bash (sed) or Python."
+
 PLACES_NAMED = 20
 """The number of places of an ambiguous `old_string` that are named."""
 
@@ -51,8 +55,11 @@ def replace_text(text: str, old: str, new: str, *, replace_all: bool, shown: str
     # also one that overlaps the first: it is not clear which one is meant
     if not replace_all and flat.find(needle, first + 1) >= 0:
         raise _ambiguous(flat, needle, shown)
+    # a result that is too large is not even made in memory
+    count = text.count(needle) if flat == text else flat.count(needle)
+    check_size(len(text) + count * (len(new) - len(needle)), EDITED_BYTES, shown)
     if flat == text:
-        return text.replace(needle, new), text.count(needle)
+        return text.replace(needle, new), count
     return _replace_in_crlf(text, flat, needle, new)
 
 
@@ -110,12 +117,7 @@ def _not_found(text: str, needle: str, shown: str) -> ToolError:
     )
 
 
-EDITED_BYTES = 10 * 2**20
-TOO_LARGE = "Change it with Bash (sed) or Python."
-
-
-@dataclass(frozen=True, slots=True)
-class FileOnDisk:
+class FileOnDisk(Struct, frozen=True):
     """A text file as it is now, and what the model saw of it."""
 
     data: bytes
@@ -131,9 +133,21 @@ class FileOnDisk:
         return self.seen.whole and not self.stale
 
 
+def check_size(size: int, limit: int, shown: str) -> None:
+    """Raise ToolError for a content that no tool of ours could change again."""
+    if size > limit:
+        raise ToolError(
+            f"{shown} would have {size / 2**20:,.1f} MB; the limit is {limit // 2**20} MB. Nothing was written. Write it "
+            "with Bash or Python, or split it.",
+            code=ErrorCode.INVALID_PARAMETERS,
+            details={"bytes": size, "limit": limit},
+        )
+
+
 def creation(real: Path, shown: str, content: str) -> Change:
     """A new file, in UTF-8."""
     after = encode(content, UTF_8, shown)
+    check_size(len(after), EDITED_BYTES, shown)
     diff = diff_texts(None, content, shown)
     note = check_syntax(real, None, content, shown, allowed=True)
     return Change(
@@ -162,6 +176,7 @@ def update(
 ) -> Change:
     """The file with `text` in place of what it holds. ToolError if its syntax breaks, unless that is allowed."""
     after = encode(text, old.encoding, shown)
+    check_size(len(after), EDITED_BYTES, shown)
     diff = diff_texts(old.text, text, shown)
     if after == old.data:
         result = f"{shown} has exactly this content already; nothing was written."

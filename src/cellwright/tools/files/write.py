@@ -11,7 +11,7 @@ from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
-from cellwright.tools.files.changes import Change, Plan, make_change, preview_change
+from cellwright.tools.files.changes import Change, FilesOutput, Plan, make_change, preview_change
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.formats.text import main_line_end, with_line_ends
 from cellwright.tools.files.replace import EDITED_BYTES, check_notebook, creation, on_disk, stale_error, update
@@ -47,6 +47,7 @@ def write_tool(state: FileState, cwd: Path) -> Tool:
 
     @tool(
         name="Write",
+        output=FilesOutput,
         description=DESCRIPTION,
         access=ToolAccess("edit", "file_path"),
         category="files",

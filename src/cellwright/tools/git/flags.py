@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from cellwright.errors import ErrorCode, ToolError
 
@@ -99,8 +100,7 @@ PLACEHOLDER = re.compile(
 """Allowed in `--format`; git's others run programs (`%G?` checks signatures, `%(describe)` starts another git)."""
 
 
-@dataclass(frozen=True, slots=True)
-class GitArguments:
+class GitArguments(Struct, frozen=True):
     """Arguments taken apart: flags as git gets them (values attached), what stands before `--`, and what after."""
 
     flags: tuple[str, ...]

@@ -8,14 +8,14 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from msgspec import Meta
+from msgspec import Meta, Struct, convert
 
 from cellwright.agent.calls.confinement import without_hosts
 from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.git import output as git_output
@@ -55,11 +55,31 @@ class GitInput(ToolInput):
     timeout_seconds: Annotated[int, timeout_meta(GIT_SECONDS)] = int(GIT_SECONDS)
 
 
+class GitFacts(ToolOutput, omit_defaults=True):
+    """Facts of a repository, by the subcommand: only what that tells is there.
+
+    status: `branch`, `entries` · log, show: `commits` · diff: `files`, `added`, `removed` · branch: `branches` ·
+    blame: `lines`, each with its commit · ls-files: `count`.
+    """
+
+    subcommand: str
+    branch: dict[str, Any] | None = None
+    entries: list[dict[str, Any]] | None = None
+    commits: list[dict[str, Any]] | None = None
+    files: list[Any] | None = None
+    added: int | None = None
+    removed: int | None = None
+    branches: list[dict[str, Any]] | None = None
+    lines: list[dict[str, Any]] | None = None
+    count: int | None = None
+
+
 def git_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
     """Git. Relative paths start at `cwd`; `environ` is read at each call."""
 
     @tool(
         name="Git",
+        output=GitFacts,
         description=DESCRIPTION,
         access=ToolAccess("repository", "path"),
         read_only=True,
@@ -84,8 +104,7 @@ def git_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
     return git
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(Struct, frozen=True):
     git: Git
     repository: Repository
     subcommand: Subcommand
@@ -103,8 +122,8 @@ async def _answer(call: _Call) -> ToolResult:
         notes.append(
             f"[Cut after {len(text):,} characters. {_NARROWER.get(call.subcommand, 'Give paths or patterns.')}]"
         )
-    display = {"subcommand": call.subcommand, **facts}
-    return ToolResult("\n".join([text.rstrip("\n") or "(nothing)", *notes]), display)
+    structured = convert({"subcommand": call.subcommand, **facts}, GitFacts)
+    return ToolResult("\n".join([text.rstrip("\n") or "(nothing)", *notes]), structured=structured)
 
 
 _NARROWER = {
@@ -231,7 +250,8 @@ async def _blame(call: _Call) -> _Answer:
         raise ToolError("git blame needs exactly one file, after `--`.", code=ErrorCode.INVALID_PARAMETERS)
     output = await _run(call, "blame", "--no-textconv", *call.words.flags, "--porcelain", *revisions, "--", *paths)
     text, facts = git_output.blame(output.text)
-    return text, {"lines": facts}, output
+    # without the lines' texts: those are in what Claude reads
+    return text, {"lines": [{name: fact for name, fact in line.items() if name != "text"} for line in facts]}, output
 
 
 async def _ls_files(call: _Call) -> _Answer:

@@ -14,8 +14,10 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Confinement, also_writing
 from cellwright.errors import ErrorCode, ToolError
@@ -72,8 +74,7 @@ _PROGRAM_KEYS = re.compile(r"(filter)\..+\.(clean|smudge|process)|(hook)\..+\.co
 """Programs under names of the repository's own choice. Those of diff drivers are switched off by flags."""
 
 
-@dataclass(frozen=True, slots=True)
-class GitOutput:
+class GitOutput(Struct, frozen=True):
     """The output of git. `whole` is false when it was stopped early."""
 
     data: bytes
@@ -98,8 +99,7 @@ def find_git(path: str) -> str:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Git:
+class Git(Struct, frozen=True):
     """git in one folder, its configuration neutralised. `seconds` bounds each command, `confinement` what it touches."""
 
     folder: Path
@@ -199,8 +199,7 @@ def _environment(environ: Mapping[str, str], settings: Mapping[str, str]) -> dic
     return {**kept, **given}
 
 
-@dataclass(frozen=True, slots=True)
-class Repository:
+class Repository(Struct, frozen=True):
     """The paths of a repository's work tree and its data, both without symbolic links."""
 
     top: str

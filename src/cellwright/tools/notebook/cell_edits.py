@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.diff import Diff, diff_texts
@@ -18,8 +19,7 @@ OUTLINE_CHARS = 60
 """The number of characters of each cell's first line that the diff of a move shows."""
 
 
-@dataclass(frozen=True, slots=True)
-class CellEdit:
+class CellEdit(Struct, frozen=True):
     """The notebook as an edit makes it.
 
     `before` and `after` are what the diff compares (None: there is no cell), `name` and `position` the cell's, then.

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.files.atomic_write import FileChanged, write_atomically
+from cellwright.tools.files.atomic_write import write_atomically
 from cellwright.tools.files.changes import in_thread
 from cellwright.tools.files.formats.text import Encoding, NotText, read_bytes
 from cellwright.tools.files.originals import keep_original, sha256
+from cellwright.tools.files.writing.open_folder import FileChanged
 from cellwright.tools.notebook.cell_edits import as_utf_8, on_disk_bytes
 from cellwright.tools.notebook.json import InsertIndex, Notebook, parse_notebook
 from cellwright.tools.notebook.open_notebook import (

@@ -7,8 +7,9 @@ import io
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.notebook.source import NotebookSource, joined, open_notebook, parsed
@@ -28,8 +29,7 @@ Change = tuple[int, int, bytes]
 decode_at = json.JSONDecoder().raw_decode
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(Struct, frozen=True):
     """The way the notebook's JSON is written. `indent` None: all on one line."""
 
     indent: str | None
@@ -38,8 +38,7 @@ class Style:
     ascii_only: bool
 
 
-@dataclass(frozen=True, slots=True)
-class InsertIndex:
+class InsertIndex(Struct, frozen=True):
     """The place of a new cell: before the cell that is now number `index` of a list of cells."""
 
     cells: CellList
@@ -48,8 +47,7 @@ class InsertIndex:
     """Its position in the notebook, all lists counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Notebook:
+class Notebook(Struct, frozen=True):
     """A notebook's bytes, its cells (`heads`: without their outputs), and how it is written."""
 
     data: bytes

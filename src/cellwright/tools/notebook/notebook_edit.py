@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import CannotBeDone, Tool, ToolAccess, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.text import code_fence
-from cellwright.tools.files.changes import Change, Plan, make_change, preview_change
+from cellwright.tools.files.changes import AffectedFile, Change, FilesOutput, Plan, make_change, preview_change
 from cellwright.tools.files.diff import diff_texts
 from cellwright.tools.files.file_state import FileState, SeenFile, is_stale
 from cellwright.tools.files.formats.text import UTF_8, Encoding, NotText, encode, read_bytes
 from cellwright.tools.files.originals import sha256
+from cellwright.tools.files.replace import check_size, stale_error
 from cellwright.tools.inputs import NotebookPath
 from cellwright.tools.notebook.cell_edits import (
     CellEdit,
@@ -32,6 +32,7 @@ from cellwright.tools.notebook.cell_edits import (
     on_disk_bytes,
     replace_cell,
 )
+from cellwright.tools.notebook.file_notebook import NOTEBOOK_BYTES
 from cellwright.tools.notebook.json import Notebook, parse_notebook
 from cellwright.tools.notebook.live_source import notebook_bytes
 from cellwright.tools.notebook.notebook_page import source_digest
@@ -54,8 +55,6 @@ from cellwright.tools.notebook.open_notebook import (
 )
 from cellwright.tools.notebook.spans import NotANotebook
 from cellwright.tools.paths import not_found, real_path, resolve_path, shown_path
-
-NOTEBOOK_BYTES = 100 * 2**20
 
 QUOTED_CHARS = 6_000
 """The number of characters that a conflict quotes of each version of a cell."""
@@ -127,6 +126,17 @@ class NotebookEditInput(ToolInput):
         return CellPosition("start" if self.position == "start" else "end")
 
 
+class NotebookEditOutput(FilesOutput):
+    """A change of a notebook and of which cell: its id and its index, from 0, afterwards (of one deleted: before).
+
+    `open_in` is the front end in which the notebook is open, and was changed; None: the file was.
+    """
+
+    cell_id: str | None = None
+    index: int | None = None
+    open_in: str | None = None
+
+
 def notebook_edit_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | None = None) -> Tool:
     """NotebookEdit. `state` is the session's memory of files; relative paths start at `cwd`.
 
@@ -152,6 +162,7 @@ def notebook_edit_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
 
     @tool(
         name="NotebookEdit",
+        output=NotebookEditOutput,
         description=DESCRIPTION,
         access=ToolAccess("edit", "notebook_path"),
         category="notebooks",
@@ -183,9 +194,19 @@ def notebook_edit_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
             return await make_live_edit(notebook, shown_path(cwd, path), given, state)
         if refusal := opened.refusal(real_path(path)):
             raise ToolError(refusal, code=ErrorCode.FILE_ACCESS_ERROR)
-        return await make_change(plan(given), given.notebook_path, cwd, state)
+        made = await make_change(plan(given), given.notebook_path, cwd, state)
+        return _with_cell(made)
 
     return notebook_edit
+
+
+def _with_cell(made: ToolResult) -> ToolResult:
+    """The result of a change of the file, with the cell that it changed."""
+    about, output = made.display or {}, made.structured
+    whole = NotebookEditOutput(
+        summary=output.summary, files=output.files, cell_id=about.get("cell_id"), index=about.get("index")
+    )
+    return ToolResult(made.content, made.display, structured=whole)
 
 
 def _title(given: NotebookEditInput, shown: str) -> str:
@@ -254,15 +275,18 @@ def _not_shown(cell_id: str, shown: str) -> ToolError:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _OnDisk:
-    """A notebook file as it is now. `data` are its own bytes, the notebook's are UTF-8."""
+class _OnDisk(Struct, frozen=True):
+    """A notebook file as it is now. `data` are its own bytes, the notebook's are UTF-8.
+
+    `stale`: it has changed since it was read, maybe only by outputs of a run.
+    """
 
     notebook: Notebook
     data: bytes
     encoding: Encoding
     status: os.stat_result
     seen: SeenFile
+    stale: bool
 
 
 def plan_notebook_edit(path: Path, shown: str, given: NotebookEditInput, state: FileState) -> Change:
@@ -272,28 +296,56 @@ def plan_notebook_edit(path: Path, shown: str, given: NotebookEditInput, state: 
     old = _on_disk(path, real, shown, state)
 
     def check_known(position: int) -> None:
-        if not old.seen.whole and source_digest(old.notebook.text(position)) not in old.seen.parts:
-            raise _not_shown(old.notebook.ids()[position], shown)
+        name, source = old.notebook.ids()[position], old.notebook.text(position)
+        if old.stale and not _is_known(old, position, state.cells.last(real, name)):
+            raise stale_error(shown)
+        if not old.stale and not old.seen.whole and source_digest(source) not in old.seen.parts:
+            raise _not_shown(name, shown)
 
     try:
         edit = _edit_of(old.notebook, given, shown, check_known)
         note = check_valid(old.notebook, edit, shown)
     except NotANotebook as error:
         raise _not_changeable(shown, str(error)) from error
+    after = on_disk_bytes(edit.data, old.encoding, shown)
+    check_size(len(after), NOTEBOOK_BYTES, shown)
+    if old.stale and given.edit_mode in ("insert", "move"):
+        for name in {given.cell_id, given.anchor_id} - {None}:
+            check_known(old.notebook.find(str(name)))
     parts = old.seen.parts | ({source_digest(edit.after)} if edit.after is not None and edit.changed else set())
+    all_known = not old.stale or parts >= {source_digest(source) for source in _sources(edit.data)}
+    if not all_known:
+        note += "\n[It had changed on disk since it was read; nothing else was touched. Read it to see the rest.]"
     return Change(
         path=real,
         shown=shown,
         before=old.data,
         replacing=old.status,
-        after=on_disk_bytes(edit.data, old.encoding, shown),
+        after=after,
         diff=edit.diff(shown),
         title=edit.title,
         result=edit.result + note,
-        whole=old.seen.whole,
+        whole=old.seen.whole and all_known,
         parts=parts,
+        cells={} if edit.after is None else {edit.name: edit.after},
+        moves_cells=given.edit_mode != "replace",
         about={"cell_id": edit.name, "index": edit.position, "cell_sha256": _cell_states(old.notebook, edit)},
     )
+
+
+def _is_known(old: _OnDisk, position: int, last: str | None) -> bool:
+    """Return whether a cell of a notebook that has changed is still what the model knows by its name."""
+    source = old.notebook.text(position)
+    if source == last:
+        return True
+    # a cell without an id is named by its place, where another may stand now
+    has_id = bool(old.notebook.heads[position].get("id"))
+    return has_id and source_digest(source) in old.seen.parts
+
+
+def _sources(data: bytes) -> list[str]:
+    notebook = parse_notebook(data)
+    return [notebook.text(position) for position in range(len(notebook.heads))]
 
 
 def _cell_states(before: Notebook, edit: CellEdit) -> dict[str, str | None]:
@@ -315,14 +367,10 @@ def _on_disk(path: Path, real: Path, shown: str, state: FileState) -> _OnDisk:
         raise ToolError(f"{shown} is not a notebook (.ipynb). Change it with Edit.", code=ErrorCode.FILE_PATH_INVALID)
     seen = state.require(real, shown)
     data, status = read_bytes(real, shown, NOTEBOOK_BYTES, "Change it with Python (nbformat).")
-    if is_stale(seen, status, sha256(data)):
-        raise ToolError(
-            f"{shown} has changed on disk since it was read. Read it again before you change it.",
-            code=ErrorCode.FILE_ACCESS_ERROR,
-        )
+    stale = is_stale(seen, status, sha256(data))
     try:
         encoding, utf_8 = as_utf_8(data)
-        return _OnDisk(parse_notebook(utf_8), data, encoding, status, seen)
+        return _OnDisk(parse_notebook(utf_8), data, encoding, status, seen, stale)
     except NotText:
         raise _not_changeable(shown, "it is binary data") from None
     except NotANotebook as error:
@@ -333,8 +381,7 @@ def _not_changeable(shown: str, problem: str) -> ToolError:
     return ToolError(f"{shown} is not a notebook that can be changed: {problem}.", code=ErrorCode.FILE_ACCESS_ERROR)
 
 
-@dataclass(frozen=True, slots=True)
-class LiveEdit:
+class LiveEdit(Struct, frozen=True):
     """A planned edit: what it is for people, and the change; None where the cell is so already."""
 
     edit: CellEdit
@@ -392,7 +439,7 @@ async def make_live_edit(notebook: OpenNotebook, shown: str, given: NotebookEdit
         planned = await plan_live_edit(notebook, shown, given, state)
         edit, change = planned.edit, planned.change
         if change is None:
-            return ToolResult(edit.result)
+            return ToolResult(edit.result, structured=NotebookEditOutput(summary=edit.title, files=()))
         changed = await _made(notebook, edit, change, shown, state)
     except LiveConflict as conflict:
         if conflict.now is not None and len(conflict.now) <= QUOTED_CHARS:
@@ -407,7 +454,17 @@ async def make_live_edit(notebook: OpenNotebook, shown: str, given: NotebookEdit
         if changed.position != edit.position
         else ""
     )
-    return ToolResult(result + moved + _where_it_is(notebook), _display(notebook, edit, changed, shown))
+    diff = edit.diff(shown)
+    affected = AffectedFile(path=notebook.path.as_posix(), type="update", added=diff.added, removed=diff.removed)
+    output = NotebookEditOutput(
+        summary=f"{edit.title} ({diff.counts})",
+        files=(affected,),
+        cell_id=changed.id,
+        index=changed.position,
+        open_in=notebook.where if notebook.live else None,
+    )
+    display = _display(notebook, edit, changed, shown)
+    return ToolResult(result + moved + _where_it_is(notebook), display, structured=output)
 
 
 def _where_it_is(notebook: OpenNotebook) -> str:

@@ -7,8 +7,9 @@ import binascii
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from cellwright.tools.files.formats.images import UnusableImage, image_from_bytes
 from cellwright.tools.notebook.open_notebook import KernelRemarks
@@ -34,8 +35,7 @@ OUTPUT_CHARS: Mapping[Outputs, int] = {"none": 0, "short": 500, "usual": 3_000, 
 """The number of characters shown of one output; two thirds from its beginning, the rest from its end."""
 
 
-@dataclass(slots=True)
-class NotebookPage:
+class NotebookPage(Struct):
     """Some cells as content blocks. `complete` says that nothing of the cells in `shown` was left out.
 
     `known` are the sources that are shown in full, by cell, `sources` their digests; `left` the positions that did not fit.

@@ -8,16 +8,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, structs
 
 from cellwright.agent.calls.tool_input import ToolInput
-from cellwright.agent.tool import Content, Tool, ToolAccess, ToolLimits, tool
+from cellwright.agent.calls.tool_output import ToolOutput
+from cellwright.agent.tool import Content, Tool, ToolAccess, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import counted
 from cellwright.tools.files.changes import in_thread
 from cellwright.tools.files.file_state import FileState, SeenFile
 from cellwright.tools.files.formats.text import NotText, open_regular
-from cellwright.tools.files.read import MAX_CHARS, TOKENS, read_limits
+from cellwright.tools.files.read import MAX_CHARS, read_limits
 from cellwright.tools.inputs import NotebookPath
 from cellwright.tools.notebook.json import POSITION
 from cellwright.tools.notebook.live_source import live_note, live_source, with_note
@@ -27,13 +28,13 @@ from cellwright.tools.notebook.source import NotebookSource, open_notebook
 from cellwright.tools.notebook.spans import NotANotebook
 from cellwright.tools.paths import file_errors, not_found, real_path, resolve_path, shown_path
 
-DESCRIPTION = f"""\
+DESCRIPTION = """\
 Show cells of a Jupyter notebook (.ipynb) of any size: their ids, types, sources and outputs. A notebook that is open in \
 the user's front end is shown as it is there, unsaved changes included.
 - Choose cells by id (cell_ids) or by number (cells="3-7"); without either, all that fit. outline=true gives a line for \
 each cell, to find those that matter in a large notebook.
 - outputs: "none", "short" (the default: a few lines, images named) or "full" (images as images).
-- One result holds about {TOKENS:,} tokens. When there is more it ends with [PARTIAL: …], which says how to go on."""
+- When one result does not hold it all it ends with [PARTIAL: …], which says how to go on."""
 
 CELL_RANGE = re.compile(r"(\d+)\s*(-)?\s*(\d+)?")
 
@@ -67,6 +68,20 @@ class NotebookReadInput(ToolInput):
     ] = False
 
 
+class NotebookReadOutput(ToolOutput):
+    """The cells that were shown: their numbers, from 1, of `total`. `open_in`: where the notebook is open and was read.
+
+    `size` and `modified` are the file's; None where it was not read.
+    """
+
+    path: str
+    cells: tuple[int, ...]
+    total: int
+    size: int | None = None
+    modified: float | None = None
+    open_in: str | None = None
+
+
 def notebook_read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | None = None) -> Tool:
     """NotebookRead. `state` is the session's memory of files; relative paths start at `cwd`.
 
@@ -83,11 +98,14 @@ def notebook_read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
 
     @tool(
         name="NotebookRead",
+        output=NotebookReadOutput,
         description=DESCRIPTION,
         access=ToolAccess("read", "notebook_path"),
         read_only=True,
         category="notebooks",
-        limits=ToolLimits(seconds=30, result_chars=MAX_CHARS + OUTPUT_CHARS["full"]),
+        limits=ToolLimits(
+            result_chars=MAX_CHARS + OUTPUT_CHARS["full"], result_tokens=read_limits(os.environ, large=False).tokens
+        ),
         examples=[
             {"notebook_path": "analysis.ipynb", "outline": True},
             {"notebook_path": "analysis.ipynb", "cell_ids": ["3f2a9c1e", "cell-4"], "outputs": "full"},
@@ -95,7 +113,7 @@ def notebook_read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
         ],
         title=title,
     )
-    async def notebook_read(given: NotebookReadInput) -> Content:
+    async def notebook_read(given: NotebookReadInput) -> ToolResult:
         path = resolve_path(cwd, given.notebook_path)
         shown = shown_path(cwd, path)
         max_chars = read_limits(os.environ, large=False).chars
@@ -104,7 +122,7 @@ def notebook_read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
             cells = await notebook.cells(outputs=given.outputs != "none")
             is_own = _is_own(opened, notebook.path)
 
-            def work_live(_: Callable[[], bool]) -> Content:
+            def work_live(_: Callable[[], bool]) -> ToolResult:
                 remarks = opened.remarks(cells) if is_own else NO_REMARKS
                 return _read_live(notebook, cells, shown, given, max_chars, state, remarks)
 
@@ -112,7 +130,7 @@ def notebook_read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
         own = opened.own()
         own_cells = await own.cells(outputs=False) if own is not None and own.path == real_path(path) else None
 
-        def work(stopped: Callable[[], bool]) -> Content:
+        def work(stopped: Callable[[], bool]) -> ToolResult:
             remarks = opened.remarks(own_cells) if own_cells is not None else NO_REMARKS
             with file_errors(shown):
                 return _read(path, shown, given, max_chars, state, stopped, remarks)
@@ -135,7 +153,7 @@ def _read(
     state: FileState,
     stopped: Callable[[], bool],
     remarks: KernelRemarks,
-) -> Content:
+) -> ToolResult:
     real = real_path(path)
     if not real.exists():
         raise not_found(path, shown)
@@ -147,13 +165,21 @@ def _read(
             source = open_notebook(file, status.st_size, stopped)
             positions = _positions(source, given, shown)
             seen = SeenFile(status.st_mtime_ns, status.st_size, source.sha256)
+            output = NotebookReadOutput(
+                path=real.as_posix(),
+                cells=_numbers(positions),
+                total=len(source.cells),
+                size=status.st_size,
+                modified=status.st_mtime,
+            )
             if given.outline:
-                return _outline(source, positions, shown, max_chars, remarks)
+                return ToolResult(_outline(source, positions, shown, max_chars, remarks), structured=output)
             page = notebook_page(source, positions, given.outputs, max_chars, remarks)
             # which cells they are says which are known, not how far the file was read
             state.read(real, seen, 2 + seen.size, 0, to_the_end=False, parts=frozenset(page.sources))
             state.cells.add(real, page.known)
-            return _cells(source, positions, page, shown, remarks)
+            output = structs.replace(output, cells=_numbers(page.shown))
+            return ToolResult(_cells(source, positions, page, shown, remarks), structured=output)
         except NotANotebook as error:
             problem = str(error)
         except NotText:
@@ -171,15 +197,32 @@ def _read_live(
     max_chars: int,
     state: FileState,
     remarks: KernelRemarks,
-) -> Content:
+) -> ToolResult:
     source = live_source(cells)
     positions = _positions(source, given, shown)
     note = live_note(notebook)
     if given.outline:
-        return f"{_outline(source, positions, shown, max_chars, remarks)}\n{note}"
+        outline_text = f"{_outline(source, positions, shown, max_chars, remarks)}\n{note}"
+        return ToolResult(outline_text, structured=_live_output(notebook, positions, len(source.cells)))
     page = notebook_page(source, positions, given.outputs, max_chars, remarks)
     state.cells.add(notebook.path, page.known)
-    return with_note(_cells(source, positions, page, shown, remarks), note)
+    return ToolResult(
+        with_note(_cells(source, positions, page, shown, remarks), note),
+        structured=_live_output(notebook, page.shown, len(source.cells)),
+    )
+
+
+def _live_output(notebook: OpenNotebook, positions: Sequence[int], total: int) -> NotebookReadOutput:
+    return NotebookReadOutput(
+        path=notebook.path.as_posix(),
+        cells=_numbers(positions),
+        total=total,
+        open_in=notebook.where if notebook.live else None,
+    )
+
+
+def _numbers(positions: Sequence[int]) -> tuple[int, ...]:
+    return tuple(position + 1 for position in positions)
 
 
 def _cells(

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
+
+from msgspec import Struct, field
 
 from cellwright.errors import ErrorCode, ToolError
 
@@ -20,8 +21,7 @@ Output = Mapping[str, Any]
 CellType = Literal["code", "markdown", "raw"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class Cell(Struct, frozen=True, kw_only=True):
     """One cell as it is now. `id` names it: its own, or `cell-N` (N from 0) in a file whose cells have none."""
 
     id: str
@@ -40,16 +40,14 @@ class Cell:
         return source_sha256(self.source)
 
 
-@dataclass(frozen=True, slots=True)
-class CellPosition:
+class CellPosition(Struct, frozen=True):
     """The place of a cell: before or after the cell `anchor_id`, or at the start or end of the notebook."""
 
     where: Literal["before", "after", "start", "end"]
     anchor_id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replace:
+class Replace(Struct, frozen=True, kw_only=True):
     """Another source, type, or both for a cell; None: it stays. `expect` is the sha256 of the source it was made from.
 
     A code cell whose source or type changes loses outputs and execution count, unless `outputs` says which it has then.
@@ -65,8 +63,7 @@ class Replace:
     """None: they stay, where the type can have any."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Insert:
+class Insert(Struct, frozen=True, kw_only=True):
     """A new cell. `cell_id` is wanted for it: for one that comes back; where it is taken or empty, it gets another."""
 
     place: CellPosition
@@ -79,16 +76,14 @@ class Insert:
     execution_count: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delete:
+class Delete(Struct, frozen=True, kw_only=True):
     """A cell goes, as long as its source has the sha256 `expect`."""
 
     cell_id: str
     expect: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class Move(Struct, frozen=True, kw_only=True):
     """A cell goes to another place."""
 
     cell_id: str
@@ -98,8 +93,7 @@ class Move:
 CellChange = Replace | Insert | Delete | Move
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedCell:
+class ChangedCell(Struct, frozen=True, kw_only=True):
     """The outcome of a change, read back: the cell before (None: it is new) and after (None: it is gone), whole.
 
     `position` is where it is then, or where it was when it is gone.
@@ -112,8 +106,7 @@ class ChangedCell:
     after: Cell | None
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(Struct, frozen=True):
     """A cell that is not what a change was made from. `now` is its source, None when it is gone."""
 
     cell_id: str
@@ -134,8 +127,7 @@ class CellConflict(ToolError):
         self.conflicts = tuple(conflicts)
 
 
-@dataclass(frozen=True, slots=True)
-class KernelRemarks:
+class KernelRemarks(Struct, frozen=True):
     """A kernel's knowledge of its notebook, beside what the cells hold: by cell id, and of the whole."""
 
     of_cells: Mapping[str, str] = field(default_factory=dict)

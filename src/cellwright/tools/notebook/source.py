@@ -11,8 +11,9 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, BinaryIO
+
+from msgspec import Struct
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.formats.text import decode
@@ -39,8 +40,7 @@ V3_DATA = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class NotebookSource:
+class NotebookSource(Struct, frozen=True):
     """An open notebook. `lists` are its lists of cells: one, or in nbformat 3 one for each worksheet."""
 
     file: BinaryIO

@@ -9,8 +9,9 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import BinaryIO
+
+from msgspec import Struct, field
 
 from cellwright.errors import ErrorCode, ToolError
 
@@ -50,8 +51,7 @@ class NotANotebook(Exception):
     """The file is no notebook that is understood here; the message says why."""
 
 
-@dataclass(slots=True)
-class CellSpan:
+class CellSpan(Struct):
     """The span of a cell, of the list of its outputs (None: it has none), and of each of them."""
 
     start: int
@@ -60,8 +60,7 @@ class CellSpan:
     each: list[Span] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class CellList:
+class CellList(Struct):
     """A list of cells: a notebook has one, in nbformat 3 one in each worksheet."""
 
     start: int
@@ -69,8 +68,7 @@ class CellList:
     cells: list[CellSpan] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class NotebookSpans:
+class NotebookSpans(Struct):
     """The findings of one pass over a notebook. `members` is where the values of the notebook's own keys begin."""
 
     size: int
@@ -87,8 +85,7 @@ def notebook_spans(file: BinaryIO, stopped: Callable[[], bool]) -> NotebookSpans
     return _Scan(file, stopped).run()
 
 
-@dataclass(slots=True)
-class _Scan:
+class _Scan(Struct):
     """One pass: a window of the file, the places that are open, and what was found."""
 
     file: BinaryIO

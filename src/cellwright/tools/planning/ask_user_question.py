@@ -14,7 +14,8 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from cellwright.agent.calls.tool_input import ToolInput
-from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, ToolResult, tool
+from cellwright.agent.calls.tool_output import ToolOutput
+from cellwright.agent.tool import Tool, ToolAccess, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.text import counted
@@ -118,16 +119,22 @@ class AnsweredQuestionInput(AskUserQuestionInput):
     ] = field(default_factory=dict)
 
 
+class AnswersOutput(ToolOutput):
+    """The user's answers, in words, by question."""
+
+    answers: dict[str, str]
+
+
 def ask_user_question_tool() -> Tool:
     """AskUserQuestion."""
 
     @tool(
         name="AskUserQuestion",
+        output=AnswersOutput,
         description=DESCRIPTION,
         access=ToolAccess("question"),
         read_only=True,
         category="planning",
-        limits=ToolLimits(seconds=10),
         examples=[EXAMPLE],
         offered=AskUserQuestionInput,
         asks="question",
@@ -144,7 +151,8 @@ def ask_user_question_tool() -> Tool:
         lines = [f"- {' '.join(question.split())} → {answer}" for question, answer in told.items()]
         # a callback may name a question otherwise: what it says must not be lost
         lines += [f"- {key} → {_joined(value)}" for key, value in answers.items() if key not in told]
-        return ToolResult("\n".join(["The user answered:", *lines]), display={"answers": told})
+        text = "\n".join(["The user answered:", *lines])
+        return ToolResult(text, display={"answers": told}, structured=AnswersOutput(answers=told))
 
     return ask_user_question
 

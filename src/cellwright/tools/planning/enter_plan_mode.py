@@ -6,7 +6,8 @@ The policy, in mode `plan`, sees to it that nothing is changed meanwhile; the wo
 from __future__ import annotations
 
 from cellwright.agent.calls.tool_input import ToolInput
-from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
+from cellwright.agent.calls.tool_output import ToolOutput
+from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.errors import ToolError
 from cellwright.sessions.turns import PLAN_MODE
 
@@ -21,15 +22,21 @@ class EnterPlanModeInput(ToolInput):
     """The input of EnterPlanMode, which takes nothing."""
 
 
+class ModeOutput(ToolOutput):
+    """The permission mode that the session is in now."""
+
+    mode: str
+
+
 def enter_plan_mode_tool() -> Tool:
     """EnterPlanMode."""
 
     @tool(
         name="EnterPlanMode",
+        output=ModeOutput,
         description=DESCRIPTION,
         access=ToolAccess("notes"),
         category="planning",
-        limits=ToolLimits(seconds=10),
         examples=[{}],
         title=lambda _given: "plan before anything is changed",
     )
@@ -41,6 +48,6 @@ def enter_plan_mode_tool() -> Tool:
             )
         if ctx.mode != "plan":
             ctx.set_mode("plan")
-        return ToolResult(PLAN_MODE)
+        return ToolResult(PLAN_MODE, structured=ModeOutput(mode="plan"))
 
     return enter_plan_mode

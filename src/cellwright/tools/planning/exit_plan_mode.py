@@ -17,7 +17,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Meta
 
 from cellwright.agent.calls.tool_input import ToolInput
-from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
+from cellwright.agent.calls.tool_output import ToolOutput
+from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.errors import ToolError
 from cellwright.events import Preview
 from cellwright.tools.files.atomic_write import write_atomically
@@ -50,15 +51,30 @@ class ApprovedPlanInput(ExitPlanModeInput):
     feedback: Annotated[str, Meta(description="What the user said with it.")] = ""
 
 
+class PlanOutput(ToolOutput):
+    """The plan that the user approved: an id of its own, as `file` where it is kept, and the mode that work begins in.
+
+    A plan that is not approved is an error of the call, with the code PERMISSION_DENIED.
+    """
+
+    plan_id: str
+    status: Literal["approved"]
+    decision: Decision
+    edited: bool
+    mode: str
+    feedback: str
+    file: str | None
+
+
 def exit_plan_mode_tool(project: Path, plans_directory: Path | None = None) -> Tool:
     """ExitPlanMode. Approved plans are kept in `plans_directory` where one is given; it must be in `project`."""
 
     @tool(
         name="ExitPlanMode",
+        output=PlanOutput,
         description=DESCRIPTION,
         access=ToolAccess("plan"),
         category="planning",
-        limits=ToolLimits(seconds=10),
         examples=[{"plan": "1. `loader.py`: read dates with their time zone.\n2. A test for it.\n3. Run the tests."}],
         offered=ExitPlanModeInput,
         asks="plan",
@@ -74,7 +90,9 @@ def exit_plan_mode_tool(project: Path, plans_directory: Path | None = None) -> T
                 "The user approves, but the administrator's settings leave no mode other than plan. End here."
             )
         plan = given.plan
-        kept = await asyncio.to_thread(_kept, plan, project, plans_directory) if plans_directory is not None else ""
+        kept, file = "", None
+        if plans_directory is not None:
+            kept, file = await asyncio.to_thread(_kept, plan, project, plans_directory)
         edited = _proposed(ctx) not in (None, plan.strip())
         sentences = [f"The user approved of the plan{', after editing it' if edited else ''}. Plan mode is off: begin."]
         if mode == "acceptEdits":
@@ -85,7 +103,17 @@ def exit_plan_mode_tool(project: Path, plans_directory: Path | None = None) -> T
             sentences.append(kept)
         if edited:
             sentences.append(f"What is to be done is the plan as edited:\n\n{plan}")
-        return ToolResult("\n".join(sentences), display={"plan": plan, "plan_was_edited": edited, "mode": mode})
+        output = PlanOutput(
+            plan_id=ctx.tool_use_id,
+            status="approved",
+            decision=given.decision,
+            edited=edited,
+            mode=mode,
+            feedback=feedback,
+            file=None if file is None else file.as_posix(),
+        )
+        display = {"plan": plan, "plan_was_edited": edited, "mode": mode}
+        return ToolResult("\n".join(sentences), display, structured=output)
 
     return exit_plan_mode
 
@@ -110,19 +138,19 @@ def _proposed(ctx: ToolContext) -> str | None:
     return None
 
 
-def _kept(plan: str, project: Path, folder: Path) -> str:
-    """Write the plan into a new file of `folder`; where it is, or why it is not there."""
+def _kept(plan: str, project: Path, folder: Path) -> tuple[str, Path | None]:
+    """Write the plan into a new file of `folder`; where it is, or why it is not there, in words, and the file."""
     path = real_path(project / folder) / _file_name(plan)
     shown = shown_path(project, path)
     if not path.is_relative_to(real_path(project)):
-        return f"The plan was not kept in a file: the setting plansDirectory leads out of the project ({shown})."
+        return f"The plan was not kept in a file: the setting plansDirectory leads out of the project ({shown}).", None
     try:
         with file_errors(shown):
             write_atomically(path, (plan.rstrip() + "\n").encode(), replacing=None)
     except ToolError as problem:
         # the user has approved: a full disk must not undo that
-        return f"The plan was not kept in a file: {problem.message}"
-    return f"The plan is kept in {shown}."
+        return f"The plan was not kept in a file: {problem.message}", None
+    return f"The plan is kept in {shown}.", path
 
 
 def _file_name(plan: str) -> str:

@@ -12,7 +12,7 @@ from msgspec import Meta, field, to_builtins
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.events import TodosChanged
-from cellwright.tools.planning.todos import describe_progress
+from cellwright.tools.planning.todos import TodosOutput, describe_progress, todos_output
 
 DESCRIPTION = """\
 Keep the list of what is to be done, which the user sees. For work of three steps and more, or several things asked \
@@ -25,7 +25,6 @@ EXAMPLE = {
     "todos": [
         {"content": "Read the loader", "status": "completed", "activeForm": "Reading the loader"},
         {"content": "Fix the parser", "status": "in_progress", "activeForm": "Fixing the parser"},
-        {"content": "Run the tests", "status": "pending", "activeForm": "Running the tests"},
     ]
 }
 
@@ -58,10 +57,11 @@ def todo_write_tool() -> Tool:
 
     @tool(
         name="TodoWrite",
+        output=TodosOutput,
         description=DESCRIPTION,
         access=ToolAccess("notes"),
         category="planning",
-        limits=ToolLimits(seconds=10, results=MAX_TODOS),
+        limits=ToolLimits(results=MAX_TODOS),
         examples=[EXAMPLE],
         title=lambda given: describe_progress(to_builtins(given.todos)),
     )
@@ -74,6 +74,6 @@ def todo_write_tool() -> Tool:
             lines.append(f"{len(doing)} todos are in_progress; keep it to one at a time.")
         elif not doing and any(todo.status == "pending" for todo in given.todos):
             lines.append("None is in_progress: mark the one you work on.")
-        return ToolResult(" ".join(lines))
+        return ToolResult(" ".join(lines), structured=todos_output(todos))
 
     return todo_write

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
+from cellwright.agent.calls.tool_output import ToolOutput
+
 LIST_TOOLS = frozenset({"TodoWrite", "TaskCreate", "TaskUpdate", "TaskGet", "TaskList"})
 """The tools whose work shows in the list itself; views need not show each call as well."""
 
@@ -18,6 +22,39 @@ def describe_progress(todos: Sequence[Mapping[str, Any]]) -> str:
         return "nothing to do"
     done = sum(todo["status"] == "completed" for todo in todos)
     return f"{done} of {len(todos)} done"
+
+
+class TodoItem(msgspec.Struct, kw_only=True, frozen=True):
+    """One thing to be done, as views have it."""
+
+    content: str
+    status: str
+    active_form: str = msgspec.field(name="activeForm")
+
+
+class TodosOutput(ToolOutput):
+    """The whole list as it is now, and how many there are of each status."""
+
+    todos: tuple[TodoItem, ...]
+    total: int
+    completed: int
+    in_progress: int
+    pending: int
+    task_id: str | None = None
+
+
+def todos_output(todos: Sequence[Mapping[str, Any]], task_id: str | None = None) -> TodosOutput:
+    """The structured result of a tool that keeps the list; `task_id`: the task that the call was about."""
+    items = msgspec.convert([dict(todo) for todo in todos], tuple[TodoItem, ...])
+    statuses = [item.status for item in items]
+    return TodosOutput(
+        todos=items,
+        total=len(items),
+        completed=statuses.count("completed"),
+        in_progress=statuses.count("in_progress"),
+        pending=statuses.count("pending"),
+        task_id=task_id,
+    )
 
 
 def task_tools_enabled(environ: Mapping[str, str]) -> bool:

@@ -26,9 +26,10 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from cellwright.agent.calls.confinement import Confinement
 
@@ -76,8 +77,7 @@ _BOUND_MEMORY = 'ulimit -d "$0" 2>/dev/null; exec "$@"'
 _SHELL_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(Struct, frozen=True, kw_only=True):
     """A program to start: its arguments, the folder it runs in, its environment, and what bounds it.
 
     `memory_mb` is the private memory, in MiB, that it and each process that it starts may take, where the system can bound
@@ -253,10 +253,10 @@ class ChildProcesses:
             message = "it was to be confined, and this machine has no sandbox (`/sandbox` says why)"
             raise OSError(message)
         with self._lock:
-            if self._private is None:
-                self._private = PrivateFolder()
-                self._write(f"f {self._private.path}\n")
-            private = self._private
+            private = PrivateFolder() if self._private is None else self._private.mended()
+            if private is not self._private:
+                self._private = private
+                self._write(f"f {private.path}\n")
         return sandbox.start(
             start,
             _arguments(command),

@@ -30,7 +30,7 @@ async def network_access(proxy: Callable[[], NetworkProxy], ctx: ToolContext) ->
     from cellwright.sandbox.network_proxy import HostBounds
 
     ask = ctx.may_reach if confinement.asks_hosts else None
-    return await proxy().admit(HostBounds.of(confinement.hosts, confinement.denied_hosts, ask))
+    return await proxy().admit(HostBounds.of(confinement.hosts, confinement.denied_hosts, ask, confinement.asked_hosts))
 
 
 def refused_hosts(access: ProxyAccess | None) -> str:

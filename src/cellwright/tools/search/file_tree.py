@@ -6,13 +6,13 @@ import asyncio
 import itertools
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct, field
 
 from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import counted
@@ -56,11 +56,22 @@ class FileTreeInput(ToolInput):
     timeout_seconds: Annotated[int, timeout_meta(TREE_SECONDS)] = int(TREE_SECONDS)
 
 
+class FileTreeOutput(ToolOutput):
+    """The size of the tree: its files, and its lines of which the result shows those from `offset` that fit."""
+
+    path: str
+    num_files: int = field(name="numFiles")
+    num_lines: int = field(name="numLines")
+    offset: int
+    truncated: bool
+
+
 def file_tree_tool(cwd: Path) -> Tool:
     """FileTree. Relative paths start at `cwd`; rg lists the files."""
 
     @tool(
         name="FileTree",
+        output=FileTreeOutput,
         description=DESCRIPTION,
         access=ToolAccess("list", "path"),
         read_only=True,
@@ -86,8 +97,14 @@ def file_tree_tool(cwd: Path) -> Tool:
         elif rest is not None:
             way = f"Go on with offset={rest}, or give a smaller depth or a folder in path."
             notes.append(f"[lines {offset + 1}-{rest} of {len(lines):,}. {way}]")
-        facts = {"numFiles": len(found), "numLines": len(lines), "truncated": rest is not None or not output.whole}
-        return ToolResult("\n".join([text, *notes] if text else notes), facts)
+        structured = FileTreeOutput(
+            path=folder.as_posix(),
+            num_files=len(found),
+            num_lines=len(lines),
+            offset=offset,
+            truncated=rest is not None or not output.whole,
+        )
+        return ToolResult("\n".join([text, *notes] if text else notes), structured=structured)
 
     return file_tree
 
@@ -96,8 +113,7 @@ def _lines(found: list[bytes], folder: Path, depth: int, shown: str) -> list[str
     return list(tree_lines(build_tree(map(relative_path, found)), folder, depth, shown))
 
 
-@dataclass(slots=True)
-class ListedFolder:
+class ListedFolder(Struct):
     """One folder's part of the tree; `total` counts the files in it and below."""
 
     folders: dict[str, ListedFolder] = field(default_factory=dict)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct, field
 
 from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.inputs import HERE, MAX_GLOBS, Globs, in_folder, timed_limits, timeout_meta
-from cellwright.tools.search.grep_output import checked, search_root
+from cellwright.tools.search.grep_output import SearchRoot, checked, search_root
 from cellwright.tools.search.ripgrep import Output, run_ripgrep, search_program
 from cellwright.tools.search.ripgrep_arguments import glob_arguments, newest_first, relative_pattern
 
@@ -24,9 +25,9 @@ GLOB_SECONDS = 20.0
 SECONDS_VARIABLE = "CLAUDE_CODE_GLOB_TIMEOUT_SECONDS"
 LIMITS = timed_limits(results=100)
 
-DESCRIPTION = f"""\
-Find files by name, newest first. At most {LIMITS.results} are listed; hidden and git-ignored files count too.
-- `**/*.py`: in all folders below; `src/**/*.{{ts,tsx}}`: below src; a pattern without a slash (`*.toml`) matches in \
+DESCRIPTION = """\
+Find files by name, newest first; hidden and git-ignored files, too.
+- `**/*.py`: in all folders below; `src/**/*.{ts,tsx}`: below src; a pattern without a slash (`*.toml`) matches in \
 all folders. Folders themselves are not found: use LS or FileTree to see them.
 - To search what is in files use Grep."""
 
@@ -46,11 +47,32 @@ class GlobInput(ToolInput):
     timeout_seconds: Annotated[int, timeout_meta(GLOB_SECONDS)] | None = None
 
 
+class FoundFile(Struct, kw_only=True, frozen=True):
+    """A file; `size` and `modified` are None where it is gone by now, or the system does not tell."""
+
+    path: str
+    size: int | None
+    modified: float | None
+
+
+class GlobOutput(ToolOutput):
+    """The newest files that match, and how many do; the count is not complete where the search was stopped."""
+
+    files: tuple[FoundFile, ...]
+    filenames: tuple[str, ...]
+    num_files: int = field(name="numFiles")
+    total_matches: int = field(name="totalMatches")
+    truncated: bool
+    count_is_complete: bool = field(name="countIsComplete")
+    timed_out: bool = field(name="timedOut")
+
+
 def glob_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
     """Glob. Relative paths start at `cwd`, and so do the paths in results; `environ` has CLAUDE_CODE_GLOB_…."""
 
     @tool(
         name="Glob",
+        output=GlobOutput,
         description=DESCRIPTION,
         access=ToolAccess("find", "path"),
         read_only=True,
@@ -70,19 +92,33 @@ def glob_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
         found = list(filter(accepts, checked(output, seconds).records))
         paths = await asyncio.to_thread(newest_first, root.folder, found, LIMITS.results)
         names = [root.shown(path) for path in paths]
+        files = await asyncio.to_thread(_with_status, root, names, paths)
         notes = _notes(output, len(names), len(found))
         missing = [] if names else [f"No file matches {given.pattern}{in_folder(cwd, given.path)}."]
-        facts = {
-            "filenames": names,
-            "numFiles": len(names),
-            "totalMatches": len(found),
-            "truncated": len(found) > len(names),
-            "countIsComplete": output.whole,
-            "timedOut": output.timed_out,
-        }
-        return ToolResult("\n".join([*names, *missing, *notes]), facts)
+        structured = GlobOutput(
+            files=files,
+            filenames=tuple(names),
+            num_files=len(names),
+            total_matches=len(found),
+            truncated=len(found) > len(names),
+            count_is_complete=output.whole,
+            timed_out=output.timed_out,
+        )
+        return ToolResult("\n".join([*names, *missing, *notes]), structured=structured)
 
     return glob
+
+
+def _with_status(root: SearchRoot, names: Sequence[str], paths: Sequence[bytes]) -> tuple[FoundFile, ...]:
+    files = []
+    for name, path in zip(names, paths, strict=True):
+        try:
+            status = (root.folder / os.fsdecode(path)).lstat()
+        except OSError:
+            files.append(FoundFile(path=name, size=None, modified=None))
+        else:
+            files.append(FoundFile(path=name, size=status.st_size, modified=status.st_mtime))
+    return tuple(files)
 
 
 def _notes(output: Output, shown: int, found: int) -> list[str]:

@@ -6,11 +6,11 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from msgspec import Meta, field, structs
+from msgspec import Meta, Struct, field, structs
+from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolResult, tool
@@ -18,9 +18,11 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.formats.text import CP_1252, LATIN_1, NotText, detect_encoding
 from cellwright.tools.inputs import HERE, MAX_GLOBS, Globs, in_folder, timed_limits, timeout_meta
 from cellwright.tools.search.grep_output import (
+    COLOURS,
     LINE_CHARS,
     RESULT_CHARS,
     SEPARATOR,
+    GrepOutput,
     GrepResult,
     SearchRoot,
     checked,
@@ -31,6 +33,7 @@ from cellwright.tools.search.grep_output import (
     path_of,
     search_root,
     with_whole_names,
+    without_coloured_names,
 )
 from cellwright.tools.search.ripgrep import MAX_RECORDS, Output, SearchProgram, run_ripgrep, search_program
 from cellwright.tools.search.ripgrep_arguments import (
@@ -77,7 +80,7 @@ class GrepInput(ToolInput):
             str,
             Meta(
                 min_length=1,
-                description="Only files that match, e.g. `*.py`, `*.{ts,tsx}`, `tests/**`, `!*.min.js`; relative to path.",
+                description="Only such files: `*.py`, `*.{ts,tsx}`, `tests/**`, `!*.min.js`; relative to path.",
             ),
         ]
         | None
@@ -87,24 +90,24 @@ class GrepInput(ToolInput):
             str,
             Meta(
                 pattern=r"^\w+$",
-                description="Only files of this type, by ripgrep's name for it: py, js, ts, rust, go, java, md and so on.",
+                description="Only files of this type, by ripgrep's name: py, js, ts, rust, go, md.",
             ),
         ]
         | None
     ) = None
     output_mode: Annotated[
         Literal["files_with_matches", "content", "count"],
-        Meta(description="What to give back: paths, matching lines, or the number of matching lines per file."),
+        Meta(description="Paths, matching lines, or their number per file."),
     ] = "files_with_matches"
-    after: Annotated[int, Meta(ge=0, description="Lines to show after each match (content only).")] | None = field(
+    after: Annotated[int, Meta(ge=0, description="Lines after each match (content only).")] | None = field(
         default=None, name="-A"
     )
-    before: Annotated[int, Meta(ge=0, description="Lines to show before each match (content only).")] | None = field(
+    before: Annotated[int, Meta(ge=0, description="Lines before each match (content only).")] | None = field(
         default=None, name="-B"
     )
-    around: (
-        Annotated[int, Meta(ge=0, description="Lines to show before and after each match (content only).")] | None
-    ) = field(default=None, name="-C")
+    around: Annotated[int, Meta(ge=0, description="Lines before and after each match (content only).")] | None = field(
+        default=None, name="-C"
+    )
     context: Annotated[int, Meta(ge=0, description="The same as -C.")] | None = None
     numbers: Annotated[bool, Meta(description="Show line numbers (content only).")] = field(default=True, name="-n")
     ignore_case: Annotated[bool, Meta(description="Ignore upper and lower case.")] = field(default=False, name="-i")
@@ -115,10 +118,10 @@ class GrepInput(ToolInput):
         int,
         Meta(
             ge=0,
-            description=f"How many lines or files to give back at most, {HEAD_LIMIT} by default; 0 for as many as fit.",
+            description=f"Lines or files at most, {HEAD_LIMIT} by default; 0 for as many as fit.",
         ),
     ] = HEAD_LIMIT
-    offset: Annotated[int, Meta(ge=0, description="Lines or files to skip, to go on where the last result ended.")] = 0
+    offset: Annotated[int, Meta(ge=0, description="Lines or files to skip.")] = 0
     ignore: Annotated[
         Globs, Meta(max_length=MAX_GLOBS, description="Files and folders to leave out: `node_modules`, `*.lock`.")
     ] = ()
@@ -136,11 +139,12 @@ def grep_tool(cwd: Path) -> Tool:
 
     @tool(
         name="Grep",
+        output=GrepOutput,
         description=DESCRIPTION,
         access=ToolAccess("search", "path"),
         read_only=True,
         category="search",
-        limits=timed_limits(results=HEAD_LIMIT),
+        limits=timed_limits(),
         examples=[
             {"pattern": r"def \w+_page\(", "type": "py"},
             {"pattern": "TODO", "path": "src", "output_mode": "content", "-C": 2, "head_limit": 50},
@@ -155,8 +159,7 @@ def grep_tool(cwd: Path) -> Tool:
     return grep
 
 
-@dataclass(frozen=True, slots=True)
-class Grep:
+class Grep(Struct, frozen=True):
     """One call: what to search with, where, for what, how long."""
 
     program: SearchProgram
@@ -180,7 +183,9 @@ class Grep:
                     seconds=max(deadline - time.monotonic(), 0.1),
                     max_records=max_records,
                 )
-                records: Iterable[bytes] = output.records if separator == b"\0" else with_whole_names(output.records)
+                records: Iterable[bytes] = output.records
+                if separator != b"\0":
+                    records = map(without_coloured_names, with_whole_names(records))
                 if accepts is not None:
                     records = (record for record in records if record == SEPARATOR or accepts(path_of(record)))
                 return checked(replace(output, records=list(records)), seconds)
@@ -203,7 +208,7 @@ class Grep:
 
 
 def _common_arguments(given: GrepInput) -> list[str]:
-    arguments = ["--hidden", "--null", "--color=never", "--no-heading", "--with-filename", *NO_VERSION_CONTROL]
+    arguments = ["--hidden", "--null", "--no-heading", "--with-filename", *NO_VERSION_CONTROL]
     arguments += [f"--max-columns={LINE_CHARS}", "--max-columns-preview"]
     if given.ignore_case:
         arguments.append("--ignore-case")
@@ -216,17 +221,17 @@ def _common_arguments(given: GrepInput) -> list[str]:
 
 def _mode_arguments(given: GrepInput) -> list[str]:
     if given.output_mode == "files_with_matches":
-        return ["--files-with-matches"]
+        return ["--color=never", "--files-with-matches"]
     if given.output_mode == "count":
-        return ["--count"]
+        return ["--color=never", "--count"]
     # numbers also where they are not shown: their `:` or `-` tells matches from what is around them
-    arguments = ["--line-number", r"--context-separator=\x00\x00"]
+    arguments = [*COLOURS, "--line-number", r"--context-separator=\x00\x00"]
     around = given.context if given.around is None else given.around
     for flag, lines in (("--before-context", given.before), ("--after-context", given.after)):
         if accepts := around if lines is None else lines:
             arguments.append(f"{flag}={accepts}")
     if given.only_matching:
-        arguments.append("--only-matching")
+        arguments += ["--only-matching", "--column"]
     return arguments
 
 

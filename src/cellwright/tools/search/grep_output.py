@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Literal, NamedTuple
 
+from msgspec import Struct, field, structs
+
+from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import counted, visible
@@ -24,12 +26,75 @@ SHOWN_FILES = 100
 SEPARATOR = b"\0\0"
 """Between two places of a file whose context does not touch; asked for with --context-separator."""
 
-_NUMBERED = re.compile(rb"(\d+)([:-])")
+_NUMBERED = re.compile(rb"(\d+)([:-])(?:(\d+)\x00)?")
 _BINARY = re.compile(rb"(.*?): ((?:binary file matches|WARNING: stopped searching binary file).*)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class SearchRoot:
+MATCH_COLOUR = (1, 163, 7)
+"""Lines come with their matches in this colour, which says where they begin and end; it is taken out again."""
+
+COLOURS = (
+    "--color=always",
+    *(f"--colors={what}:none" for what in ("path", "line", "column", "match")),
+    f"--colors=match:fg:{','.join(map(str, MATCH_COLOUR))}",
+)
+"""rg's arguments for that."""
+
+_RESET = b"\x1b[0m"
+_MATCH = re.compile(
+    re.escape(_RESET + b"\x1b[38;2;%d;%d;%dm" % MATCH_COLOUR) + rb"(.*?)" + re.escape(_RESET), re.DOTALL
+)
+_COLOURED = re.compile(
+    rb"\x1b\[0m(.*?)\x1b\[0m(\x00)\x1b\[0m(\d+)\x1b\[0m([:-])(?:\x1b\[0m(\d+)\x1b\[0m[:-])?", re.DOTALL
+)
+_COLOURED_NAME = re.compile(rb"\x1b\[0m(.*?)\x1b\[0m(?=: )", re.DOTALL)
+
+
+class GrepMatch(Struct, kw_only=True, frozen=True):
+    """A match in a line (a part of it, of a match that spans lines): from byte `start` to byte `end` of the line's UTF-8.
+
+    Bytes count from 0; `end` is the first that is not of the match, so that `line.encode()[start:end]` is it. Lines count
+    from 1. Matches that touch are one. What lies behind the part of a long line that is shown is not listed.
+    """
+
+    path: str
+    line: int
+    start: int
+    end: int
+
+
+class MatchPlaces(NamedTuple):
+    """The matches of one line, by their bytes."""
+
+    path: str
+    line: int
+    spans: Sequence[tuple[int, int]]
+
+    def matches(self) -> list[GrepMatch]:
+        return [GrepMatch(path=self.path, line=self.line, start=start, end=end) for start, end in self.spans]
+
+
+NO_PLACES = MatchPlaces("", 0, ())
+
+
+class GrepOutput(ToolOutput):
+    """The finds and their places, in Claude Code's names; `matches` and `numMatches` (matching lines) by the mode.
+
+    `filenames` are the first files; `matches` those of the lines that the result shows, in mode "content" alone.
+    """
+
+    mode: Literal["content", "files_with_matches", "count"]
+    num_files: int = field(name="numFiles")
+    filenames: tuple[str, ...] = ()
+    num_matches: int | None = field(name="numMatches", default=None)
+    num_lines: int = field(name="numLines", default=0)
+    applied_limit: int = field(name="appliedLimit", default=0)
+    applied_offset: int = field(name="appliedOffset", default=0)
+    timed_out: bool = field(name="timedOut", default=False)
+    matches: tuple[GrepMatch, ...] = ()
+
+
+class SearchRoot(Struct, frozen=True):
     """The place of a search: rg runs in `folder` on `target`; `prefix` goes before the paths that it prints."""
 
     folder: Path
@@ -76,18 +141,18 @@ def _about_files(errors: str) -> bool:
     return bool(errors) and all("(os error " in line for line in errors.splitlines())
 
 
-@dataclass(frozen=True, slots=True)
-class GrepResult:
+class GrepResult(Struct, frozen=True):
     """The lines of a result, how many there are in all (None: more, not counted), and a first line on the whole.
 
-    `facts` are for the views.
+    `output` is for programs; `places` tell the matches of each line, where they are known.
     """
 
     lines: list[str]
     total: int | None
-    facts: Mapping[str, Any]
+    output: GrepOutput
     heading: str = ""
     noun: str = "lines"
+    places: Sequence[MatchPlaces] = ()
 
 
 def path_of(record: bytes) -> bytes:
@@ -95,6 +160,31 @@ def path_of(record: bytes) -> bytes:
     path, found, _ = record.partition(b"\0")
     told = None if found else _BINARY.fullmatch(record)
     return told[1] if told else path
+
+
+def without_coloured_names(record: bytes) -> bytes:
+    """A record with the colour codes taken from all but its text; a column goes before that, and ends with a null byte."""
+    if coloured := _COLOURED.match(record):
+        path, null, number, sign, column = coloured.groups()
+        before = b"".join((path, null, number, sign, b"" if column is None else column + b"\0"))
+        return before + record[coloured.end() :]
+    return _COLOURED_NAME.sub(rb"\1", record, count=1) if record.startswith(_RESET) else record
+
+
+def _without_colour(data: bytes, before: int) -> tuple[bytes, list[tuple[int, int]]]:
+    """A line without the colour of its matches, and where they are in it; `before` bytes of it are not shown."""
+    if _RESET not in data:
+        return data, []
+    pieces: list[bytes] = []
+    spans: list[tuple[int, int]] = []
+    end = length = 0
+    for match in _MATCH.finditer(data):
+        length += match.start() - end
+        spans.append((before + length, before + length + len(match[1])))
+        length += len(match[1])
+        pieces += (data[end : match.start()], match[1])
+        end = match.end()
+    return b"".join((*pieces, data[end:])), spans
 
 
 def with_whole_names(records: Iterable[bytes]) -> Iterator[bytes]:
@@ -108,12 +198,12 @@ def with_whole_names(records: Iterable[bytes]) -> Iterator[bytes]:
             beginning += record + b"\n"
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(Struct, frozen=True):
     path: bytes
     number: int
     sign: str
     text: str
+    spans: Sequence[tuple[int, int]] = ()
 
 
 _BREAK = _Line(b"", 0, "", "")
@@ -122,19 +212,23 @@ _BREAK = _Line(b"", 0, "", "")
 def content_lines(output: Output, root: SearchRoot, *, numbers: bool, around: bool) -> GrepResult:
     """The matching lines and those around them, by path."""
     shown: list[str] = []
-    files = matches = 0
+    places: list[MatchPlaces] = []
+    names: list[str] = []
+    matches = 0
     ordered = _in_order(map(_line, output.records), whole=output.whole)
     for path, group in groupby(ordered, key=lambda line: line.path):
-        files += 1
         name = root.shown(path)
+        names.append(name)
         if shown and around:
             shown.append("--")
+            places.append(NO_PLACES)
         for line in group:
             matches += line.sign == ":"
             number = f"{line.number}{line.sign}" if numbers and line.number else ""
             shown.append(f"{name}{line.sign}{number}{line.text}" if line.sign else "--")
-    facts = {"mode": "content", "numFiles": files, "numMatches": matches}
-    return GrepResult(shown, len(shown) if output.whole else None, facts)
+            places.append(MatchPlaces(name, line.number, line.spans))
+    about = GrepOutput(mode="content", num_files=len(names), filenames=tuple(names[:SHOWN_FILES]), num_matches=matches)
+    return GrepResult(shown, len(shown) if output.whole else None, about, places=places)
 
 
 def _line(record: bytes) -> _Line:
@@ -142,8 +236,9 @@ def _line(record: bytes) -> _Line:
         return _BREAK
     path, _, rest = record.partition(b"\0")
     if numbered := _NUMBERED.match(rest):
-        text = _text(rest[numbered.end() :])
-        return _Line(path, int(numbered[1]), numbered[2].decode(), text.rstrip("\r")[: LINE_CHARS + 100])
+        data, spans = _without_colour(rest[numbered.end() :], int(numbered[3] or 1) - 1)
+        text = _text(data).rstrip("\r")[: LINE_CHARS + 100]
+        return _Line(path, int(numbered[1]), numbered[2].decode(), text, spans)
     told = _BINARY.fullmatch(record)
     return _Line(told[1], 0, ": ", _text(told[2])) if told else _Line(path, 0, ":", _text(rest))
 
@@ -177,15 +272,16 @@ def counts(output: Output, root: SearchRoot) -> GrepResult:
     total = sum(int(count) for _, count in pairs)
     lines = sorted(f"{root.shown(path)}:{int(count)}" for path, count in pairs)
     heading = f"{counted(total, 'matching line')} in {counted(len(lines), 'file')}"
-    facts = {"mode": "count", "numFiles": len(lines), "numMatches": total}
-    return GrepResult(lines, len(lines), facts, heading, "files")
+    names = tuple(root.shown(path) for path, _ in pairs[:SHOWN_FILES])
+    about = GrepOutput(mode="count", num_files=len(lines), filenames=names, num_matches=total)
+    return GrepResult(lines, len(lines), about, heading, "files")
 
 
 def file_list(paths: Sequence[bytes], root: SearchRoot) -> GrepResult:
     """The files in which something was found."""
     lines = [root.shown(path) for path in paths]
-    facts = {"mode": "files_with_matches", "numFiles": len(lines), "filenames": lines[:SHOWN_FILES]}
-    return GrepResult(lines, len(lines), facts, f"{counted(len(lines), 'file')}, newest first", "files")
+    about = GrepOutput(mode="files_with_matches", num_files=len(lines), filenames=tuple(lines[:SHOWN_FILES]))
+    return GrepResult(lines, len(lines), about, f"{counted(len(lines), 'file')}, newest first", "files")
 
 
 def page(found: GrepResult, offset: int, limit: int, output: Output, seconds: float) -> ToolResult:
@@ -199,14 +295,15 @@ def page(found: GrepResult, offset: int, limit: int, output: Output, seconds: fl
         shown += 1
     notes = _notes(found, offset, shown, output, seconds)
     heading = [found.heading] if found.heading and found.lines else []
-    facts = {
-        **found.facts,
-        "numLines": shown,
-        "appliedLimit": limit,
-        "appliedOffset": offset,
-        "timedOut": output.timed_out,
-    }
-    return ToolResult("\n".join([*heading, *lines[:shown], *notes]), facts)
+    structured = structs.replace(
+        found.output,
+        num_lines=shown,
+        applied_limit=limit,
+        applied_offset=offset,
+        timed_out=output.timed_out,
+        matches=tuple(match for each in found.places[offset : offset + shown] for match in each.matches()),
+    )
+    return ToolResult("\n".join([*heading, *lines[:shown], *notes]), structured=structured)
 
 
 def _notes(found: GrepResult, offset: int, shown: int, output: Output, seconds: float) -> list[str]:

@@ -10,15 +10,17 @@ import stat
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from cellwright.agent.calls.tool_input import ToolInput
-from cellwright.agent.tool import Tool, ToolAccess, ToolResult, tool
+from cellwright.agent.calls.tool_output import ToolOutput
+from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, ToolResult, tool
 from cellwright.text import visible
 from cellwright.tools.inputs import HERE, MAX_GLOBS, Globs
 from cellwright.tools.paths import existing_path, file_errors, shown_path
+from cellwright.tools.search.ripgrep_arguments import TEMPORARY_FILES
 
 DESCRIPTION = """\
 List a folder: mode, size, time of change and name of each entry, folders first. Use Glob to find files by name, in \
@@ -41,14 +43,39 @@ class LSInput(ToolInput):
     )
 
 
+class FolderEntry(Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """An entry of a folder; `error` where the system does not tell of it. `target` is the text of a link."""
+
+    name: str
+    type: str = ""
+    size: int | None = None
+    mode: str = ""
+    modified: float | None = None
+    accessed: float | None = None
+    target: str = ""
+    error: str = ""
+
+
+class LSOutput(ToolOutput):
+    """The entries listed, and how many there are in all; `truncated`: there are more than were counted."""
+
+    path: str
+    entries: tuple[FolderEntry, ...]
+    total: int
+    truncated: bool
+    offset: int
+
+
 def ls_tool(cwd: Path) -> Tool:
     """LS. Relative paths start at `cwd`."""
 
     @tool(
         name="LS",
+        output=LSOutput,
         description=DESCRIPTION,
         access=ToolAccess("list", "path"),
         read_only=True,
+        limits=ToolLimits(results=PAGE_ENTRIES),
         category="search",
         examples=[{}, {"path": "src", "ignore": ["__pycache__"], "limit": 100}],
         title=lambda given: f"List {shown_path(cwd, cwd / given.path)}",
@@ -77,6 +104,7 @@ def list_folder(folder: Path, shown: str, ignore: Sequence[str], offset: int, li
     with os.scandir(folder) as scan:
         entries = list(itertools.islice(scan, SCANNED_ENTRIES + 1))
     truncated = len(entries) > SCANNED_ENTRIES
+    ignore = (*ignore, TEMPORARY_FILES)
     entries = [entry for entry in entries[:SCANNED_ENTRIES] if not _ignored(entry, ignore)]
     entries.sort(key=lambda entry: (not entry.is_dir(follow_symlinks=False), entry.name.lower(), entry.name))
     page = entries[offset : offset + limit]
@@ -86,8 +114,10 @@ def list_folder(folder: Path, shown: str, ignore: Sequence[str], offset: int, li
         lines.append(f"[offset={offset} is past the last entry.]")
     elif offset + len(page) < len(entries):
         lines.append(f"[entries {offset + 1}-{offset + len(page)}. Go on with offset={offset + len(page)}.]")
-    about = {"entries": facts, "total": len(entries), "truncated": truncated, "appliedOffset": offset}
-    return ToolResult("\n".join(lines), about)
+    output = LSOutput(
+        path=folder.as_posix(), entries=tuple(facts), total=len(entries), truncated=truncated, offset=offset
+    )
+    return ToolResult("\n".join(lines), structured=output)
 
 
 def _entries(number: int) -> str:
@@ -98,34 +128,32 @@ def _ignored(entry: os.DirEntry[str], ignore: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(entry.name, pattern.rstrip("/").removeprefix("**/")) for pattern in ignore)
 
 
-def _facts(entry: os.DirEntry[str]) -> dict[str, Any]:
-    """Return what is known of an entry; `error` where the system does not tell."""
+def _facts(entry: os.DirEntry[str]) -> FolderEntry:
     name = entry.name if entry.name.isprintable() else visible(_decoded(entry.name)).replace("\n", "⏎")
     try:
         status = entry.stat(follow_symlinks=False)
     except OSError as error:
-        return {"name": name, "error": error.strerror}
-    facts: dict[str, Any] = {
-        "name": name,
-        "type": _TYPES.get(stat.S_IFMT(status.st_mode), "other"),
-        "size": status.st_size,
-        "mode": stat.filemode(status.st_mode),
-        "modified": status.st_mtime,
-        "accessed": status.st_atime,
-    }
-    if facts["type"] == "link":
+        return FolderEntry(name=name, error=error.strerror or type(error).__name__)
+    kind = _TYPES.get(stat.S_IFMT(status.st_mode), "other")
+    return FolderEntry(
+        name=name,
+        type=kind,
+        size=status.st_size,
+        mode=stat.filemode(status.st_mode),
+        modified=status.st_mtime,
+        accessed=status.st_atime,
         # the text of the link, as it is
-        facts["target"] = visible(_decoded(os.readlink(entry.path)))  # noqa: PTH115
-    return facts
+        target=visible(_decoded(os.readlink(entry.path))) if kind == "link" else "",  # noqa: PTH115
+    )
 
 
 def _decoded(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "replace")
 
 
-def _line(facts: dict[str, Any]) -> str:
-    if "error" in facts:
-        return f"?{'':41}{facts['name']} ({facts['error']})"
-    changed = time.strftime("%Y-%m-%d %H:%M", time.localtime(facts["modified"]))
-    end = {"folder": "/", "link": f" -> {facts.get('target')}"}.get(facts["type"], "")
-    return f"{facts['mode']} {facts['size']:>13,} {changed}  {facts['name']}{end}"
+def _line(entry: FolderEntry) -> str:
+    if entry.error:
+        return f"?{'':41}{entry.name} ({entry.error})"
+    changed = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.modified))
+    end = {"folder": "/", "link": f" -> {entry.target}"}.get(entry.type, "")
+    return f"{entry.mode} {entry.size or 0:>13,} {changed}  {entry.name}{end}"

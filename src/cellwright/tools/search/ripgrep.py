@@ -8,8 +8,9 @@ import shutil
 import sysconfig
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.process.children import Command
@@ -36,8 +37,7 @@ SearchProgram = tuple[str, ...]
 """rg's path and the arguments that it always gets."""
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(Struct, frozen=True):
     """The output of rg, split into records. `whole` is false when it was stopped early, at a limit or at its time."""
 
     records: list[bytes]

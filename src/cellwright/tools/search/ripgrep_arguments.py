@@ -12,8 +12,11 @@ from pathlib import Path, PurePosixPath
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.search.glob_regex import glob_matcher
 
-NO_VERSION_CONTROL = ("--glob=!.git", "--glob=!.hg", "--glob=!.svn", "--glob=!.jj")
-"""rg's arguments that leave out the version control's own files; .gitignore and .github stay."""
+TEMPORARY_FILES = ".cellwright-*.tmp"
+"""The names that files which we write may have for a moment, where there is no better way."""
+
+NO_VERSION_CONTROL = ("--glob=!.git", "--glob=!.hg", "--glob=!.svn", "--glob=!.jj", f"--glob=!{TEMPORARY_FILES}")
+"""rg's arguments that leave out the version control's own files, and our own; .gitignore and .github stay."""
 
 Keep = Callable[[bytes], bool]
 """A test of whether a path that rg printed is wanted."""

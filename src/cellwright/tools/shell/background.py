@@ -7,8 +7,9 @@ import functools
 import itertools
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import visible_line
@@ -16,8 +17,7 @@ from cellwright.tools.shell.output import exit_code, meaning
 from cellwright.tools.shell.run_command import ShellRun
 
 
-@dataclass(eq=False)
-class BackgroundTask:
+class BackgroundTask(Struct, eq=False):
     """One command in the background; `stopped` says why it did not end by itself, or nothing."""
 
     id: str

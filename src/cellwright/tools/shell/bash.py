@@ -10,14 +10,14 @@ import functools
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Meta, field
+from msgspec import Meta, Struct, field, structs
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
@@ -45,8 +45,7 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShellLimits:
+class ShellLimits(Struct, frozen=True, kw_only=True):
     """Times in milliseconds, `memory_mb` in MiB (None: no bound). `background`: whether commands may go on there."""
 
     default_ms: int = DEFAULT_MS
@@ -151,6 +150,23 @@ class BashInput(ToolInput):
     ] = field(default=False, name="dangerouslyDisableSandbox")
 
 
+class BashOutput(ToolOutput):
+    """The end of the command, and what it wrote: head and tail of each output where that was long.
+
+    `output_file` holds the whole of a long output, both together. `exit_code` and `seconds` are None where it goes on in
+    the background, as `task_id`.
+    """
+
+    command: str
+    cwd: str
+    exit_code: int | None = None
+    stdout: str = ""
+    stderr: str = ""
+    seconds: float | None = None
+    output_file: str | None = None
+    task_id: str | None = None
+
+
 def _timeout_field(limits: ShellLimits) -> dict[str, Any]:
     return {
         "maximum": limits.most_background_ms,
@@ -166,8 +182,7 @@ EXAMPLES = (
 )
 
 
-@dataclass(slots=True)
-class ShellFolder:
+class ShellFolder(Struct):
     """The folder of the next command: what `cd` leaves behind, as long as it is inside the roots."""
 
     start: Path
@@ -205,8 +220,7 @@ class ShellFolder:
         return any(folder.is_relative_to(root) for root in self.roots)
 
 
-@dataclass(frozen=True, slots=True)
-class Shell:
+class Shell(Struct, frozen=True):
     """The state that the calls of one session share."""
 
     folder: ShellFolder
@@ -248,6 +262,7 @@ def bash_tool(
 
     @tool(
         name="Bash",
+        output=BashOutput,
         description=DESCRIPTION,
         access=ToolAccess("shell", "command"),
         category="shell",
@@ -324,14 +339,14 @@ async def _follow(
     if given.run_in_background and limits.background:
         task = shell.tasks.add(run, ctx.session_id, limits.background_seconds(given.timeout))
         text = f"Runs in the background as {task.id}; {task.where}. TaskStop ends it."
-        return ToolResult("\n".join([text, *endings]), _task_json(task))
+        return ToolResult("\n".join([text, *endings]), structured=_task_output(task))
     seconds = limits.seconds(given.timeout)
     if not await run.wait(seconds):
         if not (limits.background and _may_go_on(given.command)):
             await run.stop()
             raise _timed_out(run, seconds, limits)
         task = shell.tasks.add(run, ctx.session_id, limits.background_seconds(None))
-        return ToolResult("\n".join([_moved(task, seconds), *endings]), _task_json(task))
+        return ToolResult("\n".join([_moved(task, seconds), *endings]), structured=_task_output(task))
     run.ended.result()
     if run.too_much:
         raise ToolError(f"The command was stopped: it wrote more than {MAX_BYTES:,} bytes.\n{run.output.text()}")
@@ -363,12 +378,20 @@ def _moved(task: BackgroundTask, seconds: float) -> str:
     return text + (f"Its output so far:\n{so_far}" if so_far else "It has written nothing yet.")
 
 
-def _task_json(task: BackgroundTask) -> dict[str, Any]:
-    return {
-        "command": task.run.command,
-        "task_id": task.id,
-        "output_file": str(task.output_file) if task.output_file else None,
-    }
+def _task_output(task: BackgroundTask) -> BashOutput:
+    return structs.replace(_output(task.run), exit_code=None, seconds=None, task_id=task.id)
+
+
+def _output(run: ShellRun) -> BashOutput:
+    return BashOutput(
+        command=run.command,
+        cwd=str(run.cwd),
+        exit_code=exit_code(run.returncode),
+        stdout=run.output.stdout.kept.text(),
+        stderr=run.output.stderr.kept.text(),
+        seconds=round(run.seconds, 3),
+        output_file=str(run.output.path) if run.output.path else None,
+    )
 
 
 def _timed_out(run: ShellRun, seconds: float, limits: ShellLimits) -> ToolError:
@@ -409,4 +432,4 @@ def _result(run: ShellRun, notes: Sequence[str], limits: ShellLimits) -> ToolRes
         )
     parts = [first, output.rstrip("\n"), *more]
     content = "\n".join(part for part in parts if part) or "(no output)"
-    return ToolResult(content, {"exit_code": code, "command": run.command}, is_error=code != 0 and not answered)
+    return ToolResult(content, structured=_output(run), is_error=code != 0 and not answered)

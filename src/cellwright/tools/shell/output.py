@@ -32,32 +32,71 @@ LIVE_SECONDS = 0.033
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
-class CommandOutput:
-    """Takes bytes as they come; nothing of a long output stays in memory but its head and tail."""
+class HeadAndTail:
+    """A text of any length, of which the first and the last `half` characters stay in memory."""
 
-    def __init__(self, shown_chars: int = SHOWN_CHARS) -> None:
-        self._half = shown_chars // 2
-        self._kept_chars = shown_chars
-        self.bytes = 0
-        self.path: Path | None = None
+    def __init__(self, half: int) -> None:
+        self._half = half
+        self.head = ""
+        self.tail = ""
+        self.chars = 0
+
+    def add(self, text: str) -> None:
+        """Keep `text`, which comes next."""
+        self.chars += len(text)
+        room = max(self._half - len(self.head), 0)
+        self.head += text[:room]
+        self.tail = (self.tail + text[room:])[-self._half :]
+
+    @property
+    def left_out(self) -> int:
+        """The number of characters in the middle that are gone."""
+        return self.chars - len(self.head) - len(self.tail)
+
+    def text(self) -> str:
+        """All of it, or head and tail and how much is missing."""
+        if not self.left_out:
+            return plain(self.head + self.tail)
+        return f"{plain(self.head)}\n[… {self.left_out:,} characters left out …]\n{plain(self.tail)}"
+
+
+class OutputStream:
+    """One of a program's two outputs: its text, decoded as it comes."""
+
+    def __init__(self, half: int) -> None:
+        self.kept = HeadAndTail(half)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._start = bytearray()
-        self._head = ""
-        self._tail = ""
-        self._cut = False
-        self._file: int | None = None
-        self._problem = ""
 
     def add(self, data: bytes) -> str:
         """Keep `data`; gives its text (a character cut in two comes with its second half)."""
+        text = self._decoder.decode(data)
+        self.kept.add(text)
+        return text
+
+
+class CommandOutput:
+    """Takes bytes as they come; nothing of a long output stays in memory but its head and tail.
+
+    `stdout` and `stderr` are kept apart for programs, and together, in the order in which they came, for the model.
+    """
+
+    def __init__(self, shown_chars: int = SHOWN_CHARS) -> None:
+        self._kept_chars = shown_chars
+        self.bytes = 0
+        self.path: Path | None = None
+        self.stdout = OutputStream(shown_chars // 2)
+        self.stderr = OutputStream(shown_chars // 2)
+        self._both = HeadAndTail(shown_chars // 2)
+        self._start = bytearray()
+        self._file: int | None = None
+        self._problem = ""
+
+    def add(self, data: bytes, *, error: bool = False) -> str:
+        """Keep `data`, of stderr where it is an `error`, and give its text."""
         self.bytes += len(data)
         self._keep(data)
-        text = self._decoder.decode(data)
-        room = max(self._half - len(self._head), 0)
-        self._head += text[:room]
-        tail = self._tail + text[room:]
-        self._cut |= len(tail) > self._half
-        self._tail = tail[-self._half :]
+        text = (self.stderr if error else self.stdout).add(data)
+        self._both.add(text)
         return text
 
     def _keep(self, data: bytes) -> None:
@@ -102,11 +141,12 @@ class CommandOutput:
 
     def text(self) -> str:
         """Return what the model gets: all of it, or head and tail and where the whole is."""
-        if not self._cut:
-            return plain(self._head + self._tail)
+        both = self._both
+        if not both.left_out:
+            return both.text()
         where = self._problem or f"the whole output is in {self.path}"
         note = f"[… {self.bytes:,} bytes in all, the middle is left out; {where} …]"
-        return f"{plain(self._head)}\n{note}\n{plain(self._tail)}"
+        return f"{plain(both.head)}\n{note}\n{plain(both.tail)}"
 
 
 class LiveText:
@@ -148,7 +188,14 @@ class LiveOutput:
 
     def take(self, chunk: bytes) -> bool:
         """Add what the program wrote; false when it has written too much."""
-        text = self.kept.add(chunk)
+        return self._take(chunk, error=False)
+
+    def take_error(self, chunk: bytes) -> bool:
+        """The same of what it wrote to stderr."""
+        return self._take(chunk, error=True)
+
+    def _take(self, chunk: bytes, *, error: bool) -> bool:
+        text = self.kept.add(chunk, error=error)
         if self._live is not None:
             self._live.add(text)
         return self.kept.bytes <= MAX_BYTES

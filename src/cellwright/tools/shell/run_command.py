@@ -9,9 +9,11 @@ import asyncio
 import contextlib
 import os
 import shutil
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.errors import ToolError
@@ -20,8 +22,7 @@ from cellwright.tools.process.runner import CHUNK_BYTES, RunningProgram
 from cellwright.tools.shell.output import CommandOutput, LiveOutput
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShellCommand:
+class ShellCommand(Struct, frozen=True, kw_only=True):
     """A command to run; what is not explained here is as in `Command`.
 
     `memory_mb` is what each of its processes may take (None: no bound).
@@ -39,13 +40,16 @@ class ShellCommand:
 class ShellRun:
     """A command that has been started. Made on a running loop; raises ToolError when it cannot be started.
 
-    `ended` is done when it has ended and its output is complete; `folder` is then where its shell was, if it said so.
+    `ended` is done when it has ended and its output is complete; `folder` is then where its shell was, if it said so, and
+    `seconds` how long it ran.
     """
 
     def __init__(self, what: ShellCommand, children: ChildProcesses, progress: Callable[..., None]) -> None:
         self.command = what.command
         self.cwd = what.cwd
         self.folder = ""
+        self._started = time.perf_counter()
+        self.seconds = 0.0
         self._live = LiveOutput(what.shown_chars, progress)
         self._loop = asyncio.get_running_loop()
         with contextlib.ExitStack() as unless_started:
@@ -54,6 +58,7 @@ class ShellRun:
                 self._program = RunningProgram(
                     _command(what, self._folder_pipe.writer),
                     output=self._live.take,
+                    errors=self._live.take_error,
                     inherited=(self._folder_pipe.writer,),
                     at_end=self._close,
                     children=children,
@@ -84,7 +89,7 @@ class ShellRun:
         """True when something that the command started runs on."""
         return self._program.left_behind
 
-    async def wait(self, seconds: float) -> bool:
+    async def wait(self, seconds: float | None) -> bool:
         """Wait for the end; False when it has not come in `seconds`. Cancelled, it ends the command first."""
         return await self._program.wait(seconds)
 
@@ -104,6 +109,7 @@ class ShellRun:
         self._live.go_unseen()
 
     def _close(self) -> None:
+        self.seconds = time.perf_counter() - self._started
         self._live.close()
         self.folder = self._folder_pipe.last_line()
         self._folder_pipe.close()

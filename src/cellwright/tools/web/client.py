@@ -14,8 +14,10 @@ import ipaddress
 import re
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.permissions.public_addresses import Address, is_public
@@ -31,8 +33,7 @@ MAX_URL_CHARS = 4_000
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
-@dataclass(frozen=True, slots=True)
-class WebAddress:
+class WebAddress(Struct, frozen=True):
     """A URL taken apart. `host` is ASCII, lower case, without a final dot; `port` is set where the URL sets one."""
 
     scheme: str
@@ -172,8 +173,7 @@ def system_proxy(address: WebAddress) -> str | None:
     return proxy if proxy and not urllib.request.proxy_bypass(address.host) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
+class Network(Struct, frozen=True):
     """Name resolution, the addresses that may be reached, and whom to trust. Tests bring their own."""
 
     resolve: Resolve = resolve
@@ -182,8 +182,7 @@ class Network:
     proxy: Callable[[WebAddress], str | None] = system_proxy
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedPage:
+class FetchedPage(Struct, frozen=True):
     """The answer to a fetch: `elsewhere` is where a redirect to another host leads, and then there is no body."""
 
     address: WebAddress

@@ -1,6 +1,7 @@
 """WebFetch: a page of the public web as Markdown, read by a small model for what Claude wants to know.
 
-HTML becomes Markdown without what surrounds the article, together with what the page says of itself.
+HTML becomes Markdown without what surrounds the article, together with what the page says of itself. Without the extra
+`web` all of the page is read, and the result says so.
 """
 
 from __future__ import annotations
@@ -9,18 +10,19 @@ import asyncio
 import re
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.side_request import SideRequest, text_of
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
-from cellwright.errors import CellwrightError, ErrorCode, ToolError
+from cellwright.errors import CellwrightError, ErrorCode, ToolError, needs_extra
 from cellwright.events import Preview
 from cellwright.text import visible, visible_line
-from cellwright.tools.files.formats.pdf import keep_pypdf_from_printing
+from cellwright.tools.files.formats.pdf import import_pypdf
 from cellwright.tools.inputs import MIN_SECONDS
 from cellwright.tools.web.client import FetchedPage, Network, fetch, read_address
 
@@ -29,9 +31,8 @@ _TEXT_TYPES = re.compile(r"text/|application/(?:[\w.+-]*\+)?(?:json|xml|javascri
 _LOOKS_LIKE_HTML = re.compile(rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class WebPage:
-    """A page: `text` is Markdown where it was HTML; what is not known is empty."""
+class WebPage(Struct, frozen=True):
+    """A page: `text` is Markdown where it was HTML; what is not known is empty. `notice` says what was not done to it."""
 
     url: str
     content_type: str
@@ -39,7 +40,11 @@ class WebPage:
     title: str = ""
     author: str = ""
     date: str = ""
+    description: str = ""
     bytes: int = 0
+    status: int = 200
+    fetched: float = field(default_factory=time.time)
+    notice: str = ""
 
     @property
     def words(self) -> int:
@@ -68,9 +73,9 @@ def _no_text(url: str, kind: str, size: int) -> ToolError:
     )
 
 
-def _decoded(fetched: FetchedPage) -> str:
+def _decoded(fetched: FetchedPage, otherwise: str = "utf-8") -> str:
     found = _CHARSET.search(fetched.content_type)
-    for charset in (found[1] if found else "utf-8", "utf-8"):
+    for charset in (found[1] if found else otherwise, "utf-8"):
         try:
             return fetched.body.decode(charset)
         except (LookupError, UnicodeError):
@@ -78,9 +83,15 @@ def _decoded(fetched: FetchedPage) -> str:
     return fetched.body.decode("latin-1")
 
 
+SURROUNDINGS = needs_extra("Telling an article from the menus around it", "web")
+
+
 def _from_html(url: str, fetched: FetchedPage) -> WebPage:
-    import trafilatura  # brings lxml, half a second at first use
-    from trafilatura.settings import use_config
+    try:
+        import trafilatura  # brings lxml, half a second at first use
+        from trafilatura.settings import use_config
+    except ImportError:
+        return _from_html_plainly(url, fetched)
 
     config = use_config()
     config.set("DEFAULT", "EXTRACTION_TIMEOUT", "0")  # its alarm signal belongs to the main thread
@@ -107,7 +118,27 @@ def _from_html(url: str, fetched: FetchedPage) -> WebPage:
         title=_word(about, "title"),
         author=_word(about, "author"),
         date=_word(about, "date"),
+        description=_word(about, "description"),
         bytes=len(fetched.body),
+    )
+
+
+def _from_html_plainly(url: str, fetched: FetchedPage) -> WebPage:
+    from cellwright.tools.web.plain_html import HtmlText, declared_charset
+
+    page = HtmlText(url)
+    page.read(_decoded(fetched, declared_charset(fetched.body)))
+    about = page.about
+    return WebPage(
+        url,
+        "text/html",
+        page.markdown,
+        title=about.get("title", ""),
+        author=about.get("author", ""),
+        date=about.get("date", ""),
+        description=about.get("description", ""),
+        bytes=len(fetched.body),
+        notice=SURROUNDINGS,
     )
 
 
@@ -119,9 +150,7 @@ def _word(about: object, name: str) -> str:
 def _pdf_text(body: bytes, url: str) -> str:
     import io
 
-    import pypdf
-
-    keep_pypdf_from_printing()
+    pypdf = import_pypdf(url)
     try:
         reader = pypdf.PdfReader(io.BytesIO(body))
         pages = [page.extract_text() for page in reader.pages]
@@ -158,6 +187,30 @@ class WebFetchInput(ToolInput):
     timeout_seconds: Annotated[int, Meta(ge=MIN_SECONDS, le=MAX_SECONDS)] | None = None
 
 
+class WebFetchOutput(ToolOutput):
+    """The page, by what it says of itself: "" where it says nothing. `date` is when it was published or changed.
+
+    `fetched` is when it came, `seconds` how long the call took. `redirect` is the other host's URL that was not followed;
+    then there is no page. `first` to `last` are the characters of the page that were read, of `total`.
+    """
+
+    url: str
+    status: int
+    fetched: float
+    seconds: float
+    content_type: str = ""
+    bytes: int = 0
+    title: str = ""
+    description: str = ""
+    author: str = ""
+    date: str = ""
+    words: int = 0
+    first: int = 0
+    last: int = 0
+    total: int = 0
+    redirect: str | None = None
+
+
 EXAMPLES = (
     {
         "url": "https://docs.python.org/3/library/itertools.html",
@@ -177,8 +230,7 @@ does not answer it, say so.
 {prompt}"""
 
 
-@dataclass(eq=False)
-class PageCache:
+class PageCache(Struct, eq=False):
     """Pages of the last minutes, by URL; the oldest make room. Times in seconds."""
 
     seconds: float = CACHE_SECONDS
@@ -197,8 +249,7 @@ class PageCache:
             self._pages.popitem(last=False)
 
 
-@dataclass(frozen=True, slots=True)
-class WebFetch:
+class WebFetch(Struct, frozen=True):
     """The state that the calls of one session share. `side_request` None: pages are given as they are."""
 
     network: Network
@@ -212,26 +263,32 @@ class WebFetch:
         began = time.monotonic()
         page = await self._page(given, ctx)
         if isinstance(page, FetchedPage):
-            return _elsewhere(page, given.prompt)
+            return _elsewhere(page, given.prompt, time.monotonic() - began)
         offset = given.offset
         if page.text and offset >= len(page.text):
             message = f"The page has {len(page.text):,} characters; offset {offset} is beyond its end."
             raise ToolError(message, code=ErrorCode.INVALID_PARAMETERS)
         answer, end = await self._answer(page, given.prompt, offset, ctx)
-        parts = [_page_header(page), answer]
+        parts = [_page_header(page), f"[The whole page was read. {page.notice}]" if page.notice else "", answer]
         if end < len(page.text):
             parts.append(f"[Characters {offset:,} to {end:,} of {len(page.text):,}; go on with offset={end}.]")
-        display = {
-            "url": page.url,
-            "bytes": page.bytes,
-            "content_type": page.content_type,
-            "title": page.title,
-            "author": page.author,
-            "date": page.date,
-            "words": page.words,
-            "seconds": round(time.monotonic() - began, 3),
-        }
-        return ToolResult("\n\n".join(part for part in parts if part), display)
+        output = WebFetchOutput(
+            url=page.url,
+            status=page.status,
+            fetched=page.fetched,
+            seconds=round(time.monotonic() - began, 3),
+            content_type=page.content_type,
+            bytes=page.bytes,
+            title=page.title,
+            description=page.description,
+            author=page.author,
+            date=page.date,
+            words=page.words,
+            first=offset,
+            last=end,
+            total=len(page.text),
+        )
+        return ToolResult("\n\n".join(part for part in parts if part), structured=output)
 
     async def _page(self, given: WebFetchInput, ctx: ToolContext) -> WebPage | FetchedPage:
         address = read_address(given.url).encrypted()
@@ -250,7 +307,7 @@ class WebFetch:
             ) from None
         if fetched.elsewhere:
             return fetched
-        page = await asyncio.to_thread(page_of, fetched)
+        page = replace(await asyncio.to_thread(page_of, fetched), status=fetched.status)
         if fetched.status >= 400:
             raise ToolError(
                 f"{fetched.address.url} answered {fetched.status} {fetched.reason}.\n{page.text[:1_000]}".strip(),
@@ -300,12 +357,19 @@ def _page_header(page: WebPage) -> str:
     return "\n".join(f"{name}: {visible_line(value, 300)}" for name, value in known.items() if value)
 
 
-def _elsewhere(fetched: FetchedPage, prompt: str) -> ToolResult:
+def _elsewhere(fetched: FetchedPage, prompt: str, seconds: float) -> ToolResult:
     text = (
         f"{fetched.address.url} redirects ({fetched.status}) to another host, which was not followed:\n"
         f"{fetched.elsewhere}\nTo read it, call WebFetch again with that URL and the prompt {prompt!r}."
     )
-    return ToolResult(text, {"url": fetched.address.url, "redirect": fetched.elsewhere, "status": fetched.status})
+    output = WebFetchOutput(
+        url=fetched.address.url,
+        status=fetched.status,
+        fetched=time.time(),
+        seconds=round(seconds, 3),
+        redirect=fetched.elsewhere,
+    )
+    return ToolResult(text, structured=output)
 
 
 def web_fetch_tool(
@@ -329,6 +393,7 @@ def web_fetch_tool(
 
     @tool(
         name="WebFetch",
+        output=WebFetchOutput,
         description=DESCRIPTION.format(kept=_duration_text(cache_seconds)),
         access=ToolAccess("fetch", "url"),
         read_only=True,

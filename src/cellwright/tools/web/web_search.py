@@ -6,12 +6,13 @@ import asyncio
 import os
 import urllib.parse
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Self
 
-from msgspec import Meta
+from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.side_request import SideRequest
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ApiError, CellwrightError, ErrorCode, ToolError
@@ -36,8 +37,7 @@ class WebSearchInput(ToolInput):
     ] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Struct, frozen=True):
     """One result; what is not known is empty. `score`: how well it fits by the engine's own measure."""
 
     title: str
@@ -59,8 +59,16 @@ class Hit:
         return f"{first}\n  {visible_line(self.snippet, SNIPPET_CHARS)}" if self.snippet else first
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class WebSearchOutput(ToolOutput):
+    """The results of a search. `total` is how many the engine gave, those that were not asked for included."""
+
+    query: str
+    engine: str
+    total: int
+    results: tuple[dict[str, Any], ...]
+
+
+class Query(Struct, frozen=True):
     """The query of a search; `allowed` and `blocked` are domains, lower case, at most one of the two."""
 
     text: str
@@ -104,13 +112,16 @@ def _domains(given: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResult:
-    """The findings of a search. `summary`: what the engine itself says; `problems`: what went wrong on the way."""
+class SearchResult(Struct, frozen=True):
+    """The findings of a search. `summary`: what the engine itself says; `problems`: what went wrong on the way.
+
+    `engine` is the name under which CELLWRIGHT_SEARCH_ENGINE knows the engine.
+    """
 
     hits: list[Hit]
     summary: str = ""
     problems: list[str] = field(default_factory=list)
+    engine: str = ""
 
     def text(self, query: Query, hits: Sequence[Hit]) -> str:
         """Describe the results for Claude."""
@@ -196,7 +207,7 @@ def api_engine(side_request: SideRequest) -> Engine:
             if turn.stop_reason != "pause_turn":
                 break
             messages.append(turn.message)
-        return hits_of_message(content)
+        return replace(hits_of_message(content), engine="api")
 
     return search
 
@@ -224,7 +235,8 @@ def _ask_ddgs(query: Query) -> SearchResult:
         results = ddgs.DDGS(timeout=int(SECONDS / 2)).text(words, max_results=MAX_HITS)
     except DDGSException as error:
         raise ToolError(f"The search failed: {error}.", code=ErrorCode.SEARCH_SERVICE_ERROR) from error
-    return SearchResult([Hit(str(r.get("title", "")), str(r.get("href", "")), str(r.get("body", ""))) for r in results])
+    hits = [Hit(str(r.get("title", "")), str(r.get("href", "")), str(r.get("body", ""))) for r in results]
+    return SearchResult(hits, engine="ddgs")
 
 
 def tavily_engine(key: str, url: str = TAVILY_URL) -> Engine:
@@ -257,7 +269,8 @@ def tavily_engine(key: str, url: str = TAVILY_URL) -> Engine:
                     result.get("score"),
                 )
                 for result in results
-            ]
+            ],
+            engine="tavily",
         )
 
     return search
@@ -300,7 +313,14 @@ def _others_engine(name: str) -> Engine | None:
     found: Engine | None = next(
         (entry.load() for entry in importlib.metadata.entry_points(group=ENGINES_GROUP, name=name)), None
     )
-    return found
+    if found is None:
+        return None
+    engine = found
+
+    async def search(query: Query, ctx: ToolContext) -> SearchResult:
+        return replace(await engine(query, ctx), engine=name)
+
+    return search
 
 
 def _with_fallback(api: Engine | None) -> Engine | None:
@@ -325,8 +345,7 @@ def _with_fallback(api: Engine | None) -> Engine | None:
     return search
 
 
-@dataclass(eq=False)
-class Searches:
+class Searches(Struct, eq=False):
     """The state that the calls of one session share."""
 
     engine: Engine
@@ -348,7 +367,13 @@ class Searches:
         except CellwrightError as error:
             raise _search_failed(error.message) from error
         hits = [hit for hit in found.hits if query.wants(hit)][:MAX_HITS]
-        return ToolResult(found.text(query, hits), {"query": query.text, "results": [hit.to_json() for hit in hits]})
+        output = WebSearchOutput(
+            query=query.text,
+            engine=found.engine,
+            total=len(found.hits),
+            results=tuple(hit.to_json() for hit in hits),
+        )
+        return ToolResult(found.text(query, hits), structured=output)
 
 
 def web_search_tool(engine: Engine, environ: Mapping[str, str] = os.environ) -> Tool:
@@ -361,6 +386,7 @@ def web_search_tool(engine: Engine, environ: Mapping[str, str] = os.environ) -> 
 
     @tool(
         name="WebSearch",
+        output=WebSearchOutput,
         description=DESCRIPTION,
         access=ToolAccess("web_search", "query"),
         read_only=True,

@@ -8,8 +8,9 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 
 def nothing_more() -> Iterable[str]:
@@ -17,8 +18,7 @@ def nothing_more() -> Iterable[str]:
     return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
+class Description(Struct, frozen=True):
     """A value in words. `summary` is short; `more()` gives further lines and may take a while; `memory` is in bytes."""
 
     type: str

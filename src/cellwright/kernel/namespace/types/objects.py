@@ -15,6 +15,7 @@ from typing import Any
 
 from IPython.core.getipython import get_ipython
 
+from cellwright.kernel.namespace.cell_files import cell_of_file
 from cellwright.kernel.namespace.types.description import (
     Description,
     class_vars,
@@ -114,7 +115,7 @@ def _function_lines(function: types.FunctionType) -> Iterator[str]:
 def _file_in_words(file: str) -> str:
     """A file's name; of a cell, the name that tracebacks have for it."""
     shell = get_ipython()
-    words = shell.compile.format_code_name(file) if shell is not None else None
+    words = cell_of_file(shell, file) if shell is not None else None
     return " ".join(words) if words else file
 
 

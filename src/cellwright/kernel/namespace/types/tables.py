@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from cellwright.kernel.namespace.types.description import in_columns
 from cellwright.kernel.namespace.types.values import brief, is_secret, named
@@ -16,8 +17,7 @@ NAME_CHARS = 40
 CELL_CHARS = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column of any library's table. `nulls` is in words, since not every null is counted; "" where it is not known.
 
     `labels` name the values of the sample where each has a name of its own: a row that was taken out of a table.

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from cellwright.permissions.shell.command_paths import HERE, Access, Use, accesses
 from cellwright.permissions.shell.tokens import EXIT_STATUS, Word
@@ -18,8 +19,7 @@ _NUMBER = re.compile(r"[+-]?\d{1,12}(?:\.\d{1,6})?[bkKMGcwm]?")
 _SHORT_NUMBER = re.compile(r"-\d{1,9}")
 
 
-@dataclass(frozen=True, slots=True)
-class Arguments:
+class Arguments(Struct, frozen=True):
     """A command's arguments as its program takes them: the flags that were given, files behind flags, operands."""
 
     flags: frozenset[str]
@@ -29,8 +29,7 @@ class Arguments:
     """A flag stands behind an operand: some programs of the name take it for an operand, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Flags:
+class Flags(Struct, frozen=True):
     """The flags a program may get. `valued` maps those with a value to its kind: "number", "text", "file", "word".
 
     A "word" is a text that is no flag where it stands by itself. With "=" before the kind the value is joined to the flag

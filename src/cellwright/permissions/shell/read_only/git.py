@@ -99,7 +99,8 @@ SUBCOMMANDS: Mapping[str, Flags] = {
     "rev-list": _flags("", _REVISIONS_VALUED, f"{_LOG_LONG} --count --objects", numbers=True),
     "describe": _flags(
         "",
-        "--abbrev:=number --match:word --exclude:word --candidates:number --dirty:=text",
+        # `--dirty` writes what it found into the index
+        "--abbrev:=number --match:word --exclude:word --candidates:number",
         "--tags --all --always --long --contains --first-parent --exact-match",
     ),
     "merge-base": _flags("a", "", "--all --is-ancestor --octopus --independent --fork-point"),
@@ -178,6 +179,8 @@ def only_reads(words: Sequence[Word]) -> bool:
 
 def _stays_reading(subcommand: str, arguments: Arguments) -> bool:
     operands = [word.text for word in arguments.operands]
+    if any(word.globs and _leaves(word.text) for word in arguments.operands):
+        return False  # it complains of the first name that `~/*` becomes
     if subcommand in _BY_OPERANDS and any(word.globs for word in arguments.operands):
         return False  # `git symbolic-ref x/*` writes as soon as there are two
     match subcommand:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import base64
 import io
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -85,8 +86,7 @@ more than 20 images.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ImageLimits:
+class ImageLimits(Struct, frozen=True):
     """The size at which an image is sent, and the memory of its pixels. The API charges a token for 28 × 28 pixels."""
 
     max_pixels: int
@@ -144,8 +144,7 @@ class UnusableImage(Exception):
     """The API would not take it; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelImage:
+class ModelImage(Struct, frozen=True):
     """An image as it is sent: `block` for the API, `words` on what was made of it, the length of its base64."""
 
     block: dict[str, Any]
@@ -186,8 +185,7 @@ def model_image(file: BinaryIO, size: int, limits: ImageLimits = FILE_LIMITS) ->
     return _with_block(*_encoded(plain(pixels)), words)
 
 
-@dataclass(frozen=True, slots=True)
-class _ImageInfo:
+class _ImageInfo(Struct, frozen=True):
     """The facts that an image's file gives. `turned`: its pixels do not stand as it is meant to be seen."""
 
     kind: str

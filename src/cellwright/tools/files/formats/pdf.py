@@ -7,12 +7,13 @@ import io
 import logging
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from msgspec import Struct
+
 from cellwright.agent.tool import Content
-from cellwright.errors import ErrorCode, ToolError
+from cellwright.errors import ErrorCode, ToolError, needs_extra
 from cellwright.text import counted
 
 if TYPE_CHECKING:
@@ -34,8 +35,7 @@ RANGE = re.compile(r"(\d{1,6})(?:-(\d{0,6}))?")
 _UNHEARD = logging.NullHandler()
 
 
-@dataclass(frozen=True, slots=True)
-class PdfRequest:
+class PdfRequest(Struct, frozen=True):
     """The request for a PDF: `pages` as given, `as_text` for models and gateways that take no documents."""
 
     pages: str | None
@@ -59,19 +59,26 @@ def read_pdf(file: BinaryIO, size: int, shown: str, request: PdfRequest, stopped
     return f"[{shown}: PDF, {which}{why}]\n" + _text(reader, numbers, request.max_chars, shown, stopped)
 
 
-def keep_pypdf_from_printing() -> None:
-    """Send what pypdf warns of in a damaged file to the log, where there is one, and not to the user's cell."""
+def import_pypdf(shown: str) -> Any:
+    """The package `pypdf`. Raises ToolError with the extra that brings it where it is missing; `shown` is to be read.
+
+    What it warns of in a damaged file goes to the log, where there is one, and not to the user's cell.
+    """
+    try:
+        import pypdf  # heavy: 200 ms
+    except ImportError:
+        raise ToolError(needs_extra(f"{shown} is a PDF; reading it", "pdf"), code=ErrorCode.EXECUTION_ERROR) from None
     logging.getLogger("pypdf").addHandler(_UNHEARD)
+    return pypdf
 
 
 def _opened(file: BinaryIO, shown: str) -> tuple[PdfReader, int]:
-    from pypdf import PdfReader  # heavy: 200 ms
+    pypdf = import_pypdf(shown)
     from pypdf.errors import DependencyError, FileNotDecryptedError
 
-    keep_pypdf_from_printing()
     file.seek(0)
     try:
-        reader = PdfReader(file)
+        reader: PdfReader = pypdf.PdfReader(file)
         if reader.is_encrypted and not reader.decrypt(""):
             raise _encrypted(shown)
         return reader, len(reader.pages)

@@ -7,9 +7,10 @@ import difflib
 import os
 import re
 import stat
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
+
+from msgspec import Struct
 
 from cellwright.errors import ErrorCode, ToolError
 
@@ -17,8 +18,7 @@ ALIGNED_LINES = 2_000
 """Up to so many lines, old and new ones are aligned to keep mixed line ends; the comparison is quadratic."""
 
 
-@dataclass(frozen=True, slots=True)
-class Encoding:
+class Encoding(Struct, frozen=True):
     """The way a file's bytes become text: a byte order mark (perhaps empty), then Python's codec `name`."""
 
     name: str

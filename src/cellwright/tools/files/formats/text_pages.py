@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from io import FileIO
 
+from msgspec import Struct
+
 from cellwright.tools.files.formats.text import Encoding, detect_encoding, one_byte_encoding
 
 BLOCK_BYTES = 1 << 20
@@ -24,8 +26,7 @@ NUMBER_CHARS = 7
 Stopped = Callable[[], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class PageBounds:
+class PageBounds(Struct, frozen=True):
     """A page's bounds: `chars` in all (bytes of UTF-8, so that Chinese counts for what it costs), `line_chars` of a
     line, and the `limit` of lines that was asked for."""
 
@@ -34,8 +35,7 @@ class PageBounds:
     limit: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TextPage:
+class TextPage(Struct, frozen=True):
     """Some lines of a file. `total` is None when it was not read to its end, `sha256` also when it is very large.
 
     `first` is negative where lines are counted from the end. `cut` says how long each line is that was cut, by its

@@ -21,6 +21,7 @@ from cellwright.tools.planning.tasks.tasks import (
     TasksOf,
     unless_objected,
 )
+from cellwright.tools.planning.todos import TodosOutput, todos_output
 
 DESCRIPTION = (
     "Add a task to the list of what is to be done, which the user sees. For work of three steps and more. "
@@ -44,6 +45,7 @@ def task_create_tool(tasks_of: TasksOf) -> Tool:
 
     @tool(
         name="TaskCreate",
+        output=TodosOutput,
         description=DESCRIPTION,
         access=ToolAccess("notes"),
         category="planning",
@@ -63,8 +65,9 @@ def task_create_tool(tasks_of: TasksOf) -> Tool:
         asked = ctx.ask_hooks("TaskCreated", {**about, "task_description": given.description})
         await unless_objected(asked, "was not created")
         task = add_task(tasks, given)
-        ctx.emit(TodosChanged(tasks.todos()))
-        return ToolResult(f"Task #{task.id} created: {task.subject}")
+        todos = tasks.todos()
+        ctx.emit(TodosChanged(todos))
+        return ToolResult(f"Task #{task.id} created: {task.subject}", structured=todos_output(todos, task.id))
 
     return task_create
 

@@ -7,6 +7,7 @@ from msgspec import field
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.tools.planning.tasks.tasks import LIMITS, TaskId, Tasks, TasksOf
+from cellwright.tools.planning.todos import TodosOutput, todos_output
 
 DESCRIPTION = "A task with its description, what it blocks and what it waits for. TaskList shows all ids."
 
@@ -22,6 +23,7 @@ def task_get_tool(tasks_of: TasksOf) -> Tool:
 
     @tool(
         name="TaskGet",
+        output=TodosOutput,
         description=DESCRIPTION,
         access=ToolAccess("notes"),
         read_only=True,
@@ -31,7 +33,9 @@ def task_get_tool(tasks_of: TasksOf) -> Tool:
         title=lambda given: f"task {given.task_id}",
     )
     async def task_get(given: TaskGetInput, ctx: ToolContext) -> ToolResult:
-        return ToolResult(_in_full(tasks_of(ctx), given.task_id))
+        tasks = tasks_of(ctx)
+        text = _in_full(tasks, given.task_id)
+        return ToolResult(text, structured=todos_output(tasks.todos(), given.task_id.removeprefix("#")))
 
     return task_get
 

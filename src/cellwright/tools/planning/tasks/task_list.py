@@ -5,6 +5,7 @@ from __future__ import annotations
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.tools.planning.tasks.tasks import LIMITS, TasksOf
+from cellwright.tools.planning.todos import TodosOutput, todos_output
 
 DESCRIPTION = "All tasks with their ids, status, owner and what they wait for."
 
@@ -18,6 +19,7 @@ def task_list_tool(tasks_of: TasksOf) -> Tool:
 
     @tool(
         name="TaskList",
+        output=TodosOutput,
         description=DESCRIPTION,
         access=ToolAccess("notes"),
         read_only=True,
@@ -28,6 +30,7 @@ def task_list_tool(tasks_of: TasksOf) -> Tool:
     )
     async def task_list(_given: TaskListInput, ctx: ToolContext) -> ToolResult:
         tasks = tasks_of(ctx)
-        return ToolResult("\n".join(map(tasks.line, tasks.by_id.values())) or "There are no tasks.")
+        text = "\n".join(map(tasks.line, tasks.by_id.values())) or "There are no tasks."
+        return ToolResult(text, structured=todos_output(tasks.todos()))
 
     return task_list

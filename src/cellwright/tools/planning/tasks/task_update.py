@@ -21,6 +21,7 @@ from cellwright.tools.planning.tasks.tasks import (
     TasksOf,
     unless_objected,
 )
+from cellwright.tools.planning.todos import TodosOutput, todos_output
 
 DESCRIPTION = (
     "Change a task: mark it in_progress when you begin with it and completed as soon as it is wholly done, "
@@ -57,6 +58,7 @@ def task_update_tool(tasks_of: TasksOf) -> Tool:
 
     @tool(
         name="TaskUpdate",
+        output=TodosOutput,
         description=DESCRIPTION,
         access=ToolAccess("notes"),
         category="planning",
@@ -70,9 +72,11 @@ def task_update_tool(tasks_of: TasksOf) -> Tool:
             about = {"task_id": task.id, "task_subject": task.subject, "task_description": task.description}
             await unless_objected(ctx.ask_hooks("TaskCompleted", about), "is not completed")
         changed = change_task(tasks, given)
-        ctx.emit(TodosChanged(tasks.todos()))
+        todos = tasks.todos()
+        ctx.emit(TodosChanged(todos))
         what = "deleted" if given.status == "deleted" else f"updated: {', '.join(changed) or 'nothing is new'}"
-        return ToolResult(f"Task #{given.task_id.removeprefix('#')} {what}.")
+        task_id = given.task_id.removeprefix("#")
+        return ToolResult(f"Task #{task_id} {what}.", structured=todos_output(todos, task_id))
 
     return task_update
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct, field
 
 from cellwright.agent.tool import ToolContext, ToolLimits
 from cellwright.errors import ErrorCode, ToolError
@@ -14,7 +13,7 @@ from cellwright.errors import ErrorCode, ToolError
 Status = Literal["pending", "in_progress", "completed"]
 
 MAX_TASKS = 200
-LIMITS = ToolLimits(seconds=10, results=MAX_TASKS)
+LIMITS = ToolLimits(results=MAX_TASKS)
 
 TaskId = Annotated[
     str, Meta(min_length=1, max_length=20, description="The task's id, as TaskCreate and TaskList give it.")
@@ -25,8 +24,7 @@ ActiveForm = Annotated[
 Metadata = Annotated[dict[str, Any], Meta(description="Notes of your own, by key; null takes a key away.")]
 
 
-@dataclass(slots=True)
-class Task:
+class Task(Struct):
     """One task; `blocked_by` are ids of tasks that must be done before it."""
 
     id: str
@@ -39,8 +37,7 @@ class Task:
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class Tasks:
+class Tasks(Struct):
     """The tasks of one session, by id. Ids are not given twice."""
 
     by_id: dict[str, Task] = field(default_factory=dict)

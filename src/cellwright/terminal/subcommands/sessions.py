@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from cellwright.commands.export import free_path, secrets_left_out, write_export
-from cellwright.commands.sessions import price, when
+from cellwright.commands.sessions import branch, price, when
 from cellwright.config.settings.read import start_folder
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry
+from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry, tree_of
 from cellwright.sessions.catalog.metadata import shown_tags
 from cellwright.sessions.catalog.search import HIT_BEGIN, HIT_END
 from cellwright.sessions.export.exchanges import AnswerText, Exchange
@@ -73,12 +73,13 @@ def _facts(entry: CatalogEntry) -> Iterator[tuple[str, str]]:
 
 
 def _state(entry: CatalogEntry) -> list[str]:
-    return [name for name, holds in (("in use", entry.in_use), ("damaged", entry.damaged)) if holds]
+    states = (("in use", entry.in_use), ("damaged", entry.damaged), ("its beginning is gone", entry.is_beginning_gone))
+    return [name for name, holds in states if holds]
 
 
 def _cells(entry: CatalogEntry, *, with_folder: bool) -> list[str]:
     notes = "".join(f" ({state})" for state in _state(entry))
-    title = " ".join(part for part in (entry.title + notes, shown_tags(entry.tags)) if part)
+    title = " ".join(part for part in (branch(entry) + entry.title + notes, shown_tags(entry.tags)) if part)
     cells = [entry.id, when(entry.updated), str(entry.turns), price(entry.cost_usd), title]
     return [*cells, *([_path(entry.cwd)] if with_folder else []), *([_snippet(entry)] if entry.snippet else [])]
 
@@ -198,10 +199,12 @@ def _list(catalog: Catalog, options: argparse.Namespace) -> int:
     cwd = None if options.all else start_folder(os.environ)
     limit = options.limit or (1_000 if options.json else 20)
     found = catalog.search(_joined(options.query), cwd, limit=limit + 1)
+    shown = found[:limit]
     if options.json:
-        print(json.dumps([entry.to_json() for entry in found[:limit]], indent=1, ensure_ascii=False))
+        print(json.dumps([entry.to_json() for entry in shown], indent=1, ensure_ascii=False))
     else:
-        print_entries(found[:limit], cwd, more=len(found) > limit, query=" ".join(options.query))
+        shown = shown if options.query else tree_of(shown)
+        print_entries(shown, cwd, more=len(found) > limit, query=" ".join(options.query))
     return ExitCode.OK
 
 

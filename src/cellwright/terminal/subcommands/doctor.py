@@ -1,4 +1,4 @@
-"""Subcommands that are a few lines each: `cellwright doctor`, `cellwright trust-recording`."""
+"""`cellwright doctor`: what keeps Cellwright from working here."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import argparse
 import json
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
-from cellwright.agent.recording.recordings import parse_recording, read_recording, trust
 from cellwright.commands.doctor import page_of
 from cellwright.config.settings.read import start_folder
 from cellwright.doctor.examination import ExaminedEnvironment, examine
@@ -29,19 +27,3 @@ def doctor(argv: Sequence[str]) -> int:
     examination = examine(ExaminedEnvironment(start_folder(os.environ)), offline=options.offline)
     print(json.dumps(examination.to_json()) if options.json else page_of(examination).plain())
     return ExitCode.FAILED if examination.problems else ExitCode.OK
-
-
-def trust_recordings(argv: Sequence[str]) -> int:
-    """Sign the recordings that `argv` names, as they are now. Raises CellwrightError for what is none."""
-    parser = argparse.ArgumentParser(
-        prog="cellwright trust-recording",
-        description="Say that recordings may be played although you did not make them. Playing one sends nothing, but runs "
-        "its Python code and writes its files. A recording that changes afterwards is asked about again.",
-    )
-    parser.add_argument("files", metavar="FILE", nargs="+", type=Path)
-    for file in parser.parse_args(argv).files:
-        data = read_recording(file)
-        turns = parse_recording(data, file)
-        trust(data)
-        print(f"{file}: {len(turns)} turn{'s' if len(turns) != 1 else ''}, trusted as it is now")
-    return 0

@@ -17,10 +17,11 @@ from PIL import Image
 from cellwright.agent.hooks.callbacks import HookMatcher
 from cellwright.agent.prompt import ContextProvider, PromptContext, ProvidedContext
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.prompt import _without_code, find_mentions
+from cellwright.conversation.prompts.prompt import find_mentions
 from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import ContextAttached, Event, Notice, RunEnd, ToolEnd, UserPrompt
+from cellwright.markdown.code_places import without_code
 from cellwright.terminal.plain_view import CallLines
 from cellwright.testing import MessagesServer, say, turn, use
 from row_tables import for_each_row
@@ -83,7 +84,7 @@ def test_a_long_text_without_mentions_takes_no_time_and_many_mentions_have_an_en
 @settings(derandomize=True, deadline=None, max_examples=500)
 @given(st.text(alphabet="`~a$ \n\t>-1.#\\<", max_size=60))
 def test_what_commonmark_calls_code_is_blank_and_all_else_stays(words: str) -> None:
-    left = _without_code(words)
+    left = without_code(words)
     assert len(left) == len(words)
     assert all(was == now or (now == " " and was != "\n") for was, now in zip(words, left, strict=True))
     commonmark = MarkdownIt("commonmark").disable(["code", "html_block", "reference", "link", "image"])

@@ -10,13 +10,14 @@ Mentioned files are read and told with the prompt, by the tools that Claude has 
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.agent.agent import Agent
 from cellwright.agent.prompt import (
@@ -31,15 +32,13 @@ from cellwright.agent.prompt import (
     text_context,
 )
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
+from cellwright.config.settings.settings import Settings
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import AttachedKind
+from cellwright.markdown.code_places import without_code
 from cellwright.sessions.session import Session
 from cellwright.sessions.turns import PLAN_MODE
 from cellwright.tools.paths import shown_path
-
-if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
-    from markdown_it.rules_inline import StateInline
 
 logger = logging.getLogger(__name__)
 
@@ -56,18 +55,41 @@ def checked(prompt: Prompt) -> Prompt:
 
 
 def with_surroundings(
-    prompt: Prompt, session: Session, agent: Agent, cwd: Path, interface: str, language: str | None
+    prompt: Prompt,
+    session: Session,
+    agent: Agent,
+    cwd: Path,
+    interface: str,
+    settings: Settings,
+    list_skills: Callable[[Agent], str],
 ) -> FullPrompt:
-    """The prompt with, when it is the session's first, where Claude works; in plan mode, how to plan."""
+    """The prompt with, when it is the session's first, where Claude works and its skills; in plan mode, how to plan."""
     before: list[ContextBlock] = []
     if not session.encoded:
-        before.append(text_context("Where Claude works", "environment", environment_text(cwd, interface)))
-        if language:
-            text = f"<language>The user wants your answers in: {language}</language>"
+        before.append(
+            text_context("Where Claude works", "environment", environment_text(cwd, interface, list_skills(agent)))
+        )
+        if settings.language:
+            text = f"<language>The user wants your answers in: {settings.language}</language>"
             before.append(text_context("The language of answers", "environment", text))
+        if attribution := _attribution_text(settings):
+            before.append(text_context("Attribution of commits", "environment", attribution))
     plans = (session.mode or agent.policy.mode) == "plan" and any(tool.name == "ExitPlanMode" for tool in agent.tools)
     after = (text_context("Plan mode", "mode", PLAN_MODE),) if plans else ()
     return FullPrompt(words=tuple(_blocks(prompt)), before=tuple(before), after=after)
+
+
+def _attribution_text(settings: Settings) -> str:
+    """Tell what the user wants commits and pull requests to say of Claude; nothing where they say nothing of it."""
+    wishes: list[str] = []
+    for what, text in (
+        ("the message of each commit that you make", settings.attribution_commit),
+        ("the description of each pull request that you open", settings.attribution_pr),
+    ):
+        if text is not None:
+            wishes.append(f"End {what} with:\n{text}" if text else f"Do not name yourself in {what}.")
+    joined = "\n".join(wishes)
+    return f"<attribution>\n{joined}\n</attribution>" if wishes else ""
 
 
 def gather_context(
@@ -92,6 +114,18 @@ def gather_context(
             after=tuple(part for each in found for part in each.after),
             notices=tuple(notice for each in found for notice in each.notices),
         )
+
+    return replace(full, collect_context=collect_context)
+
+
+def with_skill(full: FullPrompt, blocks: Callable[[], Awaitable[Sequence[ContextBlock]]]) -> FullPrompt:
+    """`full`, which calls a skill, with what that tells; where it cannot be told, the prompt is not sent."""
+    before = full.collect_context
+
+    async def collect_context() -> ProvidedContext:
+        told = await blocks()
+        found = ProvidedContext() if before is None else await before()
+        return replace(found, after=(*told, *found.after))
 
     return replace(full, collect_context=collect_context)
 
@@ -129,8 +163,7 @@ _MATH = re.compile(r"(?<![\w$\\])\$(?=[^\s$])[^$\n]*?(?<=[^\s\\])\$(?![\w$])")
 _LINES = re.compile(r"#L(\d+)(?:-L?(\d+))?")
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
+class Mention(Struct, frozen=True):
     """One thing that is mentioned. `name` is a path, a cell's id or number, or a variable; `text` is as it was written.
 
     `first` and `last` are the lines of a file that are meant, 0 for all.
@@ -145,7 +178,7 @@ class Mention:
 
 def find_mentions(words: str) -> list[Mention]:
     """The mentions in `words`, each once, in the order in which they stand there."""
-    prose = _without_code(words)
+    prose = without_code(words)
     outside_decorators = _blanked(_DECORATOR, prose)
     at = [
         (match.start(), _at_mention(match))
@@ -180,84 +213,6 @@ def _at_mention(match: re.Match[str]) -> Mention:
     return Mention("file", path.replace("\\ ", " "), text, first, last)
 
 
-_CODE_SIGNS = ("`", "~~~")
-
-_Range = tuple[int, int]
-
-
-@functools.lru_cache(maxsize=1)
-def _without_code(markdown: str) -> str:
-    """`markdown` with spaces where code is; everything else stays where it is. Line ends become line feeds.
-
-    Text that is only indented counts as prose: people indent what they mean to be read.
-    """
-    markdown = markdown.replace("\r\n", "\n").replace("\r", "\n")
-    if not any(sign in markdown for sign in _CODE_SIGNS):
-        return markdown
-    pieces: list[str] = []
-    at = 0
-    for start, end in _code(markdown):
-        pieces += [markdown[at:start], *("\n" if character == "\n" else " " for character in markdown[start:end])]
-        at = end
-    return "".join([*pieces, markdown[at:]])
-
-
-def _code(markdown: str) -> Iterator[_Range]:
-    """Find the places of code, in order."""
-    lines = markdown.split("\n")
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line) + 1)
-    parser = _parser()
-    for token in parser.parse(markdown):
-        if token.map is None:
-            continue
-        first, end = token.map
-        if token.type == "fence":
-            yield starts[first], min(starts[end], len(markdown))
-        elif token.type == "inline":
-            places = _char_offsets(token.content, lines, starts, first)
-            spans: list[_Range] = []
-            parser.inline.parse(token.content, parser, {"spans": spans}, [])
-            for opened, closed in spans:
-                yield places[opened], places[closed - 1] + 1
-
-
-def _char_offsets(content: str, lines: list[str], starts: list[int], first: int) -> list[int]:
-    """Find the place of each character of an inline token: its lines are those of the source from `first`, without what
-    belongs to the blocks around it (indentation, `>`, `- `).
-    """
-    places: list[int] = []
-    for number, line in enumerate(content.split("\n"), first):
-        text = line.lstrip()
-        begin = starts[number] + max(lines[number].rfind(text), 0)
-        places += [begin] * (len(line) - len(text))
-        places += range(begin, begin + len(text) + 1)
-    return places
-
-
-@functools.cache
-def _parser() -> MarkdownIt:
-    # 20 ms; most prompts have no code
-    from markdown_it import MarkdownIt
-    from markdown_it.rules_inline import backtick
-
-    def noted_backtick(state: StateInline, silent: bool) -> bool:
-        start, tokens = state.pos, len(state.tokens)
-        taken = backtick(state, silent)
-        if len(state.tokens) > tokens and state.tokens[-1].type == "code_inline":
-            state.env.get("spans", []).append((start, state.pos))
-        return taken
-
-    parser = MarkdownIt("zero").enable(["fence", "blockquote", "list", "heading", "lheading", "hr"])
-    # what in a line takes precedence over backticks, or as much as they do
-    parser.enable(["backticks", "escape", "autolink", "html_inline"])
-    parser.inline.ruler.at("backticks", noted_backtick)
-    # the lines of a block are taken apart once, with a list for what is found
-    parser.core.ruler.disable("inline")
-    return parser
-
-
 def _blanked(pattern: re.Pattern[str], text: str) -> str:
     """`text` with what `pattern` finds as spaces; everything else stays where it is."""
     return pattern.sub(lambda match: _blank(match[0]), text)
@@ -273,8 +228,7 @@ CHARS_PER_MENTION = 60_000
 CHARS_TOGETHER = 200_000
 
 
-@dataclass(frozen=True, slots=True)
-class AttachedMention:
+class AttachedMention(Struct, frozen=True):
     """The outcome of a mention: something to tell, or why not (`notice`); neither if it only looked like one."""
 
     part: ContextBlock | None = None

@@ -1,0 +1,1 @@
+"""Pages about what users bring along: instructions and skills."""

@@ -1,0 +1,111 @@
+"""The front matter of a Markdown file that users bring: YAML between two lines of `---` at its beginning.
+
+Files that work in Claude Code are read, also where YAML refuses them: most often a description that has a colon and no
+quotes. Then each line `key: value` counts as it stands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+MAX_CHARS = 20_000
+"""A longer front matter is none."""
+
+_FENCE = re.compile(r"---[ \t]*\n(?P<yaml>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_PLAIN_LINE = re.compile(r"(?P<key>[A-Za-z][\w-]*): (?P<value>[A-Za-z/$](?:[^\s:#]|:(?=\S)|(?<! )#| (?! |$))*)")
+_NO_TEXTS = frozenset({"yes", "no", "on", "off", "null", "y", "n"})
+_FLAGS = {"true": True, "True": True, "false": False, "False": False}
+_LINE = re.compile(r"(?P<key>[A-Za-z_][\w-]*)[ \t]*:[ \t]*(?P<value>.*)")
+
+
+class FrontMatter(Struct, frozen=True):
+    """The values at the beginning of a file, and the text after them. `problem` says where YAML refused the values."""
+
+    values: Mapping[str, Any]
+    body: str
+    problem: str = ""
+
+
+def read_front_matter(text: str) -> FrontMatter:
+    """Take `text` apart; a file without front matter has no values. Line ends become line feeds.
+
+    >>> read_front_matter("---\\ndescription: Use this: always\\n---\\nBody").values
+    {'description': 'Use this: always'}
+    """
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    found = _FENCE.match(text, 0, MAX_CHARS) if text.startswith("---") else None
+    if found is None:
+        return FrontMatter({}, text)
+    body = text[found.end() :]
+    if (plain := _plain(found["yaml"])) is not None:
+        return FrontMatter(plain, body)
+    import yaml  # 16 ms; many sessions have no such file
+
+    try:
+        # not the loader in C: deep nesting overflows its stack, and a foreign file would end the kernel
+        values = yaml.load(found["yaml"], Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 2}: " if mark is not None else ""
+        return FrontMatter(_lines(found["yaml"]), body, f"{where}{getattr(error, 'problem', None) or error}")
+    if values is None:
+        return FrontMatter({}, body)
+    if not isinstance(values, dict):
+        return FrontMatter(_lines(found["yaml"]), body, "the front matter is no list of `key: value`")
+    return FrontMatter({str(key): value for key, value in values.items()}, body)
+
+
+def _plain(yaml: str) -> dict[str, Any] | None:
+    """The values of front matter that is only lines `key: text`, which YAML would read the same; None for any other."""
+    values: dict[str, Any] = {}
+    for line in yaml.splitlines():
+        found = _PLAIN_LINE.fullmatch(line)
+        if found is None or found["key"] in values or found["value"].lower() in _NO_TEXTS:
+            return None
+        values[found["key"]] = _FLAGS.get(found["value"], found["value"])
+    return values
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    """The texts of a list that may also be written as one text with commas, or be left empty.
+
+    >>> texts("Read, Grep"), texts(["Read", "Grep"]), texts(None)
+    (('Read', 'Grep'), ('Read', 'Grep'), ())
+    """
+    if value is None or isinstance(value, Mapping):
+        return ()
+    parts = value if isinstance(value, list | tuple) else _at_commas(str(value))
+    return tuple(text for part in parts if part is not None and (text := str(part).strip().strip("\"'")))
+
+
+def _at_commas(text: str) -> list[str]:
+    """Split at commas that stand in no brackets: `src/*.{ts,tsx}` and `Bash(a, b)` are one element."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "({[") - (character in ")}]")
+        if character == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
+
+
+def _lines(yaml: str) -> dict[str, Any]:
+    """The values of lines `key: value`; lines that are indented, or begin with `-`, belong to the key before them."""
+    values: dict[str, Any] = {}
+    key = ""
+    for line in yaml.split("\n"):
+        if found := _LINE.fullmatch(line):
+            key = found["key"]
+            values[key] = found["value"].strip().strip("\"'").removeprefix("|").removeprefix(">")
+        elif key and (element := line.strip()) and not element.startswith("#"):
+            before = values[key]
+            if element.startswith("- "):
+                values[key] = [*before, element[2:].strip()] if isinstance(before, list) else [element[2:].strip()]
+            elif isinstance(before, str):
+                values[key] = f"{before}\n{element}".strip()
+    return values

@@ -1,0 +1,145 @@
+"""One skill or command: what it says of itself, and its text."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from cellwright.config.front_matter import read_front_matter, texts
+from cellwright.model.models import EFFORTS
+
+SkillScope = Literal["managed", "user", "project", "built-in"]
+
+SKILL_FILE = "SKILL.md"
+MAX_BYTES = 1_000_000
+"""A larger file is no skill."""
+
+DESCRIPTION_CHARS = 1_536
+"""The part of a description that is told, as in Claude Code."""
+
+_YES = frozenset({"true", "yes", "on", "1"})
+_NO = frozenset({"false", "no", "off", "0"})
+
+
+class Skill(Struct, frozen=True, kw_only=True):
+    """A skill, or a command, which is a skill in one file. `name` is what stands after the slash.
+
+    `description` says when to use it; `argument_names` are `$name`s for its arguments; `allowed_tools` are rules that hold
+    while it is at work. `by_user` and `by_claude` say who may call it; `paths` for which files it is offered at all.
+    `problems` tell what of its front matter was not understood.
+    """
+
+    name: str
+    title: str
+    description: str
+    body: str
+    file: Path
+    scope: SkillScope
+    is_command: bool = False
+    argument_hint: str = ""
+    argument_names: tuple[str, ...] = ()
+    allowed_tools: tuple[str, ...] = ()
+    disallowed_tools: tuple[str, ...] = ()
+    model: str | None = None
+    effort: str | None = None
+    agent: str | None = None
+    forks: bool = False
+    by_user: bool = True
+    by_claude: bool = True
+    paths: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """The folder with the files that belong to it."""
+        return self.file.parent
+
+
+def read_skill(file: Path, name: str, scope: SkillScope, *, is_command: bool = False) -> Skill | None:
+    """Read the skill in `file`; None where there is none or it cannot be read. Never raises."""
+    try:
+        facts = file.stat()
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > MAX_BYTES:
+            return None
+        text = file.read_bytes().decode("utf-8", "replace")
+    except (OSError, ValueError):
+        return None
+    front = read_front_matter(text)
+    values = front.values
+    problems = [front.problem] if front.problem else []
+    effort = _text(values.get("effort"))
+    if effort is not None and effort not in EFFORTS:
+        problems.append(f"effort is {effort!r}, not one of {', '.join(EFFORTS)}")
+        effort = None
+    model = _text(values.get("model"))
+    description = _text(values.get("description")) or _first_paragraph(front.body)
+    when = _text(values.get("when_to_use"))
+    allowed = _tools(values.get("allowed-tools", values.get("allowed_tools")))
+    return Skill(
+        name=name,
+        title=_text(values.get("name")) or name,
+        description=" ".join(f"{description} {when or ''}".split())[:DESCRIPTION_CHARS],
+        body=front.body.strip(),
+        file=file,
+        scope=scope,
+        is_command=is_command,
+        argument_hint=_hint(values.get("argument-hint")),
+        argument_names=tuple(each for part in texts(values.get("arguments")) for each in part.split()),
+        allowed_tools=allowed,
+        disallowed_tools=_tools(values.get("disallowed-tools")),
+        model=None if model in (None, "inherit") else model,
+        effort=effort,
+        agent=_text(values.get("agent")),
+        forks=_text(values.get("context")) == "fork",
+        by_user=_flag(values.get("user-invocable"), otherwise=True),
+        by_claude=not _flag(values.get("disable-model-invocation"), otherwise=False),
+        paths=texts(values.get("paths")),
+        values=values,
+        problems=tuple(problems),
+    )
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None or isinstance(value, list | Mapping) else str(value).strip() or None
+
+
+def _flag(value: Any, *, otherwise: bool) -> bool:
+    word = str(value).strip().lower()
+    return word in _YES or (otherwise and word not in _NO)
+
+
+def _hint(value: Any) -> str:
+    # `[file] [n]` without quotes is a list for YAML
+    return " ".join(f"[{each}]" for each in value) if isinstance(value, list) else str(value or "")
+
+
+def _tools(value: Any) -> tuple[str, ...]:
+    """Rules in a list, or in one text with commas or blanks between them: `Read Bash(git add *)`."""
+    if isinstance(value, list):
+        return texts(value)
+    found = texts(value)
+    return tuple(rule for part in found for rule in _at_blanks(part))
+
+
+def _at_blanks(text: str) -> list[str]:
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if character.isspace() and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part for part in parts if part]
+
+
+def _first_paragraph(body: str) -> str:
+    for paragraph in body.split("\n\n"):
+        lines = [line for line in paragraph.splitlines() if line.strip() and not line.startswith("#")]
+        if lines:
+            return " ".join(lines)
+    return ""

@@ -1,0 +1,91 @@
+"""The agents there are: listed to Claude, and named by the user with `@agent-NAME`."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+
+from cellwright.agent.agent import Agent
+from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
+from cellwright.config.agents.definition import AgentDefinition
+from cellwright.config.agents.find_agents import FoundAgents, find_agents
+from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.conversation.prompts.listing import listed_line, listing, was_told
+from cellwright.errors import ErrorCode, ToolError
+from cellwright.markdown.code_places import without_code
+
+LISTING_CHARS = 12_000
+"""The most that the list of agents may take of a conversation: about 3,000 tokens."""
+
+MENTION = "agent-"
+"""The beginning of a mention of an agent, behind the `@`."""
+
+_TAG = "agents"
+_MENTION = re.compile(rf"(?<![\w@./\\-])@{MENTION}(?P<name>[\w:-]*\w)")
+
+
+class Agents:
+    """Finds the agents that count, and tells Claude of them."""
+
+    def __init__(self, in_force: SettingsInForce) -> None:
+        self._in_force = in_force
+
+    def found(self) -> FoundAgents:
+        """The agents that count now, and the files that define none."""
+        return find_agents(self._in_force.skill_place)
+
+    def named(self, name: str) -> AgentDefinition:
+        """The agent of this name. Raises ToolError."""
+        agents = self.found().agents
+        if (agent := agents.get(name)) is None:
+            known = ", ".join(sorted(agents))
+            raise ToolError(f"There is no agent {name}. The agents are: {known}.", code=ErrorCode.TOOL_NOT_FOUND)
+        return agent
+
+    def listed(self, agent: Agent) -> str:
+        """The list of agents as `agent` is told of it; "" where it could start none."""
+        tool = next((tool for tool in agent.tools if tool.starts_agents), None)
+        if tool is None or agent.policy.hides(tool):
+            return ""
+        agents = {
+            name: each
+            for name, each in self.found().agents.items()
+            if agent.policy.decide(tool, {tool.access.field: name}).behavior != "deny"
+        }
+        return listing(_TAG, listing_text(agents))
+
+    async def for_prompt(self, prompt_context: PromptContext) -> ProvidedContext:
+        """Tell Claude which agents there are when that has changed, and which the user wants; a `ContextProvider`."""
+        named = {match["name"]: None for match in _MENTION.finditer(without_code(prompt_context.words))}
+        agent, session = prompt_context.agent, prompt_context.session
+        if not session.encoded and not named:
+            return ProvidedContext()  # the list stands with where Claude works
+        block = await asyncio.to_thread(self.listed, agent)
+        before = (
+            () if not session.encoded or was_told(_TAG, block, session) else (text_context("Agents", "agent", block),)
+        )
+        known = (await asyncio.to_thread(self.found)).agents if named else {}
+        wanted = [name for name in named if name in known] if block else []
+        missing = "there is no such agent; /agents shows them" if block else "no agent can be started here"
+        return ProvidedContext(
+            before=before,
+            after=tuple(text_context(f"@{MENTION}{name}", "agent", _wanted(name)) for name in wanted),
+            notices=tuple(f"@{MENTION}{name}: {missing}. It was sent as text." for name in named if name not in wanted),
+        )
+
+
+def listing_text(agents: Mapping[str, AgentDefinition]) -> str:
+    """The agents, a line each, within `LISTING_CHARS`; "" where there is none."""
+    if not agents:
+        return ""
+    room = LISTING_CHARS // len(agents)
+    lines = [listed_line(name, agents[name].description, room) for name in sorted(agents)]
+    return "\n".join(["Agents that you can hand tasks to with the tool Agent:", *lines])
+
+
+def _wanted(name: str) -> str:
+    return (
+        f'<wanted agent="{name}">\nThe user wants the agent {name} to do this: call the tool Agent with subagent_type '
+        f'"{name}" and all that it must know, then tell what came of it.\n</wanted>'
+    )

@@ -1,0 +1,165 @@
+"""The instructions that are told: with the first prompt, when they change, and when Claude looks at a file they are for.
+
+The session's own messages say what was told, as with everything that is told besides the words: each file stands in a
+block of its own whose opening tag has a digest. So nothing is told twice, and what a fork, `/rewind` or a compaction
+takes away is told again. History stays append-only: a file that has changed is told anew at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import re
+import weakref
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cellwright.agent.prompt import ContextBlock, PromptContext, ProvidedContext, text_context
+from cellwright.config.memory.chain import Memory, read_memory
+from cellwright.config.memory.memory_file import MemoryFile
+from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.events import CHARS_PER_TOKEN
+from cellwright.sessions.session import Session
+from cellwright.tools.paths import shown_path
+
+if TYPE_CHECKING:
+    from cellwright.agent.agent import Agent
+
+logger = logging.getLogger(__name__)
+
+TAG = "instructions"
+
+LARGE_CHARS = 40_000
+"""From here on the user is told how much of each request the instructions take."""
+
+_FROM = {
+    "managed": "the administrator",
+    "user": "the user, for all projects",
+    "project": "the project",
+    "local": "the user, for this project",
+    "auto": "your own notes from earlier sessions",
+}
+_OPENING = re.compile(rf'<{TAG} file="(?P<file>[^"]*)" digest=(?P<digest>\w+)')
+
+
+class MemoryContext:
+    """The instructions that the prompts and the calls of one conversation are told."""
+
+    def __init__(self, in_force: SettingsInForce) -> None:
+        self._in_force = in_force
+        self._memory = Memory()
+        self._told: weakref.WeakKeyDictionary[Session, _Told] = weakref.WeakKeyDictionary()
+
+    async def for_prompt(self, prompt_context: PromptContext) -> ProvidedContext:
+        """Tell what the session does not know yet, or knows otherwise; a `ContextProvider`."""
+        self._memory = memory = await asyncio.to_thread(read_memory, self._in_force.memory_place)
+        session, agent = prompt_context.session, prompt_context.agent
+        told = self._told_in(session)
+        known = told.digests(session)
+        parts: list[ContextBlock] = []
+        notices = [*memory.notices] if not session.encoded else []
+        for file in memory.files:
+            part, problems = await self._block(file, known, agent)
+            notices += problems
+            if part is not None:
+                parts.append(part)
+        parts += [_gone(path) for path, digest in known.items() if digest != "gone" and not Path(path).is_file()]
+        chars = sum(len(file.text) for file in memory.files)
+        if not session.encoded and chars > LARGE_CHARS:
+            notices.append(
+                f"Your instructions (CLAUDE.md and the like) take about {chars // CHARS_PER_TOKEN:,} tokens of every "
+                "request. /memory shows the files."
+            )
+        return ProvidedContext(before=tuple(parts), notices=tuple(notices))
+
+    async def for_files(self, paths: Sequence[Path], session: Session, agent: Agent) -> list[ContextBlock]:
+        """Tell what comes with the files that calls have just read or changed and the session does not know."""
+        try:
+            return await self._for_files(paths, session, agent) if paths else []
+        except Exception:
+            # a help, made of files that users write: calls are answered without it all the same
+            logger.exception("instructions for files could not be told")
+            return []
+
+    async def _for_files(self, paths: Sequence[Path], session: Session, agent: Agent) -> list[ContextBlock]:
+        from cellwright.config.memory.nested import memory_for_files  # only when files are touched
+
+        place = self._in_force.memory_place
+        files = await asyncio.to_thread(memory_for_files, paths, place, self._memory)
+        if not files:
+            return []
+        known = self._told_in(session).digests(session)
+        blocks = [(await self._block(file, known, agent))[0] for file in files]
+        return [block for block in blocks if block is not None]
+
+    async def _block(
+        self, file: MemoryFile, known: dict[str, str], agent: Agent
+    ) -> tuple[ContextBlock | None, list[str]]:
+        """The block of one file, None where it is known; and what the user must know of it."""
+        digest = _digest(file)
+        if known.get(_name(file.path)) == digest:
+            return None, []
+        if _is_denied(file.path, agent):
+            return None, [f"{file.path}: not told, a rule denies to read it."]
+        text, notices = file.text, []
+        if agent.redaction is not None:
+            cleaned = await asyncio.to_thread(agent.redaction.clean, text)
+            text = cleaned.text
+            if cleaned.kinds:
+                notices.append(f"Kept from Claude in {file.path}: {', '.join(cleaned.kinds)}.")
+        changed = " changed=yes" if known.get(_name(file.path), "gone") != "gone" else ""
+        opening = f'<{TAG} file="{_name(file.path)}" digest={digest} from="{_FROM[file.scope]}"{changed}>'
+        title = shown_path(self._in_force.cwd, file.path)
+        return text_context(title, "memory", f"{opening}\n{text}\n</{TAG}>"), notices
+
+    def _told_in(self, session: Session) -> _Told:
+        return self._told.setdefault(session, _Told())
+
+
+class _Told:
+    """The places in a session's messages where files were told, so that a long session is looked through once."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[int, bytes, str]] = {}
+        self._looked = 0
+
+    def digests(self, session: Session) -> dict[str, str]:
+        """The digest under which each file was told last, by its name."""
+        encoded = session.encoded
+        if self._looked > len(encoded) or any(encoded[at] is not message for at, message, _ in self._found.values()):
+            self._found, self._looked = {}, 0
+        start = f"<{TAG} file=".encode()
+        for at in range(self._looked, len(encoded)):
+            if start in encoded[at]:
+                for name, digest in _told(session.messages[at]):
+                    self._found[name] = (at, encoded[at], digest)
+        self._looked = len(encoded)
+        return {name: digest for name, (_, _, digest) in self._found.items()}
+
+
+def _told(message: object) -> Iterable[tuple[str, str]]:
+    """The files that a message tells of, beside the user's words: what results of tools hold is no such thing."""
+    content = message.get("content") if isinstance(message, dict) and message.get("role") == "user" else None
+    for block in content if isinstance(content, list) else ():
+        if block.get("type") == "text" and (found := _OPENING.match(block["text"])):
+            yield found["file"], found["digest"]
+
+
+def _gone(path: str) -> ContextBlock:
+    text = f'<{TAG} file="{path}" digest=gone>\nThe file is gone: what it said does not count any more.\n</{TAG}>'
+    return text_context(f"{path} (gone)", "memory", text)
+
+
+def _name(path: Path) -> str:
+    return str(path).replace('"', "'").replace("\n", " ")
+
+
+def _digest(file: MemoryFile) -> str:
+    return hashlib.sha256(file.text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def _is_denied(path: Path, agent: Agent) -> bool:
+    read = next((tool for tool in agent.tools if tool.access.kind == "read"), None)
+    return read is not None and agent.policy.decide(read, {read.access.field: str(path)}).behavior == "deny"

@@ -1,0 +1,225 @@
+"""The skills and commands of a conversation: offered to Claude, called by the user with a slash or by Claude's tool.
+
+A call puts the skill's text beside the user's words, or into the tool's result, with its arguments, the output of its
+`` !`commands` `` and the files it mentions. A command runs only where the policy lets it run unasked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cellwright.agent.agent import Agent
+from cellwright.agent.prompt import ContextBlock, PromptContext, ProvidedContext, text_context
+from cellwright.agent.tool import ToolContext, ToolResult
+from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.config.skills.arguments import Arguments
+from cellwright.config.skills.find_skills import find_skills
+from cellwright.config.skills.skill import Skill
+from cellwright.conversation.prompts.listing import listed_line, listing, was_told
+from cellwright.conversation.prompts.prompt import mentioned_files
+from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.errors import CellwrightError, ErrorCode, ToolError
+from cellwright.permissions.rules.name_pattern import GENERAL_AGENT
+from cellwright.tools.skills.skill import LoadedSkill
+
+LISTING_CHARS = 16_000
+"""The most that the list of skills may take of a conversation: about 4,000 tokens."""
+
+_CALL = re.compile(r"\s*/(?P<name>[A-Za-z0-9][\w-]*(?::[\w-]+)*)(?P<arguments>(?:\s.*)?)", re.DOTALL)
+_COMMAND = re.compile(
+    r"(?:(?<=\s)|^)!`(?P<inline>[^`\n]+)`|^```!\s*\n(?P<block>.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE
+)
+_TAG = "skills"
+_FORKS = (
+    '<wanted agent="{agent}">\nThis skill is done in a context of its own: call the tool Agent with subagent_type '
+    '"{agent}" and the whole text of the skill as its prompt, then tell what came of it.\n</wanted>'
+)
+
+
+class SkillCall(Struct, frozen=True):
+    """A skill and what stands after its name."""
+
+    skill: Skill
+    arguments: str = ""
+
+    def options(self, options: RunOptions) -> RunOptions:
+        """The options of a run that the user began with this call: what the skill wants and the user did not say."""
+        skill = self.skill
+        return replace(
+            options,
+            model=options.model or skill.model,
+            effort=options.effort or skill.effort,
+            allow=(*options.allow, *skill.allowed_tools),
+            deny=(*options.deny, *skill.disallowed_tools),
+        )
+
+
+class Skills:
+    """Finds the skills that count, tells Claude of them, and renders the text of a call."""
+
+    def __init__(self, in_force: SettingsInForce) -> None:
+        self._in_force = in_force
+        self._context: PromptContext | None = None
+
+    def all(self) -> dict[str, Skill]:
+        """The skills and commands that count now, by name; what settings switch off is not among them."""
+        place = self._in_force.skill_place
+        rights = self._in_force.trust.skill_rights
+        overrides = self._in_force.settings.skill_overrides
+        found = {}
+        for name, skill in find_skills(place).items():
+            match overrides.get(name, "on"):
+                case "off":
+                    continue
+                case "user-invocable-only":
+                    skill = replace(skill, by_claude=False)
+                case "name-only":
+                    skill = replace(skill, description="")
+                case _:
+                    pass
+            if skill.scope == "project" and skill.file not in rights:
+                skill = replace(skill, allowed_tools=())
+            found[name] = skill
+        return found
+
+    def called_by(self, prompt: object) -> SkillCall | None:
+        """The call that a prompt is; None for any other prompt."""
+        match = _CALL.fullmatch(prompt) if isinstance(prompt, str) else None
+        skill = self.all().get(match["name"]) if match is not None else None
+        if match is None or skill is None or not skill.by_user:
+            return None
+        return SkillCall(skill, match["arguments"].strip())
+
+    def check_trusted(self, prompt: object) -> None:
+        """Raises CellwrightError PERMISSION_DENIED for a call of a skill that waits for trust in the folder."""
+        if name := self._withheld(prompt):
+            message = (
+                f"/{name} comes with the folder {self._in_force.trust.folder}, which you have not trusted. "
+                "Nothing was sent. Ask again and trust it, or write the prompt out."
+            )
+            raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
+
+    def is_call(self, prompt: str) -> bool:
+        """Return whether `prompt` calls a skill, one that waits for trust included: the user is asked when it is sent."""
+        return self.called_by(prompt) is not None or bool(self._withheld(prompt))
+
+    def _withheld(self, prompt: object) -> str:
+        place = self._in_force.skill_place
+        match = _CALL.fullmatch(prompt) if isinstance(prompt, str) and not place.trusted else None
+        if match is None or match["name"] in self.all():
+            return ""
+        return match["name"] if match["name"] in find_skills(replace(place, trusted=True)) else ""
+
+    def called_by_claude(self, name: str, arguments: str) -> SkillCall:
+        """The call that Claude's tool makes. Raises ToolError for a skill that there is not for Claude."""
+        skills = {each.name: each for each in self.all().values() if each.by_claude}
+        skill = skills.get(name.removeprefix("/"))
+        if skill is None:
+            known = ", ".join(sorted(skills)) or "none"
+            raise ToolError(f"There is no skill {name}. The skills are: {known}.", code=ErrorCode.TOOL_NOT_FOUND)
+        return SkillCall(skill, arguments)
+
+    async def load(self, name: str, arguments: str) -> LoadedSkill:
+        """Render a skill for Claude's tool. Raises ToolError."""
+        call = self.called_by_claude(name, arguments)
+        if self._context is None:
+            raise ToolError("No run is going on that could load a skill.")
+        agent = (call.skill.agent or GENERAL_AGENT) if call.skill.forks else ""
+        return LoadedSkill(await self.text(call, self._context), call.skill.allowed_tools, agent)
+
+    async def listing(self, prompt_context: PromptContext) -> ProvidedContext:
+        """Tell Claude which skills there are when that has changed; a `ContextProvider`."""
+        self._context = prompt_context
+        if not prompt_context.session.encoded:
+            return ProvidedContext()  # it stands with where Claude works
+        block = await asyncio.to_thread(self.listed, prompt_context.agent)
+        if was_told(_TAG, block, prompt_context.session):
+            return ProvidedContext()
+        return ProvidedContext(before=(text_context("Skills", "skill", block),))
+
+    def listed(self, agent: Agent) -> str:
+        """The list of skills as `agent` is told of it; "" where it could load none."""
+        if not any(tool.access.kind == "skill" for tool in agent.tools):
+            return ""
+        return listing(_TAG, listing_text(self.all()))
+
+    async def block(self, call: SkillCall, prompt_context: PromptContext) -> tuple[ContextBlock, ...]:
+        """Tell a skill that a prompt calls, and its files. Raises CellwrightError where a command of its may not run."""
+        name = call.skill.name
+        try:
+            text = await self.text(call, prompt_context)
+        except ToolError as error:
+            raise CellwrightError(error.code, f"/{name}: {error.message} Nothing was sent.") from None
+        if call.skill.forks:
+            text += "\n" + _FORKS.format(agent=call.skill.agent or GENERAL_AGENT)
+        told = await mentioned_files(self._in_force.cwd)(replace(prompt_context, words=text))
+        return (text_context(f"/{name}", "skill", text), *told.after)
+
+    async def text(self, call: SkillCall, prompt_context: PromptContext) -> str:
+        """The skill's text with everything in its place. Raises ToolError where a command of its may not run or fails."""
+        skill = call.skill
+        arguments = Arguments(call.arguments, skill.argument_names, self._variables(skill, prompt_context))
+        parts, at = [], 0
+        for found in _COMMAND.finditer(skill.body):
+            parts.append(arguments.fill(skill.body[at : found.start()]))
+            command = arguments.fill(found["inline"] or found["block"])
+            parts.append(await self._output(command.strip(), skill, prompt_context))
+            at = found.end()
+        parts.append(arguments.fill(skill.body[at:]))
+        body = arguments.appended("".join(parts)).strip()
+        folder = "" if skill.is_command else f' folder="{skill.folder}"'
+        return f'<skill name="{skill.name}"{folder}>\n{body}\n</skill>'
+
+    def _variables(self, skill: Skill, prompt_context: PromptContext) -> Mapping[str, str]:
+        return {
+            "CLAUDE_SESSION_ID": prompt_context.session.id,
+            "CLAUDE_EFFORT": prompt_context.agent.effort or "",
+            "CLAUDE_SKILL_DIR": str(skill.folder),
+            "CLAUDE_PROJECT_DIR": str(self._in_force.skill_place.project),
+        }
+
+    async def _output(self, command: str, skill: Skill, prompt_context: PromptContext) -> str:
+        if self._in_force.settings.disable_skill_shell_execution:
+            return "[shell commands of skills are switched off]"
+        shell = next((tool for tool in prompt_context.tools.values() if tool.access.kind == "shell"), None)
+        if shell is None:
+            raise ToolError(f"it runs `{command}`, and there is no shell here.")
+        policy = prompt_context.agent.policy.allowing((*prompt_context.session.granted, *skill.allowed_tools))
+        decision = policy.decide(shell, {"command": command})
+        if decision.behavior != "allow":
+            raise ToolError(
+                f"it runs `{command}` before it is sent, and that is not allowed unasked: {decision.reason} "
+                "A rule of yours can allow it (/permissions).",
+                code=ErrorCode.PERMISSION_DENIED,
+            )
+        context = ToolContext("skill", _unheard, session_id=prompt_context.session.id, confinement=decision.confinement)
+        result = await shell.call({"command": command, "description": f"for the skill {skill.name}"}, context)
+        content = result.content if isinstance(result, ToolResult) else result
+        text = content if isinstance(content, str) else "\n".join(str(each.get("text", "")) for each in content)
+        if isinstance(result, ToolResult) and result.is_error:
+            raise ToolError(f"its command `{command}` failed: {text[-2_000:]}")
+        if (redaction := prompt_context.agent.redaction) is not None:
+            text = (await asyncio.to_thread(redaction.clean, text)).text
+        return text
+
+
+def listing_text(skills: Mapping[str, Skill]) -> str:
+    """The skills that Claude may call, a line each, within `LISTING_CHARS`; "" where there is none."""
+    offered = {skill.file: skill for skill in reversed([*skills.values()]) if skill.by_claude}
+    if not offered:
+        return ""
+    room = LISTING_CHARS // len(offered)
+    lines = [
+        "Skills that you can load with the tool Skill when the work is what they are for:",
+        *sorted(listed_line(skill.name, skill.description, room) for skill in offered.values()),
+    ]
+    return "\n".join(lines)
+
+
+def _unheard(**_news: object) -> None:
+    """There is no card to show how far it is."""

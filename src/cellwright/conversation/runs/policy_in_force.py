@@ -1,0 +1,130 @@
+"""The policy of a run as the settings stand: made anew where they have changed since the last decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cellwright.agent.calls.approval import Decision, Policy
+from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.conversation.resolve_options import policy_of
+from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.errors import CellwrightError
+from cellwright.events import Answered, Decided, Event, ToolEnd, ToolStart
+from cellwright.permissions.sandboxing import FindAbilities
+from cellwright.tools.process.children import child_processes
+
+if TYPE_CHECKING:
+    from cellwright.agent.calls.confinement import Confinement
+    from cellwright.agent.tool import Tool
+    from cellwright.permissions.policy import PermissionPolicy
+
+
+class PolicyInForce:
+    """A run's policy, by the settings of `in_force` and the run's options. Raises CellwrightError as `policy_of`.
+
+    Where settings that have changed meanwhile allow no such run, every call is denied, with the reason.
+    """
+
+    def __init__(self, in_force: SettingsInForce, options: RunOptions, means: FindAbilities) -> None:
+        self._in_force, self._options, self._means = in_force, options, means
+        self._made_from = in_force.settings
+        self._policy: Policy = self._made()
+
+    @property
+    def mode(self) -> str:
+        return self.now().mode
+
+    def decide(self, tool: Tool, tool_input: Mapping[str, Any]) -> Decision:
+        return self.now().decide(tool, tool_input)
+
+    def may_read(self, path: str) -> bool:
+        return self.now().may_read(path)
+
+    def confinement_for_project_code(self) -> Confinement | None:
+        return self.now().confinement_for_project_code()
+
+    def hides(self, tool: Tool) -> bool:
+        return self.now().hides(tool)
+
+    def allowing(self, rules: Sequence[str]) -> Policy:
+        return self.now().allowing(rules)
+
+    def in_mode(self, mode: str) -> Policy:
+        return self.now().in_mode(mode)
+
+    def now(self) -> Policy:
+        """The policy as the settings are at this moment."""
+        self._in_force.look()
+        if self._in_force.settings is not self._made_from:
+            self._made_from = self._in_force.settings
+            try:
+                self._policy = self._made()
+            except CellwrightError as error:
+                self._policy = _NothingRuns(self._policy, f"The settings have changed. {error.message}")
+        return self._policy
+
+    def _made(self) -> PermissionPolicy:
+        in_force = self._in_force
+        return policy_of(self._options, self._made_from, in_force.cwd, in_force.environ, self._means)
+
+
+class _NothingRuns(Struct, frozen=True):
+    """The policy of settings that no run may have; `before` is what held until then."""
+
+    before: Policy
+    reason: str
+
+    @property
+    def mode(self) -> str:
+        return self.before.mode
+
+    def decide(self, _tool: Tool, _tool_input: Mapping[str, Any]) -> Decision:
+        return Decision("deny", self.reason)
+
+    def may_read(self, _path: str) -> bool:
+        return False
+
+    def confinement_for_project_code(self) -> Confinement | None:
+        return self.before.confinement_for_project_code()
+
+    def hides(self, tool: Tool) -> bool:
+        return self.before.hides(tool)
+
+    def allowing(self, _rules: Sequence[str]) -> Policy:
+        return self
+
+    def in_mode(self, mode: str) -> Policy:
+        return replace(self, before=self.before.in_mode(mode))
+
+
+class CallsAtWork:
+    """The calls of a run that may be writing: what changes while none is, the user has changed."""
+
+    def __init__(self, in_force: SettingsInForce) -> None:
+        self._in_force = in_force
+        self._reading: set[str] = set()
+        self._at_work: set[str] = set()
+
+    def are_idle(self) -> bool:
+        """Return whether nothing that Claude started runs."""
+        return not self._at_work and not child_processes().running
+
+    def on_event(self, event: Event) -> None:
+        """Take note of calls that begin and end."""
+        match event:
+            case ToolStart():
+                self._reading |= {str(call.tool_use["id"]) for call in event.calls if call.read_only}
+            case Decided(behavior="allow") if event.tool_use_id not in self._reading:
+                self._at_work.add(event.tool_use_id)
+            case Answered(behavior="allow") if event.tool_use_id not in self._reading:
+                self._in_force.look()  # what was changed before the answer, the user has changed
+                self._at_work.add(event.tool_use_id)
+            case ToolEnd() if event.tool_use_id in self._at_work:
+                self._in_force.look()
+                self._at_work.discard(event.tool_use_id)
+            case _:
+                pass

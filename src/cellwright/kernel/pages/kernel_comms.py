@@ -1,0 +1,46 @@
+"""The comms of this kernel: by the package `comm`, or by ipykernel itself where that is older than the package (6.17).
+
+Hosted notebooks pin such a version, and where it runs the package, if it is there at all, reaches no front end.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from typing import Any
+
+
+def uses_comm_package() -> bool:
+    """Return whether what is done with the package `comm` reaches this kernel's front ends."""
+    if importlib.util.find_spec("comm") is None:
+        return False
+    import comm
+
+    manager = _manager_of_kernel()
+    return manager is None or manager is comm.get_comm_manager()
+
+
+def comm_manager() -> Any:
+    """The manager of the kernel's comms: `register_target`, `unregister_comm` and so on."""
+    if (manager := _manager_of_kernel()) is not None:
+        return manager
+    import comm
+
+    return comm.get_comm_manager()
+
+
+def create_comm(target_name: str, **options: Any) -> Any:
+    """Open a comm to each page that knows `target_name`; `options` are `data`, `metadata` and the like."""
+    if uses_comm_package():
+        import comm
+
+        return comm.create_comm(target_name=target_name, **options)
+    from ipykernel.comm import Comm
+
+    return Comm(target_name=target_name, **options)
+
+
+def _manager_of_kernel() -> Any:
+    """The manager that ipykernel's kernel hands messages to; None in a kernel of another make."""
+    base = sys.modules.get("ipykernel.kernelbase")
+    return getattr(base.Kernel.instance(), "comm_manager", None) if base and base.Kernel.initialized() else None

@@ -1,0 +1,124 @@
+"""An answer that broke off: what of it is kept, and how it is found again after a crash, from the asides of its draft."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+
+from cellwright.model.pricing import context_tokens, cost_usd
+from cellwright.sessions.history import cut_content, ended_note
+from cellwright.sessions.transcript import ASIDE, Fault, Line
+
+if TYPE_CHECKING:
+    from cellwright.sessions.session import Session
+
+MIN_CHARS_PER_TOKEN = 3
+"""Fewer than in most text: what was spent is rather taken too high than too low."""
+
+DRAFT, RESULT, BLOCKS = "draft", "result", "blocks"
+"""Asides: more of the answer that streams; a call's result; blocks of an answer that the API might not take back."""
+
+_NOT_RUN = {
+    "interrupted": "Not run: the user stopped the answer that asked for it.",
+    "kernel": "Not run: the process ended while the answer that asked for it was streaming.",
+}
+
+
+class CutAnswer(Struct):
+    """An answer that has begun: its usage as far as it is known, its blocks by their places, whole or as far as they came.
+
+    `chars` counts all that streamed, for the estimate of what it cost.
+    """
+
+    usage: Mapping[str, Any]
+    model: str
+    texts: dict[int, list[str]] = field(default_factory=dict)
+    blocks: dict[int, dict[str, Any]] = field(default_factory=dict)
+    chars: int = 0
+
+    def content(self) -> list[dict[str, Any]]:
+        """The blocks of it that are kept."""
+        open_texts = {at: {"type": "text", "text": "".join(texts)} for at, texts in self.texts.items()}
+        return cut_content([block for _, block in sorted({**open_texts, **self.blocks}.items())])
+
+    def spent(self) -> tuple[dict[str, Any], float | None]:
+        """Its usage, the output estimated where the API did not say, and its cost."""
+        written = max(self.usage.get("output_tokens") or 0, math.ceil(self.chars / MIN_CHARS_PER_TOKEN))
+        usage = {**self.usage, "output_tokens": written}
+        return usage, cost_usd(self.model, usage)
+
+
+def keep_cut_answer(session: Session, answer: CutAnswer, reason: str) -> None:
+    """Add what there is of an answer that broke off, with what ended it. Where nothing is left of it, its cost alone."""
+    content = answer.content()
+    usage, cost = answer.spent()
+    if not content:
+        session.spend(usage, cost)
+        return
+    session.append(
+        {"role": "assistant", "content": content},
+        usage=usage,
+        model=answer.model,
+        cost_usd=cost,
+        context_tokens=context_tokens(usage),
+        cut=reason,
+    )
+    because = _NOT_RUN.get(reason, "Not run: an error ended the answer that asked for it.")
+    results = [
+        {"type": "tool_result", "tool_use_id": block["id"], "content": because, "is_error": True}
+        for block in content
+        if block["type"] == "tool_use"
+    ]
+    session.append({"role": "user", "content": [*results, ended_note(reason)]})
+
+
+# ---- after a crash ----
+
+
+def recovered_answer(asides: Sequence[Line]) -> CutAnswer | None:
+    """The answer whose draft stands at the end of a transcript; None where none was streaming."""
+    answer: CutAnswer | None = None
+    for line in asides:
+        if line.meta[ASIDE] != DRAFT:
+            continue
+        content = line.meta["content"]
+        if not content:
+            answer = None
+        if (start := content.get("start")) is not None:
+            answer = CutAnswer(start["usage"], start["model"])
+        if answer is None:
+            continue
+        for index, text in content.get("text", ()):
+            answer.texts.setdefault(index, []).append(text)
+            answer.chars += len(text)
+        for index, block in content.get("blocks", ()):
+            whole = {"text": "".join(answer.texts.get(index, ()))} if block["type"] == "text" else {}
+            answer.blocks[index] = {**whole, **block}
+            answer.chars += 0 if index in answer.texts else len(json.dumps(block, ensure_ascii=False))
+    return answer
+
+
+def recovered_results(asides: Sequence[Line]) -> dict[str, dict[str, Any]]:
+    """The results of calls that were there when their siblings were cut off, by the ids of the calls."""
+    results = [line.meta["content"] for line in asides if line.meta[ASIDE] == RESULT]
+    return {result["tool_use_id"]: result for result in results}
+
+
+def faults_text(session_id: str, faults: Sequence[Fault]) -> str:
+    """The notice about a transcript that is not as it was written."""
+    words = {
+        "damaged": "line {line} is damaged",
+        "missing": "before line {line} something is missing",
+        "doubled": "line {line} stands there twice",
+        "foreign": "line {line} was written by another program",
+    }
+    told = [words[fault.what].format(line=fault.line) for fault in faults[:5]]
+    more = f" and {len(faults) - 5} more" if len(faults) > 5 else ""
+    return (
+        f"The transcript of the session {session_id} is not as it was written: {', '.join(told)}{more}. "
+        "The conversation goes on with the rest; the file keeps everything."
+    )

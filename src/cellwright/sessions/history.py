@@ -1,0 +1,212 @@
+"""Conversations that the API takes: of blocks that it knows, calls that are answered once, ids that are unique.
+
+All of it is pure: messages in, messages out. What is said in the user's place, and is none of their words, is made here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+Json = Mapping[str, Any]
+Message = dict[str, Any]
+
+_OF_SERVER_TOOLS = "_tool_result"
+_KNOWN = frozenset(
+    {
+        "text",
+        "thinking",
+        "redacted_thinking",
+        "tool_use",
+        "server_tool_use",
+        "mcp_tool_use",
+        "container_upload",
+        "compaction",
+    }
+)
+"""The types of blocks in an answer that may go back to the API; results of its own tools beside them."""
+
+_THINKING = ("thinking", "redacted_thinking")
+_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_NO_NAME_CHARACTER = re.compile(r"[^a-zA-Z0-9_-]")
+MAX_NAME_CHARS = 128
+
+_NOTE = re.compile(r"<(turn-ended|history-dropped)>.*</\1>", re.DOTALL)
+
+_ENDED = {
+    "interrupted": "The user stopped you here.",
+    "kernel": "The process ended here, while you were answering.",
+    "error": "The run ended here with an error, while you were answering.",
+}
+LOST_RESULT = "The result of this call is lost: the transcript was damaged. The call may have had effects."
+SHORT_CHARS = 400
+"""The length of what a note quotes of one block."""
+
+
+def is_note(text: str) -> bool:
+    """Return whether a text in a user message is one of ours, and none of the user's words."""
+    return _NOTE.fullmatch(text) is not None
+
+
+def ended_note(reason: str) -> dict[str, Any]:
+    """The block that tells Claude how its answer ended, where it did not end by itself."""
+    what = _ENDED.get(reason, _ENDED["error"])
+    return _text(f"<turn-ended>{what} What had arrived of your answer stands above.</turn-ended>")
+
+
+def dropped_note(messages: Sequence[Json]) -> dict[str, Any]:
+    """The block that tells in short what stood in `messages`, which the API did not take."""
+    lines = [line for message in messages for line in _in_short(message)]
+    told = "\n".join(lines).replace("</history-dropped>", "")
+    return _text(
+        "<history-dropped>The API refused what came after this point, so it was taken out of the conversation. In short:\n"
+        f"{told}</history-dropped>"
+    )
+
+
+def _in_short(message: Json) -> Iterable[str]:
+    for block in _blocks(message["content"]):
+        match block["type"]:
+            case "text" if not is_note(str(block["text"])):
+                yield f"- {'You' if message['role'] == 'assistant' else 'The user'} said: {_short(str(block['text']))}"
+            case "tool_use":
+                shown = json.dumps(block["input"], ensure_ascii=False)
+                yield f"- You called {block['name']}: {_short(shown)}"
+            case "tool_result":
+                texts = [str(part["text"]) for part in _blocks(block.get("content") or []) if part["type"] == "text"]
+                failed = " (an error)" if block.get("is_error") else ""
+                yield f"- Its result{failed}: {_short(' '.join(texts)) or 'no text'}"
+            case "image" | "document":
+                yield f"- Here stood {'an image' if block['type'] == 'image' else 'a document'}."
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= SHORT_CHARS else f"{line[:SHORT_CHARS]}… ({len(line):,} characters)"
+
+
+def is_known(block: Json) -> bool:
+    """Return whether a block of an answer is of a type that may go back to the API."""
+    return block["type"] in _KNOWN or str(block["type"]).endswith(_OF_SERVER_TOOLS)
+
+
+def usable_name(name: str) -> str:
+    """The name of a tool as the API takes it back; a name that it takes stays as it is."""
+    return _NO_NAME_CHARACTER.sub("_", name)[:MAX_NAME_CHARS] or "unnamed"
+
+
+def unique_id(wanted: str, taken: Iterable[str]) -> str:
+    """`wanted`, or as near to it as an id comes that the API takes and nobody has."""
+    if _ID.fullmatch(wanted) and wanted not in taken:
+        return wanted
+    stem = re.sub(_NO_NAME_CHARACTER, "_", wanted) or "call"
+    number = 2
+    while f"{stem}_{number}" in taken:
+        number += 1
+    return f"{stem}_{number}"
+
+
+def cut_content(blocks: Sequence[Json]) -> list[dict[str, Any]]:
+    """The blocks that are kept of an answer which broke off after `blocks`; none where no words and no calls are among them.
+
+    Thinking needs its signature, and a call of the API's own tools its result.
+    """
+    answered = {block.get("tool_use_id") for block in blocks if str(block["type"]).endswith(_OF_SERVER_TOOLS)}
+
+    def is_kept(block: Json) -> bool:
+        match block["type"]:
+            case "text":
+                return bool(str(block["text"]).strip())
+            case "thinking":
+                return bool(block.get("signature"))
+            case "server_tool_use" | "mcp_tool_use":
+                return block["id"] in answered
+        return is_known(block)
+
+    kept = [dict(block) for block in blocks if is_kept(block)]
+    return kept if any(block["type"] not in _THINKING for block in kept) else []
+
+
+def valid_history(messages: Sequence[Json]) -> list[Message]:
+    """`messages` made a conversation that the API takes; what has lost its place becomes text.
+
+    From the first change on thinking is left out: it is bound to all that was before it.
+    """
+    kept: list[Message] = []
+    taken: set[str] = set()
+    changed = False
+    open_calls: list[_Call] = []
+    for message in messages:
+        blocks = _blocks(message["content"])
+        if message["role"] == "assistant":
+            if open_calls:
+                kept.append({"role": "user", "content": _results(open_calls, ())})
+            changed = changed or not kept or bool(open_calls)
+            if not kept:
+                kept.append({"role": "user", "content": [_text("(The beginning of this conversation is lost.)")]})
+            valid, open_calls = _valid_answer(blocks, taken, without_thinking=changed)
+        else:
+            valid, open_calls = _results(open_calls, blocks), []
+        as_it_was = valid == list(blocks)
+        changed = changed or not as_it_was
+        if valid:
+            kept.append(dict(message) if as_it_was else {**message, "content": valid})
+    if open_calls:
+        kept.append({"role": "user", "content": _results(open_calls, ())})
+    return kept
+
+
+_Call = tuple[str, str]
+"""The id that a call had, and the one that it has now."""
+
+
+def _valid_answer(
+    blocks: Sequence[Json], taken: set[str], *, without_thinking: bool
+) -> tuple[list[dict[str, Any]], list[_Call]]:
+    calls: list[_Call] = []
+    valid: list[dict[str, Any]] = []
+    for block in blocks:
+        if not is_known(block) or (without_thinking and block["type"] in _THINKING) or _is_blank(block):
+            continue
+        if block["type"] == "tool_use":
+            new = unique_id(str(block["id"]), taken)
+            taken.add(new)
+            calls.append((str(block["id"]), new))
+            block = {**block, "id": new, "name": usable_name(str(block["name"]))}
+        valid.append(dict(block))
+    return valid, calls
+
+
+def _results(open_calls: Sequence[_Call], blocks: Sequence[Json]) -> list[dict[str, Any]]:
+    """The blocks of a user's message behind these calls: first the result of each, then the rest."""
+    found: dict[str, dict[str, Any]] = {}
+    rest: list[dict[str, Any]] = []
+    for block in blocks:
+        if block["type"] != "tool_result":
+            rest += [] if _is_blank(block) else [dict(block)]
+            continue
+        call = next((new for old, new in open_calls if old == block["tool_use_id"] and new not in found), None)
+        if call is not None:
+            found[call] = {**block, "tool_use_id": call}
+        else:
+            told = " ".join(str(part["text"]) for part in _blocks(block.get("content") or []) if part["type"] == "text")
+            rest.append(_text(f"(The result of a call that is lost: {told.strip() or 'no text'})"))
+    return [*(found.get(new) or _lost_result(new) for _, new in open_calls), *rest]
+
+
+def _lost_result(call: str) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": call, "content": LOST_RESULT, "is_error": True}
+
+
+def _is_blank(block: Json) -> bool:
+    return block["type"] == "text" and not str(block["text"]).strip()
+
+
+def _blocks(content: str | Sequence[Json]) -> Sequence[Json]:
+    return [_text(content)] if isinstance(content, str) else content
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}

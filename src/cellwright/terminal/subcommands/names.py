@@ -1,0 +1,49 @@
+"""The words that call a subcommand; its module is imported only then."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.terminal.claude_code import flags
+
+Subcommand = Callable[[Sequence[str]], int]
+
+SUBCOMMANDS = {
+    "auth": "cellwright.terminal.subcommands.auth:auth",
+    "config": "cellwright.terminal.subcommands.config:config",
+    "demo": "cellwright.terminal.demo.run_demo:main",
+    "doctor": "cellwright.terminal.subcommands.doctor:doctor",
+    "sessions": "cellwright.terminal.subcommands.sessions:sessions",
+    "trust": "cellwright.terminal.subcommands.trust:trust",
+    "trust-recording": "cellwright.terminal.subcommands.trust:trust_recordings",
+}
+
+NOT_YET = {
+    "mcp": "There are no MCP servers here yet; `.mcp.json` and `mcpServers` are left as they are.",
+    "setup": "There is nothing to set up: `%load_ext cellwright` loads it in a kernel.",
+}
+"""Words that are no prompts either, and what is said of them."""
+
+
+def find_subcommand(first: Sequence[str], program: str = "") -> Subcommand | None:
+    """Find what the first argument of the command called as `program` calls; None for a prompt or an option."""
+    word = first[0] if first else ""
+    if word in NOT_YET:
+        return _refuse(f"`cellwright {word}` is not there yet. {NOT_YET[word]} Nothing was sent.")
+    if word in flags.COMMANDS and flags.is_claude(program):
+        return _refuse(f"`claude {word}` is a command of Claude Code's that is not there here. Nothing was sent.")
+    if word not in SUBCOMMANDS:
+        return None
+    module, _, name = SUBCOMMANDS[word].partition(":")
+    found: Subcommand = getattr(importlib.import_module(module), name)
+    return found
+
+
+def _refuse(message: str) -> Subcommand:
+    def refuse(_argv: Sequence[str]) -> NoReturn:
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+
+    return refuse

@@ -1,0 +1,103 @@
+"""`cellwright trust` and `cellwright trust-recording`: the user's word on what folders and recordings bring."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from cellwright.agent.recording.recordings import parse_recording, read_recording
+from cellwright.agent.recording.recordings import trust as trust_recording
+from cellwright.config.settings.read import read_all, start_folder
+from cellwright.config.trust.trust import Item, Trust, accept, judge, refusal_text, revoke
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.terminal.exit_codes import ExitCode
+from cellwright.text import visible_line
+
+
+def trust(argv: Sequence[str]) -> int:
+    """Trust what a folder brings along as it is now, or show it; FAILED where `--show` finds something that waits.
+
+    Raises `CellwrightError` for what is no folder, and where the administrator lets none be trusted.
+    """
+    parser = argparse.ArgumentParser(
+        prog="cellwright trust",
+        description="Trust what a folder brings along (hooks, variables, allow rules, tools) as it is now, so that it "
+        "counts where nobody can be asked. What is new or changed afterwards is asked about again.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("folder", metavar="FOLDER", nargs="?", type=Path, help="default: the one you are in")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--show", action="store_true", help="trust nothing; the exit code is 1 when something waits")
+    what.add_argument("--revoke", action="store_true", help="trust the folder no more")
+    parser.add_argument(
+        "--redirects", action="store_true", help="also what says where the conversation goes and who gives the key"
+    )
+    parser.add_argument("--json", action="store_true", help="with --show: one JSON object, for programs")
+    options = parser.parse_args(argv)
+    folder = start_folder(os.environ) if options.folder is None else options.folder.expanduser()
+    if not folder.is_dir():
+        raise CellwrightError(ErrorCode.FILE_NOT_FOUND, f"{folder} is no folder.")
+    found = judge(read_all(folder, os.environ), os.environ)
+    if options.show:
+        print(json.dumps(_as_json(found)) if options.json else _as_text(found))
+        return ExitCode.FAILED if found.waiting or found.refused else ExitCode.OK
+    if options.revoke:
+        revoke(found.folder)
+        print(f"{found.folder} is not trusted any more.")
+        return ExitCode.OK
+    return _accept(found, redirects=options.redirects)
+
+
+def _accept(found: Trust, *, redirects: bool) -> int:
+    if found.refused:
+        raise CellwrightError(ErrorCode.PERMISSION_DENIED, refusal_text(found.folder))
+    taken = [item for item in found.waiting if item.gate == "trust" or redirects]
+    left = [item for item in found.waiting if item not in taken]
+    if taken:
+        accept(found, taken)
+        print(f"{found.folder} is trusted as it is now:\n{_listed(taken)}")
+    elif not left:
+        print(f"{found.folder} brings nothing along that is not trusted.")
+    if left:
+        print(
+            "Not taken over, because it says where the conversation goes or who gives the key (--redirects takes it):\n"
+            f"{_listed(left)}"
+        )
+    return ExitCode.OK
+
+
+def _as_text(found: Trust) -> str:
+    if found.refused:
+        return refusal_text(found.folder)
+    if not found.waiting:
+        return f"{found.folder} {'is trusted' if found.trusted else 'brings nothing along that needs trust'}."
+    state = "is trusted, but for what is new or changed" if found.trusted else "is not trusted. It brings along"
+    return f"{found.folder} {state}:\n{_listed(found.waiting)}"
+
+
+def _as_json(found: Trust) -> dict[str, object]:
+    waiting = [{"what": item.text, "redirects": item.gate == "confirm"} for item in found.waiting]
+    return {"folder": str(found.folder), "trusted": found.trusted, "refused": found.refused, "waiting": waiting}
+
+
+def _listed(items: Sequence[Item]) -> str:
+    return "\n".join(f"  - {visible_line(item.text, 1_000)}" for item in items)
+
+
+def trust_recordings(argv: Sequence[str]) -> int:
+    """Sign the recordings that `argv` names, as they are now. Raises CellwrightError for what is none."""
+    parser = argparse.ArgumentParser(
+        prog="cellwright trust-recording",
+        description="Say that recordings may be played although you did not make them. Playing one sends nothing, but runs "
+        "its Python code and writes its files. A recording that changes afterwards is asked about again.",
+    )
+    parser.add_argument("files", metavar="FILE", nargs="+", type=Path)
+    for file in parser.parse_args(argv).files:
+        data = read_recording(file)
+        turns = parse_recording(data, file)
+        trust_recording(data)
+        print(f"{file}: {len(turns)} turn{'s' if len(turns) != 1 else ''}, trusted as it is now")
+    return 0

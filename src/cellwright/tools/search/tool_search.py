@@ -1,0 +1,104 @@
+"""ToolSearch: the definitions of tools that are not told before the first word, loaded when Claude needs them.
+
+Its result names them in `tool_reference` blocks, and the API puts their definitions there: behind all that was said, so
+that what is cached stays so. It finds what the session's tools were declared with, and nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.tool import TOOL_SEARCH, Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
+
+DESCRIPTION = """\
+Load tools that you know only by name, so that you can call them from your next message on. Load what you will need at \
+once, before you do without it. There are:
+{names}"""
+
+LISTED = 60
+"""Tools that are listed with what they do; more are found by search alone."""
+
+_SELECT = "select:"
+_CLAUSE = re.compile(r"[^.:(\n]+")
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+
+
+class ToolSearchInput(ToolInput):
+    """The input of ToolSearch."""
+
+    query: Annotated[str, Meta(min_length=1, description="`select:Name,Other` by name, or words to search for.")]
+    max_results: Annotated[int, Meta(ge=1, le=50, description="Only for a search.")] = 5
+
+
+def with_tool_search(tools: Sequence[Tool], rare: Iterable[str]) -> tuple[Tool, ...]:
+    """The tools, those of `rare` deferred, and ToolSearch; as they are where none is deferred."""
+    names = frozenset(rare)
+    marked = tuple(replace(each, defer_loading=True) if each.name in names else each for each in tools)
+    deferred = [each for each in marked if each.defer_loading]
+    return (*marked, tool_search_tool(deferred)) if deferred else marked
+
+
+def tool_search_tool(deferred: Sequence[Tool]) -> Tool:
+    """ToolSearch; `deferred` are the tools that its description lists."""
+    names = [f"- {each.name}: {_first_clause(each.description)}" for each in deferred[:LISTED]]
+    if len(deferred) > LISTED:
+        names.append(f"- and {len(deferred) - LISTED} more: search for them")
+
+    @tool(
+        name=TOOL_SEARCH,
+        description=DESCRIPTION.format(names="\n".join(names)),
+        access=ToolAccess("notes"),
+        read_only=True,
+        category="search",
+        limits=ToolLimits(seconds=10),
+        examples=[{"query": "select:MultiEdit,ApplyPatch"}, {"query": "search the web", "max_results": 3}],
+        title=lambda given: f"load tools: {given.query.removeprefix(_SELECT)}",
+    )
+    async def tool_search(given: ToolSearchInput, ctx: ToolContext) -> ToolResult:
+        declared = {str(each["name"]): each for each in ctx.declared_tools() if each.get("defer_loading")}
+        found, missing = _found(given, declared)
+        if not found:
+            known = ", ".join(declared) or "none"
+            return ToolResult(f"No tool was found for {given.query!r}. Those that can be loaded: {known}.")
+        return ToolResult(
+            [{"type": "tool_reference", "tool_name": name} for name in found],
+            display={"tools": found, "not_found": missing},
+        )
+
+    return tool_search
+
+
+def _found(given: ToolSearchInput, declared: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[str]]:
+    """The names that were asked for or match best, and those asked for that there are not."""
+    if given.query.startswith(_SELECT):
+        by_name = {name.casefold(): name for name in declared}
+        asked = [name.strip() for name in given.query.removeprefix(_SELECT).split(",") if name.strip()]
+        found = [by_name[name.casefold()] for name in asked if name.casefold() in by_name]
+        return list(dict.fromkeys(found)), [name for name in asked if name.casefold() not in by_name]
+    words = _words(given.query)
+    scores = {name: _score(words, name, each) for name, each in declared.items()}
+    best = sorted((name for name in declared if scores[name]), key=lambda name: -scores[name])
+    return best[: given.max_results], []
+
+
+def _score(words: set[str], name: str, definition: Mapping[str, Any]) -> int:
+    """Words in the name count most, then those in the description, then those in the fields' names."""
+    fields = " ".join(definition["input_schema"].get("properties", ()))
+    in_name, in_description, in_fields = map(_words, (name, str(definition.get("description", "")), fields))
+    return sum(8 * (word in in_name) + 2 * (word in in_description) + (word in in_fields) for word in words)
+
+
+def _words(text: str) -> set[str]:
+    """Words in lower case, without a plural's s; `WebFetch` and `web_fetch` are two words."""
+    return {word.casefold().removesuffix("s") for word in _WORD.findall(text)}
+
+
+def _first_clause(description: str) -> str:
+    match = _CLAUSE.match(description.strip())
+    return match[0].strip() if match else ""

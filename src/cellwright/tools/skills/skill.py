@@ -1,0 +1,74 @@
+"""Skill: the text of a skill becomes part of the conversation when the work is what it is for. Fields are Claude Code's."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.calls.tool_output import ToolOutput
+from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
+from cellwright.tools.agents.agent import AgentInput, StartAgent
+
+DESCRIPTION = """\
+Load a skill: instructions for a kind of work, and files that go with them. The skills there are were listed with their \
+descriptions; load one before you begin with the work that it is for, and follow what it says. `args` is what it is to \
+be about."""
+
+
+class SkillInput(ToolInput):
+    """The input of Skill."""
+
+    skill: Annotated[str, Meta(min_length=1, max_length=200, description="The skill's name, as it was listed.")]
+    args: Annotated[str, Meta(max_length=10_000, description="What the skill is given.")] = ""
+
+
+class SkillOutput(ToolOutput):
+    """The skill that was loaded, and the allow rules that it brought for the rest of the run; `agent_id` did it."""
+
+    skill: str
+    rules: tuple[str, ...]
+    agent_id: str | None = None
+
+
+class LoadedSkill(NamedTuple):
+    """The text of a skill, the rules that hold for the rest of the run, and who does it."""
+
+    text: str
+    rules: tuple[str, ...] = ()
+    agent: str = ""
+    """The agent that does the skill in a context of its own; "" where Claude itself follows it."""
+
+
+LoadSkill = Callable[[str, str], Awaitable[LoadedSkill]]
+"""Renders the skill of a name with its arguments. Raises ToolError where there is none, or it may not be loaded."""
+
+
+def skill_tool(load: LoadSkill, start: StartAgent | None = None) -> Tool:
+    """Skill; `load` knows the skills, and `start` has an agent do one."""
+
+    @tool(
+        name="Skill",
+        output=SkillOutput,
+        description=DESCRIPTION,
+        access=ToolAccess("skill", "skill"),
+        category="planning",
+        limits=ToolLimits(seconds=None),
+        examples=[{"skill": "code-review", "args": "src/loader.py"}],
+        title=lambda given: f"{given.skill} {given.args}".strip(),
+    )
+    async def skill(given: SkillInput, ctx: ToolContext) -> ToolResult:
+        loaded = await load(given.skill, given.args)
+        if loaded.rules:
+            ctx.grant(loaded.rules)
+        if loaded.agent and start is not None:
+            task = AgentInput(description=f"skill {given.skill}", prompt=loaded.text, subagent_type=loaded.agent)
+            done = await start(task, ctx)
+            output = SkillOutput(skill=given.skill, rules=loaded.rules, agent_id=done.structured.agent_id)
+            return replace(done, structured=output)
+        return ToolResult(loaded.text, structured=SkillOutput(skill=given.skill, rules=loaded.rules))
+
+    return skill

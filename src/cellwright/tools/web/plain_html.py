@@ -1,0 +1,133 @@
+"""HTML as plain Markdown without the extra `web`: all that a page says, in its order, menus and footers included.
+
+trafilatura tells an article from its surroundings, and needs 30 MB. This reads headings, paragraphs, lists, links, code
+and tables, and leaves out what is never read: scripts, styles, forms' inputs.
+"""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+from html.parser import HTMLParser
+
+_SILENT = frozenset(("script", "style", "noscript", "template", "svg", "math", "select", "button", "iframe"))
+_BLOCKS = frozenset(
+    re.findall(
+        r"\w+",
+        "address article aside blockquote dd details div dl dt fieldset figcaption figure footer form header hr main nav ol "
+        "p section summary table tbody thead tr ul",
+    )
+)
+_HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
+_MARKS = {"b": "**", "strong": "**", "i": "*", "em": "*"}
+_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
+_EMPTY_LINK = re.compile(r"\[\s{0,9}\](?:\(\S{0,2000}\))?")
+
+HEAD_BYTES = 4_096
+
+MAX_CHARS = 1_000_000
+"""More of a page is not read."""
+
+CHUNK_CHARS = 16_384
+"""A tag that has not ended within these when the page has is not read: Python's parser would look at it again and again."""
+
+
+class HtmlText(HTMLParser):
+    """Reads a page: `markdown` is its text, `about` what its head says of it (title, author, date)."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.about: dict[str, str] = {}
+        self._url = url
+        self._parts: list[str] = []
+        self._silent: list[str] = []
+        self._links: list[str] = []
+        self._cells = 0
+        self._in_title = False
+        self._preformatted = 0
+
+    @property
+    def markdown(self) -> str:
+        """The text so far, with an empty line between blocks."""
+        lines = (line.rstrip() for line in "".join(self._parts).split("\n"))
+        text = _EMPTY_LINK.sub("", "\n".join(lines))
+        return re.sub(r"\n{3,}", "\n\n", text).strip()
+
+    def read(self, source: str) -> None:
+        """Take in a page, in a time that grows with its length alone, whatever it is."""
+        for start in range(0, min(len(source), MAX_CHARS), CHUNK_CHARS):
+            self.feed(source[start : start + CHUNK_CHARS])
+        if len(self.rawdata) <= CHUNK_CHARS:
+            self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if tag == "title":
+            self._in_title = not self.about.get("title")
+        elif tag == "meta":
+            self._meta(given)
+        elif tag in _SILENT:
+            self._silent.append(tag)
+        elif not self._silent:
+            self._begin(tag, given)
+
+    def _begin(self, tag: str, given: dict[str, str]) -> None:
+        if tag in _HEADINGS:
+            self._parts.append(f"\n\n{_HEADINGS[tag]} ")
+        elif tag == "li":
+            self._parts.append("\n- ")
+        elif tag == "br":
+            self._parts.append("\n")
+        elif tag == "pre":
+            self._preformatted += 1
+            self._parts.append("\n\n```\n")
+        elif tag in ("td", "th"):
+            self._parts.append(" | " if self._cells else "| ")
+            self._cells += 1
+        elif tag == "a":
+            self._links.append(given.get("href", ""))
+            self._parts.append("[")
+        elif tag in _BLOCKS:
+            self._cells = 0
+            self._parts.append("\n" if tag == "tr" else "\n\n")
+        elif not self._preformatted:
+            self._parts.append("`" if tag == "code" else _MARKS.get(tag, ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "title":
+            self._in_title = False
+        elif tag in self._silent:
+            # what is left open within it ends with it
+            del self._silent[self._silent.index(tag) :]
+        elif not self._silent:
+            self._end(tag)
+
+    def _end(self, tag: str) -> None:
+        if tag == "a" and self._links:
+            target = urllib.parse.urljoin(self._url, self._links.pop())
+            self._parts.append(f"]({target})" if target.startswith(("http://", "https://")) else "]")
+        elif tag == "pre" and self._preformatted:
+            self._preformatted -= 1
+            self._parts.append("\n```\n\n")
+        elif tag in _BLOCKS or tag in _HEADINGS:
+            self._parts.append(" |" if tag == "tr" and self._cells else "\n\n" if tag != "tr" else "")
+        elif not self._preformatted:
+            self._parts.append("`" if tag == "code" else _MARKS.get(tag, ""))
+
+    def handle_data(self, data: str) -> None:
+        if self._in_title:
+            self.about["title"] = " ".join(f"{self.about.get('title', '')}{data}".split())
+        elif not self._silent:
+            self._parts.append(data if self._preformatted else re.sub(r"\s+", " ", data))
+
+    def _meta(self, given: dict[str, str]) -> None:
+        named = given.get("name") or given.get("property") or ""
+        known = {"author": "author", "article:published_time": "date", "date": "date", "og:title": "title"}
+        if (name := known.get(named.lower())) and given.get("content"):
+            self.about.setdefault(name, " ".join(given["content"].split()))
+
+
+def declared_charset(body: bytes) -> str:
+    """The encoding that the page's head declares; "utf-8" where it says none."""
+    found = _CHARSET.search(body[:HEAD_BYTES])
+    return found[1].decode("ascii", "replace") if found else "utf-8"

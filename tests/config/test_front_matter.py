@@ -1,0 +1,110 @@
+"""Front matter as people write it, also where YAML refuses it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from cellwright.config.front_matter import read_front_matter, texts
+from row_tables import for_each_row
+
+
+@for_each_row(
+    ("text", "values", "body"),
+    [
+        ("---\nname: a\ntools: Read, Grep\n---\nBody", {"name": "a", "tools": "Read, Grep"}, "Body"),
+        ("\ufeff---\r\nname: a\r\n---\r\nBody\r\n", {"name": "a"}, "Body\n"),
+        ("no front matter\n---\na: b\n---\n", {}, "no front matter\n---\na: b\n---\n"),
+        ("---\n---\nBody", {}, "Body"),
+        ("---\n# only a comment\n---\nBody", {}, "Body"),
+        ("---\nname: never closed\nBody", {}, "---\nname: never closed\nBody"),
+        ("---\nname: a\n---", {"name": "a"}, ""),
+        ("--- \nname: a\n--- \nBody", {"name": "a"}, "Body"),
+        ("----\nname: a\n---\n", {}, "----\nname: a\n---\n"),
+        # what YAML refuses, and Claude Code's users write
+        ("---\ndescription: Use when: always\nname: a\n---\n", {"description": "Use when: always", "name": "a"}, ""),
+        ("---\nargument-hint: [a] [b]\n---\n", {"argument-hint": "[a] [b]"}, ""),
+        ("---\npaths: **/*.py\n---\n", {"paths": "**/*.py"}, ""),
+        ("---\nname: a\n\tdescription: tab\n---\n", {"name": "a\ndescription: tab"}, ""),
+        ("---\ntools:\n- A\n- B: c: d\nname: @x\n---\n", {"tools": ["A", "B: c: d"], "name": "@x"}, ""),
+        ("---\nd: |\n  one: two: three\n  four\nx: @\n---\n", {"d": "one: two: three\nfour", "x": "@"}, ""),
+        ("---\njust a text\n---\nBody", {}, "Body"),
+        ("---\n- a\n- b\n---\nBody", {}, "Body"),
+        ("---\n2: two\nyes: no\n---\n", {"2": "two", "True": False}, ""),
+    ],
+)  # fmt: skip
+def test_front_matter(text: str, values: dict[str, Any], body: str) -> None:
+    front = read_front_matter(text)
+    assert (dict(front.values), front.body) == (values, body)
+
+
+@for_each_row(
+    ("value", "found"),
+    [
+        ("Read, Grep,", ("Read", "Grep")),
+        ("src/*.{ts,tsx}, Bash(a, b)", ("src/*.{ts,tsx}", "Bash(a, b)")),
+        (["Read", None, 3, ""], ("Read", "3")),
+        (None, ()),
+        ({"a": "b"}, ()),
+        (True, ("True",)),
+    ],
+)
+def test_lists_of_texts(value: Any, found: tuple[str, ...]) -> None:
+    assert texts(value) == found
+
+
+def test_a_problem_is_named_with_its_line() -> None:
+    assert read_front_matter("---\nname: a\ndescription: b: c\n---\n").problem.startswith("line 3: ")
+
+
+def test_hostile_front_matter_takes_no_time() -> None:
+    started = time.process_time()
+    bomb = "a: &a [x, x]\n" + "\n".join(
+        f"{chr(98 + n)}: &{chr(98 + n)} [*{chr(97 + n)}, *{chr(97 + n)}]" for n in range(20)
+    )
+    for text in (
+        f"---\n{bomb}\n---\n",
+        "---\n" + "[" * 50_000 + "\n---\n",
+        "---\n" + "a" * 1_000_000,
+        "---\n" * 50_000,
+    ):
+        read_front_matter(text)
+    assert time.process_time() - started < 5
+
+
+def test_plain_lines_are_read_as_yaml_reads_them() -> None:
+    import yaml
+
+    alphabet = [
+        "a",
+        "true",
+        "no",
+        "1",
+        " ",
+        ":",
+        "#",
+        "-",
+        "[x]",
+        "'",
+        '"',
+        "/",
+        "$",
+        "*",
+        "é",
+        "|",
+        "&b",
+        "{",
+        ",",
+        "=",
+    ]
+    for first in alphabet:
+        for second in alphabet:
+            for third in alphabet:
+                line = f"key: {first}{second}{third}"
+                try:
+                    expected = yaml.safe_load(line)
+                except yaml.YAMLError:
+                    continue
+                found = read_front_matter(f"---\n{line}\n---\n").values
+                assert isinstance(expected, dict)
+                assert found == expected, line

@@ -1,0 +1,61 @@
+"""The examples in docstrings give what they say; those of `ask` are played with a scripted model."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from cellwright.testing import MessagesServer, say, use
+
+SOURCES = Path(__file__).parents[2] / "src"
+PLAYED = {"cellwright.conversation.ask", "cellwright.conversation.runs.run_options"}
+"""Modules whose examples ask a model."""
+
+RUN = """
+import doctest, importlib, sys
+module = importlib.import_module(sys.argv[1])
+results = doctest.testmod(module)
+sys.exit(0 if results.attempted and not results.failed else 1)
+"""
+
+
+def modules_with_examples() -> list[str]:
+    return [
+        ".".join(path.relative_to(SOURCES).with_suffix("").parts).removesuffix(".__init__")
+        for path in sorted((SOURCES / "cellwright").rglob("*.py"))
+        if ">>> " in path.read_text("utf-8") and "labextension" not in path.parts
+    ]
+
+
+def test_examples_that_need_no_model_are_true() -> None:
+    found = set(modules_with_examples())
+    assert found >= PLAYED
+    failed = {
+        name: results.failed
+        for name in sorted(found - PLAYED)
+        if (results := doctest.testmod(importlib.import_module(name))).failed or not results.attempted
+    }
+    assert failed == {}
+
+
+def test_examples_of_ask_are_true(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "sales.csv").write_text("a,b\n1,2\n")
+    for module in sorted(PLAYED):
+        with MessagesServer([use("Glob", pattern="*.csv"), say("There is one: sales.csv.")]) as server:
+            environ = {
+                **os.environ,
+                "PYTHONPATH": str(SOURCES),
+                "ANTHROPIC_BASE_URL": server.url,
+                "ANTHROPIC_API_KEY": server.api_key,
+                "CELLWRIGHT_HOME": str(tmp_path / "home"),
+            }
+            done = subprocess.run(
+                [sys.executable, "-c", RUN, module], cwd=project, env=environ, capture_output=True, text=True
+            )
+        assert done.returncode == 0, done.stdout + done.stderr

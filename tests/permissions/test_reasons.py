@@ -1,0 +1,110 @@
+"""The reasons of decisions are true: no call that writes is said to only read."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import subprocess
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from cellwright.permissions.policy import PermissionPolicy
+from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
+from declared_tools import declared, tool_named
+from everyday_commands import asking
+
+READS = re.compile(r"only (?:reads?|looks?|prints?)\b|reads and prints", re.IGNORECASE)
+OF_THE_MODE = re.compile(r"Plan mode only reads and looks;|until then Claude only reads and looks")
+"""Said of a mode, and true of it."""
+
+PATCH = "*** Begin Patch\n*** Add File: made.txt\n+x\n*** End Patch"
+WRITING_CALLS: dict[str, dict[str, Any]] = {
+    "Write": {"file_path": "made.txt", "content": "x"},
+    "Edit": {"file_path": "notes.txt", "old_string": "x", "new_string": "y"},
+    "MultiEdit": {"file_path": "notes.txt", "edits": [{"old_string": "x", "new_string": "y"}]},
+    "NotebookEdit": {"notebook_path": "nb.ipynb", "new_source": "x"},
+    "EditSymbol": {"file_path": "src/a.py", "symbol": "f", "new_source": "x"},
+    "ApplyPatch": {"patch": PATCH},
+    "Lint": {"fix": True, "paths": ["src"], "runs_project_code": False},
+    "RunTests": {},
+    "Python": {"code": "open('made.txt', 'w').write('x')"},
+    "NotebookRun": {"cells": [1]},
+}
+WRITING_COMMANDS = (
+    *("echo x > made.txt", "ls >> made.txt", "cat notes.txt > made.txt", "> made.txt", "ls && echo x > made.txt"),
+    *("cat notes.txt; touch made.txt", "ls | tee made.txt", "ls; mkdir made", "git status > made.txt", "wc -l < a > b"),
+    *("git log > made.txt && ls", "cp notes.txt made.txt", "ls; cp notes.txt made.txt; git status", "sed -i s/a/b/ x"),
+    *(
+        "sort -o made.txt notes.txt",
+        "find . -name x -delete",
+        "tar xf a.tar",
+        "git add . && git status",
+        "rm notes.txt",
+    ),
+    *("awk '{print > \"made.txt\"}' notes.txt", "mv notes.txt made.txt", "ls 2> made.txt", "ls &> made.txt"),
+)
+ALL = SandboxAbilities(name="test", hides=True, protects=True, hosts=True, protects_patterns=True)
+SANDBOXES = (
+    *(SandboxRules(), SandboxRules(means=ALL), SandboxRules(means=ALL, enabled=True)),
+    *(
+        SandboxRules(means=structs.replace(ALL, protects_patterns=False)),
+        SandboxRules(means=structs.replace(ALL, protects=False)),
+    ),
+)
+RULES: tuple[dict[str, list[str]], ...] = (
+    {},
+    {"allow": ["Edit"]},
+    {"allow": ["Edit(made.txt)"]},
+    {"allow": ["Bash"]},
+    {"allow": ["Bash(ls *)", "Bash(cat *)", "Lint", "Write", "Bash(git *)"]},
+    {"deny": ["Read(*.pem)"], "ask": ["Edit(src/**)"]},
+)
+
+
+def policies(place: Any, all_rules: tuple[dict[str, list[str]], ...] = RULES) -> list[PermissionPolicy]:
+    subprocess.run(["git", "init", "-q", str(place.project)], check=True)
+    modes = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
+    return [
+        replace(place.policy(mode, **rules), sandbox=sandbox)
+        for mode, rules, sandbox in itertools.product(modes, all_rules, SANDBOXES)
+    ]
+
+
+def wrong(policies: list[PermissionPolicy], tool: str, given: dict[str, Any]) -> list[str]:
+    found = []
+    for policy in policies:
+        decision = policy.decide(tool_named(tool), given)
+        if READS.search(OF_THE_MODE.sub("", decision.reason)):
+            found.append(f"{tool} {given}, {policy.mode}, {policy.allow}: {decision.behavior}: {decision.reason}")
+    return found
+
+
+def test_no_command_that_writes_is_said_to_only_read(place):
+    some, every = policies(place, RULES[3:4]), policies(place)
+    found = [each for command in asking() for each in wrong(some, "Bash", {"command": command})]
+    found += [each for command in WRITING_COMMANDS for each in wrong(every, "Bash", {"command": command})]
+    assert found == []
+
+
+@pytest.mark.parametrize("tool", WRITING_CALLS)
+def test_no_tool_that_writes_is_said_to_only_read(place, tool):
+    assert wrong(policies(place), tool, WRITING_CALLS[tool]) == []
+
+
+def test_every_tool_that_may_write_is_among_them():
+    writers = {name for name, tool in declared().items() if not tool.read_only}
+    others = {
+        "Agent",
+        "Bash",
+        "Skill",
+        "TodoWrite",
+        "TaskCreate",
+        "TaskUpdate",
+        "TaskStop",
+        "EnterPlanMode",
+        "ExitPlanMode",
+    }
+    assert writers - others - {"AskUserQuestion", "NotebookVerify", "WebFetch", "Git"} == set(WRITING_CALLS)
