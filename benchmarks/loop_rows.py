@@ -85,6 +85,18 @@ def parallel(subject: str) -> Mapping[str, float]:
     return {"e parallel": statistics.median(_gaps_ms(requests)[:3])}
 
 
+def commands(subject: str) -> Mapping[str, float]:
+    """Commands: ten that only read in one turn, which may run side by side, and one after another."""
+    gaps = {}
+    for row, count, calls in (
+        ("e commands", 3, lambda folder: [use("Bash", command="sleep 0.2") for _ in range(10)]),
+        ("d Bash turn", 20, lambda folder: [use("Bash", command=f"cat {folder}/small.txt")]),
+    ):
+        _, requests = _play(subject, "tools", _tool_turns(count, calls))
+        gaps[row] = statistics.median(_gaps_ms(requests)[:count])
+    return gaps
+
+
 def stream(subject: str) -> Mapping[str, float]:
     answer = turn(say(WORD * DELTAS), delta_chars=len(WORD), events_per_write=20)
     result, _ = _play(subject, "stream", lambda folder: [answer])
@@ -137,6 +149,8 @@ LOOP_ROWS = [
         max_ratio=1.75,
     ),
     Row("e parallel", "ten calls of 0.2 s in one turn", "ms", parallel, max_ratio=1.15),
+    Row("e commands", "ten calls of Bash in one turn, each `sleep 0.2`", "ms", commands, max_ratio=1.25),
+    Row("d Bash turn", "gap per turn over 20 turns of a `cat` by Bash", "ms", nothing, max_ratio=2.5),
     Row("f stream", "CPU per text delta over 20,000 deltas", "µs", stream, max_ratio=1.1),
     Row("h long", "gap per tool turn at turn 490 of 500", "ms", long_session, max_ratio=0.7),
     Row("i resume", "resume a 500-turn session", "ms", resume, subjects=("floor", "cellwright"), max_ratio=2.0),

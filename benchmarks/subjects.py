@@ -22,6 +22,11 @@ READ_TOOL = {
     "description": "Read a file.",
     "input_schema": {"type": "object", "properties": {"file_path": {"type": "string"}}, "required": ["file_path"]},
 }
+BASH_TOOL = {
+    "name": "Bash",
+    "description": "Run a command.",
+    "input_schema": {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]},
+}
 WAIT_TOOL = {
     "name": "wait",
     "description": "Wait.",
@@ -35,6 +40,10 @@ async def _tool(name: str, tool_input: dict[str, Any]) -> str:
     if name == "wait":
         await asyncio.sleep(0.2)
         return "waited"
+    if name == "Bash":
+        pipe = asyncio.subprocess.PIPE
+        shell = await asyncio.create_subprocess_exec("bash", "-c", tool_input["command"], stdout=pipe, stderr=pipe)
+        return b"".join(await shell.communicate()).decode() or "(no output)"
     return Path(tool_input["file_path"]).read_text("utf-8")
 
 
@@ -49,7 +58,7 @@ def floor(url: str, folder: Path, tools: bool) -> Ask:
     async def turn() -> dict[str, Any]:
         body = {"model": MODEL, "max_tokens": 32000, "stream": True, "messages": messages}
         if tools:
-            body["tools"] = [READ_TOOL, WAIT_TOOL]
+            body["tools"] = [READ_TOOL, BASH_TOOL, WAIT_TOOL]
         async with client.stream("POST", "/v1/messages", json=body, headers=headers) as reply:
             return await _message(reply.aiter_lines())
 
@@ -105,7 +114,7 @@ def sdk(url: str, folder: Path, tools: bool) -> Ask:
 
     client = anthropic.AsyncAnthropic(base_url=url, api_key="sk-ant-local-0000", max_retries=0)
     messages: list[Any] = []
-    more: dict[str, Any] = {"tools": [READ_TOOL, WAIT_TOOL]} if tools else {}
+    more: dict[str, Any] = {"tools": [READ_TOOL, BASH_TOOL, WAIT_TOOL]} if tools else {}
 
     async def ask(prompt: str) -> None:
         messages.append({"role": "user", "content": prompt})
@@ -136,6 +145,7 @@ def cellwright(url: str, folder: Path, tools: bool) -> Ask:
     from cellwright.tools.files.multi_edit import multi_edit_tool
     from cellwright.tools.files.read import read_tool
     from cellwright.tools.files.write import write_tool
+    from cellwright.tools.shell.bash import bash_tool
 
     async def wait(tool_input: dict[str, Any], ctx: cellwright.ToolContext) -> str:
         return await _tool("wait", tool_input)
@@ -148,6 +158,7 @@ def cellwright(url: str, folder: Path, tools: bool) -> Ask:
         system=system_blocks(),
         tools=[
             *(make(state, folder) for make in makers),
+            bash_tool(folder),
             cellwright.Tool(call=wait, read_only=True, **WAIT_TOOL),
         ]
         if tools

@@ -354,3 +354,28 @@ def test_a_decision_takes_no_time(repository):
         judge.decide(tool_named("Bash"), {"command": f"{command} "})
         took.append(time.process_time() - started)
     assert sorted(took)[len(took) // 2] < 0.01
+
+
+@for_each_row(
+    ("command", "beside"),
+    [
+        ("awk '{print $1}' src/a.py", True),
+        ("cat src/a.py", True),
+        ("find . -name '*.py' | xargs wc -l", True),
+        # they may write where all commands of the session do
+        ("awk '{print > ENVIRON[\"TMPDIR\"] \"/a\"}' src/a.py", False),
+        ("mktemp", False),
+        ("awk 1 src/a.py && cd src", False),
+        # a grammar alone has read these: where the shell ends is not known
+        ("[[ -f src/a.py ]] && awk 1 src/a.py", False),
+    ],
+)
+def test_what_cannot_change_anything_runs_beside_others(repository, command, beside):
+    decision = decide(repository, command)
+    assert outcome(decision) == "allow read"
+    assert decision.works_beside is beside
+
+
+def test_what_the_sandbox_lets_write_runs_alone(repository):
+    assert not decide(repository, "python build.py", sandbox=on()).works_beside
+    assert not decide(repository, "touch src/new.py", "acceptEdits").works_beside

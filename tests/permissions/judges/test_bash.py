@@ -677,3 +677,37 @@ def test_reasons_name_the_rule_that_denies_or_would_allow(place):
 def test_long_commands_are_checked_in_time(place, text, size):
     command = text * (size // len(text)) + "; rm x"
     assert behavior(place, command, "bypassPermissions", deny=["Bash(rm *)", "Bash(a*b*c*d)"]) == "deny"
+
+
+@for_each_row(
+    ("command", "beside"),
+    [
+        ("cat src/a.py", True),
+        ("sleep 0.2", True),
+        ("ls | wc -l", True),
+        ("pwd; ls src && echo done", True),
+        ("for f in src/*.py; do wc -l $f; done", False),  # a variable names a file
+        ("timeout 5 cat src/a.py", True),
+        ("cat < src/a.py 2>/dev/null", True),
+        # where the next call starts
+        ("cd src", False),
+        ("cd src && ls", False),
+        ("(cd src && ls)", False),
+        ("pushd src", False),
+        ("command cd src", False),
+        # what only an answer, a rule or the mode lets run may change something
+        ("touch x", False),
+        ("cat src/a.py > x", False),
+        ("npm test", False),
+        ("make", False),
+    ],
+)
+def test_commands_that_run_beside_others(place, command, beside):
+    decision = decide(place, command, "bypassPermissions")
+    assert decision.works_beside is beside
+    assert decide(place, command, allow=["Bash"]).works_beside is beside
+
+
+def test_what_is_asked_or_denied_is_not_said_to_work_beside(place):
+    assert not decide(place, "cat src/a.py", ask=["Bash(cat *)"]).works_beside
+    assert not decide(place, "cat src/a.py", deny=["Bash(cat *)"]).works_beside

@@ -19,6 +19,8 @@ class Decision(Struct, frozen=True):
 
     `firm`: the user is to be asked whatever a hook says (an ask rule, a critical deletion, a question to the user).
     `confinement`: how the call must be run, also once somebody has allowed it; None for no bounds.
+    `works_beside`: the call changes nothing, not even the folder that its shell is in, so it may run beside others; the
+    tool itself says so of most (`Tool.works_beside`).
     """
 
     behavior: Literal["allow", "ask", "deny"]
@@ -27,6 +29,7 @@ class Decision(Struct, frozen=True):
     suggestions: tuple[Suggestion, ...] = ()
     firm: bool = False
     confinement: Confinement | None = None
+    works_beside: bool = False
 
 
 class ToolUse(Struct, frozen=True):

@@ -45,13 +45,14 @@ NOBODY_ANSWERS: Mapping[str, str] = {
 class Verdict(Struct, frozen=True):
     """The answer to a call. `input` is what the call runs with; `context` is for Claude to read with its result.
 
-    `confinement`: what its processes may touch, None for no bounds.
+    `confinement`: what its processes may touch, None for no bounds. `works_beside` as in `Decision`.
     """
 
     answer: Allow | Deny
     input: Mapping[str, Any]
     context: tuple[str, ...] = ()
     confinement: Confinement | None = None
+    works_beside: bool = False
 
     @property
     def edited(self) -> bool:
@@ -116,7 +117,7 @@ class PermissionGate(Struct):
             return Verdict(Deny(decision.reason, "hook" if by_hook else "policy"), tool_input, hook_result.context)
         if decision.behavior == "allow":
             allowed = Allow(by="hook" if by_hook else "policy")
-            return Verdict(allowed, tool_input, hook_result.context, decision.confinement)
+            return Verdict(allowed, tool_input, hook_result.context, decision.confinement, decision.works_beside)
         answer = await self._ask(tool, tool_use, decision, forced=by_hook)
         if isinstance(answer, Deny):
             return Verdict(replace(answer, reason=answer.reason or "the user said no"), tool_input, hook_result.context)
@@ -127,7 +128,7 @@ class PermissionGate(Struct):
         again = self.decide(tool, tool_input)
         if denial := _denied_again(again, None if answer.updated_input or by_hook else decision):
             return Verdict(denial, tool_input, hook_result.context)
-        return Verdict(answer, tool_input, hook_result.context, again.confinement)
+        return Verdict(answer, tool_input, hook_result.context, again.confinement, again.works_beside)
 
     async def may_reach(self, tool_use_id: str, host: str, port: int) -> bool:
         """Judge whether processes of the call may connect to `host`: as rules say of WebFetch, else as the user does."""
@@ -180,6 +181,16 @@ class PermissionGate(Struct):
         before, self._told_mode = self._told_mode, self.mode
         if before != self._told_mode:
             self.emit(ModeChanged(self._told_mode))
+
+    def foresees_reading(self, tool: Tool, tool_input: Mapping[str, Any]) -> bool:
+        """Return whether a call, as it stands now, would run unasked and change nothing. Hooks may yet see to more."""
+        if tool.access.kind != "shell":
+            return False
+        try:
+            decision = self.decide(tool, check_input(tool, tool_input))
+        except LEAVING:  # who judges the call itself says what is wrong with it
+            return False
+        return decision.behavior == "allow" and decision.works_beside
 
     def decide(self, tool: Tool, tool_input: Mapping[str, Any], *, mode: str | None = None) -> Decision:
         """Ask the policy about a call, with the session's grants and the mode it is in (or `mode`)."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import itertools
 import json
 import logging
 import os
 import time
 import traceback
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -23,6 +23,7 @@ from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate
 from cellwright.agent.calls.redaction import ResultRedaction
+from cellwright.agent.calls.side_by_side import SideBySide, start_at_once
 from cellwright.agent.calls.tool_output import json_of
 from cellwright.agent.calls.tool_results import EDITORS, bounded, edit_note
 from cellwright.agent.hooks.run_hooks import RunHooks, context_blocks
@@ -63,6 +64,12 @@ DENIED: Mapping[QuestionKind, str] = {
     "plan": "The user does not approve the plan yet: {reason}\n"
     "Plan mode goes on: nothing may be changed. Work the remark in, then show the new plan with {name}.",
 }
+
+
+class MayStart(Protocol):
+    """Waits until a call may run, of which is known now whether it only `reads`."""
+
+    async def __call__(self, *, reads: bool) -> None: ...
 
 
 class Outcome(Struct, frozen=True):
@@ -124,11 +131,11 @@ class ToolCalls(Struct):
         self._inputs.clear()
         unanswered, steering = INTERRUPTED, ReadySteering()
         try:
-            for batch in self._batches(calls):
+            for batch, parallel in self._batches(calls):
                 if self.stop_reason is not None:
                     unanswered = NOT_RUN.format(reason=self.stop_reason)
                     break
-                await self._run_batch(batch, results)
+                await self._run_batch(batch, results, parallel=parallel)
                 if self.unanswered:
                     self.stop_reason = self.unanswered
             await self._after_all(calls, results)
@@ -195,31 +202,44 @@ class ToolCalls(Struct):
             self._end(tool_use, outcome, results)
         self.journal.answer_calls([results[tool_use["id"]] for tool_use in calls])
 
-    def _batches(self, calls: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-        """Neighbouring calls that read, or ask together, in one batch; every other call alone; in the message's order."""
-        for together, group in itertools.groupby(calls, key=self._company):
-            if together is not None:
-                yield list(group)
-            else:
-                yield from ([call] for call in group)
+    def _batches(self, calls: Sequence[dict[str, Any]]) -> Iterator[tuple[list[dict[str, Any]], bool]]:
+        """Neighbouring calls that read (True), or ask together, in one batch; others alone; in the message's order."""
+        left = deque(calls)
+        while left:
+            batch = [left.popleft()]
+            # found out for each batch when its turn comes: what a command does depends on the folder it starts in
+            together = self._company(batch[0]) if left else None
+            while together is not None and left and self._company(left[0]) == together:
+                batch.append(left.popleft())
+            yield batch, together == "reading" and len(batch) > 1
 
     def _company(self, tool_use: Mapping[str, Any]) -> str | None:
         """Name the kind of calls that a call may share a batch with."""
         tool = self.tools.get(tool_use["name"])
         if tool is None:
             return None
-        return "reading" if tool.works_beside else "asking" if tool.asks_together else None
+        if tool.works_beside:
+            return "reading"
+        if tool.asks_together:
+            return "asking"
+        return "reading" if self.gate.foresees_reading(tool, tool_use["input"]) else None
 
-    async def _run_batch(self, batch: list[dict[str, Any]], results: dict[str, dict[str, Any]]) -> None:
-        parallel = len(batch) > 1 and self._company(batch[0]) == "reading"
+    async def _run_batch(
+        self, batch: list[dict[str, Any]], results: dict[str, dict[str, Any]], *, parallel: bool
+    ) -> None:
         side_by_side = self.max_parallel if parallel else 1
         expected = self.session.call_times.estimate([tool_use["name"] for tool_use in batch], side_by_side)
         self.emit(ToolStart(tuple(self._card(tool_use) for tool_use in batch), parallel, expected))
         if parallel:
             with self._batch_counted(batch):
-                await self._run_together(batch, self.max_parallel, results)
+                await self._run_together(batch, self.max_parallel, results, SideBySide(self._known_to_read(batch)))
         else:
-            await self._run_together(batch, len(batch), results)
+            await self._run_together(batch, len(batch), results, None)
+
+    def _known_to_read(self, batch: Sequence[Mapping[str, Any]]) -> list[bool]:
+        """Say of each call of a parallel batch whether its tool only reads, or this shows with its verdict."""
+        tools = [self.tools.get(tool_use["name"]) for tool_use in batch]
+        return [tool is not None and tool.works_beside for tool in tools]
 
     @contextlib.contextmanager
     def _batch_counted(self, batch: Sequence[Mapping[str, Any]]) -> Iterator[None]:
@@ -235,22 +255,29 @@ class ToolCalls(Struct):
             self.parallel_batches.append(ParallelBatch(ids, ms, succeeded, len(ids) - succeeded))
 
     async def _run_together(
-        self, batch: Sequence[dict[str, Any]], at_once: int, results: dict[str, dict[str, Any]]
+        self,
+        batch: Sequence[dict[str, Any]],
+        at_once: int,
+        results: dict[str, dict[str, Any]],
+        order: SideBySide | None,
     ) -> None:
         slots = asyncio.Semaphore(at_once)
 
-        async def run_one(tool_use: dict[str, Any]) -> None:
+        async def run_one(index: int, tool_use: dict[str, Any]) -> None:
+            # slots are given in the batch's order: a call never waits for one that has none
             async with slots:
-                self._end(tool_use, await self._outcome(tool_use), results)
+                with contextlib.nullcontext() if order is None else order.place(index):
+                    may_start = start_at_once if order is None else functools.partial(order.may_start, index)
+                    self._end(tool_use, await self._outcome(tool_use, may_start), results)
                 if len(results) < self._answering:
                     self.journal.note_result(results[tool_use["id"]])
 
         if len(batch) == 1:
-            await run_one(batch[0])
+            await run_one(0, batch[0])
             return
         async with asyncio.TaskGroup() as group:
-            for tool_use in batch:
-                group.create_task(run_one(tool_use))
+            for index, tool_use in enumerate(batch):
+                group.create_task(run_one(index, tool_use))
 
     def _card(self, tool_use: Mapping[str, Any]) -> Call:
         tool = self.tools.get(tool_use["name"])
@@ -277,7 +304,7 @@ class ToolCalls(Struct):
             )
         )
 
-    async def _outcome(self, tool_use: Mapping[str, Any]) -> Outcome:
+    async def _outcome(self, tool_use: Mapping[str, Any], may_start: MayStart) -> Outcome:
         tool = self.tools.get(tool_use["name"])
         if tool is None:
             names = ", ".join(sorted(self.tools)) or "none"
@@ -301,8 +328,11 @@ class ToolCalls(Struct):
             if verdict.answer.interrupt:
                 self.stop_reason = verdict.answer.reason
             return _denied(tool, verdict.answer)
-        record = NO_CHECKPOINTS if tool.has_agents_work else self.record
-        async with contextlib.nullcontext() if tool.works_beside else self.one_at_a_time:
+        works_beside = tool.works_beside or verdict.works_beside
+        await may_start(reads=works_beside)
+        # a command that only reads has nothing that could be taken back
+        record = NO_CHECKPOINTS if tool.has_agents_work or verdict.works_beside else self.record
+        async with contextlib.nullcontext() if works_beside else self.one_at_a_time:
             await record.before_call(tool, verdict.input)
             outcome = await self._call(tool, tool_use["id"], dict(verdict.input), verdict.confinement)
             outcome = await self._after(tool, tool_use, verdict.input, outcome)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.files import judge_path
@@ -47,7 +47,7 @@ from cellwright.permissions.rules.rule import (
     denied_by_plan,
     text_field,
 )
-from cellwright.permissions.shell.analysis import SAFE_ASSIGNMENT, Analysis, analyse
+from cellwright.permissions.shell.analysis import MOVERS, SAFE_ASSIGNMENT, Analysis, analyse
 from cellwright.permissions.shell.command_paths import is_harmless, looked_up, places_named, starts_at
 from cellwright.permissions.shell.conservative_parse import ConservativeParse, parse_conservatively
 from cellwright.permissions.shell.critical_deletes import critical_delete
@@ -138,7 +138,22 @@ def judge_command(book: RuleBook, tool_input: Mapping[str, Any]) -> Decision:
     if asked := asked or _shows_hidden(book, call, confined=confined) or _unsafe(book, call):
         return asked if command is None else command.asked(asked)
     decision = BYPASSED if book.mode == "bypassPermissions" else _judge_by_rules(book, call, known)
-    return decision if command is None else command.decided(decision, looks=looks)
+    if command is not None:
+        decision = command.decided(decision, looks=looks)
+        confined = confined and decision.confinement is command.reading and not _PRIVATE_FOLDER.search(call.command)
+    if decision.behavior == "allow" and (looks or confined) and _keeps_folder(call):
+        return structs.replace(decision, works_beside=True)
+    return decision
+
+
+_PRIVATE_FOLDER = re.compile("te?mp", re.IGNORECASE)
+"""What confined commands write to and may find again: `$TMPDIR`, and what `mktemp` makes there."""
+
+
+def _keeps_folder(call: ShellCall) -> bool:
+    """Return whether the shell is certain to end in the folder that it starts in, where the next call starts."""
+    programs = [part.words[0] for part in call.parts if part.words]
+    return bool(call.parts) and not any(word.dynamic or word.globs or word.text in MOVERS for word in programs)
 
 
 def _confinable(book: RuleBook, call: ShellCall, tool_input: Mapping[str, Any]) -> ConfinableCommand | None:

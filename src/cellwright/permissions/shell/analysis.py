@@ -37,7 +37,7 @@ from cellwright.permissions.shell.tokens import (
 Folders = tuple[str, ...] | None
 """The folders the shell may be in; None where that is not known."""
 
-_MOVERS = frozenset({"cd", "pushd", "popd", "builtin", "command", "eval", "source", ".", "exec", "trap", "time"})
+MOVERS = frozenset({"cd", "pushd", "popd", "builtin", "command", "eval", "source", ".", "exec", "trap", "time"})
 """Programs that may take the shell elsewhere, or hide one that does."""
 
 
@@ -48,7 +48,7 @@ def moved(words: Sequence[Word], assignments: Sequence[Word], folders: Folders) 
     program = words[0]
     if program.dynamic or program.globs:
         return None
-    if program.text not in _MOVERS:
+    if program.text not in MOVERS:
         return folders
     target = folder_named(words)
     if target is None or folders is None or assignments:

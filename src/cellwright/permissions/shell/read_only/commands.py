@@ -291,6 +291,7 @@ READERS: Mapping[str, tuple[Flags, Finder]] = {
     "true": (flags(), _text),
     "false": (flags(), _text),
     ":": (flags(), _text),
+    "sleep": (flags(), _text),
     "which": (flags("as", "", "--all"), _text),
     "type": (flags("afptP"), _text),
     "basename": (flags("az", "-s:text --suffix:text", "--multiple --zero"), _text),
