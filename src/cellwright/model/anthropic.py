@@ -195,14 +195,17 @@ def encode(request: Request, *, defers_tools: bool = False) -> bytes:
         tools = all_loaded(tools)
         if tools is not request.tools:  # nothing is loaded where nothing was deferred
             messages = without_references(messages)
-    parts = [json.dumps(head, ensure_ascii=False).encode()[:-1]]
+    start = json.dumps(head, ensure_ascii=False).encode()[:-1]
     for name, array in ((b"system", system_with_ttl(request.system, request.cache_ttl)), (b"tools", tools)):
         if array not in (b"", b"[]"):
-            parts.append(b', "%b": %b' % (name, array))
+            start += b', "%b": %b' % (name, array)
     if request.cache_whole:
         messages = with_request_ends(messages, request.cache_ttl)
-    parts.append(b', "messages": [' + b",".join(messages) + b"]}")
-    return b"".join(parts)
+    # a long conversation is copied once, and not for each of these
+    first, *rest = messages or (b"",)
+    parts = [b'%b, "messages": [%b' % (start, first), *rest]
+    parts[-1] += b"]}"
+    return b",".join(parts)
 
 
 def _output_config(request: Request) -> dict[str, Any]:

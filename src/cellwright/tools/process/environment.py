@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
@@ -46,6 +47,7 @@ _FIXED = {
 }
 
 
+@functools.lru_cache(maxsize=1024)  # each line of the log asks it of every variable
 def is_secret(name: str, value: str = "") -> bool:
     """Return whether a variable is kept from children: by name, or because its value looks like a key or password.
 
