@@ -78,12 +78,19 @@ class Agent:
         object.__setattr__(self, "hooks", as_hooks(self.hooks))
 
     @property
-    def tool_params(self) -> list[dict[str, Any]]:
+    def told_tools(self) -> list[Tool]:
         """The tools that a session which begins is told of: what a rule denies as a whole would only cost tokens."""
-        told = [tool for tool in self.tools if not self.policy.hides(tool)]
+        # as it is now: a policy that follows the settings looks at their files whenever it is asked
+        policy = self.policy.in_mode(self.policy.mode)
+        told = [tool for tool in self.tools if not policy.hides(tool)]
         if all(tool.name != TOOL_SEARCH for tool in told):  # nothing would load them
             told = [replace(tool, defer_loading=False) for tool in told]
-        return [tool.to_param() for tool in told]
+        return told
+
+    @property
+    def tool_params(self) -> list[dict[str, Any]]:
+        """The same as the Messages API has them."""
+        return [tool.to_param() for tool in self.told_tools]
 
     async def run(
         self, prompt: Prompt | FullPrompt, session: Session, emit: Emit, *, steering: Steering | None = None

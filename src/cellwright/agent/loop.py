@@ -187,11 +187,12 @@ class AgentRun:
         full = await full.with_collected_context()
         # before anything is written: a prompt that a hook refuses leaves no trace
         full = full.with_appended("Hooks", "hook", await self.hooks.before_prompt(full.text))
-        self.session.begin(
-            model=agent.model,
-            system=[dict(block) for block in agent.system],
-            tools=agent.tool_params,
-        )
+        if not self.session.has_begun:
+            self.session.begin(
+                model=agent.model,
+                system=[dict(block) for block in agent.system],
+                tools=agent.tool_params,
+            )
         if self.within is None:
             self.calls.record = self.record = agent.checkpoints.begin(self.session, full.text, self.seq_before)
         self.journal.begin_turn()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cellwright.agent.tool import Tool
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.runs.run_queue import RunQueue
 from cellwright.conversation.toolset import ConversationTools
@@ -143,16 +144,16 @@ class ConversationSessions:
                 notices.append(f"The session {path.stem} was passed over: {error.message}")
         return None, notices
 
-    def with_tools(self, tools: list[dict[str, Any]], given: Session | None, *, own: bool) -> Session:
+    def with_tools(self, tools: Sequence[Tool], given: Session | None, *, own: bool) -> Session:
         """The session, or a fork of it when the tools are others: a session's tools stay what they were.
 
         `own`: the run brings tools of its own, or leaves the usual ones out. When a run without such options follows, the
         usual tools are back, in a fork again. `given` stands in for the conversation's session.
         """
         session = given or self.current
-        as_before = not session.encoded or _names(json.loads(session.tools)) == _names(tools)
-        if not as_before and (own or self._own_tools is session):
-            fork = session.fork(tools=tools)
+        may_differ = bool(session.encoded) and (own or self._own_tools is session)
+        if may_differ and _tool_names(session) != {tool.name for tool in tools}:
+            fork = session.fork(tools=[tool.to_param() for tool in tools])
             fork.notices.append(f"Other tools than before: this goes on in a fork of the session, {fork.id}.")
             if given is None:
                 self._go_on_in(fork, session)
@@ -215,5 +216,5 @@ def _holds_something(path: Path) -> bool:
         return False
 
 
-def _names(tools: Sequence[Mapping[str, Any]]) -> set[str]:
-    return {str(tool["name"]) for tool in tools}
+def _tool_names(session: Session) -> set[str]:
+    return {str(tool["name"]) for tool in json.loads(session.tools)}

@@ -269,7 +269,7 @@ class StartingRun(Struct, frozen=True):
             self.run.steering.close("This run plays a recording: what Claude says in it is known already.")
         own_tools = bool(options.tools) or not options.builtin_tools
         own_system = options.system_prompt is not None or bool(options.append_system_prompt)
-        session = parts.sessions.with_tools(agent.tool_params, request.session, own=own_tools)
+        session = parts.sessions.with_tools(agent.told_tools, request.session, own=own_tools)
         if own_system:
             session = parts.sessions.with_system(agent.system, session)
         if options.mode is not None:
