@@ -6,6 +6,7 @@ quotes. Then each line `key: value` counts as it stands.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +18,7 @@ MAX_CHARS = 20_000
 
 _FENCE = re.compile(r"---[ \t]*\n(?P<yaml>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _PLAIN_LINE = re.compile(r"(?P<key>[A-Za-z][\w-]*): (?P<value>[A-Za-z/$](?:[^\s:#]|:(?=\S)|(?<! )#| (?! |$))*)")
+_QUOTED_LINE = re.compile(r'(?P<key>[A-Za-z][\w-]*): "(?P<text>[ !#-\[\]-~]*)"', re.ASCII)
 _NO_TEXTS = frozenset({"yes", "no", "on", "off", "null", "y", "n"})
 _FLAGS = {"true": True, "True": True, "false": False, "False": False}
 _LINE = re.compile(r"(?P<key>[A-Za-z_][\w-]*)[ \t]*:[ \t]*(?P<value>.*)")
@@ -43,26 +45,39 @@ def read_front_matter(text: str) -> FrontMatter:
     body = text[found.end() :]
     if (plain := _plain(found["yaml"])) is not None:
         return FrontMatter(plain, body)
+    values, problem = _yaml_values(found["yaml"])
+    return FrontMatter(dict(values), body, problem)
+
+
+@functools.lru_cache(maxsize=256)  # all files are read for each prompt, and YAML takes half a millisecond for each
+def _yaml_values(text: str) -> tuple[Mapping[str, Any], str]:
+    """The values of front matter, and what YAML has against it."""
     import yaml  # 16 ms; many sessions have no such file
 
     try:
         # not the loader in C: deep nesting overflows its stack, and a foreign file would end the kernel
-        values = yaml.load(found["yaml"], Loader=yaml.SafeLoader)
+        values = yaml.load(text, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 2}: " if mark is not None else ""
-        return FrontMatter(_lines(found["yaml"]), body, f"{where}{getattr(error, 'problem', None) or error}")
+        return _lines(text), f"{where}{getattr(error, 'problem', None) or error}"
     if values is None:
-        return FrontMatter({}, body)
+        return {}, ""
     if not isinstance(values, dict):
-        return FrontMatter(_lines(found["yaml"]), body, "the front matter is no list of `key: value`")
-    return FrontMatter({str(key): value for key, value in values.items()}, body)
+        return _lines(text), "the front matter is no list of `key: value`"
+    return {str(key): value for key, value in values.items()}, ""
 
 
 def _plain(yaml: str) -> dict[str, Any] | None:
-    """The values of front matter that is only lines `key: text`, which YAML would read the same; None for any other."""
+    """The values of front matter that is only lines `key: text` or `key: "text"`, which YAML would read the same.
+
+    None for any other.
+    """
     values: dict[str, Any] = {}
     for line in yaml.splitlines():
+        if (quoted := _QUOTED_LINE.fullmatch(line)) is not None and quoted["key"] not in values:
+            values[quoted["key"]] = quoted["text"]
+            continue
         found = _PLAIN_LINE.fullmatch(line)
         if found is None or found["key"] in values or found["value"].lower() in _NO_TEXTS:
             return None

@@ -46,12 +46,13 @@ class Agents:
     def listed(self, agent: Agent) -> str:
         """The list of agents as `agent` is told of it; "" where it could start none."""
         tool = next((tool for tool in agent.tools if tool.starts_agents), None)
-        if tool is None or agent.policy.hides(tool):
+        policy = agent.policy.in_mode(agent.policy.mode)  # as it is now: one that follows the settings looks each time
+        if tool is None or policy.hides(tool):
             return ""
         agents = {
             name: each
             for name, each in self.found().agents.items()
-            if agent.policy.decide(tool, {tool.access.field: name}).behavior != "deny"
+            if policy.decide(tool, {tool.access.field: name}).behavior != "deny"
         }
         return listing(_TAG, listing_text(agents))
 
