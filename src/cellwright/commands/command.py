@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
@@ -13,10 +14,28 @@ from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import Emit, Event
 from cellwright.markdown.escaping import escaped
 from cellwright.text import code_fence, visible, visible_line
+from cellwright.tools.shell.user_commands import user_command
 
 Row = tuple[str, ...]
 
 _LONGEST_LINE = 1_000
+
+SLASH_COMMAND = re.compile(r"\s*/(?P<name>[A-Za-z][\w-]*(?::[\w-]+)*)(?P<text>(?:\s.*)?)", re.DOTALL)
+"""The form of a prompt that is a command, or the call of a skill."""
+
+OWN_COMMAND = "!"
+"""The name of what runs the user's own command."""
+
+
+def command_name(prompt: str) -> str | None:
+    """The command that `prompt` is, without its slash; None for what is a prompt (`/etc/hosts: what is it?`).
+
+    It is told here, for what does the commands (`registry.py`) is much to import, and most prompts are none.
+    """
+    found = SLASH_COMMAND.fullmatch(prompt)
+    if found is None:
+        return None if user_command(prompt) is None else OWN_COMMAND
+    return found["name"]
 
 
 class Section(Struct, frozen=True):

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
-from cellwright.commands.command import CommandCall, CommandPage, Section, SlashCommand
+from cellwright.commands.command import (
+    SLASH_COMMAND,
+    CommandCall,
+    CommandPage,
+    Section,
+    SlashCommand,
+    command_name,
+)
 from cellwright.commands.context import context_page
 from cellwright.commands.cost import cost_page
 from cellwright.commands.doctor import DOCTOR, doctor_page
@@ -35,21 +40,6 @@ from cellwright.conversation.prompts.skills import Skills
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.tools.shell.user_commands import user_command
 
-_COMMAND = re.compile(r"\s*/(?P<name>[A-Za-z][\w-]*(?::[\w-]+)*)(?P<text>(?:\s.*)?)", re.DOTALL)
-
-
-OWN_COMMAND = "!"
-"""The name of what runs the user's own command."""
-
-
-def command_name(prompt: str) -> str | None:
-    """The command that `prompt` is, without its slash; None for what is a prompt (`/etc/hosts: what is it?`)."""
-    found = _COMMAND.fullmatch(prompt)
-    if found is None:
-        return None if user_command(prompt) is None else OWN_COMMAND
-    return found["name"]
-
-
 def is_answered_here(prompt: str, skills: Skills) -> bool:
     """Return whether `prompt` is a command that makes a page, or one that there is not; a skill's call is a prompt."""
     name = command_name(prompt)
@@ -63,7 +53,7 @@ def command_of(prompt: str) -> tuple[SlashCommand, str]:
     """
     if (own := user_command(prompt)) is not None:
         return _OWN_COMMAND, own
-    found = _COMMAND.fullmatch(prompt)
+    found = SLASH_COMMAND.fullmatch(prompt)
     assert found is not None
     name, text = found["name"], found["text"].strip()
     command = COMMANDS.get(name)

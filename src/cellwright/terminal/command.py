@@ -19,16 +19,7 @@ from cellwright.agent.recording.recordings import prompt_key
 from cellwright.agent.recording.replay_drift import check_drift, describe_drift
 from cellwright.agent.recording.replay_ways import process_replay_way
 from cellwright.agent.structured_output.answer import AnswerType, answer_type
-from cellwright.commands.command import CommandCall, CommandPage
-from cellwright.commands.registry import (
-    COMMANDS,
-    NEED_SESSIONS,
-    OWN_COMMAND,
-    answer_of,
-    command_name,
-    command_of,
-    is_answered_here,
-)
+from cellwright.commands.command import OWN_COMMAND, CommandCall, CommandPage, command_name
 from cellwright.config.settings.layers import SCOPES, Layer, Scope
 from cellwright.config.settings.read import InlineSettings
 from cellwright.config.trust.trust import refusal_text
@@ -187,6 +178,8 @@ class TerminalCommand:
 
     def _claude_facts(self) -> dict[str, object]:
         """The facts that Claude Code's first message gives of the conversation, besides the model and the mode."""
+        from cellwright.commands.registry import COMMANDS  # the request is on its way by now
+
         conversation, options = self.conversation, run_options(self.options)
         in_force = conversation.in_force
         policy = policy_of(options, in_force.settings, conversation.cwd, in_force.environ)
@@ -204,11 +197,16 @@ class TerminalCommand:
         }
 
     def _is_answered_here(self, prompt: str) -> bool:
-        if command_name(prompt) == OWN_COMMAND:
-            return self.interactive
+        name = command_name(prompt)
+        if name is None or name == OWN_COMMAND:
+            return name is not None and self.interactive
+        from cellwright.commands.registry import is_answered_here  # most prompts are none
+
         return is_answered_here(prompt, self.conversation.skills)
 
     def _do(self, prompt: str) -> CommandPage:
+        from cellwright.commands.registry import NEED_SESSIONS, answer_of, command_of
+
         command, text = command_of(prompt)
         if self.options.no_session and command_name(prompt) in NEED_SESSIONS:
             message = (

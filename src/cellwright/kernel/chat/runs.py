@@ -100,11 +100,15 @@ class PanelRuns:
         )
 
     def _is_command(self, text: str, *, of_program: bool) -> bool:
-        from cellwright.commands.registry import COMMANDS, OWN_COMMAND, command_name  # most prompts are none
+        from cellwright.commands.command import OWN_COMMAND, command_name
 
         name = command_name(text) if text.startswith(("/", "!")) else None
-        # what a program sends may be somebody else's words: it runs nothing unasked
-        return name in COMMANDS or (name == OWN_COMMAND and not of_program)
+        if name is None or name == OWN_COMMAND:
+            # what a program sends may be somebody else's words: it runs nothing unasked
+            return name is not None and not of_program
+        from cellwright.commands.registry import COMMANDS  # most prompts are none
+
+        return name in COMMANDS
 
     def _command(self, prompt: PanelPrompt, origin: str) -> str:
         """Begin the slash command; its questions are asked in the panel."""
