@@ -248,13 +248,13 @@ Offer = Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
 """Has the main thread run what it is given when it is idle; called on the agent's loop."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class _Job:
     do: Callable[[], Any]
     done: concurrent.futures.Future[Any]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class _Worker:
     awaited: Awaited
     thread: threading.Thread

@@ -25,7 +25,7 @@ NEEDS_THINKING = ("xhigh", "max")
 THINKING_TYPES = ("adaptive", "between_tools", "disabled", "enabled")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ModelLimits:
     """The limits of a model. Sizes are in tokens; `thinking` holds the `thinking.type` values it accepts.
 

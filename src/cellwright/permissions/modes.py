@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from cellwright.errors import CellwrightError, ErrorCode
 
@@ -43,8 +42,7 @@ def stricter(one: Mode, other: Mode) -> Mode:
     return min(one, other, key=MODES.index)
 
 
-@dataclass(frozen=True, slots=True)
-class HostFacts:
+class HostFacts(NamedTuple):
     """The facts that decide whether a session may run without permission checks on this machine."""
 
     is_root: bool

@@ -29,7 +29,7 @@ DEFAULT_FILE = "auto"
 """Record into the file beside the notebook."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class MagicOptions:
     """The options of one `%%claude`. None: as `%config Claude` or the settings say."""
 

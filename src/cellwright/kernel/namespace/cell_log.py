@@ -33,7 +33,7 @@ Author = Literal["user", "claude", "other"]
 _PROMPT = ("%%claude", "%claude")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RanCell:
     """One run of a cell. Runs are ordered by `order`, which rises with everything that happens in the kernel.
 
@@ -62,7 +62,7 @@ class RanCell:
         return (self.source or "").lstrip().startswith(_PROMPT)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Binding:
     """The origin of a name's value: whose doing, when (`order`), and by which run where it was a cell."""
 

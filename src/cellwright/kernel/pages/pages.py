@@ -79,7 +79,7 @@ class PageNotebook(NamedTuple):
     """The user's page, or at the server: the document that pages share ("shared"), what it has as a file ("contents")."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class PageConnection:
     """One connection of one page. `session` is what its messages carry, those that run cells as well."""
 
