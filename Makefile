@@ -143,6 +143,7 @@ check-style:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/python -m benchmarks.published
 
 check-types:
 	$(BIN)/mypy

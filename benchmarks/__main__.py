@@ -19,6 +19,7 @@ from benchmarks.decision_rows import DECISION_ROWS
 from benchmarks.kernel_rows import KERNEL_ROWS
 from benchmarks.loop_rows import LOOP_ROWS
 from benchmarks.proxy_rows import PROXY_ROWS
+from benchmarks.published import measured_code, uncommitted
 from benchmarks.row import Figures, Row
 from benchmarks.sandbox_rows import SANDBOX_ROWS
 from benchmarks.search_rows import SEARCH_ROWS
@@ -34,6 +35,10 @@ def main() -> int:
     parser.add_argument("--rows", default="", help="only rows whose name contains this")
     parser.add_argument("--write", action="store_true", help="write docs/performance.{json,md}")
     options = parser.parse_args()
+    if options.write and options.rows:
+        parser.error("--write publishes all rows: leave --rows out")
+    if options.write and (changed := uncommitted()):
+        parser.error(f"--write publishes the speeds of a commit: {', '.join(changed[:5])} are in none yet")
     # users' Python keeps its bytecode; compiling at each start is not what is measured
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     every = (*DECISION_ROWS, *LOOP_ROWS, *KERNEL_ROWS, *SEARCH_ROWS, *PROXY_ROWS, *SANDBOX_ROWS)
@@ -62,14 +67,15 @@ def measure(rows: list[Row], runs: int) -> Figures:
 
 
 def write(rows: list[Row], figures: Figures, runs: int) -> None:
+    code = measured_code()
     machine = f"{platform.machine()}, Python {platform.python_version()}, median of {runs}"
-    data = {"machine": machine, "figures": {f"{name}/{subject}": value for (name, subject), value in figures.items()}}
+    data = {"machine": machine, "code": code._asdict(), "figures": {f"{name}/{subject}": value for (name, subject), value in figures.items()}}
     (DOCS / "performance.json").write_text(json.dumps(data, indent=1, sort_keys=True) + "\n", "utf-8")
     page = DOCS / "performance.md"
     text = page.read_text("utf-8")
     head, rest = text.split(BEGIN)
     tail = rest.split(END)[1]
-    page.write_text(f"{head}{BEGIN}\n{machine}\n\n{markdown_table(rows, figures)}{END}{tail}", "utf-8")
+    page.write_text(f"{head}{BEGIN}\n{machine}, {code.in_words()}\n\n{markdown_table(rows, figures)}{END}{tail}", "utf-8")
 
 
 if __name__ == "__main__":
