@@ -69,13 +69,19 @@ def measure(rows: list[Row], runs: int) -> Figures:
 def write(rows: list[Row], figures: Figures, runs: int) -> None:
     code = measured_code()
     machine = f"{platform.machine()}, Python {platform.python_version()}, median of {runs}"
-    data = {"machine": machine, "code": code._asdict(), "figures": {f"{name}/{subject}": value for (name, subject), value in figures.items()}}
+    data = {
+        "machine": machine,
+        "code": code._asdict(),
+        "figures": {f"{name}/{subject}": value for (name, subject), value in figures.items()},
+    }
     (DOCS / "performance.json").write_text(json.dumps(data, indent=1, sort_keys=True) + "\n", "utf-8")
     page = DOCS / "performance.md"
     text = page.read_text("utf-8")
     head, rest = text.split(BEGIN)
     tail = rest.split(END)[1]
-    page.write_text(f"{head}{BEGIN}\n{machine}, {code.in_words()}\n\n{markdown_table(rows, figures)}{END}{tail}", "utf-8")
+    page.write_text(
+        f"{head}{BEGIN}\n{machine}, {code.in_words()}\n\n{markdown_table(rows, figures)}{END}{tail}", "utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -108,3 +110,24 @@ def test_plain_lines_are_read_as_yaml_reads_them() -> None:
                 found = read_front_matter(f"---\n{line}\n---\n").values
                 assert isinstance(expected, dict)
                 assert found == expected, line
+
+
+def test_what_comes_with_cellwright_needs_no_yaml() -> None:
+    program = (
+        "import sys\nfrom pathlib import Path\n"
+        "from cellwright.config.agents.find_agents import find_agents\n"
+        "from cellwright.config.skills.find_skills import SkillPlace, find_skills\n"
+        "nowhere = Path('/nonexistent')\n"
+        "place = SkillPlace(cwd=nowhere, project=nowhere, users=nowhere, managed=nowhere)\n"
+        "print(bool(find_skills(place)), bool(find_agents(place).agents), 'yaml' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "True True False\n"
+
+
+def test_quoted_texts_are_read_as_yaml_reads_them() -> None:
+    import yaml
+
+    for text in ("a: b", "# c", "it's", "[x]", "true", "1", "", " ", "a\\n", "é", "a,b", "{", "- a", "a\tb"):
+        line = f'key: "{text}"'
+        assert read_front_matter(f"---\n{line}\n---\n").values == yaml.safe_load(line), line

@@ -40,6 +40,7 @@ from cellwright.conversation.prompts.skills import Skills
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.tools.shell.user_commands import user_command
 
+
 def is_answered_here(prompt: str, skills: Skills) -> bool:
     """Return whether `prompt` is a command that makes a page, or one that there is not; a skill's call is a prompt."""
     name = command_name(prompt)

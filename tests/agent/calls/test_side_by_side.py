@@ -107,7 +107,14 @@ def test_a_command_that_changes_its_folder_runs_alone_and_the_next_start_there(p
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "word").write_text(name)
-    calls = [bash("cd one"), bash("cat word"), bash("pwd"), bash("cd ../two && cat word"), bash("cat word"), bash("pwd")]
+    calls = [
+        bash("cd one"),
+        bash("cat word"),
+        bash("pwd"),
+        bash("cd ../two && cat word"),
+        bash("cat word"),
+        bash("pwd"),
+    ]
     played = play([turn(*calls), say("Done.")], tools=[bash_tool(tmp_path)])
     assert contents(played) == ["(no output)", "one", f"{tmp_path}/one", "two", "two", f"{tmp_path}/two"]
     assert batches(played) == [["cd one"], ["cat word", "pwd"], ["cd ../two && cat word"], ["cat word", "pwd"]]
@@ -143,9 +150,7 @@ def test_a_command_of_which_a_hook_makes_another_keeps_its_place(play, tmp_path)
         return {"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": updated}}
 
     calls = [bash("cat a"), bash("cat ./a"), bash("cat a"), bash("cat a")]
-    played = play(
-        [turn(*calls), say("Done.")], tools=[bash_tool(tmp_path)], hooks={"PreToolUse": [rewrite]}
-    )
+    played = play([turn(*calls), say("Done.")], tools=[bash_tool(tmp_path)], hooks={"PreToolUse": [rewrite]})
     assert [text.splitlines()[-1] for text in contents(played)] == ["old", "old", "new", "new"]
     assert played.of(ToolStart)[0].parallel
 

@@ -363,7 +363,7 @@ def test_a_decision_takes_no_time(repository):
         ("cat src/a.py", True),
         ("find . -name '*.py' | xargs wc -l", True),
         # they may write where all commands of the session do
-        ("awk '{print > ENVIRON[\"TMPDIR\"] \"/a\"}' src/a.py", False),
+        ('awk \'{print > ENVIRON["TMPDIR"] "/a"}\' src/a.py', False),
         ("mktemp", False),
         ("awk 1 src/a.py && cd src", False),
         # a grammar alone has read these: where the shell ends is not known
