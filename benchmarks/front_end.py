@@ -39,6 +39,11 @@ class FrontEnd:
         self.client.stop_channels()
         self.manager.shutdown_kernel(now=True)
 
+    @property
+    def pid(self) -> int:
+        """The kernel's process."""
+        return int(self.manager.provisioner.pid)  # type: ignore[union-attr]
+
     def _subshell(self) -> str | None:
         """The subshell that JupyterLab makes for a comm target; None where the kernel has none."""
         session, control = self.client.session, self.client.control_channel

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from benchmarks.front_end import FrontEnd, wire_bytes
 from benchmarks.loop_rows import ROOT, nothing
 from benchmarks.row import Row
-from cellwright.testing import MessagesServer, say, turn
+from cellwright.testing import MessagesServer, Turn, say, turn, use
 
 WORD = "some words of an answer "
 
@@ -87,6 +90,43 @@ def cell(subject: str) -> Mapping[str, float]:
     }
 
 
+LONG_TURNS = 300
+EARLY, LATE = (10, 40), (LONG_TURNS - 30, LONG_TURNS)
+
+
+def long_cell(subject: str) -> Mapping[str, float]:
+    """CPU of the whole kernel for a tool turn of one cell, early and late; how the machine is loaded matters little to it."""
+    cpu: list[float] = []
+    with tempfile.TemporaryDirectory() as home:
+        small = Path(home) / "small.txt"
+        small.write_text("a line\n" * 20, "utf-8")
+
+        def answer(_body: dict[str, Any]) -> Turn:
+            cpu.append(_cpu_ms(kernel.pid))
+            return turn(use("Read", file_path=str(small))) if len(cpu) <= LONG_TURNS else turn(say("Done."))
+
+        with MessagesServer(answer, validate=False) as server:
+            environ = {"CELLWRIGHT_HOME": home, "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
+            with FrontEnd(environ) as kernel:
+                kernel.run(f"import os; os.chdir({home!r})\n%load_ext cellwright")
+                kernel.run("%%claude\nread it often", timeout=300)
+    early, late = ((cpu[end - 1] - cpu[start - 1]) / (end - start) for start, end in (EARLY, LATE))
+    return {"h cell": late, "h cell growth": late / early}
+
+
+def _cpu_ms(pid: int) -> float:
+    """The CPU that the threads of a process have had."""
+    if sys.platform.startswith("linux"):
+        whole = 0
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                whole += int((task / "schedstat").read_text().split()[0])
+        return whole / 1e6
+    shown = subprocess.run(["ps", "-o", "time=", "-p", str(pid)], capture_output=True, text=True, check=True).stdout
+    minutes, _, seconds = shown.strip().rpartition(":")
+    return (int(minutes.rpartition(":")[2]) * 60 + float(seconds)) * 1000
+
+
 def terminal(subject: str) -> Mapping[str, float]:
     with tempfile.TemporaryDirectory() as home, MessagesServer([turn(say("hi"))], validate=False) as server:
         environ = {
@@ -132,6 +172,8 @@ KERNEL_ROWS = [
         max_value=2.1,
     ),
     Row("j messages", "messages to the front end", "1/s", nothing, subjects=OURS, max_value=33),
+    Row("h cell", "CPU of a kernel for tool turn 285 of 300 in one cell", "ms", long_cell, subjects=OURS, max_value=8),
+    Row("h cell growth", "the same, relative to turn 25", "×", nothing, subjects=OURS, max_value=1.5),
     Row(
         "k terminal",
         "start of the command → first request",
