@@ -95,7 +95,7 @@ EARLY, LATE = (10, 40), (LONG_TURNS - 30, LONG_TURNS)
 
 
 def long_cell(subject: str) -> Mapping[str, float]:
-    """CPU of the whole kernel for a tool turn of one cell, early and late; how the machine is loaded matters little to it."""
+    """CPU of the whole kernel for a tool turn of one cell, early and late."""
     cpu: list[float] = []
     with tempfile.TemporaryDirectory() as home:
         small = Path(home) / "small.txt"
