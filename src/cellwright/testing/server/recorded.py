@@ -43,9 +43,9 @@ class RecordedRequest:
 
     `action` is "messages", "count_tokens", "models", "model", "batches" (a batch made, or all listed), "batch",
     "batch_results" or "batch_cancel", "batched" for each request in a batch; empty for a path that is not served.
-    `headers` have lower-case names. `body` is the parsed JSON, None where there is none. `status` is the answer's HTTP status, None as
-    long as (or where) there is no head. `error` is the message of an API error that was answered. `disconnected`: the
-    client went away before the answer was complete.
+    `headers` have lower-case names. `body` is the parsed JSON, None where there is none. `status` is the answer's HTTP
+    status, None as long as (or where) there is no head. `error` is the message of an API error that was answered.
+    `disconnected`: the client went away before the answer was complete.
     """
 
     method: str
