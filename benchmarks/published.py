@@ -46,7 +46,7 @@ def uncommitted(root: Path = ROOT) -> list[str]:
 
 
 def check(root: Path = ROOT) -> tuple[bool, str]:
-    """Whether the published figures may stand, and how old they are, in a sentence."""
+    """Return whether the published figures may stand, and how old they are, in a sentence."""
     published: dict[str, Any] = json.loads((root / FIGURES).read_text("utf-8"))
     measured, now = published.get("code", {}), measured_code(root)
     if measured.get("sources") == now.sources:

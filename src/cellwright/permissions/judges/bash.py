@@ -147,7 +147,7 @@ def judge_command(book: RuleBook, tool_input: Mapping[str, Any]) -> Decision:
 
 
 _PRIVATE_FOLDER = re.compile("te?mp", re.IGNORECASE)
-"""What confined commands write to and may find again: `$TMPDIR`, and what `mktemp` makes there."""
+"""The names of the place that confined commands share and may write to: `$TMPDIR`, and what `mktemp` makes there."""
 
 
 def _keeps_folder(call: ShellCall) -> bool:

@@ -24,7 +24,7 @@ OURS = (str(Path(cellwright.__file__).parent), str(Path(json.__file__).parent))
 
 
 def is_ours(code: CodeType | str) -> bool:
-    """Whether it is a function of ours or of json; how often asyncio wakes up for the network is the network's doing."""
+    """Return whether it is a function of ours or of json: how often asyncio wakes up is the network's doing."""
     return isinstance(code, CodeType) and code.co_filename.startswith(OURS)
 
 
