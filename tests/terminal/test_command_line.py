@@ -488,7 +488,7 @@ def test_start_imports_no_heavy_library(messages_server: Server, command_for: Fo
     command = command_for(messages_server([say("Hello.")]))
     program = (
         "import sys\nfrom cellwright.terminal.main import main\ncode = main(['--quiet', 'hi'])\n"
-        "heavy = ['anthropic', 'rich', 'IPython', 'nbformat', 'jsonschema', 'sqlite3', 'yaml', 'cellwright.doctor']\n"
+        "heavy = ['anthropic', 'rich', 'IPython', 'nbformat', 'jsonschema', 'sqlite3', 'yaml', 'cellwright.commands.registry']\n"
         "print([name for name in heavy if name in sys.modules])"
     )
     done = subprocess.run(
