@@ -17,6 +17,7 @@ from cellwright.agent.tool import ToolContext
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.read import read_tool
 from cellwright.tools.notebook.notebook_edit import notebook_edit_tool
+from eventual import eventually
 
 pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
 
@@ -377,12 +378,7 @@ def test_the_kernels_interrupt_ends_the_cell_and_the_call(notebook: Notebook) ->
 
 def interrupt_when(notebook: Notebook, holds: Any) -> None:
     """The outputs are in the file while the cell still runs."""
-    from time import monotonic, sleep
-
-    deadline = monotonic() + 30
-    while not holds():
-        assert monotonic() < deadline
-        sleep(0.05)  # another process writes the file: it can only be looked at
+    eventually(holds)
     notebook.kernel.interrupt()
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPResponse
@@ -20,6 +22,7 @@ import websocket
 
 TOKEN = "a-token-of-tests"
 SECONDS = 60.0
+NUDGE_SECONDS = 1.0
 QUIET_EXTENSIONS = dict.fromkeys(
     ("jupyterlab", "notebook", "jupyter_lsp", "notebook_shim", "jupyter_server_fileid", "jupyter_server_ydoc"), False
 )
@@ -167,21 +170,26 @@ class JupyterServer:
 
 
 class Execution:
-    """Code on its way in a kernel."""
+    """Code on its way in a kernel.
+
+    First the kernel is asked for its info until it has answered and what it publishes arrives. Jupyter Server does not
+    wait for the latter where it takes a kernel to be busy, and ipykernel 7.0 to 7.3 leaves a request unread that comes
+    while it answers another one, as those of Jupyter Server, until the next one comes (ipython/ipykernel#1554).
+    """
 
     def __init__(self, server: JupyterServer, kernel: str, code: str) -> None:
         path = urlsplit(server.url).path
         self._server = server
+        # as each page has: with the session of a connection that is just closing it would get that one's sockets
+        self._session = uuid.uuid4().hex
         self._socket = websocket.create_connection(
-            f"ws://{server.host}{path}/api/kernels/{kernel}/channels?session_id=notebook",
+            f"ws://{server.host}{path}/api/kernels/{kernel}/channels?session_id={self._session}",
             header={"Authorization": f"token {TOKEN}"},
             timeout=SECONDS,
         )
-        header = {"msg_id": f"m-{time.monotonic_ns()}", "msg_type": "execute_request", "session": "notebook"}
+        self._wait_for_kernel()
         content = {"code": code, "silent": False, "store_history": False, "user_expressions": {}, "allow_stdin": False}
-        self._id = header["msg_id"]
-        message = {"header": header, "parent_header": {}, "metadata": {}, "content": content, "channel": "shell"}
-        self._socket.send(json.dumps(message))
+        self._id = self._send("execute_request", content)
         self._status = ""
         self.text = ""
 
@@ -197,12 +205,33 @@ class Execution:
         self._socket.close()
         return self._status
 
-    def _next(self) -> None:
+    def _wait_for_kernel(self) -> None:
+        asked, came = {self._send("kernel_info_request", {})}, set[tuple[str, str]]()
+        while not (
+            asked <= {parent for kind, parent in came if kind == "kernel_info_reply"} and "status" in dict(came)
+        ):
+            if select.select([self._socket.sock], [], [], NUDGE_SECONDS)[0]:
+                message = self._read()
+                came.add((message["msg_type"], message["parent_header"].get("msg_id", "")))
+            else:
+                asked.add(self._send("kernel_info_request", {}))
+
+    def _send(self, kind: str, content: dict[str, Any]) -> str:
+        header = {"msg_id": uuid.uuid4().hex, "msg_type": kind, "session": self._session}
+        message = {"header": header, "parent_header": {}, "metadata": {}, "content": content, "channel": "shell"}
+        self._socket.send(json.dumps(message))
+        return header["msg_id"]
+
+    def _read(self) -> dict[str, Any]:
         try:
-            message = json.loads(self._socket.recv())
+            message: dict[str, Any] = json.loads(self._socket.recv())
         except (OSError, websocket.WebSocketException) as error:
             log = self._server.log.read_text()[-3000:]
             raise AssertionError(f"the websocket of the kernel ended: {error!r}\n{log}") from error
+        return message
+
+    def _next(self) -> None:
+        message = self._read()
         if message["parent_header"].get("msg_id") != self._id:
             return
         if message["msg_type"] == "stream":
