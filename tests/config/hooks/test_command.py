@@ -295,7 +295,7 @@ def test_what_a_hook_leaves_in_the_background_is_not_waited_for(tmp_path):
 
 def test_hooks_run_at_the_same_time(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    hooks = hooks_of(tmp_path, {"Stop": [group(command("cat pipe", timeout=20), command("echo x > pipe", timeout=20))]})
+    hooks = hooks_of(tmp_path, {"Stop": [group(command("cat pipe", timeout=60), command("echo x > pipe", timeout=60))]})
     assert fire(hooks, tmp_path, "Stop") == NO_HOOK_RESULT
 
 

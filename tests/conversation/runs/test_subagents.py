@@ -331,7 +331,7 @@ def test_an_agent_in_the_background_is_told_when_it_has_ended(talk: Talk) -> Non
     assert not working.task.done()
     gate.open()
     ended = talk.conversation.thread.submit(_ended(working.task)).future
-    ended.result(30)
+    ended.result(60)
     talk.say("And?", say("Done."))
     told = json.dumps(talk.server.requests[-1].body["messages"][-1])
     assert re.search(r'<agent id=\\"[\w-]+\\" type=\\"general-purpose\\">.*has ended.*Slowly done\.', told)
@@ -463,7 +463,7 @@ def test_what_ends_while_claude_ends_is_told_in_the_same_run(talk: Talk) -> None
     )
     last.wait_until_reached()
     (working,) = talk.conversation.subagents.background
-    talk.conversation.thread.submit(_ended(working.task)).future.result(30)
+    talk.conversation.thread.submit(_ended(working.task)).future.result(60)
     last.open()
     talk.conversation.jobs.work_until_done(run)
     assert run.result().text == "It said so."
@@ -482,7 +482,7 @@ def test_tasks_lists_and_stops_agents(talk: Talk) -> None:
 
     def page(text: str) -> str:
         call = CommandCall(talk.conversation, RunOptions(), text)
-        return talk.conversation.thread.submit(tasks_page(call)).future.result(30).plain()
+        return talk.conversation.thread.submit(tasks_page(call)).future.result(60).plain()
 
     assert re.search(rf"{working.id} +general-purpose +a task +has worked for", page(""))
     assert "was stopped (by the user)" in page(f"stop {working.id}")

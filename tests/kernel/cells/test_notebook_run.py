@@ -338,12 +338,15 @@ def test_outputs_go_only_into_the_cell_that_gave_them(notebook: Notebook) -> Non
 
 def test_the_time_limit_ends_the_run(notebook: Notebook) -> None:
     notebook.write("print('started')\nwhile True: pass", "print('after')")
-    told = notebook.ask("which='all', timeout_seconds=5")
-    assert told["status"] == "EXECUTION_TIMEOUT"
+    for seconds in (5, 60):  # a busy machine takes longer to begin
+        told = notebook.ask(f"which='all', timeout_seconds={seconds}")
+        assert told["status"] == "EXECUTION_TIMEOUT"
+        assert f"[Interrupted after {seconds} s, the time limit of this call.]" in told["text"]
+        if "started\n" in told["text"]:
+            break
     assert notebook.texts("c0") == ["stdout: started\n", "KeyboardInterrupt: "]
     assert "started\n" in told["text"]
     assert "[1 cell did not run: c1]" in told["text"]
-    assert "[Interrupted after 5 s, the time limit of this call.]" in told["text"]
     assert notebook.texts("c1") == ["stdout: old\n"]
     assert notebook.value("1 + 1") == "2"
 

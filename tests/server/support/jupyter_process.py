@@ -6,9 +6,11 @@ import contextlib
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -252,6 +254,7 @@ def jupyter_server(
     root, home, log = folder / "root", folder / "home", folder / "server.log"
     root.mkdir(parents=True)
     home.mkdir()
+    runtime = Path(tempfile.mkdtemp(prefix="jupyter-"))  # a socket's path has 107 bytes at most
     known = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER_", "JPY_"))}
     command = [
         *(sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root", "--ServerApp.port=0"),
@@ -259,13 +262,15 @@ def jupyter_server(
         f"--IdentityProvider.token={TOKEN}",
         f"--ServerApp.base_url={base_url}",
         f"--ServerApp.root_dir={root}",
+        # files, since a port that is free may be another process's by the time the kernel has started
+        "--KernelManager.transport=ipc",
         *arguments,
     ]
     places = {
         "HOME": str(home),
         "CELLWRIGHT_HOME": str(home / "state"),
         "JUPYTER_CONFIG_DIR": str(home / "config"),
-        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+        "JUPYTER_RUNTIME_DIR": str(runtime),
         "JUPYTER_DATA_DIR": str(home / "data"),
         "IPYTHONDIR": str(home / "ipython"),
     }
@@ -279,12 +284,13 @@ def jupyter_server(
             start_new_session=True,
         )
     try:
-        server = JupyterServer(_url(home / "runtime", process, log), root, home, process, log)
+        server = JupyterServer(_url(runtime, process, log), root, home, process, log)
         yield server
     finally:
         for reader in server.readers if "server" in locals() else ():
             reader.close()
         _end(process)
+        shutil.rmtree(runtime)
 
 
 def _url(runtime: Path, process: subprocess.Popen[bytes], log: Path) -> str:
