@@ -161,6 +161,12 @@ class JupyterServer:
             execution.wait()
         return execution
 
+    def stop(self) -> None:
+        """End it, before the block does."""
+        for reader in self.readers:
+            reader.close()
+        _end(self.process)
+
     def wait_for(self, what: Callable[[], Any], why: str) -> Any:
         """Ask until it is so."""
         deadline = time.monotonic() + SECONDS
@@ -287,9 +293,10 @@ def jupyter_server(
         server = JupyterServer(_url(runtime, process, log), root, home, process, log)
         yield server
     finally:
-        for reader in server.readers if "server" in locals() else ():
-            reader.close()
-        _end(process)
+        if "server" in locals():
+            server.stop()
+        else:
+            _end(process)
         shutil.rmtree(runtime)
 
 
