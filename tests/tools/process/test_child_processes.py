@@ -76,10 +76,11 @@ class Parent:
     def watchdogs(self) -> list[int]:
         """The watchdogs whose parent is this process."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text("utf-8").split()
-        return [int(pid) for pid in children if "watchdog" in command_line(pid)]
+        return [int(pid) for pid in children if "watchdog" in command_line(int(pid))]
 
 
-def command_line(pid: str) -> str:
+def command_line(pid: int) -> str:
+    """What it runs; nothing once it has ended, whether or not whoever inherited it has reaped it."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_text("utf-8")
     except OSError:  # it has just ended
@@ -150,7 +151,7 @@ def test_nothing_runs_on_when_the_parent_is_killed(start, command, ending):
     ENDINGS[ending](parent)
     parent.process.wait()
     eventually(parent.others, nothing)
-    eventually(lambda: not Path(f"/proc/{watchdog}").exists())
+    eventually(lambda: not command_line(watchdog))
     eventually(lambda: [members(group) for group in groups], lambda found: not any(found))
 
 
