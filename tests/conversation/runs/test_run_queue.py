@@ -378,10 +378,11 @@ def test_a_call_that_waits_for_the_users_cell_does_not_run_out_of_time(talk: Tal
             told.set()
 
     talk.server.add(use("look"), say("Fine."))
-    options = RunOptions(builtin_tools=False, tools=(look,), tool_timeout=WAITING_NOTICE_SECONDS * 4, mode="bypassPermissions")
+    limit = WAITING_NOTICE_SECONDS * 4
+    options = RunOptions(builtin_tools=False, tools=(look,), tool_timeout=limit, mode="bypassPermissions")
     task = talk.conversation.start(RunRequest(prompt="go", options=options, background=True), RunSurface(hear))
     assert told.wait(60)
-    threading.Event().wait(WAITING_NOTICE_SECONDS * 4)  # longer than the call may take
+    threading.Event().wait(limit)  # longer than the call may take
     asyncio.run(jobs.work_off())
     assert task.future.result(60).tools_succeeded == 1
     assert "seen" in str(talk.server.requests[-1].body["messages"][-1])
