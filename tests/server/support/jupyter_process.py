@@ -297,7 +297,7 @@ def jupyter_server(
             server.stop()
         else:
             _end(process)
-        shutil.rmtree(runtime)
+        shutil.rmtree(runtime, ignore_errors=True)  # a kernel of a server that was killed may still write there
 
 
 def _url(runtime: Path, process: subprocess.Popen[bytes], log: Path) -> str:
@@ -316,6 +316,8 @@ def _url(runtime: Path, process: subprocess.Popen[bytes], log: Path) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.returncode is not None:  # it was stopped before
+        return
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     try:
