@@ -10,7 +10,7 @@ import pytest
 
 from cellwright.agent.agent import Agent
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
-from cellwright.agent.prompt import system_blocks
+from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext
 from cellwright.events import Answered, Asked
 from cellwright.model.anthropic import connect

@@ -283,6 +283,8 @@ def _items(reading: SettingsSources) -> tuple[Item, ...]:
         if _BRINGS_ALONG.search(content):
             text = f"hooks or servers of an agent: {name}"
             found.append(Item(_digest([name, hashlib.sha256(content).hexdigest()]), text, "trust", file=file))
+    if names := [str(file.relative_to(reading.project)) for file in reading.style_files]:
+        found.append(Item(_digest(["output styles"]), f"output styles: {', '.join(names)}", "trust", once=True))
     for file in reading.outside:
         text = f"instructions to Claude from outside the folder: {file}"
         found.append(Item(_digest(["outside", str(file)]), text, "trust", file=file))
