@@ -44,7 +44,8 @@ class Agent:
         `cache_ttl` is how long the API's cache keeps the conversation (see `Request`).
     `answer_type` is what the last answer has to be; without one it is text. `ends_when_denied`: where nobody can be asked, a
     call that needs it ends the run; else Claude is told of the denial and goes on. `fallback_models` take over for the rest
-    of a run, one after another, where a model is overloaded or not there. `file_context` finds what Claude has to
+    of a run, one after another, where a model is overloaded or not there. `plan_model` answers while the session is in plan
+    mode. `thinking_budget` (tokens) is for models that think only with one; None: those do not think. `file_context` finds what Claude has to
     know after a batch of calls: what goes with the files they have read or changed, what has ended in the background.
     """
 
@@ -60,6 +61,8 @@ class Agent:
     max_tokens: int = 32_000
     effort: str | None = None
     thinking: Thinking = "summarized"
+    thinking_budget: int | None = None
+    plan_model: str | None = None
     fallback_models: Sequence[str] = ()
     cache_ttl: CacheTtl | None = None
     max_parallel_tools: int = 10

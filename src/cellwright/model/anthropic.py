@@ -22,7 +22,7 @@ from cellwright.model.cache_breakpoints import cache_control, system_with_ttl, w
 from cellwright.model.credentials import choose_transport, is_own_platform
 from cellwright.model.deferred_tools import all_loaded, may_defer, without_references
 from cellwright.model.message_stream import MessageBuilder, SseParser
-from cellwright.model.models import ModelLimits, limits, refined, thinking_field
+from cellwright.model.models import ModelLimits, limits, may_think_now, refined, thinking_field
 from cellwright.model.provider import ProviderEvent, Request
 from cellwright.model.retry import (
     Clock,
@@ -186,8 +186,10 @@ def encode(request: Request, *, defers_tools: bool = False) -> bytes:
         head["cache_control"] = cache_control(request.cache_ttl)
     if request.stop_sequences:
         head["stop_sequences"] = list(request.stop_sequences)
-    if (thinking := thinking_field(request.model, request.thinking, request.effort)) is not None:
-        head["thinking"] = thinking
+    budget = min(request.thinking_budget or 0, request.max_tokens - 1)
+    if (thinking := thinking_field(request.model, request.thinking, request.effort, budget)) is not None:
+        if thinking["type"] != "enabled" or may_think_now(request.messages):
+            head["thinking"] = thinking
     if output_config := _output_config(request):
         head["output_config"] = output_config
     tools, messages = request.tools, request.messages

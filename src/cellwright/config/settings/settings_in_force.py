@@ -334,7 +334,7 @@ class SettingsInForce:
     def _is_files(self, before: Settings, key: str) -> bool:
         """Return whether files alone said `key`, before and now: what the user says in the kernel counts at once."""
         origins = (*before.origins(key)[-1:], *self.settings.origins(key)[-1:])
-        return all(origin.scope not in ("config", "environment") for origin in origins)
+        return all(origin.scope not in ("config", "environment", "options") for origin in origins)
 
     @property
     def _held(self) -> tuple[dict[str, SettingsEntry], dict[str, SettingsEntry]]:
