@@ -15,9 +15,9 @@ from msgspec import structs
 from cellwright.agent.agent import Agent
 from cellwright.agent.calls.told_schema import told_schema
 from cellwright.agent.context_usage import ContextContents, context_parts, told_tools
-from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.agent.tool import TOOL_SEARCH, Tool
 from cellwright.config.settings.settings import load_settings
+from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.conversation.toolset import RARELY_USED, ToolEnvironment, all_tools
 from cellwright.events import CHARS_PER_TOKEN, RunEnd, ToolEnd, TurnEnd
 from cellwright.model.anthropic import connect

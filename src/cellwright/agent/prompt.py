@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cellwright.agent.tool import Tool
     from cellwright.sessions.session import Session
 
+
 def environment_text(cwd: Path, interface: str, skills: str = "") -> str:
     """Describe for Claude, once, the place it works in; `interface` says where the user is ("a Jupyter notebook", …).
 

@@ -186,10 +186,8 @@ def encode(request: Request, *, defers_tools: bool = False) -> bytes:
         head["cache_control"] = cache_control(request.cache_ttl)
     if request.stop_sequences:
         head["stop_sequences"] = list(request.stop_sequences)
-    budget = min(request.thinking_budget or 0, request.max_tokens - 1)
-    if (thinking := thinking_field(request.model, request.thinking, request.effort, budget)) is not None:
-        if thinking["type"] != "enabled" or may_think_now(request.messages):
-            head["thinking"] = thinking
+    if (thinking := _thinking(request)) is not None:
+        head["thinking"] = thinking
     if output_config := _output_config(request):
         head["output_config"] = output_config
     tools, messages = request.tools, request.messages
@@ -205,6 +203,12 @@ def encode(request: Request, *, defers_tools: bool = False) -> bytes:
         messages = with_request_ends(messages, request.cache_ttl)
     parts.append(b', "messages": [' + b",".join(messages) + b"]}")
     return b"".join(parts)
+
+
+def _thinking(request: Request) -> dict[str, Any] | None:
+    budget = min(request.thinking_budget or 0, request.max_tokens - 1)
+    field = thinking_field(request.model, request.thinking, request.effort, budget)
+    return None if field is not None and "budget_tokens" in field and not may_think_now(request.messages) else field
 
 
 def _output_config(request: Request) -> dict[str, Any]:

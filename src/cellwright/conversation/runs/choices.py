@@ -18,6 +18,10 @@ from cellwright.sessions.session import Session
 LABEL = "chosen with a command (/model, /mode, /effort, /output-style)"
 
 
+FindInlineSettings = Callable[[], tuple[InlineSettings, ...]]
+"""Gives the settings that are in no file, the lowest first."""
+
+
 class Choices(Struct):
     """The choices of one conversation: a layer of its settings above all but the administrator's. None: not chosen."""
 
@@ -64,6 +68,6 @@ def leave_other_modes(session: Session, runs: RunQueue, mode: str) -> None:
     run.task.future.add_done_callback(run_ended)
 
 
-def with_choices(given: Callable[[], tuple[InlineSettings, ...]], choices: Choices) -> Callable[[], tuple[InlineSettings, ...]]:
+def with_choices(given: FindInlineSettings, choices: Choices) -> FindInlineSettings:
     """The settings that are in no file: those that were `given`, and above them what is chosen."""
     return lambda: (*given(), *choices.layers())

@@ -24,7 +24,7 @@ from cellwright.errors import CellwrightError
 from cellwright.kernel.pages.comm import PageError, optional
 from cellwright.kernel.run.idle_kernel import loses_output
 from cellwright.model.models import EFFORTS, limits
-from cellwright.permissions.modes import LISTED_MODES
+from cellwright.permissions.modes import LISTED_MODES, MODE_LABELS
 from cellwright.telemetry.log import last_lines
 
 if TYPE_CHECKING:
@@ -34,15 +34,6 @@ if TYPE_CHECKING:
     from cellwright.kernel.magic.config import Claude
 
 MODELS = (DEFAULT_MODEL, "claude-sonnet-5-5", "claude-haiku-5-5")
-
-MODE_LABELS: Mapping[str, tuple[str, str]] = {
-    "default": ("Ask", "Asks before it changes anything or runs commands"),
-    "acceptEdits": ("Accept edits", "Changes files and cells unasked; asks before commands and code"),
-    "plan": ("Plan", "Only looks, then proposes a plan"),
-    "dontAsk": ("Don't ask", "Does what the rules allow, and nothing that would have to be asked"),
-    "bypassPermissions": ("Bypass permissions", "Does everything unasked, but what a rule denies"),
-}
-"""By Claude Code's names: how they are called, and what they do."""
 
 
 class Choices:
@@ -86,7 +77,8 @@ class Choices:
     @property
     def effort(self) -> str:
         """The effort with which the model thinks; "" leaves it to the model."""
-        return effort_of(RunOptions(effort=self._conversation.choices.effort or self._config.effort), self._conversation.in_force.settings) or ""
+        chosen = self._conversation.choices.effort or self._config.effort
+        return effort_of(RunOptions(effort=chosen), self._conversation.in_force.settings) or ""
 
     @property
     def efforts(self) -> list[str]:
