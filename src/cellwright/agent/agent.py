@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import CanUseTool, Policy
+from cellwright.agent.calls.file_blocks import FileProposals
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks, as_hooks
 from cellwright.agent.loop import AgentRun
@@ -47,7 +48,7 @@ class Agent:
     rest of a run, one after another, where a model is overloaded or not there. `plan_model` answers while the session is in
     plan mode. `thinking_budget` (tokens) is for models that think only with one; None: those do not think. `file_context`
     finds what Claude has to know after a batch of calls: what goes with the files they have read or changed, what has ended
-    in the background.
+    in the background. `file_proposals`: blocks of the last answer that name files are offered to be written.
     """
 
     provider: Provider
@@ -73,6 +74,7 @@ class Agent:
     checkpoints: TurnRecords = NO_CHECKPOINTS
     answer_type: AnswerType | None = None
     file_context: FileContext | None = None
+    file_proposals: FileProposals | None = None
 
     def __post_init__(self) -> None:
         # what is wrong with them is said here, and not when a run begins

@@ -101,7 +101,7 @@ class AgentRun:
             None if within is None else SubagentHooks(within.subagent, within.run.session),
         )
         self.calls: ToolCalls = ToolCalls(
-            tools=_by_name(agent.tools),
+            tools=_by_name(agent.tools if agent.file_proposals is None else (*agent.tools, agent.file_proposals.tool)),
             gate=PermissionGate(
                 agent.policy,
                 agent.can_use_tool,
@@ -169,7 +169,7 @@ class AgentRun:
             while True:
                 await self._turn()
         except _Stop as stop:
-            end = stop
+            end = stop if stop.error is not None else await self._propose_files(stop)
         except CellwrightError as error:
             with contextlib.suppress(CellwrightError):  # what ended the run is what the user must know
                 if self.requests and (notice := run_errors.take_back_refused(self.session, error)):
@@ -178,6 +178,17 @@ class AgentRun:
         if end.error is not None:
             await self.hooks.after_failure(end.error, self.text)
         return end
+
+    async def _propose_files(self, stop: _Stop) -> _Stop:
+        """Offer the files that the answer names to be written; the run's end, another where nobody could be asked."""
+        if (proposals := self.agent.file_proposals) is None:
+            return stop
+        calls = proposals.calls(self.text, f"{self.session.id}_{self.log.next_seq}")
+        if calls:
+            proposals.tell(calls, await self.calls.run_beside(calls))
+        if self.calls.unanswered:
+            return _Stop("error", run_errors.not_permitted(self.calls.unanswered))
+        return stop
 
     async def _begin(self, prompt: Prompt | FullPrompt) -> None:
         agent = self.agent

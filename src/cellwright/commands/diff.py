@@ -108,7 +108,7 @@ def _files(turns: Sequence[CheckpointTurn], cwd: Path) -> Iterator[ShownChange]:
 
 
 def _now(path: Path, left: str | None) -> tuple[bytes | None, str]:
-    """What the turn left in the file, and a remark; where that is not kept any more, what it holds now."""
+    """Read back what the turn left in the file, with a remark; where that is not kept any more, what it holds now."""
     try:
         held = path.read_bytes() if path.stat().st_size <= MAX_BYTES else None
     except FileNotFoundError:

@@ -26,6 +26,7 @@ from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.observers import Observers
 from cellwright.conversation.prompts.agents import Agents
+from cellwright.conversation.prompts.file_blocks import FileBlocks
 from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.output_styles import OutputStyles
 from cellwright.conversation.prompts.prompt import checked
@@ -147,6 +148,7 @@ class Conversation:
             sandbox=self.sandbox,
             user_commands=self.user_commands,
             memory=self.memory,
+            file_blocks=FileBlocks(),
             styles=self.styles,
             skills=self.skills,
             agents=self.agents,

@@ -105,7 +105,7 @@ def _sections(tools: Sequence[Tool], style: OutputStyle) -> Iterator[PromptSecti
 
 
 def _tools(tools: Sequence[Tool]) -> str:
-    """What the tools that are there are best used for; of those that are loaded when needed ToolSearch tells."""
+    """List what the tools that are there are best used for; of those that are loaded when needed ToolSearch tells."""
     if not tools:
         return ""
     lines = [f"- {line}" for line in _by_category(tools)]

@@ -1,4 +1,4 @@
-"""What the user has chosen for the prompts to come with /model, /mode, /effort and /output-style."""
+"""The user's choices for the prompts to come: /model, /mode, /effort, /output-style."""
 
 from __future__ import annotations
 

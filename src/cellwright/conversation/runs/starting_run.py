@@ -24,6 +24,7 @@ from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.prompts.agents import Agents
+from cellwright.conversation.prompts.file_blocks import FileBlocks
 from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.output_styles import OutputStyles
 from cellwright.conversation.prompts.prompt import gather_context, mentioned_files, with_skill, with_surroundings
@@ -80,6 +81,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
     sandbox: SandboxLookup
     user_commands: UserCommands
     memory: MemoryContext
+    file_blocks: FileBlocks
     styles: OutputStyles
     skills: Skills
     agents: Agents
@@ -120,6 +122,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
             redaction=self.redaction if settings.redact_secrets else None,
             answer_type=options.answer_type,
             file_context=self.subagents.for_step,
+            file_proposals=self.file_blocks.proposals(self.tools.of(RunOptions())) if options.proposes_files else None,
             **defaults,
         )
 
@@ -279,7 +282,7 @@ class StartingRun(Struct, frozen=True):
             from cellwright.conversation.replay import replay_place  # few runs are played
 
             place = replay_place(cwd, parts.tools.file_state, parts.tools.open_notebooks, parts.checkpoints)
-            agent = turn.played_by(agent, place)
+            agent = replace(turn.played_by(agent, place), file_proposals=None)
             self.run.steering.close("This run plays a recording: what Claude says in it is known already.")
         own_tools = bool(options.tools) or not options.builtin_tools
         own_system = options.system_prompt is not None or bool(options.append_system_prompt)
@@ -295,6 +298,7 @@ class StartingRun(Struct, frozen=True):
             own = () if request.provider is not None else (parts.user_commands.provide_context,)
             providers = (
                 *own,
+                parts.file_blocks.for_prompt,
                 parts.memory.for_prompt,
                 parts.skills.listing,
                 parts.agents.for_prompt,

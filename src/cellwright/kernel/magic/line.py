@@ -154,7 +154,9 @@ OPTIONS: dict[str, Option] = {
         "FILE", _text, "play the turn from FILE without a request; auto, strict or off: as the docs say", "auto"
     ),
     "background": Option("", None, "let the cell end at once; Claude goes on in it while you use the kernel"),
-    "no-tools": Option("", None, "let Claude answer without any tools"),
+    "no-tools": Option(
+        "", None, "let Claude answer without tools; blocks named lang:path are offered as files to write"
+    ),
     "context": Option(
         "HOW",
         _one_of(*CONTEXTS),
