@@ -386,7 +386,7 @@ def tool(
             read_only=read_only,
             limits=limits or ToolLimits(),
             category=category,
-            best_for=best_for,
+            best_for=" ".join(best_for.split()),
             input_examples=examples,
             asks=asks,
             asks_together=asks_together,

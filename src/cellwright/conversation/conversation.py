@@ -90,7 +90,7 @@ class Conversation:
         self.jobs = jobs or CallerJobs()
         self.checks = checks
         self.choices = Choices(folder=cwd)
-        """What the user has chosen for the prompts to come."""
+        """The choices of the user for the prompts to come."""
         self.in_force = SettingsInForce(
             cwd,
             os.environ if environ is None else environ,

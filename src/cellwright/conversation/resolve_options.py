@@ -217,10 +217,12 @@ def policy_of(
     cwd: Path,
     environ: Mapping[str, str],
     means: SandboxAbilities | FindAbilities | None = None,
+    notes: Path | None = None,
 ) -> PermissionPolicy:
     """The policy of a run: the settings', and the rules and the mode of the options.
 
-    `means` is what commands can be confined by, as in `SandboxRules`. Raises `CellwrightError` for a mode that is refused
+    `means` is what commands can be confined by, as in `SandboxRules`; `notes` is the folder of Claude's own notes, which it
+    may read. Raises `CellwrightError` for a mode that is refused
     here, for a malformed rule, and where settings want a sandbox and there is none.
     """
     sandbox = sandbox_rules(options, settings, cwd, means)
@@ -233,7 +235,7 @@ def policy_of(
         roots=(cwd, *settings.additional_directories, *options.add_dirs),
         cwd=cwd,
         # long outputs of commands are read from where Bash keeps them
-        readable=(output_folder(),),
+        readable=(output_folder(), *(() if notes is None else (notes,))),
         block_reads_outside=settings.block_reads_outside,
         block_writes_outside=settings.block_writes_outside,
         # what a plan or a hook leads to is no way around the administrator

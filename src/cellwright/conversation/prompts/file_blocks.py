@@ -28,7 +28,10 @@ class FileBlocks:
     def proposals(self, tools: Sequence[Tool]) -> FileProposals | None:
         """The way of blocks to the disk through the tool Write among `tools`; None where there is none."""
         write = next((tool for tool in tools if tool.name == WRITE), None)
-        return None if write is None else FileProposals(write, self._untold.extend)
+        return None if write is None else FileProposals(write, self._report)
+
+    def _report(self, outcomes: Sequence[tuple[str, str]]) -> None:
+        self._untold += outcomes
 
     async def for_prompt(self, prompt_context: PromptContext) -> ProvidedContext:
         """Tell how files are proposed, once in a session, and what became of those proposed; a `ContextProvider`."""
