@@ -282,6 +282,8 @@ def _items(reading: SettingsSources) -> tuple[Item, ...]:
             if rights.search(content):
                 digest = _digest([name, hashlib.sha256(content).hexdigest()])
                 found.append(Item(digest, f"{given}: {name}", "trust", file=file))
+    if styles := [str(file.relative_to(reading.project)) for file in reading.style_files]:
+        found.append(Item(_digest(["output styles"]), f"output styles: {', '.join(styles)}", "trust", once=True))
     for file in reading.outside:
         text = f"instructions to Claude from outside the folder: {file}"
         found.append(Item(_digest(["outside", str(file)]), text, "trust", file=file))
