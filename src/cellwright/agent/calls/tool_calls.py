@@ -169,7 +169,7 @@ class ToolCalls(Struct):
         try:
             for tool_use in calls:
                 if self.stop_reason is None and not self.unanswered:
-                    await self._run_batch([tool_use], results)
+                    await self._run_batch([tool_use], results, parallel=False)
         finally:
             for tool_use in calls:
                 if tool_use["id"] not in results:
