@@ -19,7 +19,7 @@ ToolStatus = Literal["success", "error", "timeout", "denied", "interrupted"]
 AnsweredBy = Literal["widget", "sidebar", "input", "policy", "callback", "terminal", "hook"]
 QuestionKind = Literal["permission", "question", "plan", "trust"]
 AttachedKind = Literal[
-    "environment", "context", "file", "folder", "cell", "variable", "hook", "mode", "memory", "skill", "agent"
+    "environment", "context", "file", "folder", "cell", "variable", "hook", "mode", "memory", "skill", "agent", "mcp"
 ]
 
 CHARS_PER_TOKEN = 4

@@ -46,6 +46,7 @@ class Agent:
     call that needs it ends the run; else Claude is told of the denial and goes on. `fallback_models` take over for the rest
     of a run, one after another, where a model is overloaded or not there. `file_context` finds what Claude has to
     know after a batch of calls: what goes with the files they have read or changed, what has ended in the background.
+    `late_tools` gives the tools that come and go while it works (those of MCP servers), besides `tools`.
     """
 
     provider: Provider
@@ -69,6 +70,7 @@ class Agent:
     checkpoints: TurnRecords = NO_CHECKPOINTS
     answer_type: AnswerType | None = None
     file_context: FileContext | None = None
+    late_tools: Callable[[], Sequence[Tool]] = tuple
 
     def __post_init__(self) -> None:
         # what is wrong with them is said here, and not when a run begins
@@ -80,7 +82,11 @@ class Agent:
     @property
     def tool_params(self) -> list[dict[str, Any]]:
         """The tools that a session which begins is told of: what a rule denies as a whole would only cost tokens."""
-        told = [tool for tool in self.tools if not self.policy.hides(tool)]
+        return self.params_of(self.tools)
+
+    def params_of(self, tools: Sequence[Tool]) -> list[dict[str, Any]]:
+        """The definitions of those of `tools` that no rule denies as a whole, as a session that begins has them."""
+        told = [tool for tool in tools if not self.policy.hides(tool)]
         if all(tool.name != TOOL_SEARCH for tool in told):  # nothing would load them
             told = [replace(tool, defer_loading=False) for tool in told]
         return [tool.to_param() for tool in told]

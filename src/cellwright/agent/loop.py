@@ -13,6 +13,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from cellwright.agent import run_errors
 from cellwright.agent.budget import Spending
 from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate
@@ -24,6 +26,7 @@ from cellwright.agent.prompt import ContextBlock, FullPrompt, Prompt, full_promp
 from cellwright.agent.steering import ReadySteering, Steering, Submit
 from cellwright.agent.structured_output.answer import AnswerCheck
 from cellwright.agent.subagent import Nesting, Within
+from cellwright.agent.tool import TOOL_SEARCH
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.errors import ApiError, CellwrightError, ErrorCode, fault, log_fault
 from cellwright.events import ContextAttached, Emit, Event, EventLog, Notice, Retrying, RunEnd, TurnEnd, UserPrompt
@@ -190,8 +193,9 @@ class AgentRun:
         self.session.begin(
             model=agent.model,
             system=[dict(block) for block in agent.system],
-            tools=agent.tool_params,
+            tools=agent.params_of((*agent.tools, *agent.late_tools())),
         )
+        self._take_late_tools()
         if self.within is None:
             self.calls.record = self.record = agent.checkpoints.begin(self.session, full.text, self.seq_before)
         self.journal.begin_turn()
@@ -202,7 +206,20 @@ class AgentRun:
             self.emit(attached)
         self.journal.add_prompt(full.blocks)
 
+    def _take_late_tools(self) -> None:
+        """Have the tools that are there now be callable, and declared behind the others where that keeps the prefix."""
+        late = [tool for tool in self.agent.late_tools() if not self.agent.policy.hides(tool)]
+        if not late:
+            return
+        declared = self.session.tool_names
+        if TOOL_SEARCH in declared and limits(self.model).tool_search:
+            # what is loaded when it is needed is no part of what the cache and thinking blocks are bound to
+            self.session.declare([replace(tool, defer_loading=True).to_param() for tool in late if tool.name not in declared])
+            declared = self.session.tool_names
+        self.calls.tools.update({tool.name: tool for tool in late if tool.name in declared})
+
     async def _turn(self) -> None:
+        self._take_late_tools()
         turn = await self._ask()
         calls = [block for block in turn.message["content"] if block["type"] == "tool_use"]
         match turn.stop_reason:

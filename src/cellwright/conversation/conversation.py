@@ -26,6 +26,7 @@ from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.observers import Observers
 from cellwright.conversation.prompts.agents import Agents
+from cellwright.conversation.prompts.mcp import McpServers
 from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.prompt import checked
 from cellwright.conversation.prompts.skills import Skills
@@ -105,6 +106,7 @@ class Conversation:
         self.user_commands = UserCommands(cwd, lambda: self.in_force.environ)
         self.memory = MemoryContext(self.in_force)
         self.skills = Skills(self.in_force)
+        self.mcp = McpServers(self.in_force)
         self.agents = Agents(self.in_force)
         self.subagents = Subagents(self.in_force, self.agents, self.memory, self.skills)
         self._hooks = HooksInForce(self.in_force)
@@ -143,6 +145,7 @@ class Conversation:
             user_commands=self.user_commands,
             memory=self.memory,
             skills=self.skills,
+            mcp=self.mcp,
             agents=self.agents,
             subagents=self.subagents,
         )
@@ -188,6 +191,8 @@ class Conversation:
         self.runs.end_all(END_TIMEOUT_SECONDS)
         if self.subagents.running and not self.thread.is_current():
             concurrent.futures.wait([self.thread.submit(self.subagents.stop_all()).future], END_TIMEOUT_SECONDS)
+        if self.mcp.connections and not self.thread.is_current():
+            concurrent.futures.wait([self.thread.submit(self.mcp.close()).future], END_TIMEOUT_SECONDS)
         if (session := self.sessions.started) is not None:
             self._hooks.end_session(session, "other", self.thread, wait=True)
         self.thread.stop()

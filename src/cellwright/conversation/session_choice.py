@@ -152,7 +152,9 @@ class ConversationSessions:
         session = given or self.current
         as_before = not session.encoded or _names(json.loads(session.tools)) == _names(tools)
         if not as_before and (own or self._own_tools is session):
-            fork = session.fork(tools=tools)
+            # what an earlier message has loaded must stay declared
+            servers = [each for each in json.loads(session.tools) if each["name"].startswith("mcp__")]
+            fork = session.fork(tools=[*tools, *servers])
             fork.notices.append(f"Other tools than before: this goes on in a fork of the session, {fork.id}.")
             if given is None:
                 self._go_on_in(fork, session)
@@ -216,4 +218,5 @@ def _holds_something(path: Path) -> bool:
 
 
 def _names(tools: Sequence[Mapping[str, Any]]) -> set[str]:
-    return {str(tool["name"]) for tool in tools}
+    """The names of the tools that do not come and go with a server."""
+    return {name for tool in tools if not (name := str(tool["name"])).startswith("mcp__")}

@@ -194,14 +194,15 @@ def all_tools(place: ToolEnvironment, more: Sequence[Tool]) -> tuple[tuple[Tool,
     )
     # what the administrator forbids Claude is not even told of
     tools = [tool for tool in (*own, *brought.tools.values()) if tool_is_allowed(tool.name, place.settings)]
-    if tool_is_allowed(TOOL_SEARCH, place.settings) and _tools_may_be_deferred(place.environ):
+    if tool_is_allowed(TOOL_SEARCH, place.settings) and tools_may_be_deferred(place.environ):
         from cellwright.tools.search.tool_search import with_tool_search
 
         return with_tool_search(tools, RARELY_USED), brought.notices
     return tuple(tools), brought.notices
 
 
-def _tools_may_be_deferred(environ: Mapping[str, str]) -> bool:
+def tools_may_be_deferred(environ: Mapping[str, str]) -> bool:
+    """Return whether definitions may be loaded on demand on the way to the model."""
     from cellwright.model.credentials import is_own_platform
     from cellwright.model.deferred_tools import may_defer
 

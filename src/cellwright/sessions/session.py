@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import math
 import time
@@ -37,6 +38,7 @@ class SessionLines:
 
     The first `inherited` are another session's, where they were paid for.
     `context_tokens` is the API's last count, `uncounted_bytes` what came since. `not_kept` was paid for and is no message.
+    `declared` are the tools that were declared after the session began.
     """
 
     def __init__(self, lines: Iterable[Line] = (), *, inherited: int = 0) -> None:
@@ -45,6 +47,7 @@ class SessionLines:
         self.context_tokens = 0
         self.uncounted_bytes = 0
         self.not_kept = _NOTHING
+        self.declared: list[dict[str, Any]] = []
         self._decoded: list[dict[str, Any]] = []
         self._inherited = inherited
         self._kept, self._summed = _NOTHING, inherited
@@ -64,6 +67,7 @@ class SessionLines:
     def add(self, line: Line) -> None:
         """Take in the next line: a message, or that others were taken back."""
         self.all.append(line)
+        self.declared += line.meta.get("tools", ())
         if line.message == transcript.TAKEN_BACK:
             self._take_back()
             return
@@ -147,6 +151,9 @@ class Session:
         self.call_times = CallTimes()
         self.next_seq = 1
         self._header: Header | None = None
+        self._to_declare: list[dict[str, Any]] = []
+        self._tools_of: tuple[bytes, int] = (b"", 0)
+        self._all_tools = b"[]"
         self._epoch = 1
         self._check = 0
         self._lines = SessionLines()
@@ -375,8 +382,28 @@ class Session:
 
     @property
     def tools(self) -> bytes:
-        """The tools' definitions, an encoded JSON array."""
-        return self._header.tools if self._header else b"[]"
+        """The tools' definitions, an encoded JSON array: those it began with, then those declared since, in order."""
+        if self._header is None:
+            return b"[]"
+        added = (*self._lines.declared, *self._to_declare)
+        if not added:
+            return self._header.tools
+        if self._tools_of != (self._header.tools, len(added)):
+            first = json.loads(self._header.tools)
+            names = {tool["name"] for tool in first}
+            more = {tool["name"]: tool for tool in reversed(added) if tool["name"] not in names}
+            self._all_tools = transcript.encode_json([*first, *reversed(more.values())])
+            self._tools_of = (self._header.tools, len(added))
+        return self._all_tools
+
+    @property
+    def tool_names(self) -> frozenset[str]:
+        """The names of the tools that are declared."""
+        return _names_of(self.tools)
+
+    def declare(self, tools: Sequence[dict[str, Any]]) -> None:
+        """Add definitions of tools that are loaded when they are needed; written down with the next message."""
+        self._to_declare += tools
 
     @property
     def encoded(self) -> list[bytes]:
@@ -485,9 +512,12 @@ class Session:
     def _write(self, message: bytes, facts: dict[str, Any]) -> None:
         if not_kept := self._lines.not_kept_json():
             facts["not_kept"] = not_kept
+        if self._to_declare:
+            facts["tools"] = self._to_declare
         line = self._line(message, facts)
         self._append_line(line)
         self._remember(line)
+        self._to_declare = []
         self._lines.wrote_not_kept()
 
     def write_aside(self, kind: str, content: Any, **facts: Any) -> None:
@@ -534,6 +564,11 @@ def _point(path: Path | None, lines: Sequence[Line], *, without_thinking: bool =
     if path is None or not lines or not path.exists():
         return None
     return ForkPoint.after(path.stem, lines, without_thinking=without_thinking)
+
+
+@functools.lru_cache(maxsize=8)
+def _names_of(tools: bytes) -> frozenset[str]:
+    return frozenset(tool["name"] for tool in json.loads(tools))
 
 
 def _now() -> float:

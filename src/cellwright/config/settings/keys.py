@@ -216,6 +216,11 @@ KEYS: dict[Path, Key] = {
         _key("sandbox.network.deniedDomains", anything, "list", "tightens"),
         _key("sandbox.network.strictAllowlist", flag, folder="own"),
         _key("sandbox.network.allowManagedDomainsOnly", flag, folder="managed"),
+        _key("allowedMcpServers", anything, "list", "managed"),
+        _key("deniedMcpServers", anything, "list", "tightens"),
+        _key("enabledMcpjsonServers", text, "list", "own"),
+        _key("disabledMcpjsonServers", text, "list", "tightens"),
+        _key("enableAllProjectMcpServers", flag, folder="own"),
         _key("cellwright.allowedModels", text, "list", "managed"),
         _key("cellwright.allowedModes", one_of(*MODES), "list", "managed"),
         _key("cellwright.allowedTools", text, "list", "managed"),
@@ -246,34 +251,33 @@ OBJECTS = {path[:length] for path in KEYS for length in range(1, len(path))}
 
 _WITHOUT_EFFECT = """
 advisorModel agent attribution.sessionUrl agentPushNotifEnabled allowAllClaudeAiMcps allowedChannelPlugins
-allowedMcpServers allowManagedMcpServersOnly autoCompactEnabled autoCompactWindow autoConnectIde
-autoContinueAtUsageLimit autoDreamEnabled autoInstallIdeExtension autoMemoryDirectory autoMemoryEnabled autoMode
-autoScrollEnabled autoUpdatesChannel awaySummaryEnabled awsAuthRefresh awsCredentialExport axScreenReader
-bashEditDiffEnabled blockedMarketplaces browserExternalPageTools channelsEnabled claudeMd companyAnnouncements
-crossSessionInbound defaultShell deniedMcpServers dialogExpiry diffTool disableAgentView disableArtifact
-disableAutoMode disableBrowserExternalNavigation disableClaudeAiConnectors disableCommandPluginSources
-disableDeepLinkRegistration disabledMcpjsonServers disableMobileSimulatorTools disableRemoteControl
-disableSideloadFlags disableWorkflows editorMode emojiCompletionEnabled enableAllProjectMcpServers enableArtifact
-enabledMcpjsonServers enabledPlugins enableWorkflows externalEditorContext extraKnownMarketplaces fastMode
-fastModePerSessionOptIn feedbackSurveyRate fileSuggestion footerLinksRegexes forceLoginGatewayUrl forceLoginMethod
-forceLoginOrgUUID forceRemoteSettingsRefresh gcpAuthRefresh idleCompaction includeGitInstructions
-inputNeededNotifEnabled isolatePeerMachines keybindingFlavor managedMcpServers managedSourcesBehavior minimumVersion
-modelOverrides modelPicker modelPricing modelSettings otelHeadersHelper outputStyle parentSettingsBehavior
-permissionExplainerEnabled permissions.disableAutoMode pluginConfigs pluginSuggestionMarketplaces pluginTrustMessage
-policyHelper precomputeCompactionEnabled preferredNotifChannel prefersReducedMotion processWrapper
-promptSuggestionEnabled proxyAuthHelper prUrlTemplate remote remoteControlAtStartup requiredMaximumVersion
-requiredMinimumVersion respondToBashCommands sandbox.allowAppleEvents sandbox.bwrapPath sandbox.credentials
-sandbox.enableWeakerNestedSandbox sandbox.enableWeakerNetworkIsolation sandbox.ignoreViolations
-sandbox.network.allowAllUnixSockets sandbox.network.allowLocalBinding sandbox.network.allowMachLookup
-sandbox.network.allowUnixSockets sandbox.network.httpProxyPort sandbox.network.socksProxyPort
-sandbox.network.tlsTerminate sandbox.ripgrep sandbox.socatPath showClearContextOnPlanAccept showMessageTimestamps
-showTurnDuration skillListingBudgetFraction skillListingMaxDescChars skipAutoPermissionPrompt
-skipDangerousModePermissionPrompt skipWebFetchPreflight spellcheck spinnerTipsEnabled spinnerTipsOverride spinnerVerbs
-sshConfigs sshHostAllowlist statusLine strictKnownMarketplaces strictPluginOnlyCustomization subagentPromptCacheTtl
-subagentStatusLine switchModelsOnFlag syncClaudeAiSkills syntaxHighlightingDisabled teammateDefaultModel teammateMode
-terminalProgressBarEnabled terminalTitleFromRename theme timeFormat timeZone todoFeatureEnabled tui ultracode
-useAutoModeDuringPlan verbose viewMode vimInsertModeRemaps voice voiceEnabled wheelScrollAccelerationEnabled
-workflowKeywordTriggerEnabled workflowSizeGuideline worktree wslInheritsWindowsSettings
+allowManagedMcpServersOnly autoCompactEnabled autoCompactWindow autoConnectIde autoContinueAtUsageLimit
+autoDreamEnabled autoInstallIdeExtension autoMemoryDirectory autoMemoryEnabled autoMode autoScrollEnabled
+autoUpdatesChannel awaySummaryEnabled awsAuthRefresh awsCredentialExport axScreenReader bashEditDiffEnabled
+blockedMarketplaces browserExternalPageTools channelsEnabled claudeMd companyAnnouncements crossSessionInbound
+defaultShell dialogExpiry diffTool disableAgentView disableArtifact disableAutoMode disableBrowserExternalNavigation
+disableClaudeAiConnectors disableCommandPluginSources disableDeepLinkRegistration disableMobileSimulatorTools
+disableRemoteControl disableSideloadFlags disableWorkflows editorMode emojiCompletionEnabled enableArtifact
+enabledPlugins enableWorkflows externalEditorContext extraKnownMarketplaces fastMode fastModePerSessionOptIn
+feedbackSurveyRate fileSuggestion footerLinksRegexes forceLoginGatewayUrl forceLoginMethod forceLoginOrgUUID
+forceRemoteSettingsRefresh gcpAuthRefresh idleCompaction includeGitInstructions inputNeededNotifEnabled
+isolatePeerMachines keybindingFlavor managedMcpServers managedSourcesBehavior minimumVersion modelOverrides
+modelPicker modelPricing modelSettings otelHeadersHelper outputStyle parentSettingsBehavior permissionExplainerEnabled
+permissions.disableAutoMode pluginConfigs pluginSuggestionMarketplaces pluginTrustMessage policyHelper
+precomputeCompactionEnabled preferredNotifChannel prefersReducedMotion processWrapper promptSuggestionEnabled
+proxyAuthHelper prUrlTemplate remote remoteControlAtStartup requiredMaximumVersion requiredMinimumVersion
+respondToBashCommands sandbox.allowAppleEvents sandbox.bwrapPath sandbox.credentials sandbox.enableWeakerNestedSandbox
+sandbox.enableWeakerNetworkIsolation sandbox.ignoreViolations sandbox.network.allowAllUnixSockets
+sandbox.network.allowLocalBinding sandbox.network.allowMachLookup sandbox.network.allowUnixSockets
+sandbox.network.httpProxyPort sandbox.network.socksProxyPort sandbox.network.tlsTerminate sandbox.ripgrep
+sandbox.socatPath showClearContextOnPlanAccept showMessageTimestamps showTurnDuration skillListingBudgetFraction
+skillListingMaxDescChars skipAutoPermissionPrompt skipDangerousModePermissionPrompt skipWebFetchPreflight spellcheck
+spinnerTipsEnabled spinnerTipsOverride spinnerVerbs sshConfigs sshHostAllowlist statusLine strictKnownMarketplaces
+strictPluginOnlyCustomization subagentPromptCacheTtl subagentStatusLine switchModelsOnFlag syncClaudeAiSkills
+syntaxHighlightingDisabled teammateDefaultModel teammateMode terminalProgressBarEnabled terminalTitleFromRename theme
+timeFormat timeZone todoFeatureEnabled tui ultracode useAutoModeDuringPlan verbose viewMode vimInsertModeRemaps voice
+voiceEnabled wheelScrollAccelerationEnabled workflowKeywordTriggerEnabled workflowSizeGuideline worktree
+wslInheritsWindowsSettings
 """
 
 WITHOUT_EFFECT = frozenset(_WITHOUT_EFFECT.split())

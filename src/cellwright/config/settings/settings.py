@@ -66,6 +66,19 @@ class HooksSource(msgspec.Struct, frozen=True):
     file: Path | None
 
 
+class McpSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings about MCP servers. `allowed` and `denied` are rules by name, command or address; None: all may be.
+
+    `enabled_project_servers` are servers of `.mcp.json` that need no question; they come from the user's own files.
+    """
+
+    allowed: tuple[Any, ...] | None = None
+    denied: tuple[Any, ...] = ()
+    enabled_project_servers: tuple[str, ...] = ()
+    disabled_project_servers: tuple[str, ...] = ()
+    enables_all_of_project: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The sum of all settings. `notices` are for the user: what is broken, and what was not believed.
@@ -106,6 +119,7 @@ class Settings:
     allowed_tools: tuple[str, ...] | None = None
     allowed_mcp_servers: tuple[str, ...] | None = None
     denied_tools: tuple[str, ...] = ()
+    mcp: McpSettings = field(default_factory=McpSettings)
     language: str | None = None
     attribution_commit: str | None = None
     attribution_pr: str | None = None
@@ -212,6 +226,7 @@ def settings_of(
         sandbox=sandbox,
         hooks=_hooks(merged),
         inline_completion=not _any(merged, "cellwright.inlineCompletion", False),
+        mcp=_mcp(merged),
         tool_files=tool_files,
         notices=(*reading.notices, *notices, *rules.notices),
         merged=merged,
@@ -294,6 +309,22 @@ def _attribution(merged: Merged) -> dict[str, str]:
     if all(text is None for text in given.values()) and merged.value("includeCoAuthoredBy") is False:
         given = dict.fromkeys(given, "")
     return {f"attribution_{name}": text for name, text in given.items() if text is not None}
+
+
+def _mcp(merged: Merged) -> McpSettings:
+    value = merged.value
+    allowed = value("allowedMcpServers")
+    return McpSettings(
+        allowed=None if allowed is None else tuple(allowed) if isinstance(allowed, list) else (),
+        denied=tuple(_as_list(value("deniedMcpServers"))),
+        enabled_project_servers=tuple(value("enabledMcpjsonServers") or ()),
+        disabled_project_servers=tuple(value("disabledMcpjsonServers") or ()),
+        enables_all_of_project=value("enableAllProjectMcpServers") is True,
+    )
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _hooks(merged: Merged) -> tuple[HooksSource, ...]:

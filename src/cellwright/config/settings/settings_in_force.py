@@ -120,7 +120,7 @@ class TrustQuestion(Struct, frozen=True):
     `required`: without a yes there is no run at all.
     """
 
-    about: Literal["folder", "redirects", "run", "notebook", "answer", "recording"]
+    about: Literal["folder", "redirects", "run", "notebook", "answer", "recording", "server"]
     title: str
     detail: str
     reason: str
@@ -196,6 +196,17 @@ class SettingsInForce:
             outside=self._trust.outside,
             excludes=self.settings.claude_md_excludes,
         )
+
+    @property
+    def scopes(self) -> Container[Scope]:
+        """The user's, project's and checkout's files that are read."""
+        return self._scopes
+
+    @property
+    def folder_was_refused(self) -> bool:
+        """True when the user was asked to trust the folder and said no, or the administrator does."""
+        waiting = {item.id for item in self._trust.waiting if item.gate == "trust"}
+        return self._trust.refused or (not self._trust.trusted and bool(waiting & self._declined))
 
     @property
     def skill_place(self) -> SkillPlace:

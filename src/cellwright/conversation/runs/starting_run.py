@@ -24,6 +24,7 @@ from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.prompts.agents import Agents
+from cellwright.conversation.prompts.mcp import McpServers, late_tools
 from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.prompt import gather_context, mentioned_files, with_skill, with_surroundings
 from cellwright.conversation.prompts.skills import Skills
@@ -44,7 +45,7 @@ from cellwright.conversation.runs.run_queue import RunQueue
 from cellwright.conversation.runs.subagents import Subagents
 from cellwright.conversation.sandbox_lookup import SandboxLookup
 from cellwright.conversation.session_choice import ConversationSessions
-from cellwright.conversation.toolset import ConversationTools
+from cellwright.conversation.toolset import ConversationTools, tools_may_be_deferred
 from cellwright.errors import ApiError, CellwrightError, ErrorCode, fault, log_fault
 from cellwright.events import EventLog, Notice, RunEnd
 from cellwright.model.provider import Provider
@@ -77,6 +78,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
     user_commands: UserCommands
     memory: MemoryContext
     skills: Skills
+    mcp: McpServers
     agents: Agents
     subagents: Subagents
 
@@ -98,6 +100,9 @@ class RunParts(Struct, frozen=True, kw_only=True):
             fallback_models=fallbacks_of(options, settings, environment),
             system=system_blocks(options.append_system_prompt, options.system_prompt),
             tools=self.tools.of(options),
+            late_tools=late_tools(self.mcp, may_defer=tools_may_be_deferred(environment))
+            if options.builtin_tools
+            else tuple,
             policy=PolicyInForce(self.in_force, options, self.sandbox.abilities),
             can_use_tool=can_use_tool if on_denied == "ask" else None,
             ends_when_denied=on_denied == "error",
@@ -222,6 +227,8 @@ class StartingRun(Struct, frozen=True):
             trust_checks = [
                 *request.trust_checks,
                 in_force,
+                # a dry run starts nothing, and a recording has what servers said
+                *((self.parts.mcp,) if request.provider is None and request.replay is None else ()),
                 *(request.replay.trust_checks if request.replay is not None else ()),
             ]
             questions = [question for each in trust_checks if (question := each.question()) is not None]
@@ -265,7 +272,7 @@ class StartingRun(Struct, frozen=True):
             from cellwright.conversation.replay import replay_place  # few runs are played
 
             place = replay_place(cwd, parts.tools.file_state, parts.tools.open_notebooks, parts.checkpoints)
-            agent = turn.played_by(agent, place)
+            agent = replace(turn.played_by(agent, place), late_tools=tuple)
             self.run.steering.close("This run plays a recording: what Claude says in it is known already.")
         own_tools = bool(options.tools) or not options.builtin_tools
         own_system = options.system_prompt is not None or bool(options.append_system_prompt)
@@ -283,6 +290,7 @@ class StartingRun(Struct, frozen=True):
                 *own,
                 parts.memory.for_prompt,
                 parts.skills.listing,
+                *((parts.mcp.for_prompt,) if request.provider is None and options.builtin_tools else ()),
                 parts.agents.for_prompt,
                 parts.subagents.for_prompt,
                 parts.checkpoints.undo_context,
@@ -295,6 +303,8 @@ class StartingRun(Struct, frozen=True):
                     words="", agent=agent, session=session, tools={tool.name: tool for tool in agent.tools}
                 )
                 full = with_skill(full, functools.partial(parts.skills.block, skill_call, context))
+            elif isinstance(request.prompt, str) and parts.mcp.is_call(request.prompt):
+                full = with_skill(full, functools.partial(parts.mcp.block, request.prompt))
         parts.tool_log.keep_in(settings.tool_log)
         return ReadyRun(agent, full, session)
 
@@ -305,6 +315,8 @@ class StartingRun(Struct, frozen=True):
         grants = [problem for rule in options.allow if (problem := grant_problem(parse_rule(rule)))]
         restrictions = [problem for rule in options.deny if (problem := restriction_problem(parse_rule(rule)))]
         parts.sessions.add_notices(session, [*grants, *restrictions, *parts.tools.notices, *self._unconfined()])
+        if self.request.provider is None:
+            parts.sessions.add_notices(session, parts.mcp.notices())
 
     def _unconfined(self) -> list[str]:
         """Tell that nothing confines commands here, where it is so: with the first run that begins when that is known."""

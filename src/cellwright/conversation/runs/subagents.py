@@ -211,6 +211,9 @@ class Subagents:
             effort=given.effort or definition.effort or parent.effort,
             system=(system,),
             tools=given_tools(parent.tools, definition, may_nest=nesting.may_nest, background=background),
+            late_tools=lambda: given_tools(
+                parent.late_tools(), definition, may_nest=nesting.may_nest, background=background
+            ),
             policy=parent.policy.in_mode(mode),
             max_turns=definition.max_turns or parent.max_turns,
             budget_usd=None,  # the run's counts
@@ -342,15 +345,21 @@ def given_tools(
     """The tools that an agent gets of those that there are. In the background it gets none of the kernel's."""
 
     def is_given(tool: Tool) -> bool:
-        if tool.name in NEVER_GIVEN or tool.name in definition.disallowed_tools:
+        if tool.name in NEVER_GIVEN or any(_names(name, tool) for name in definition.disallowed_tools):
             return False
         if tool.starts_agents and (background or not may_nest):
             return False
         if background and tool.category == "kernel":
             return False  # they wait for the thread that waits for the run
-        return definition.tools is None or tool.name in definition.tools
+        return definition.tools is None or any(_names(name, tool) for name in definition.tools)
 
     return tuple(tool for tool in tools if is_given(tool))
+
+
+def _names(name: str, tool: Tool) -> bool:
+    """Return whether a definition's `name` means `tool`: itself, or all tools of its MCP server."""
+    whole_server = name.removesuffix("__*")
+    return name == tool.name or (name.startswith("mcp__") and tool.name.startswith(f"{whole_server}__"))
 
 
 def _refuse_denied(name: str, agent: Agent) -> None:
