@@ -10,6 +10,7 @@ from cellwright.commands.cost import cost_page
 from cellwright.commands.doctor import DOCTOR, doctor_page
 from cellwright.commands.export import CELLS, EXPORT, cells_page, export_page
 from cellwright.commands.extensions.agents import agents_page
+from cellwright.commands.extensions.mcp import MCP, mcp_page
 from cellwright.commands.extensions.memory import memory_page
 from cellwright.commands.extensions.skills import skills_page
 from cellwright.commands.sandbox import sandbox_page
@@ -53,7 +54,9 @@ def command_name(prompt: str) -> str | None:
 def is_answered_here(prompt: str, skills: Skills) -> bool:
     """Return whether `prompt` is a command that makes a page, or one that there is not; a skill's call is a prompt."""
     name = command_name(prompt)
-    return name is not None and (name in COMMANDS or not skills.is_call(prompt))
+    if name is None or name.startswith("mcp__"):  # a prompt of an MCP server's is asked of that when it is sent
+        return False
+    return name in COMMANDS or not skills.is_call(prompt)
 
 
 def command_of(prompt: str) -> tuple[SlashCommand, str]:
@@ -106,6 +109,7 @@ COMMANDS: dict[str, SlashCommand] = {
     "memory": SlashCommand(memory_page, "the instructions that Claude is told: CLAUDE.md, rules, what they import"),
     "skills": SlashCommand(skills_page, "the skills and commands there are, and where they come from"),
     "agents": SlashCommand(agents_page, "the agents there are, what they may use, and where they come from"),
+    "mcp": SlashCommand(mcp_page, "the MCP servers: their state, their tools; approve, reconnect, switch off", MCP),
     "permissions": SlashCommand(permissions_page, "the mode, each rule with where it comes from, trust and folders"),
     "sandbox": SlashCommand(sandbox_page, "what commands are confined by, and what they may read, write and reach"),
     "undo": SlashCommand(undo_page, "take back what the last turns changed, after a look at it", UNDO, asks=True),

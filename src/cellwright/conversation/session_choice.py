@@ -15,6 +15,7 @@ from cellwright.conversation.toolset import ConversationTools
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import find_sessions, sessions_folder
+from cellwright.tools.mcp.server_entry import of_servers
 from cellwright.tools.files.writing.recovery import recover_changes
 
 
@@ -153,7 +154,7 @@ class ConversationSessions:
         as_before = not session.encoded or _names(json.loads(session.tools)) == _names(tools)
         if not as_before and (own or self._own_tools is session):
             # what an earlier message has loaded must stay declared
-            servers = [each for each in json.loads(session.tools) if each["name"].startswith("mcp__")]
+            servers = [each for each in json.loads(session.tools) if of_servers(each["name"])]
             fork = session.fork(tools=[*tools, *servers])
             fork.notices.append(f"Other tools than before: this goes on in a fork of the session, {fork.id}.")
             if given is None:
@@ -219,4 +220,4 @@ def _holds_something(path: Path) -> bool:
 
 def _names(tools: Sequence[Mapping[str, Any]]) -> set[str]:
     """The names of the tools that do not come and go with a server."""
-    return {name for tool in tools if not (name := str(tool["name"])).startswith("mcp__")}
+    return {name for tool in tools if not of_servers(name := str(tool["name"]))}

@@ -131,4 +131,249 @@ def test_a_server_of_the_users_is_connected_and_its_tools_are_called_with_a_perm
     assert talk.results[-1].content == "5"
     asked = [event for event in talk.events if isinstance(event, Asked)]
     assert [event.preview.title for event in asked] == ["Call add of the MCP server plain"], "a hint is not believed"
-    assert len(talk.declared) == 12
+    assert len(talk.declared) == 9
+
+
+def test_a_projects_server_runs_only_after_a_yes_to_what_it_is(talk: Talk, tmp_path: Path) -> None:
+    talk.project_servers(plain=entry("plain_server", env={"WHO": "${ANTHROPIC_API_KEY}"}))
+    talk.say("go")
+    assert [use.preview.title for use in talk.asked] == [
+        f"Let the MCP server plain of {talk.project / '.mcp.json'} run"
+    ]
+    shown = talk.asked[0].preview
+    assert "plain_server.py" in shown.detail
+    assert "variable: WHO=${ANTHROPIC_API_KEY}" in shown.detail, "as it is written: no value is shown"
+    assert shown.warning == "it would be given your ANTHROPIC_API_KEY"
+    assert not talk.declared
+    assert not talk.conversation.mcp.connections, "nothing was started"
+    talk.say("again")
+    assert talk.asked == [], "a no holds for the conversation"
+    talk.close()
+    talk.answer = lambda _: Allow(by="terminal")
+    talk.say("go")
+    assert len(talk.asked) == 1
+    assert "mcp__plain__add" in talk.declared
+    talk.close()
+    talk.say("go")
+    assert talk.asked == [], "a yes is kept"
+    assert "mcp__plain__add" in talk.declared
+    talk.project_servers(plain=entry("plain_server", env={"WHO": "another"}))
+    talk.answer = lambda _: Deny("no", "terminal")
+    talk.say("again")
+    assert len(talk.asked) == 1, "what was approved was another entry"
+    assert "It has changed since you said yes" in talk.asked[0].decision.reason
+    assert not talk.conversation.mcp.connections, "the one that runs is ended"
+
+
+def test_a_yes_of_a_program_is_none(talk: Talk) -> None:
+    talk.project_servers(plain=entry("plain_server"))
+    talk.answer = lambda _: Allow(by="callback")
+    talk.say("go")
+    assert not talk.conversation.mcp.connections
+
+
+def test_settings_of_the_users_approve_a_projects_server_and_the_projects_own_do_not(talk: Talk) -> None:
+    talk.project_servers(plain=entry("plain_server"), other=entry("plain_server"))
+    (talk.project / ".claude").mkdir()
+    own = {"enableAllProjectMcpServers": True, "enabledMcpjsonServers": ["plain", "other"]}
+    (talk.project / ".claude" / "settings.json").write_text(json.dumps(own), "utf-8")
+    talk.conversation.mcp.refresh()
+    assert sorted(talk.conversation.mcp.found.pending) == ["other", "plain"]
+    talk.close()
+    talk.settings(enabledMcpjsonServers=["plain"], disabledMcpjsonServers=["other"])
+    talk.conversation.mcp.refresh()
+    found = talk.conversation.mcp.found
+    assert (list(found.entries), list(found.pending)) == (["plain"], [])
+    assert found.refused == {"other": "`disabledMcpjsonServers` switches it off"}
+    talk.project_servers(plain=entry("plain_server", "another"))
+    talk.conversation.mcp.refresh()
+    assert list(talk.conversation.mcp.found.pending) == ["plain"], "a name is no yes to whatever takes it"
+
+
+def test_a_server_gets_no_secrets_but_those_that_its_entry_names(talk: Talk) -> None:
+    talk.environ |= {"MY_TOKEN": "t", "OTHER_TOKEN": "o", "HARMLESS": "h"}
+    talk.user_servers(plain=entry("plain_server", env={"GIVEN": "${MY_TOKEN}"}))
+    name = "mcp__plain__environment"
+    talk.say("go", load(name), use(name), say("Done."), allow=("mcp__plain",))
+    names = json.loads(str(talk.results[-1].content))
+    assert {"GIVEN", "HARMLESS", "CLAUDE_PROJECT_DIR"} <= set(names)
+    assert not {"ANTHROPIC_API_KEY", "MY_TOKEN", "OTHER_TOKEN"} & set(names)
+    assert talk.asked == [], "a rule for the server allows its tools"
+
+
+def test_results_are_bounded_pictures_are_pictures_and_failures_are_errors(talk: Talk) -> None:
+    talk.environ["MAX_MCP_OUTPUT_TOKENS"] = "1000"
+    talk.user_servers(plain=entry("plain_server"))
+    names = [f"mcp__plain__{name}" for name in ("picture", "long_text", "fail", "add")]
+    calls = [use(names[0]), use(names[1], characters=50_000), use(names[2]), use(names[3], a="one", b=2)]
+    talk.say("go", load(*names), *calls, say("Done."), allow=("mcp__plain__*",))
+    picture, long_text, failed, wrong = talk.results[-4:]
+    assert [block["type"] for block in picture.content if isinstance(block, dict)] == ["image"]
+    assert 4_000 <= len(str(long_text.content)) < 5_000
+    assert "which Read can page" in str(long_text.content)
+    assert (failed.status, "fail" in str(failed.content)) == ("error", True)
+    assert (wrong.status, "a: 'one' is not of type 'integer'" in str(wrong.content)) == ("error", True)
+
+
+def test_stop_cancels_a_call_on_the_server_and_progress_is_shown(talk: Talk, tmp_path: Path) -> None:
+    talk.user_servers(plain=entry("plain_server"))
+    file = tmp_path / "state"
+    name = "mcp__plain__wait"
+    run = talk.start("go", load(name), use(name, started=str(file)), allow=("mcp__plain",))
+    told = [None]
+
+    def heard(event: Event) -> None:
+        if isinstance(event, ToolProgress) and event.message == "a quarter":
+            told[0] = event.fraction
+            run.cancel()
+
+    run.bus.subscribe(heard)
+    with pytest.raises(BaseException):  # noqa: B017, PT011  the run was cancelled
+        talk.conversation.jobs.work_until_done(run)
+        run.result()
+    assert told == [0.25]
+    wait_until(lambda: file.read_text("utf-8") == "cancelled")
+
+
+def test_a_server_that_ends_is_an_error_of_the_call_and_is_connected_again(talk: Talk) -> None:
+    talk.user_servers(plain=entry("plain_server"))
+    names = ["mcp__plain__end", "mcp__plain__add"]
+    talk.say("go", load(*names), use(names[0]), use(names[1], a=1, b=1), say("Done."), allow=("mcp__plain",))
+    ended, added = talk.results[-2:]
+    assert (ended.status, "plain" in str(ended.content)) == ("error", True)
+    assert added.status == "success" or "not connected" in str(added.content)
+    talk.say("again", use(names[1], a=2, b=2), say("Done."), allow=("mcp__plain",))
+
+
+def test_tools_that_come_later_are_declared_behind_the_others_and_survive_a_resume(talk: Talk) -> None:
+    talk.user_servers(plain=entry("plain_server"))
+    talk.say("go", load("mcp__plain__grow"), use("mcp__plain__grow"), say("Done."), allow=("mcp__plain",))
+    before = talk.server.requests[-1].body["tools"]
+    connection = talk.conversation.mcp.connections["plain"]
+    wait_until(lambda: "mcp__plain__grown" in connection.tools)
+    talk.say("again", load("mcp__plain__grown"), use("mcp__plain__grown"), say("Done."), allow=("mcp__plain",))
+    after = talk.server.requests[-1].body["tools"]
+    assert after[: len(before)] == before, "what was told stays"
+    assert [tool["name"] for tool in after[len(before) :]] == ["mcp__plain__grown"]
+    assert talk.results[-1].content == "grown"
+    session = talk.conversation.sessions.current.id
+    talk.close()
+    talk.user_servers()
+    talk.conversation.sessions.resume(session)
+    talk.say("once more", use("mcp__plain__grown"), say("Gone."))
+    assert talk.server.requests[-1].body["tools"] == after, "what a reference names is declared, or it is refused"
+    assert "There is no tool named mcp__plain__grown" in str(talk.results[-1].content)
+
+
+def test_a_server_that_is_slow_holds_nothing_up(talk: Talk, tmp_path: Path) -> None:
+    talk.environ["CELLWRIGHT_MCP_WAIT"] = "0.01"
+    go = tmp_path / "go"
+    talk.user_servers(slow=entry("evil_server", "late", str(go)))
+    talk.say("go")
+    assert not talk.declared
+    assert "server slow (connecting" in talk.told
+    go.write_text("", "utf-8")
+    connection = talk.conversation.mcp.connections["slow"]
+    wait_until(lambda: connection.state == "connected")
+    talk.say("again", load("mcp__slow__hello"), use("mcp__slow__hello"), say("Done."), allow=("mcp__slow",))
+    assert talk.results[-1].content == "hello"
+
+
+def test_resources_are_listed_read_and_mentioned(talk: Talk) -> None:
+    talk.user_servers(plain=entry("plain_server"))
+    names = ["ListMcpResourcesTool", "ReadMcpResourceTool"]
+    calls = [use(names[0]), use(names[1], server="plain", uri="memo://one")]
+    talk.say("What says @plain:memo://one?", load(*names), *calls, say("42."))
+    assert "plain memo://one: one A memo." in str(talk.results[-2].content)
+    assert "The memo says 42." in str(talk.results[-1].content)
+    first = talk.server.requests[0].body["messages"][0]["content"]
+    assert any("The memo says 42." in block.get("text", "") for block in first)
+    talk.say("And @plain:memo://two?")
+    assert any("@plain:memo://two: not attached" in notice for notice in talk.notices)
+
+
+def test_a_prompt_of_a_servers_is_a_command(talk: Talk) -> None:
+    talk.user_servers(plain=entry("plain_server"))
+    talk.say("/mcp__plain__review the parser")
+    content = talk.server.requests[-1].body["messages"][-1]["content"]
+    assert any("Review the parser with care." in block.get("text", "") for block in content)
+    run = talk.start("/mcp__plain__nothing")
+    talk.conversation.jobs.work_until_done(run)
+    error = run.result().error
+    assert error is not None
+    assert "There is no MCP prompt /mcp__plain__nothing. There are: /mcp__plain__review." in error["message"]
+
+
+def test_a_servers_question_is_a_question_card(talk: Talk) -> None:
+    talk.user_servers(plain=entry("plain_server"))
+
+    def answer(asked: ToolUse) -> Allow | Deny:
+        if asked.kind != "question":
+            return Allow(by="terminal")
+        texts = [question["question"] for question in asked.input["questions"]]
+        replies = ["Ada", "many" if "number" in texts[1] and not seen else "3", "Yes"] if len(texts) > 1 else ["3"]
+        seen.append(texts)
+        return Allow({**asked.input, "answers": dict(zip(texts, replies, strict=True))}, by="terminal")
+
+    seen: list[Any] = []
+    talk.answer = answer
+    name = "mcp__plain__ask"
+    talk.say("go", load(name), use(name), say("Done."))
+    assert talk.results[-1].content == "accept name='Ada' count=3 fine=True"
+    assert len(seen) == 2, "what did not fit was asked again"
+    assert "plain (an MCP server, which gets your answer): Who are you?" in seen[0][0]
+    talk.answer = lambda use: Deny("no", "terminal") if use.kind == "question" else Allow(by="terminal")
+    talk.say("again", use(name), say("Done."))
+    assert str(talk.results[-1].content).startswith("cancel")
+
+
+def test_many_wrong_entries_are_named_and_the_others_work(talk: Talk) -> None:
+    talk.user_servers(
+        plain=entry("plain_server"), empty={}, number=3, address={"url": "https://x"}, kind={"type": "ws", "url": "ws://x"}
+    )
+    talk.say("go")
+    assert "mcp__plain__add" in talk.declared
+    named = "\n".join(talk.conversation.mcp.found.notices)
+    assert all(f"the MCP server {name} " in named for name in ("empty", "number", "address", "kind"))
+
+
+EVIL = {
+    "silent": "it did not answer",
+    "garbage": "it wrote: this is no JSON",
+    "flood": "it did not answer",
+    "huge_line": "a message of more than",
+    "dies": "its program ended with the exit code 1",
+}
+
+
+@pytest.mark.parametrize("kind", EVIL)
+def test_a_server_that_never_speaks_sense_is_told_of_and_nothing_else_waits(talk: Talk, kind: str) -> None:
+    talk.environ["MCP_TIMEOUT"] = "3000"
+    talk.user_servers(evil=entry("evil_server", kind), plain=entry("plain_server"))
+    talk.environ["CELLWRIGHT_MCP_WAIT"] = "0.01"
+    assert talk.say("go").text == "Good."
+    connection = talk.conversation.mcp.connections["evil"]
+    wait_until(lambda: connection.state == "failed")
+    assert EVIL[kind] in connection.problem
+
+
+def test_definitions_that_lie_break_no_request(talk: Talk) -> None:
+    talk.user_servers(evil=entry("evil_server", "schemas"))
+    talk.say("go")
+    assert talk.server.rejected == []
+    assert "mcp__evil__good" in talk.declared
+    talk.say("again", load(*talk.declared), use("mcp__evil__good", x="a" * 60 + "!"), say("Done."), allow=("mcp__evil",))
+    assert talk.results[-1].status == "success", talk.results[-1].content
+    definitions = json.dumps([tool for tool in talk.server.requests[-1].body["tools"] if "evil" in tool["name"]])
+    assert "\\udb40" not in definitions, "what nobody sees is not told either"
+    assert len(definitions) < 100_000
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Wait for something that another process or thread does."""
+    import time
+
+    deadline = time.monotonic() + SOON
+    while not is_so():
+        assert time.monotonic() < deadline, "it never came to be"
+        time.sleep(0.02)

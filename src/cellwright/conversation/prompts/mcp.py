@@ -30,6 +30,7 @@ from cellwright.markdown.code_places import without_code
 from cellwright.model.models import limits
 from cellwright.text import visible_line
 from cellwright.tools.mcp.connection import ServerConnection, ServerPrompt
+from cellwright.tools.mcp.elicitation import elicit
 from cellwright.tools.mcp.resources import resource_content, resource_tools
 from cellwright.tools.mcp.server_entry import TOOL_PREFIX, ServerEntry, plain_name
 from cellwright.tools.mcp.tools import number_in, server_tools
@@ -231,6 +232,7 @@ class McpServers:
                 environ,
                 connect_seconds=seconds,
                 roots=self._roots,
+                elicit=elicit,
                 make_tools=lambda each: server_tools(each, environ),
                 confinement=confinement,
             )

@@ -105,6 +105,7 @@ class ServerConnection:
         self._again = asyncio.Event()
         self._relist = asyncio.Event()
         self._calls: list[ToolContext] = []
+        self._mode: Literal["legacy", "auto"] = "legacy"
 
     def start(self) -> None:
         """Connect in the background."""
@@ -218,7 +219,9 @@ class ServerConnection:
             hopeless = not had_connected and self.entry.transport == "stdio"
             if self._again.is_set():
                 tries = 0
-            elif hopeless or tries >= TRIES:
+                self._set("connecting")
+                continue
+            if hopeless or tries >= TRIES:
                 self._set("failed", problem)
                 await self._again.wait()
                 tries = 0
@@ -245,8 +248,6 @@ class ServerConnection:
                 self._set("connected")
                 await self._until_lost(client, way)
                 problem = "the connection ended"
-        except TimeoutError:
-            problem = f"it did not answer within {self._connect_seconds:g} s (MCP_TIMEOUT)"
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -254,7 +255,8 @@ class ServerConnection:
             problem = "the connection broke"
         except Exception as error:
             logger.info("the MCP server %s cannot be connected", self.entry.name, exc_info=True)
-            problem = _words(error)
+            self._try_modern(error)
+            problem = self._problem(error)
         finally:
             self._client = None
             if way is not None:
@@ -262,6 +264,25 @@ class ServerConnection:
         if way is not None and way.errors:
             problem = f"{problem}; it wrote: {visible_line(way.errors[-1], 300)}"
         return problem, stood
+
+    def _problem(self, error: BaseException) -> str:
+        if isinstance(_first(error), TimeoutError):
+            return f"it did not answer within {self._connect_seconds:g} s (MCP_TIMEOUT)"
+        return _words(error)
+
+    def _try_modern(self, error: BaseException) -> None:
+        """Speak the newer protocol with a server that knows no other.
+
+        The older is first: it has questions to the user, news of changes and logs, which SDKs do not offer in the newer yet.
+        """
+        from mcp import MCPError
+        from mcp_types import METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION
+
+        first = _first(error)
+        if self._mode == "legacy" and isinstance(first, MCPError):
+            if first.error.code in (METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION):
+                self._mode = "auto"
+                self._again.set()
 
     def _client_of(self, way: Way) -> Client:
         from mcp import Client
@@ -275,6 +296,7 @@ class ServerConnection:
             message_handler=self._on_message,
             elicitation_callback=None if self._elicit is None else self._on_elicitation,
             cache=None,
+            mode=self._mode,
         )
 
     async def _until_lost(self, client: Client, way: Way) -> None:
@@ -369,8 +391,18 @@ def _prompt(prompt: Prompt) -> ServerPrompt:
     return ServerPrompt(prompt.name, shown_text(prompt.description or prompt.title or "", 500), arguments)
 
 
-def _words(error: BaseException) -> str:
-    """What went wrong, in one line; of several errors at once the first."""
+def _first(error: BaseException) -> BaseException:
+    """Of several errors at once the first."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
+    return error
+
+
+def _words(error: BaseException) -> str:
+    """What went wrong, in one line."""
+    error = _first(error)
+    if isinstance(error, ModuleNotFoundError) and str(error.name).split(".")[0] in ("mcp", "mcp_types"):
+        return "the package for MCP servers is not installed: pip install 'cellwright[mcp]'"
+    if type(error).__name__ == "MCPError":  # its message is the server's, or as good
+        return visible_line(str(error), 500)
     return visible_line(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__, 500)

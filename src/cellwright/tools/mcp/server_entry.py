@@ -56,6 +56,14 @@ class ServerEntry(Struct, frozen=True, kw_only=True):
         return self.url or " ".join([self.command, *self.args])
 
 
+RESOURCE_TOOLS = frozenset({"ListMcpResourcesTool", "ReadMcpResourceTool"})
+
+
+def of_servers(name: str) -> bool:
+    """Return whether a tool of this name comes and goes with a server."""
+    return name.startswith(TOOL_PREFIX) or name in RESOURCE_TOOLS
+
+
 def plain_name(name: str) -> str:
     """`name` with `_` for every character that a tool's name may not have.
 

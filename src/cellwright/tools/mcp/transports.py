@@ -168,6 +168,8 @@ class _Program:
     ) -> None:
         assert self._child is not None
         assert self._listening is not None
+        if self._child.exited.done():
+            self._errors.append(f"(its program ended with the exit code {self._child.exited.result()})")
         # it must not outlive the connection, whatever cancels us
         await asyncio.shield(asyncio.ensure_future(self._child.end()))
         self._listening.cancel()
@@ -183,13 +185,15 @@ class _Program:
         pending = bytearray()
         async with incoming:
             with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                while chunk := await self.stdout.read(2**16):
+                while chunk := await self.stdout.read(2**20):
                     pending += chunk
-                    *lines, rest = pending.split(b"\n") if b"\n" in chunk else (pending,)
-                    pending = bytearray(rest)
                     if len(pending) > MAX_MESSAGE_BYTES:
-                        self._errors.append(f"(it wrote a line of more than {MAX_MESSAGE_BYTES:,} bytes)")
+                        self._errors.append(f"(a message of more than {MAX_MESSAGE_BYTES:,} bytes)")
                         return
+                    if b"\n" not in chunk:
+                        continue
+                    *lines, rest = pending.split(b"\n")
+                    pending = bytearray(rest)
                     for line in lines:
                         if not line.strip():
                             continue
@@ -292,16 +296,28 @@ def _clean_listing(received: Any) -> None:
     for tool in tools[:MAX_LISTED]:
         if not isinstance(tool, dict) or not isinstance(tool.get("name"), str) or not tool["name"]:
             continue
-        schema = tool.get("inputSchema")
         kept.append(
             {
                 "name": tool["name"],
-                "inputSchema": {**(schema if isinstance(schema, dict) else {}), "type": "object"},
+                "inputSchema": _object_schema(tool.get("inputSchema")),
                 **{key: tool[key] for key in ("title", "description") if isinstance(tool.get(key), str)},
                 **{key: tool[key] for key in ("annotations", "_meta") if _is_plain(tool.get(key))},
             }
         )
     result["tools"] = kept
+
+
+def _object_schema(schema: Any) -> dict[str, Any]:
+    """A schema with which the package takes the list; `schema.py` judges the rest."""
+    kept = {**schema} if isinstance(schema, dict) else {}
+    properties, required = kept.pop("properties", {}), kept.pop("required", [])
+    if isinstance(properties, dict):
+        kept["properties"] = {name: each for name, each in properties.items() if isinstance(each, dict)}
+    if isinstance(required, list):
+        kept["required"] = [name for name in required if isinstance(name, str)]
+    if not isinstance(kept.get("$schema", ""), str):
+        del kept["$schema"]
+    return {**kept, "type": "object"}
 
 
 def _is_plain(hints: Any) -> bool:
