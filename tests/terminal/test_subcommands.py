@@ -22,8 +22,8 @@ def users_file(own_place: Path) -> Path:
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (["mcp"], 2, "There are no MCP servers here yet"),
-        (["mcp", "add", "x"], 2, "Nothing was sent"),
+        (["mcp", "frob"], 2, "invalid choice"),
+        (["mcp", "add", "x"], 2, "COMMAND-OR-URL"),
         (["setup"], 2, "%load_ext cellwright"),
         (["auth", "login"], 2, "ANTHROPIC_API_KEY"),
         (["config", "frob"], 2, "invalid choice"),

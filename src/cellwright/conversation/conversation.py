@@ -109,7 +109,7 @@ class Conversation:
         self.mcp = McpServers(self.in_force)
         self.agents = Agents(self.in_force)
         self.subagents = Subagents(self.in_force, self.agents, self.memory, self.skills)
-        self._hooks = HooksInForce(self.in_force)
+        self._hooks = HooksInForce(self.in_force, self.mcp.call_for_hook)
         self.tools = ConversationTools(
             self.in_force,
             self._hooks,

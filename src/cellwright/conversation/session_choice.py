@@ -15,8 +15,8 @@ from cellwright.conversation.toolset import ConversationTools
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import find_sessions, sessions_folder
-from cellwright.tools.mcp.server_entry import of_servers
 from cellwright.tools.files.writing.recovery import recover_changes
+from cellwright.tools.mcp.server_entry import of_servers
 
 
 class ConversationSessions:

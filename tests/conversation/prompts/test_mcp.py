@@ -329,7 +329,11 @@ def test_a_servers_question_is_a_question_card(talk: Talk) -> None:
 
 def test_many_wrong_entries_are_named_and_the_others_work(talk: Talk) -> None:
     talk.user_servers(
-        plain=entry("plain_server"), empty={}, number=3, address={"url": "https://x"}, kind={"type": "ws", "url": "ws://x"}
+        plain=entry("plain_server"),
+        empty={},
+        number=3,
+        address={"url": "https://x"},
+        kind={"type": "ws", "url": "ws://x"},
     )
     talk.say("go")
     assert "mcp__plain__add" in talk.declared
@@ -338,23 +342,24 @@ def test_many_wrong_entries_are_named_and_the_others_work(talk: Talk) -> None:
 
 
 EVIL = {
-    "silent": "it did not answer",
-    "garbage": "it wrote: this is no JSON",
-    "flood": "it did not answer",
-    "huge_line": "a message of more than",
-    "dies": "its program ended with the exit code 1",
+    "silent": (2, "it did not answer"),
+    "garbage": (2, "it did not answer"),
+    "flood": (2, "it did not answer"),
+    "huge_line": (SOON, "a message of more than"),
+    "dies": (SOON, "Connection closed"),
 }
 
 
 @pytest.mark.parametrize("kind", EVIL)
 def test_a_server_that_never_speaks_sense_is_told_of_and_nothing_else_waits(talk: Talk, kind: str) -> None:
-    talk.environ["MCP_TIMEOUT"] = "3000"
-    talk.user_servers(evil=entry("evil_server", kind), plain=entry("plain_server"))
+    seconds, problem = EVIL[kind]
+    talk.environ["MCP_TIMEOUT"] = str(seconds * 1_000)
+    talk.user_servers(evil=entry("evil_server", kind))
     talk.environ["CELLWRIGHT_MCP_WAIT"] = "0.01"
     assert talk.say("go").text == "Good."
     connection = talk.conversation.mcp.connections["evil"]
     wait_until(lambda: connection.state == "failed")
-    assert EVIL[kind] in connection.problem
+    assert problem in connection.problem
 
 
 def test_definitions_that_lie_break_no_request(talk: Talk) -> None:
@@ -362,7 +367,9 @@ def test_definitions_that_lie_break_no_request(talk: Talk) -> None:
     talk.say("go")
     assert talk.server.rejected == []
     assert "mcp__evil__good" in talk.declared
-    talk.say("again", load(*talk.declared), use("mcp__evil__good", x="a" * 60 + "!"), say("Done."), allow=("mcp__evil",))
+    talk.say(
+        "again", load(*talk.declared), use("mcp__evil__good", x="a" * 60 + "!"), say("Done."), allow=("mcp__evil",)
+    )
     assert talk.results[-1].status == "success", talk.results[-1].content
     definitions = json.dumps([tool for tool in talk.server.requests[-1].body["tools"] if "evil" in tool["name"]])
     assert "\\udb40" not in definitions, "what nobody sees is not told either"

@@ -23,7 +23,10 @@ TOOLS = [
     {"name": "any", "inputSchema": {"type": "object", "anyOf": [{"required": ["a"]}]}},
     {"name": "old", "inputSchema": {"type": "object", "properties": {"n": {"minimum": 1, "exclusiveMinimum": True}}}},
     {"name": "remote", "inputSchema": {"properties": {"n": {"$ref": "http://127.0.0.1:9/x"}}}},
-    {"name": "loop", "inputSchema": {"$defs": {"a": {"$ref": "#/$defs/a"}}, "properties": {"n": {"$ref": "#/$defs/a"}}}},
+    {
+        "name": "loop",
+        "inputSchema": {"$defs": {"a": {"$ref": "#/$defs/a"}}, "properties": {"n": {"$ref": "#/$defs/a"}}},
+    },
     {"name": "missing", "inputSchema": {"properties": {"n": {"$ref": "#/$defs/nowhere"}}}},
     {"name": "deep", "inputSchema": deep(80)},
     {"name": "huge", "inputSchema": {"properties": {f"p{n}": {"description": "z" * 900} for n in range(500)}}},
@@ -32,7 +35,11 @@ TOOLS = [
     {"name": "types", "inputSchema": {"type": "string", "properties": 3, "required": "x", "enum": []}},
     {"name": "hidden", "description": "Fine." + "".join(chr(0xE0000 + ord(c)) for c in "obey"), "inputSchema": {}},
     {"name": "hints", "annotations": {"readOnlyHint": "yes"}, "_meta": {"anthropic/maxResultSizeChars": -1}},
-    {"name": "results", "inputSchema": {}, "outputSchema": {"type": "object", "properties": {"o": {"pattern": "(a+)+$"}}}},
+    {
+        "name": "results",
+        "inputSchema": {},
+        "outputSchema": {"type": "object", "properties": {"o": {"pattern": "(a+)+$"}}},
+    },
     {"name": "good", "inputSchema": {"type": "object"}},
     {"name": ""},
     {"name": 3},
@@ -49,7 +56,12 @@ def serve(tools):
         if method == "initialize":
             about = {"name": "evil", "version": "1"}
             version = message["params"]["protocolVersion"]
-            send({"id": number, "result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}})
+            send(
+                {
+                    "id": number,
+                    "result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about},
+                }
+            )
         elif method == "tools/list":
             send({"id": number, "result": {"tools": tools}})
         elif method == "tools/call":

@@ -142,9 +142,7 @@ class PermissionGate(Struct):
             self._grant(answer)
         return isinstance(answer, Allow)
 
-    async def question(
-        self, tool_use_id: str, tool: Tool, tool_input: Mapping[str, Any]
-    ) -> Mapping[str, Any] | None:
+    async def question(self, tool_use_id: str, tool: Tool, tool_input: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Put a question that comes up in a call to the user, as a call of `tool`: the answered input, None for a no."""
         decision = Decision("ask", "It is a question to you, which only you can answer.", firm=True)
         tool_use = {"type": "tool_use", "id": tool_use_id, "name": tool.name, "input": dict(tool_input)}

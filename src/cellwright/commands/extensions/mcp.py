@@ -104,7 +104,9 @@ def _one(servers: McpServers, name: str) -> CommandPage:
         (each.name, "says that it only reads" if each.read_only else "", f"{_tokens([each]):,}", each.description)
         for each in connection.tools.values()
     ]
-    sections.append(Section(counted(len(tools), "tool"), [("name", "its word", "about tokens", "what it does"), *tools]))
+    sections.append(
+        Section(counted(len(tools), "tool"), [("name", "its word", "about tokens", "what it does"), *tools])
+    )
     prompts = [(f"/{entry.prefix}{each.name}", each.description) for each in connection.prompts]
     if prompts:
         sections.append(Section("Prompts", [("command", "what for"), *prompts]))

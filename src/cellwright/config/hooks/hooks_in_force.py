@@ -6,6 +6,7 @@ import concurrent.futures
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
 from cellwright.agent.hooks.run_hooks import session_fields
@@ -15,6 +16,9 @@ from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.session import Session
 
+if TYPE_CHECKING:
+    from cellwright.config.hooks.mcp import CallMcpTool
+
 LONGEST_END_SECONDS = 61.0
 """The time for which the end of a session is waited for; each of its hooks has a time of its own."""
 
@@ -22,10 +26,11 @@ LONGEST_END_SECONDS = 61.0
 class HooksInForce:
     """The hooks of settings files, for one session after another of a conversation.
 
-    `exported` is what they set for the session's shell commands.
+    `exported` is what they set for the session's shell commands. `call_mcp_tool` calls a tool of an MCP server.
     """
 
-    def __init__(self, in_force: SettingsInForce) -> None:
+    def __init__(self, in_force: SettingsInForce, call_mcp_tool: CallMcpTool | None = None) -> None:
+        self._call_mcp_tool = call_mcp_tool
         self.exported: dict[str, str] = {}
         self._in_force = in_force
         self._hooks: Hooks = NO_HOOKS
@@ -62,6 +67,7 @@ class HooksInForce:
                     settings,
                     environ,
                     trusted=trusted,
+                    call_mcp_tool=self._call_mcp_tool,
                     exported=self.exported,
                     save_rules=self._in_force.save_rules,
                 )

@@ -117,9 +117,7 @@ def described_entry(value: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _entry(
-    name: str, value: object, origin: ServerOrigin, environ: Mapping[str, str]
-) -> tuple[ServerEntry, list[str]]:
+def _entry(name: str, value: object, origin: ServerOrigin, environ: Mapping[str, str]) -> tuple[ServerEntry, list[str]]:
     if not isinstance(value, Mapping):
         raise BadEntry("is no object")
     if not name or len(name) > MAX_NAME_CHARS or not name.isprintable():
@@ -140,7 +138,7 @@ def _entry(
 
     transport = _transport(value)
     milliseconds = value.get("timeout")
-    if milliseconds is not None and not (_is_number(milliseconds) and 0 < milliseconds < 1e9):  # noqa: PLR2004
+    if milliseconds is not None and not (_is_number(milliseconds) and 0 < milliseconds < 1e9):
         raise BadEntry("has a `timeout` that is no number of milliseconds")
     if "headersHelper" in value:
         raise BadEntry("has a `headersHelper`, which is not there here")

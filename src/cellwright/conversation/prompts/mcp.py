@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.agent import Agent
 from cellwright.agent.prompt import ContextBlock, PromptContext, ProvidedContext, text_context
-from cellwright.agent.tool import TOOL_SEARCH, Tool
+from cellwright.agent.tool import TOOL_SEARCH, Tool, ToolContext
 from cellwright.config.mcp.approvals import approve, approved_digests
 from cellwright.config.mcp.entries import described_entry, secrets_named
 from cellwright.config.mcp.find_servers import FoundServers, GivenServers, McpPlace, find_servers, watched_mcp_files
@@ -32,7 +32,8 @@ from cellwright.text import visible_line
 from cellwright.tools.mcp.connection import ServerConnection, ServerPrompt
 from cellwright.tools.mcp.elicitation import elicit
 from cellwright.tools.mcp.resources import resource_content, resource_tools
-from cellwright.tools.mcp.server_entry import TOOL_PREFIX, ServerEntry, plain_name
+from cellwright.tools.mcp.results import blocks_of, result_of
+from cellwright.tools.mcp.server_entry import ServerEntry, plain_name
 from cellwright.tools.mcp.tools import number_in, server_tools
 
 CONNECT_SECONDS = 30.0
@@ -211,11 +212,7 @@ class McpServers:
     async def connect(self, agent: Agent | None = None) -> None:
         """Connect what is to be and is not, and end what is not to be any more. Waits for no server that begins."""
         wanted = self._wanted()
-        gone = [
-            name
-            for name, each in self._connections.items()
-            if name not in wanted or wanted[name] != each.entry
-        ]
+        gone = [name for name, each in self._connections.items() if name not in wanted or wanted[name] != each.entry]
         ending = [self._connections.pop(name) for name in gone]
         if ending:
             await asyncio.gather(*(each.close() for each in ending))
@@ -257,6 +254,16 @@ class McpServers:
         in_force = self._in_force
         folders = (in_force.cwd, *in_force.settings.additional_directories)
         return list(dict.fromkeys(folder.absolute().as_uri() for folder in folders))
+
+    async def call_for_hook(self, server: str, name: str, values: Mapping[str, Any]) -> str:
+        """Call a server's tool for a hook; its text. Raises LookupError where there is no such server, and ToolError."""
+        connection = self._connections.get(server)
+        if connection is None:
+            raise LookupError(f"there is no MCP server {server}")
+        result = await result_of(await connection.call_tool(name, values, ToolContext("hook", _unheard)))
+        if not isinstance(result.content, str) or result.is_error:
+            raise ToolError(f"{name} gave no text: {result.content!s:.300}")
+        return result.content
 
     # what Claude has of them
 
@@ -318,7 +325,9 @@ class McpServers:
             lines.append("Their tools can be called once ToolSearch has loaded them (`select:NAME,NAME`, or words).")
         room = LISTING_CHARS // max(len(late) + len(self._connections), 1)
         for name, each in self._connections.items():
-            state = "" if each.state == "connected" else f" ({each.state}: ToolSearch finds its tools when they are there)"
+            state = (
+                "" if each.state == "connected" else f" ({each.state}: ToolSearch finds its tools when they are there)"
+            )
             lines.append(f"- server {visible_line(name)}{state}")
             if each.instructions:
                 lines.append(visible_line(each.instructions, max(room * 4, 200)))
@@ -371,15 +380,15 @@ class McpServers:
             result = await connection.prompt(prompt.name, arguments)
         except ToolError as error:
             raise CellwrightError(error.code, f"/{match['name']}: {error.message} Nothing was sent.") from None
-        from cellwright.tools.mcp.results import blocks_of  # with the first prompt
-
         blocks: list[Mapping[str, Any]] = []
         for message in result.messages[:100]:
             if message.role == "assistant":
                 blocks.append({"type": "text", "text": "[as an example, you answered:]"})
             blocks += await blocks_of([message.content])
         opening = {"type": "text", "text": f'<mcp_prompt name="{match["name"]}">'}
-        return (ContextBlock(f"/{match['name']}", "mcp", (opening, *blocks, {"type": "text", "text": "</mcp_prompt>"})),)
+        return (
+            ContextBlock(f"/{match['name']}", "mcp", (opening, *blocks, {"type": "text", "text": "</mcp_prompt>"})),
+        )
 
 
 def _arguments(prompt: ServerPrompt, given: str) -> dict[str, str]:
@@ -406,6 +415,10 @@ def late_tools(servers: McpServers, *, may_defer: bool) -> Callable[[], Sequence
         return found if may_defer else [replace(tool, defer_loading=False) for tool in found]
 
     return tools
+
+
+def _unheard(**_news: object) -> None:
+    """There is no card to show how far it is."""
 
 
 def _first_clause(description: str) -> str:

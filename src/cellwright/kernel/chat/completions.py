@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 
     from cellwright.config.skills.skill import Skill
     from cellwright.conversation.prompts.agents import Agents
+    from cellwright.conversation.prompts.mcp import McpServers
     from cellwright.conversation.prompts.skills import Skills
     from cellwright.kernel.chat.chat import Chat
+    from cellwright.tools.mcp.connection import ServerPrompt
 
 T = TypeVar("T")
 
@@ -216,6 +218,7 @@ def serve_completions(chat: Chat) -> None:
         conversation.cwd,
         conversation.skills,
         conversation.agents,
+        conversation.mcp,
         respects_ignore_files,
     )
     chat.serve("complete", found.complete)
@@ -238,6 +241,7 @@ class Completions(Struct, frozen=True):
     files: ProjectFiles
     skills: Skills
     agents: Agents
+    mcp: McpServers
 
     async def complete(self, _panel: object, params: Mapping[str, Any]) -> dict[str, list[Completion]]:
         """Serves `complete`. Raises CellwrightError INVALID_PARAMETERS."""
@@ -247,7 +251,7 @@ class Completions(Struct, frozen=True):
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
         match kind:
             case "command":
-                return {"items": commands(text, await asyncio.to_thread(self.skills.all))}
+                return {"items": commands(text, await asyncio.to_thread(self.skills.all), self.mcp.prompts())}
             case "variable":
                 return {"items": variables(self.shell, text)}
             case "mention":
@@ -299,20 +303,25 @@ def completions(
     cwd: Path,
     skills: Skills,
     agents: Agents,
+    mcp: McpServers,
     respects_ignore_files: Callable[[], bool],
 ) -> Completions:
     """Build the completions for the kernel of `shell`, whose conversation works in `cwd` with `skills` and `agents`."""
-    return Completions(shell, notebooks, ProjectFiles(cwd, respects_ignore_files), skills, agents)
+    return Completions(shell, notebooks, ProjectFiles(cwd, respects_ignore_files), skills, agents, mcp)
 
 
-def commands(text: str, skills: Mapping[str, Skill]) -> list[Completion]:
-    """The slash commands and skills whose names fit `text`."""
+def commands(
+    text: str, skills: Mapping[str, Skill], prompts: Mapping[str, tuple[object, ServerPrompt]] | None = None
+) -> list[Completion]:
+    """The slash commands, skills and MCP servers' prompts whose names fit `text`."""
     from cellwright.commands.registry import COMMANDS  # what does them is heavy
 
     known = {name: (command.takes, command.help) for name, command in COMMANDS.items()}
     for name, skill in skills.items():
         if skill.by_user:
             known.setdefault(name, (skill.argument_hint, skill.description))
+    for name, (_, prompt) in (prompts or {}).items():
+        known.setdefault(name, (" ".join(f"[{argument}]" for argument, _ in prompt.arguments), prompt.description))
     names = best(text, known, str, MAX_ITEMS) if text else list(known)[:MAX_ITEMS]
     return [
         Completion(

@@ -47,7 +47,6 @@ def _refused(why: str, takes: Takes = "nothing") -> Flag:
     return Flag(takes, why=why, refused=True)
 
 
-_NO_MCP = "there are no MCP servers here yet"
 _NO_AGENTS = "there are no agents of your own here yet"
 _NO_PLUGINS = "there are no plug-ins here"
 _NO_REMOTE = "sessions run on this machine"
@@ -69,11 +68,10 @@ FLAGS: dict[str, Flag] = {
     "--debug": _as("--verbose", takes="with ="),
     "-d": _as("--verbose"),
     "-v": _as("--version"),
-    "--permission-prompt-tool": _unused(f"{_NO_MCP}; what would be asked is denied", "one"),
-    "--mcp-config": _unused(_NO_MCP, "many"),
-    "--strict-mcp-config": _unused(_NO_MCP),
-    "--mcp-debug": _unused(_NO_MCP),
-    "--channels": _unused(_NO_MCP, "many"),
+    "--permission-prompt-tool": _unused("MCP servers answer no permissions here; what would be asked is denied", "one"),
+    "--mcp-config": _as("--mcp-config", takes="many"),
+    "--mcp-debug": _unused("/mcp shows what servers have written"),
+    "--channels": _unused("servers send no messages of their own here", "many"),
     "--agents": _unused(_NO_AGENTS, "one"),
     "--append-subagent-system-prompt": _unused(_NO_AGENTS, "one"),
     "--forward-subagent-text": _unused(_NO_AGENTS),

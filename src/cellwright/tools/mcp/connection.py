@@ -318,7 +318,7 @@ class ServerConnection:
             async with client.listen(tools_list_changed=True, prompts_list_changed=True) as events:
                 async for _ in events:
                     self._relist.set()
-        except Exception:  # noqa: BLE001  the package's many; without news a server is what it was
+        except Exception:
             logger.info("the MCP server %s tells nothing of changes", self.entry.name, exc_info=True)
 
     async def _list_again(self, client: Client) -> None:

@@ -112,7 +112,7 @@ def _question(text: str, header: str, options: list[dict[str, str]]) -> dict[str
     return {"question": text[:1_000], "header": visible_line(header, HEADER_CHARS), "options": options}
 
 
-def _text_of(name: str, field: Field, intro: str, needed: bool, wrong: str) -> str:  # noqa: FBT001
+def _text_of(name: str, field: Field, intro: str, needed: bool, wrong: str) -> str:
     about = field.get("description") or field.get("title") or name
     kind = _kind(field)
     choices = [label for label, _ in _enum(field)]
@@ -122,7 +122,7 @@ def _text_of(name: str, field: Field, intro: str, needed: bool, wrong: str) -> s
     return f"{intro}\n{visible_line(name, 60)}: {shown_text(str(about), 300)} ({kind}{need}).{more[:200]}{problem}"
 
 
-def _options_of(field: Field, needed: bool) -> list[dict[str, str]]:  # noqa: FBT001
+def _options_of(field: Field, needed: bool) -> list[dict[str, str]]:
     """The answers to choose; the user can always write another."""
     if field.get("type") == "boolean":
         offered = ["Yes", "No"]
@@ -146,7 +146,9 @@ def _enum(field: Field) -> list[tuple[str, str]]:
     """The labels and values that may be chosen."""
     named = field.get("oneOf") or field.get("anyOf")
     if isinstance(named, list):
-        pairs = [(each.get("title") or each.get("const"), each.get("const")) for each in named if isinstance(each, Mapping)]
+        pairs = [
+            (each.get("title") or each.get("const"), each.get("const")) for each in named if isinstance(each, Mapping)
+        ]
     else:
         values, names = field.get("enum"), field.get("enumNames")
         values = values if isinstance(values, list) else []

@@ -81,7 +81,7 @@ def number_in(environ: Mapping[str, str], name: str, default: float) -> float:
         value = float(environ.get(name, ""))
     except ValueError:
         return default
-    return value if 0 < value < 1e9 else default  # noqa: PLR2004
+    return value if 0 < value < 1e9 else default
 
 
 def _first_value(values: Mapping[str, Any]) -> str:

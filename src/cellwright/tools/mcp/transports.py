@@ -106,13 +106,11 @@ async def _program(
         from mcp.client.stdio import StdioServerParameters, stdio_client
 
         parameters = StdioServerParameters(command=entry.command, args=list(entry.args), env=own, cwd=entry.cwd)
-        with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: ASYNC230, PTH123
+        with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123
             async with stdio_client(parameters, errlog=nowhere) as streams:
                 yield streams
         return
-    command = Command(
-        arguments=[entry.command, *entry.args], cwd=entry.cwd, environ=own, confinement=confinement
-    )
+    command = Command(arguments=[entry.command, *entry.args], cwd=entry.cwd, environ=own, confinement=confinement)
     async with _Program(command, errors) as program:
         import anyio
         from mcp.shared.message import SessionMessage
@@ -168,6 +166,8 @@ class _Program:
     ) -> None:
         assert self._child is not None
         assert self._listening is not None
+        if self.stdout.at_eof():  # then it has ended, or is about to
+            await asyncio.wait({self._child.exited}, timeout=0.5)
         if self._child.exited.done():
             self._errors.append(f"(its program ended with the exit code {self._child.exited.result()})")
         # it must not outlive the connection, whatever cancels us
