@@ -214,9 +214,8 @@ class AgentRun:
         declared = self.session.tool_names
         if TOOL_SEARCH in declared and limits(self.model).tool_search:
             # what is loaded when it is needed is no part of what the cache and thinking blocks are bound to
-            self.session.declare(
-                [replace(tool, defer_loading=True).to_param() for tool in late if tool.name not in declared]
-            )
+            new = [replace(tool, defer_loading=True) for tool in late if tool.name not in declared]
+            self.session.declare([tool.to_param() for tool in new])
             declared = self.session.tool_names
         self.calls.tools.update({tool.name: tool for tool in late if tool.name in declared})
 

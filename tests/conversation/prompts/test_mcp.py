@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -228,9 +231,8 @@ def test_stop_cancels_a_call_on_the_server_and_progress_is_shown(talk: Talk, tmp
             run.cancel()
 
     run.bus.subscribe(heard)
-    with pytest.raises(BaseException):  # noqa: B017, PT011  the run was cancelled
-        talk.conversation.jobs.work_until_done(run)
-        run.result()
+    talk.conversation.jobs.work_until_done(run)
+    assert run.state == "interrupted"
     assert told == [0.25]
     wait_until(lambda: file.read_text("utf-8") == "cancelled")
 
@@ -362,6 +364,38 @@ def test_a_server_that_never_speaks_sense_is_told_of_and_nothing_else_waits(talk
     assert problem in connection.problem
 
 
+@pytest.mark.parametrize(("kind", "path"), [("http", "/mcp"), ("sse", "/sse")])
+def test_a_server_is_reached_by_its_address(talk: Talk, tmp_path: Path, kind: str, path: str) -> None:
+    file = tmp_path / "port"
+    with running(f"--{kind}", str(file)):
+        wait_until(file.exists)
+        url = f"http://127.0.0.1:{file.read_text('utf-8')}{path}"
+        talk.user_servers(plain={"type": kind, "url": url, "headers": {"X-Key": "1"}})
+        name = "mcp__plain__add"
+        talk.say("go", load(name), use(name, a=40, b=2), say("42"), allow=("mcp__plain",))
+        assert talk.results[-1].content == "42"
+        connection = talk.conversation.mcp.connections["plain"]
+        assert connection.state == "connected"
+    talk.say("again", use(name, a=1, b=1), say("Gone."), allow=("mcp__plain",))
+    assert talk.results[-1].status == "error"
+    with running(f"--{kind}", str(tmp_path / "other"), file.read_text("utf-8")):
+        wait_until((tmp_path / "other").exists)
+        talk.conversation.thread.call(connection.reconnect)
+        talk.say("more", use(name, a=1, b=1), say("2"), allow=("mcp__plain",))
+        assert talk.results[-1].content == "2"
+
+
+@contextlib.contextmanager
+def running(*arguments: str) -> Iterator[None]:
+    """The plain server as a process beside."""
+    process = subprocess.Popen([sys.executable, str(SERVERS / "plain_server.py"), *arguments])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_definitions_that_lie_break_no_request(talk: Talk) -> None:
     talk.user_servers(evil=entry("evil_server", "schemas"))
     talk.say("go")
@@ -378,8 +412,6 @@ def test_definitions_that_lie_break_no_request(talk: Talk) -> None:
 
 def wait_until(is_so: Callable[[], bool]) -> None:
     """Wait for something that another process or thread does."""
-    import time
-
     deadline = time.monotonic() + SOON
     while not is_so():
         assert time.monotonic() < deadline, "it never came to be"

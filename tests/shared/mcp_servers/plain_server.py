@@ -116,7 +116,9 @@ def main() -> None:
 
     app = server.streamable_http_app() if kind == "--http" else server.sse_app()
     listening = socket.socket()
-    listening.bind(("127.0.0.1", 0))
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind(("127.0.0.1", int(sys.argv[3]) if len(sys.argv) > 3 else 0))
+    listening.listen()
     part = Path(f"{file}.part")
     part.write_text(str(listening.getsockname()[1]), "utf-8")
     part.rename(file)

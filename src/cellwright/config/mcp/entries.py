@@ -137,11 +137,6 @@ def _entry(name: str, value: object, origin: ServerOrigin, environ: Mapping[str,
         return _VARIABLE.sub(put, text)
 
     transport = _transport(value)
-    milliseconds = value.get("timeout")
-    if milliseconds is not None and not (_is_number(milliseconds) and 0 < milliseconds < 1e9):
-        raise BadEntry("has a `timeout` that is no number of milliseconds")
-    if "headersHelper" in value:
-        raise BadEntry("has a `headersHelper`, which is not there here")
     common: dict[str, Any] = {
         "name": name,
         "transport": transport,
@@ -149,7 +144,7 @@ def _entry(name: str, value: object, origin: ServerOrigin, environ: Mapping[str,
         "label": origin.label,
         "digest": digest_of(name, value),
         "cwd": origin.cwd,
-        "tool_seconds": None if milliseconds is None else milliseconds / 1_000,
+        "tool_seconds": _seconds(value),
         "always_load": value.get("alwaysLoad") is True,
     }
     if transport == "stdio":
@@ -170,7 +165,18 @@ def _entry(name: str, value: object, origin: ServerOrigin, environ: Mapping[str,
     return entry, list(unset)
 
 
+def _seconds(value: Mapping[str, Any]) -> float | None:
+    given = value.get("timeout")
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < 1e9:
+        raise BadEntry("has a `timeout` that is no number of milliseconds")
+    return given / 1_000
+
+
 def _transport(value: Mapping[str, Any]) -> ServerTransport:
+    if "headersHelper" in value:
+        raise BadEntry("has a `headersHelper`, which is not there here")
     kind = value.get("type")
     if kind is None:
         if "command" in value:
@@ -209,15 +215,11 @@ def _texts(value: Mapping[str, Any], key: str) -> list[str]:
 
 
 def _members(value: Mapping[str, Any], key: str) -> Mapping[str, str]:
-    members = value.get(key, {})
+    members: Any = value.get(key, {})
     fits = isinstance(members, Mapping) and all(
         isinstance(name, str) and name and "=" not in name and isinstance(each, str) and "\0" not in name + each
         for name, each in members.items()
     )
     if not fits:
         raise BadEntry(f"has `{key}` that are no object of texts")
-    return members
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return dict(members)

@@ -149,11 +149,7 @@ def _sources(place: McpPlace, notices: list[str]) -> Iterable[ReadEntries]:
         return
     mine = user_file(place.environ)
     users = (read_json(mine, notices) if place.reads_user else None) or {}
-    projects = users.get("projects")
-    for folder in dict.fromkeys((place.cwd, place.project, main_checkout(place.project))):
-        local = projects.get(str(folder)) if isinstance(projects, Mapping) else None
-        if isinstance(local, Mapping) and local.get("mcpServers"):
-            yield _of_file(local, mine, place, "local")
+    yield from (_of_file(local, mine, place, "local") for local in _locals(users, place))
     for file in _project_files(place) if place.reads_project else ():
         if (content := read_json(file, notices)) is not None:
             yield _of_file(content, file, place, "project")
@@ -162,6 +158,15 @@ def _sources(place: McpPlace, notices: list[str]) -> Iterable[ReadEntries]:
     for values, origin in place.given:
         if origin.scope != "flag":
             yield read_entries(values, origin, place.environ)
+
+
+def _locals(users: Mapping[str, Any], place: McpPlace) -> Iterable[Mapping[str, Any]]:
+    """What the user's file says of this project alone."""
+    projects = users.get("projects")
+    for folder in dict.fromkeys((place.cwd, place.project, main_checkout(place.project))):
+        local = projects.get(str(folder)) if isinstance(projects, Mapping) else None
+        if isinstance(local, Mapping) and local.get("mcpServers"):
+            yield local
 
 
 def _of_file(content: Mapping[str, Any], file: Path, place: McpPlace, scope: Any) -> ReadEntries:

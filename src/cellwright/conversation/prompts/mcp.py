@@ -11,6 +11,7 @@ import contextlib
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from msgspec.structs import replace
@@ -294,7 +295,7 @@ class McpServers:
             await self.settled(seconds)
         block = self._listed(prompt_context)
         before = () if was_told(_TAG, block, session) else (text_context("MCP servers", "mcp", block),)
-        mentioned = [match for match in _MENTION.finditer(without_code(prompt_context.words))][:MAX_MENTIONS]
+        mentioned = islice(_MENTION.finditer(without_code(prompt_context.words)), MAX_MENTIONS)
         after = [await self._mentioned(match["server"], match["uri"]) for match in mentioned]
         return ProvidedContext(
             before=before,

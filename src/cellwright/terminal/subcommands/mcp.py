@@ -38,7 +38,7 @@ def mcp(argv: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="cellwright mcp",
-        description="The MCP servers that are configured for this folder. docs/mcp.md says what they are and what holds them.",
+        description="The MCP servers of this folder. docs/mcp.md says what they are and what holds them.",
         allow_abbrev=False,
     )
     made.set_defaults(do=_list, json=False)

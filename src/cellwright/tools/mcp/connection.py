@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import time
 from collections import deque
@@ -27,7 +28,7 @@ from cellwright.version import VERSION
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp_types import Prompt, Resource
+    from mcp_types import ListResourcesResult, Prompt, Resource
     from mcp_types import Tool as ToolDefinition
 
 logger = logging.getLogger(__name__)
@@ -150,7 +151,7 @@ class ServerConnection:
         found: list[Resource] = []
         cursor: str | None = None
         for _ in range(MAX_PAGES):
-            page = await self._ask(lambda client, at=cursor: client.list_resources(cursor=at), "the list of resources")
+            page = await self._ask(functools.partial(_resource_page, cursor), "the list of resources")
             found += page.resources
             if not (cursor := page.next_cursor):
                 break
@@ -279,10 +280,10 @@ class ServerConnection:
         from mcp_types import METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION
 
         first = _first(error)
-        if self._mode == "legacy" and isinstance(first, MCPError):
-            if first.error.code in (METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION):
-                self._mode = "auto"
-                self._again.set()
+        others = (METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION)
+        if self._mode == "legacy" and isinstance(first, MCPError) and first.error.code in others:
+            self._mode = "auto"
+            self._again.set()
 
     def _client_of(self, way: Way) -> Client:
         from mcp import Client
@@ -352,7 +353,7 @@ class ServerConnection:
             prompts = (await client.list_prompts()).prompts[:MAX_TOOLS]
             self.prompts = tuple(map(_prompt, prompts))
 
-    async def _list_roots(self, _context: Any) -> Any:
+    async def _list_roots(self, context: Any) -> Any:  # the SDK calls it so
         from mcp_types import ListRootsResult, Root
 
         return ListRootsResult(roots=[Root(uri=uri) for uri in self._roots()])  # type: ignore[arg-type]
@@ -364,7 +365,7 @@ class ServerConnection:
         if getattr(message, "method", "").endswith("/list_changed"):
             self._relist.set()
 
-    async def _on_elicitation(self, _context: Any, params: Any) -> Any:
+    async def _on_elicitation(self, context: Any, params: Any) -> Any:
         from mcp_types import ElicitResult
 
         # a question outside of a call reaches nobody; of several calls the newest is the likeliest
@@ -384,6 +385,10 @@ class _Opened:
 
     async def __aexit__(self, *_error: object) -> None:
         return None
+
+
+async def _resource_page(cursor: str | None, client: Client) -> ListResourcesResult:
+    return await client.list_resources(cursor=cursor)
 
 
 def _prompt(prompt: Prompt) -> ServerPrompt:

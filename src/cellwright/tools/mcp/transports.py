@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import sys
 from collections import deque
@@ -151,8 +152,8 @@ class _Program:
             self._child = child_processes().start(self._command, output=out, errors=err, source=source)
             self.stdout, self.stderr = asyncio.StreamReader(limit=2**20), asyncio.StreamReader(limit=2**16)
             for reader, file in ((self.stdout, files[1]), (self.stderr, files[2])):
-                protocol = asyncio.StreamReaderProtocol(reader)
-                transport, _ = await loop.connect_read_pipe(lambda protocol=protocol: protocol, file)
+                protocol = functools.partial(asyncio.StreamReaderProtocol, reader)
+                transport, _ = await loop.connect_read_pipe(protocol, file)
                 ours.callback(transport.close)
             writing, flow = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, files[0])
             ours.callback(writing.close)
