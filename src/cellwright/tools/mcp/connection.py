@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import importlib
 import logging
 import time
 from collections import deque
@@ -240,6 +241,8 @@ class ServerConnection:
         way: Way | None = None
         problem = ""
         try:
+            # it takes a second, in which the loop is to serve others
+            await asyncio.to_thread(importlib.import_module, "mcp")
             async with contextlib.AsyncExitStack() as stack:
                 async with asyncio.timeout(self._connect_seconds):
                     way = await stack.enter_async_context(open_way(self.entry, self._environ, self._confinement))

@@ -14,7 +14,7 @@ from cellwright.text import visible_line
 from cellwright.tools.mcp.schema import shown_text
 from cellwright.tools.planning.ask_user_question import HEADER_CHARS, MAX_OPTIONS, MAX_QUESTIONS, ask_user_question_tool
 
-MAX_FIELDS = 12
+MAX_FIELDS = 40
 TRIES = 3
 """Times that an answer which does not fit is asked for."""
 
