@@ -200,4 +200,6 @@ class Conversation:
 
     def _session_left(self, session: Session, because: str) -> None:
         self.user_commands.forget()
+        if because == "clear":
+            self.mcp.ask_again()
         self._hooks.end_session(session, because, self.thread, wait=False)

@@ -5,7 +5,8 @@
 
 `message` comes last, and `bytes` is its length: a reader slices it out as it was sent, without decoding it. `crc32`
 is the checksum of everything behind it, from the comma on; `after` is that of the line before, and so is covered: a
-line that was altered, left out or doubled is noticed. A line with `aside` is no part of the conversation.
+line that was altered, left out or doubled is noticed. `tools` of a line are
+definitions that were declared since the header. A line with `aside` is no part of the conversation.
 """
 
 from __future__ import annotations

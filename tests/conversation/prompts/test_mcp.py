@@ -15,12 +15,19 @@ from typing import Any
 import pytest
 
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
+from cellwright.commands.command import CommandCall
+from cellwright.commands.extensions.mcp import mcp_page
+from cellwright.config.mcp.entries import ServerOrigin, read_entries
+from cellwright.config.mcp.find_servers import McpPlace, find_servers, refusal
+from cellwright.config.settings.settings import McpSettings
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.errors import CellwrightError
 from cellwright.events import Asked, Event, Notice, RunEnd, ToolEnd, ToolProgress
 from cellwright.testing import MessagesServer, say, use
+from cellwright.tools.process.children import child_processes
 
 SERVERS = Path(__file__).parents[2] / "shared" / "mcp_servers"
 SOON = 120
@@ -243,8 +250,7 @@ def test_a_server_that_ends_is_an_error_of_the_call_and_is_connected_again(talk:
     talk.say("go", load(*names), use(names[0]), use(names[1], a=1, b=1), say("Done."), allow=("mcp__plain",))
     ended, added = talk.results[-2:]
     assert (ended.status, "plain" in str(ended.content)) == ("error", True)
-    assert added.status == "success" or "not connected" in str(added.content)
-    talk.say("again", use(names[1], a=2, b=2), say("Done."), allow=("mcp__plain",))
+    assert (added.status, added.content) == ("success", "2"), "it waits for the new connection"
 
 
 def test_tools_that_come_later_are_declared_behind_the_others_and_survive_a_resume(talk: Talk) -> None:
@@ -341,6 +347,99 @@ def test_many_wrong_entries_are_named_and_the_others_work(talk: Talk) -> None:
     assert "mcp__plain__add" in talk.declared
     named = "\n".join(talk.conversation.mcp.found.notices)
     assert all(f"the MCP server {name} " in named for name in ("empty", "number", "address", "kind"))
+
+
+def page(talk: Talk, text: str = "") -> str:
+    """The page of `/mcp` with `text` after it."""
+    task = talk.conversation.thread.submit(mcp_page(CommandCall(talk.conversation, RunOptions(), text)))
+    return task.future.result(SOON).plain()
+
+
+def test_the_page_shows_servers_and_switches_them(talk: Talk) -> None:
+    talk.user_servers(plain=entry("plain_server"), broken={"command": "no-such-program"})
+    talk.project_servers(shared=entry("plain_server"))
+    shown = page(talk)
+    assert "connected" in next(line for line in shown.splitlines() if line.strip().startswith("plain"))
+    assert "no-such-program" in shown
+    assert "waits for you: /mcp approve shared" in shown
+    assert "mcp__plain__add" in page(talk, "plain")
+    assert "switched off" in page(talk, "disable plain")
+    talk.say("go")
+    assert "mcp__plain__add" not in talk.declared
+    assert "is switched on" in page(talk, "enable plain")
+    assert "may run from now on" in page(talk, "approve shared")
+    talk.say("again")
+    assert {"mcp__plain__add", "mcp__shared__add"} <= set(talk.declared)
+    with pytest.raises(CellwrightError, match="There is no MCP server 'x'"):
+        page(talk, "reconnect x")
+
+
+def test_a_server_that_a_rule_denies_as_a_whole_is_not_started(talk: Talk) -> None:
+    talk.user_servers(plain=entry("plain_server"), other=entry("plain_server"), third=entry("plain_server"))
+    talk.settings(permissions={"deny": ["mcp__plain", "mcp__other__end"]}, deniedMcpServers=[{"serverName": "third"}])
+    talk.say("go")
+    assert list(talk.conversation.mcp.connections) == ["other"]
+    assert "mcp__other__add" in talk.declared
+    assert "mcp__other__end" not in talk.declared
+
+
+def test_the_administrators_servers_are_the_only_ones(talk: Talk, tmp_path: Path) -> None:
+    talk.user_servers(plain=entry("plain_server"))
+    in_force = talk.conversation.in_force
+    place = McpPlace(
+        cwd=talk.project,
+        project=talk.project,
+        managed=tmp_path,
+        environ=talk.environ,
+        settings=in_force.settings,
+    )
+    assert list(find_servers(place).entries) == ["plain"]
+    (tmp_path / "managed-mcp.json").write_text(json.dumps({"mcpServers": {"ours": {"command": "x"}}}), "utf-8")
+    assert list(find_servers(place).entries) == ["ours"]
+
+
+RULES: list[tuple[Any, dict[str, Any], bool]] = [
+    ([{"serverName": "a"}], {"command": "x"}, True),
+    ([{"serverName": "b"}], {"command": "x"}, False),
+    ([], {"command": "x"}, False),
+    ([{"serverCommand": ["x", "y"]}], {"command": "x", "args": ["y"]}, True),
+    ([{"serverCommand": ["x"]}, {"serverName": "a"}], {"command": "x", "args": ["y"]}, False),
+    ([{"serverUrl": "https://*.example.com/*"}], {"type": "http", "url": "https://a.example.com/mcp"}, True),
+    ([{"serverUrl": "https://*.example.com/*"}], {"type": "http", "url": "https://example.org/mcp"}, False),
+    ([{"serverUrl": "https://x/*"}, {"serverName": "a"}], {"command": "x"}, True),
+]
+
+
+def test_the_administrator_says_which_servers_may_be(tmp_path: Path) -> None:
+    origin = ServerOrigin(scope="user", label="here", cwd=tmp_path)
+    wrong = [
+        (rules, value)
+        for rules, value, allowed in RULES
+        if (refusal(read_entries({"a": value}, origin, {}).entries["a"], McpSettings(allowed=tuple(rules))) == "")
+        is not allowed
+    ]
+    assert wrong == []
+
+
+def test_a_hook_calls_a_servers_tool(talk: Talk) -> None:
+    talk.user_servers(plain=entry("plain_server"))
+    talk.say("go")
+    mcp = talk.conversation.mcp
+    called = talk.conversation.thread.submit(mcp.call_for_hook("plain", "add", {"a": 1, "b": 2}))
+    assert called.future.result(SOON) == "3"
+    missing = talk.conversation.thread.submit(mcp.call_for_hook("nobody", "add", {}))
+    with pytest.raises(LookupError):
+        missing.future.result(SOON)
+
+
+def test_a_server_ends_with_the_conversation(talk: Talk, tmp_path: Path) -> None:
+    talk.user_servers(slow=entry("evil_server", "silent"))
+    talk.environ["CELLWRIGHT_MCP_WAIT"] = "0.01"
+    talk.say("go")
+    running = child_processes()
+    wait_until(lambda: running.running)
+    talk.close()
+    wait_until(lambda: not running.running)
 
 
 EVIL = {

@@ -31,7 +31,7 @@ _VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^
 
 
 class ServerOrigin(Struct, frozen=True, kw_only=True):
-    """Who says the entries: the scope, the place in words for people, and the folder that programs are started in.
+    """The origin of entries: the scope, the place in words for people, and the folder that programs are started in.
 
     `variables` go before those of the environment (a plug-in's root). `prefix` stands before the servers' names
     (`plugin_NAME_`).

@@ -31,7 +31,7 @@ GivenServers = tuple[Mapping[str, Any], ServerOrigin]
 
 
 class McpPlace(Struct, frozen=True, kw_only=True):
-    """Where servers are looked for, and what counts there.
+    """The places where servers are looked for, and what counts there.
 
     `folder_counts`: the folder may bring servers along (it is not refused by the administrator, nor by the user);
     `given` are the entries of the command line, of plug-ins and agents; `only_given`: nothing else of the user's counts.
@@ -161,7 +161,7 @@ def _sources(place: McpPlace, notices: list[str]) -> Iterable[ReadEntries]:
 
 
 def _locals(users: Mapping[str, Any], place: McpPlace) -> Iterable[Mapping[str, Any]]:
-    """What the user's file says of this project alone."""
+    """Yield what the user's file says of this project alone."""
     projects = users.get("projects")
     for folder in dict.fromkeys((place.cwd, place.project, main_checkout(place.project))):
         local = projects.get(str(folder)) if isinstance(projects, Mapping) else None

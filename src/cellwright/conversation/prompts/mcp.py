@@ -145,7 +145,7 @@ class McpServers:
         self.refresh()
 
     def ask_again(self) -> None:
-        """What the user has said no to is asked about once more."""
+        """A new session begins: what the user has said no to is asked about once more."""
         self._declined.clear()
 
     def approve(self, name: str) -> bool:
@@ -304,7 +304,7 @@ class McpServers:
         )
 
     def notices(self) -> list[str]:
-        """What is wrong with the configuration, and with the servers that could not be connected."""
+        """Tell what is wrong with the configuration, and with servers that could not be connected."""
         failed = [
             f"The MCP server {name} is not there: {each.problem}. /mcp shows more."
             for name, each in self._connections.items()
@@ -364,7 +364,7 @@ class McpServers:
         return isinstance(prompt, str) and _CALL.fullmatch(prompt) is not None
 
     async def block(self, call: str) -> tuple[ContextBlock, ...]:
-        """What a server says to the call of one of its prompts. Raises CellwrightError; then nothing is sent."""
+        """Get what a server says to the call of one of its prompts. Raises CellwrightError; then nothing is sent."""
         match = _CALL.fullmatch(call)
         assert match is not None
         await asyncio.to_thread(self.refresh)

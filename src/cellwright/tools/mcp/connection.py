@@ -84,7 +84,7 @@ class ServerConnection:
         self.entry = entry
         self.state: ConnectionState = "connecting"
         self.problem = ""
-        """What keeps it from being connected, in words."""
+        """The reason that it is not connected, in words."""
         self.definitions: tuple[ToolDefinition, ...] = ()
         self.tools: Mapping[str, Tool] = {}
         """The tools by their names here, made by `make_tools`; those it had while it is connected again."""
@@ -92,9 +92,9 @@ class ServerConnection:
         self.has_resources = False
         self.instructions = ""
         self.log: deque[str] = deque(maxlen=MAX_LOG_LINES)
-        """What the server has logged lately, and what its program wrote beside."""
+        """The last lines that the server has logged, and that its program wrote beside."""
         self.settled = asyncio.Event()
-        """Set when the first attempt has come to an end, whichever."""
+        """Set while it is connected, or there is no hope that it soon will be."""
         self._environ = environ
         self._connect_seconds = connect_seconds
         self._roots = roots
@@ -171,7 +171,7 @@ class ServerConnection:
         from mcp import MCPError
         from pydantic import ValidationError
 
-        if self._client is None and self.state == "connecting":
+        if self._client is None and self.state in ("connecting", "lost"):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.settled.wait(), self._connect_seconds)
         if (client := self._client) is None:
@@ -192,6 +192,8 @@ class ServerConnection:
                 raise
             raise self._unreachable(what) from None  # the connection was taken down under the call
         except Exception as error:
+            if self._client is not client:
+                raise self._unreachable(what) from None
             logger.info("the MCP server %s failed a request", self.entry.name, exc_info=True)
             message = f"The MCP server {self.entry.name} failed: {_words(error)}"
             raise ToolError(message, code=ErrorCode.EXECUTION_ERROR) from None
@@ -206,7 +208,9 @@ class ServerConnection:
 
     def _set(self, state: ConnectionState, problem: str = "") -> None:
         self.state, self.problem = state, problem
-        if state != "connecting":
+        if state in ("connecting", "lost"):
+            self.settled.clear()
+        else:
             self.settled.set()
         self._changed()
 
@@ -232,7 +236,6 @@ class ServerConnection:
                 pause = min(FIRST_WAIT_SECONDS * 2 ** (tries - 1), MAX_WAIT_SECONDS) if tries else FIRST_WAIT_SECONDS
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._again.wait(), pause)
-            self.settled.clear()
             self._set("connecting")
 
     async def _connect_once(self) -> tuple[str, bool]:
@@ -242,16 +245,18 @@ class ServerConnection:
         problem = ""
         try:
             # it takes a second, in which the loop is to serve others
-            await asyncio.to_thread(importlib.import_module, "mcp")
+            await asyncio.to_thread(_load_package)
             async with contextlib.AsyncExitStack() as stack:
                 async with asyncio.timeout(self._connect_seconds):
                     way = await stack.enter_async_context(open_way(self.entry, self._environ, self._confinement))
                     client = await stack.enter_async_context(self._client_of(way))
                     await self._list(client)
+                self._again.clear()  # whoever wanted a new connection meanwhile has it
                 self._client, stood = client, True
                 self._set("connected")
                 await self._until_lost(client, way)
-                problem = "the connection ended"
+                self._client, problem = None, "the connection ended"
+                self._set("lost", problem)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -353,8 +358,18 @@ class ServerConnection:
         # schemas are checked, for which a library is loaded
         self.tools = await asyncio.to_thread(self._make_tools, self)
         if capabilities.prompts is not None:
+            await self._list_prompts(client)
+
+    async def _list_prompts(self, client: Client) -> None:
+        from mcp import MCPError
+        from pydantic import ValidationError
+
+        try:
             prompts = (await client.list_prompts()).prompts[:MAX_TOOLS]
-            self.prompts = tuple(map(_prompt, prompts))
+        except (MCPError, ValidationError) as error:  # its tools are good all the same
+            self.log.append(f"(its prompts could not be read: {_words(error)})")
+            return
+        self.prompts = tuple(map(_prompt, prompts))
 
     async def _list_roots(self, context: Any) -> Any:  # the SDK calls it so
         from mcp_types import ListRootsResult, Root
@@ -394,6 +409,12 @@ async def _resource_page(cursor: str | None, client: Client) -> ListResourcesRes
     return await client.list_resources(cursor=cursor)
 
 
+def _load_package() -> None:
+    importlib.import_module("mcp")
+    # it logs what goes wrong with servers as errors, which would stand in the user's notebook; we tell it ourselves
+    logging.getLogger("mcp").addHandler(logging.NullHandler())
+
+
 def _prompt(prompt: Prompt) -> ServerPrompt:
     arguments = tuple((each.name, bool(each.required)) for each in (prompt.arguments or ())[:50])
     return ServerPrompt(prompt.name, shown_text(prompt.description or prompt.title or "", 500), arguments)
@@ -407,7 +428,7 @@ def _first(error: BaseException) -> BaseException:
 
 
 def _words(error: BaseException) -> str:
-    """What went wrong, in one line."""
+    """Say what went wrong, in one line."""
     error = _first(error)
     if isinstance(error, ModuleNotFoundError) and str(error.name).split(".")[0] in ("mcp", "mcp_types"):
         return "the package for MCP servers is not installed: pip install 'cellwright[mcp]'"

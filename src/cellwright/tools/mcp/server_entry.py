@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 ServerScope = Literal["managed", "flag", "local", "project", "user", "plugin", "agent"]
-"""Who configured a server: the administrator, `--mcp-config`, the user for this project, the project itself, the user
+"""The one who configured it: the administrator, `--mcp-config`, the user for this project, the project itself, the user
 everywhere, a plug-in, an agent's definition."""
 
 ServerTransport = Literal["stdio", "http", "sse"]
