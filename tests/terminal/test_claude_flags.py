@@ -139,6 +139,10 @@ PLAYS: dict[str, Play] = {
         (use("Read", file_path="../lib/note.txt"), HELLO),
         ("mkdir -p ../lib ../apps; echo 'the lib' > ../lib/note.txt",),
     ),
+    "--mcp-config": Play(
+        lambda scene: "servers.json: the MCP server notes has neither" in scene.done.stderr,
+        before=('echo \'{"mcpServers": {"notes": {}}}\' > servers.json',),
+    ),
     "--settings": Play(lambda scene: scene.made, (TOUCH, HELLO)),
     "--setting-sources": Play(
         lambda scene: scene.body["model"] == "claude-opus-5-5" and "permission" not in scene.done.stderr,

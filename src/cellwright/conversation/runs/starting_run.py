@@ -227,8 +227,7 @@ class StartingRun(Struct, frozen=True):
             trust_checks = [
                 *request.trust_checks,
                 in_force,
-                # a dry run starts nothing, and a recording has what servers said
-                *((self.parts.mcp,) if request.provider is None and request.replay is None else ()),
+                *((self.parts.mcp,) if request.provider is None else ()),  # a dry run starts nothing
                 *(request.replay.trust_checks if request.replay is not None else ()),
             ]
             questions = [question for each in trust_checks if (question := each.question()) is not None]

@@ -34,10 +34,11 @@ if TYPE_CHECKING:
 
     from cellwright.config.skills.skill import Skill
     from cellwright.conversation.prompts.agents import Agents
-    from cellwright.conversation.prompts.mcp import McpServers
     from cellwright.conversation.prompts.skills import Skills
     from cellwright.kernel.chat.chat import Chat
     from cellwright.tools.mcp.connection import ServerPrompt
+
+    ServerPrompts = Mapping[str, tuple[object, ServerPrompt]]
 
 T = TypeVar("T")
 
@@ -218,8 +219,8 @@ def serve_completions(chat: Chat) -> None:
         conversation.cwd,
         conversation.skills,
         conversation.agents,
-        conversation.mcp,
         respects_ignore_files,
+        conversation.mcp.prompts,
     )
     chat.serve("complete", found.complete)
 
@@ -241,7 +242,7 @@ class Completions(Struct, frozen=True):
     files: ProjectFiles
     skills: Skills
     agents: Agents
-    mcp: McpServers
+    server_prompts: Callable[[], ServerPrompts] = dict
 
     async def complete(self, _panel: object, params: Mapping[str, Any]) -> dict[str, list[Completion]]:
         """Serves `complete`. Raises CellwrightError INVALID_PARAMETERS."""
@@ -251,7 +252,7 @@ class Completions(Struct, frozen=True):
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
         match kind:
             case "command":
-                return {"items": commands(text, await asyncio.to_thread(self.skills.all), self.mcp.prompts())}
+                return {"items": commands(text, await asyncio.to_thread(self.skills.all), self.server_prompts())}
             case "variable":
                 return {"items": variables(self.shell, text)}
             case "mention":
@@ -303,16 +304,14 @@ def completions(
     cwd: Path,
     skills: Skills,
     agents: Agents,
-    mcp: McpServers,
     respects_ignore_files: Callable[[], bool],
+    server_prompts: Callable[[], ServerPrompts] = dict,
 ) -> Completions:
     """Build the completions for the kernel of `shell`, whose conversation works in `cwd` with `skills` and `agents`."""
-    return Completions(shell, notebooks, ProjectFiles(cwd, respects_ignore_files), skills, agents, mcp)
+    return Completions(shell, notebooks, ProjectFiles(cwd, respects_ignore_files), skills, agents, server_prompts)
 
 
-def commands(
-    text: str, skills: Mapping[str, Skill], prompts: Mapping[str, tuple[object, ServerPrompt]] | None = None
-) -> list[Completion]:
+def commands(text: str, skills: Mapping[str, Skill], prompts: ServerPrompts | None = None) -> list[Completion]:
     """The slash commands, skills and MCP servers' prompts whose names fit `text`."""
     from cellwright.commands.registry import COMMANDS  # what does them is heavy
 
