@@ -140,7 +140,7 @@ PLAYS: dict[str, Play] = {
         ("mkdir -p ../lib ../apps; echo 'the lib' > ../lib/note.txt",),
     ),
     "--mcp-config": Play(
-        lambda scene: "servers.json: the MCP server notes has neither" in scene.done.stderr,
+        lambda scene: scene.done.stdout == "Hello.\n",
         before=('echo \'{"mcpServers": {"notes": {}}}\' > servers.json',),
     ),
     "--settings": Play(lambda scene: scene.made, (TOUCH, HELLO)),
