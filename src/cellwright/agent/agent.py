@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import CanUseTool, Policy
 from cellwright.agent.calls.redaction import Redaction
+from cellwright.agent.context.compaction import CompactionSettings, TellAgain
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks, as_hooks
 from cellwright.agent.loop import AgentRun
 from cellwright.agent.prompt import ContextBlock, FullPrompt, Prompt
@@ -46,6 +47,8 @@ class Agent:
     call that needs it ends the run; else Claude is told of the denial and goes on. `fallback_models` take over for the rest
     of a run, one after another, where a model is overloaded or not there. `file_context` finds what Claude has to
     know after a batch of calls: what goes with the files they have read or changed, what has ended in the background.
+    `compaction` says when a conversation that fills the context window is summed up, `tell_again` finds what Claude is told
+    again then. `clear_tool_results`: the API leaves old results of tools out where they are many (context editing).
     """
 
     provider: Provider
@@ -69,6 +72,9 @@ class Agent:
     checkpoints: TurnRecords = NO_CHECKPOINTS
     answer_type: AnswerType | None = None
     file_context: FileContext | None = None
+    compaction: CompactionSettings = CompactionSettings()
+    tell_again: TellAgain | None = None
+    clear_tool_results: bool = False
 
     def __post_init__(self) -> None:
         # what is wrong with them is said here, and not when a run begins

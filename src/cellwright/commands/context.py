@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from cellwright.agent.context_usage import (
+from cellwright.agent.context.context_usage import (
     NAMES,
     ContextContents,
     ToldPart,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from cellwright.commands.command import CommandCall, CommandPage, Section, SlashCommand
+from cellwright.commands.compact import COMPACT, compact_page
 from cellwright.commands.context import context_page
 from cellwright.commands.cost import cost_page
 from cellwright.commands.doctor import DOCTOR, doctor_page
@@ -92,7 +93,7 @@ def _help(_call: CommandCall) -> CommandPage:
         *((f"/{name} {command.takes}".strip(), command.help) for name, command in COMMANDS.items()),
     ]
     text = (
-        "They are answered here: nothing is put into the conversation, and only /rename without a title asks a model. "
+        "They are answered here: nothing is put into the conversation, and only /compact, and /rename without a title, ask a model. "
         "`!` and a command runs it in your shell; Claude is told of it with your next prompt."
     )
     return CommandPage([Section("Commands", rows, text)])
@@ -123,6 +124,11 @@ COMMANDS: dict[str, SlashCommand] = {
     "cells": SlashCommand(cells_page, "what Claude ran in the last turn, as ordinary cells", CELLS),
     "tasks": SlashCommand(tasks_page, "what Claude and its shell commands are at, with their ids", "[stop ID]"),
     "steer": SlashCommand(steer_page, "tell Claude something while it works", "TEXT"),
+    "compact": SlashCommand(
+        compact_page,
+        "sum up the conversation so far, so that there is room to go on; FOCUS: what to keep above all",
+        COMPACT,
+    ),
     "context": SlashCommand(context_page, "what fills the context: how many tokens of what"),
     "cost": SlashCommand(cost_page, "what this session has cost, and suggestions while you type"),
     "doctor": SlashCommand(doctor_page, "what keeps Cellwright from working here, and what to do about it", DOCTOR),

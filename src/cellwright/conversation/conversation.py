@@ -29,8 +29,10 @@ from cellwright.conversation.prompts.agents import Agents
 from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.prompt import checked
 from cellwright.conversation.prompts.skills import Skills
+from cellwright.conversation.runs.compact import compact_session
 from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run import Run
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_queue import RunQueue
 from cellwright.conversation.runs.starting_run import RunParts, StartingRun
 from cellwright.conversation.runs.subagents import Subagents
@@ -39,6 +41,7 @@ from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.conversation.toolset import ConversationTools, ToolMaker, never_unsaved
 from cellwright.doctor.check import Check
 from cellwright.errors import CellwrightError, ErrorCode, fault
+from cellwright.events import ContextCompacted, Emit
 from cellwright.model.provider import Provider
 from cellwright.sessions.catalog.retention import Retention
 from cellwright.sessions.session import Session
@@ -182,6 +185,10 @@ class Conversation:
             task.future.add_done_callback(functools.partial(self.runs.ended, run))
             task.future.add_done_callback(lambda _: observers.run_ended(run))
             return run
+
+    async def compact(self, options: RunOptions, focus: str, emit: Emit) -> ContextCompacted:
+        """Sum up the session, with particular attention to `focus`. On the agent's thread; raises as `compact_session`."""
+        return await compact_session(self._parts, options, focus, emit)
 
     def close(self) -> None:
         """End the runs, close the session, stop the thread."""

@@ -112,6 +112,11 @@ def amount_of_seconds(value: Any) -> str:
     return "" if fits else f"a number of seconds above 0, at most {_LONGEST_WAIT:,.0f}"
 
 
+def share_of_window(value: Any) -> str:
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and 0.1 <= value <= 0.95
+    return "" if fits else "a number from 0.1 to 0.95"
+
+
 def amount_of_money(value: Any) -> str:
     fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MAX_DOLLARS
     return "" if fits else f"an amount in US dollars from 0 to {_MAX_DOLLARS:,}"
@@ -195,6 +200,8 @@ KEYS: dict[Path, Key] = {
         _key("allowedHttpHookUrls", text, "list", "own"),
         _key("httpHookAllowedEnvVars", text, "list", "own"),
         _key("respectGitignore", flag),
+        _key("autoCompactEnabled", flag),
+        _key("autoCompactWindow", whole_number(100_000, 1_000_000)),
         _key("promptCacheTtl", one_of("5m", "1h")),
         _key("bashOutputMaxChars", whole_number(1_000, 150_000)),
         _key("askUserQuestionTimeout", waiting_time, folder="own"),
@@ -234,6 +241,9 @@ KEYS: dict[Path, Key] = {
         _key("cellwright.inlineCompletionBudget", amount_of_money, folder="own"),
         _key("cellwright.onDenied", one_of("ask", "skip", "error")),
         _key("cellwright.sessionTitles", one_of("first-words", "model"), folder="own"),
+        _key("cellwright.autoCompactShare", share_of_window),
+        _key("cellwright.compaction", one_of("api", "prompt")),
+        _key("cellwright.clearToolResults", flag),
         _key("cellwright.maxFileSize", whole_number(1_000, 1_000_000_000)),
     )
 }
@@ -246,7 +256,7 @@ OBJECTS = {path[:length] for path in KEYS for length in range(1, len(path))}
 
 _WITHOUT_EFFECT = """
 advisorModel agent attribution.sessionUrl agentPushNotifEnabled allowAllClaudeAiMcps allowedChannelPlugins
-allowedMcpServers allowManagedMcpServersOnly autoCompactEnabled autoCompactWindow autoConnectIde
+allowedMcpServers allowManagedMcpServersOnly autoConnectIde
 autoContinueAtUsageLimit autoDreamEnabled autoInstallIdeExtension autoMemoryDirectory autoMemoryEnabled autoMode
 autoScrollEnabled autoUpdatesChannel awaySummaryEnabled awsAuthRefresh awsCredentialExport axScreenReader
 bashEditDiffEnabled blockedMarketplaces browserExternalPageTools channelsEnabled claudeMd companyAnnouncements

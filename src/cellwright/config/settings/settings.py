@@ -132,6 +132,11 @@ class Settings:
     inline_completion_budget: float = 1.0
     on_denied: str = "ask"
     session_titles: str = "first-words"
+    auto_compact: bool = True
+    auto_compact_window: int | None = None
+    auto_compact_share: float = 0.8
+    compaction: Literal["api", "prompt"] = "api"
+    clear_tool_results: bool = False
     tool_files: tuple[tuple[Path, bytes], ...] = ()
     notices: tuple[str, ...] = ()
     merged: Merged = field(default_factory=Merged, repr=False)
@@ -264,6 +269,11 @@ def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
         "cache_ttl": value("cellwright", "cacheTtl"),
         "inline_completion_budget": value("cellwright", "inlineCompletionBudget"),
         "on_denied": value("cellwright", "onDenied"),
+        "auto_compact": value("autoCompactEnabled"),
+        "auto_compact_window": value("autoCompactWindow"),
+        "auto_compact_share": value("cellwright", "autoCompactShare"),
+        "compaction": value("cellwright", "compaction"),
+        "clear_tool_results": value("cellwright", "clearToolResults"),
         "session_titles": value("cellwright", "sessionTitles"),
     }
     return {name: each for name, each in found.items() if each is not None}

@@ -89,6 +89,12 @@ def context_tokens(session: Session) -> int:
     return session.context_tokens + round(session.uncounted_bytes / CHARS_PER_TOKEN)
 
 
+def head_tokens(session: Session) -> int:
+    """Estimate the tokens of what is told before the first word: the system prompt, and tools that are not deferred."""
+    tools = [tool for tool in json.loads(session.tools or b"[]") if not tool.get("defer_loading")]
+    return round(len(session.system) / CHARS_PER_TOKEN + sum(map(_as_json, tools)))
+
+
 def context_parts(contents: ContextContents) -> list[ContextPart]:
     """List what fills the context, leaving out empty parts. Decodes all messages: not for an event loop."""
     sizes: Counter[PartName] = Counter()
