@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import CanUseTool, Policy
 from cellwright.agent.calls.redaction import Redaction
-from cellwright.agent.context.compaction import CompactionSettings, TellAgain
+from cellwright.agent.context.compaction import AT_80_PERCENT, CompactionSettings, TellAgain
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks, as_hooks
 from cellwright.agent.loop import AgentRun
 from cellwright.agent.prompt import ContextBlock, FullPrompt, Prompt
@@ -72,7 +72,7 @@ class Agent:
     checkpoints: TurnRecords = NO_CHECKPOINTS
     answer_type: AnswerType | None = None
     file_context: FileContext | None = None
-    compaction: CompactionSettings = CompactionSettings()
+    compaction: CompactionSettings = AT_80_PERCENT
     tell_again: TellAgain | None = None
     clear_tool_results: bool = False
 

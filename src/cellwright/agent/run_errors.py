@@ -37,9 +37,9 @@ HOW_TO_GO_ON = (
 def compaction_no_help(tokens: int, limit: int) -> CellwrightError:
     """What stands behind the summary takes most of the window already."""
     message = (
-        f"The conversation was summarised, and still takes about {tokens:,} of the {limit:,} tokens that it may: the summary "
-        "and what Claude is told with it (tools, instructions, the last results). Going on would only summarise it again, so "
-        f"it stops here. /context shows what takes the room. {HOW_TO_GO_ON}"
+        f"The conversation was summarised, and still takes about {tokens:,} of the {limit:,} tokens that it may: the "
+        "summary and what Claude is told with it (tools, instructions, the last results). Going on would only summarise it "
+        f"again, so it stops here. /context shows what takes the room. {HOW_TO_GO_ON}"
     )
     return CellwrightError(ErrorCode.CONTEXT_TOO_LONG, message, recoverable=True)
 

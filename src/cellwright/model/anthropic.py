@@ -181,26 +181,14 @@ class AnthropicProvider:
 def encode(request: Request, *, defers_tools: bool = False, own_compaction: bool = False) -> bytes:
     """The body of a request: JSON in which the session's encoded parts stand as they are.
 
-    Raises `CellwrightError` API_REQUEST_INVALID for an effort that the model does not take, and where the API's own compaction
-    is asked for and there is none.
+    Raises `CellwrightError` API_REQUEST_INVALID for an effort that the model does not take, and where the API's own
+    compaction is asked for and there is none.
     """
-    head: dict[str, Any] = {
-        "model": request.model,
-        "max_tokens": request.max_tokens,
-        "stream": True,
-    }
-    if request.cache_whole:
-        head["cache_control"] = cache_control(request.cache_ttl)
+    head = _head(request)
     if request.compaction is not None and not own_compaction:
         raise ApiError(ErrorCode.API_REQUEST_INVALID, f"The way to {request.model} has no compaction of its own.")
     if own_compaction:
         head |= fields_of(request)
-    if request.stop_sequences:
-        head["stop_sequences"] = list(request.stop_sequences)
-    if (thinking := thinking_field(request.model, request.thinking, request.effort)) is not None:
-        head["thinking"] = thinking
-    if output_config := _output_config(request):
-        head["output_config"] = output_config
     tools, messages = request.tools, request.messages
     if not (defers_tools and limits(request.model).tool_search):
         tools = all_loaded(tools)
@@ -216,6 +204,24 @@ def encode(request: Request, *, defers_tools: bool = False, own_compaction: bool
         messages = with_request_ends(messages, request.cache_ttl)
     parts.append(b', "messages": [' + b",".join(messages) + b"]}")
     return b"".join(parts)
+
+
+def _head(request: Request) -> dict[str, Any]:
+    """The fields of the body that are short."""
+    head: dict[str, Any] = {
+        "model": request.model,
+        "max_tokens": request.max_tokens,
+        "stream": True,
+    }
+    if request.cache_whole:
+        head["cache_control"] = cache_control(request.cache_ttl)
+    if request.stop_sequences:
+        head["stop_sequences"] = list(request.stop_sequences)
+    if (thinking := thinking_field(request.model, request.thinking, request.effort)) is not None:
+        head["thinking"] = thinking
+    if output_config := _output_config(request):
+        head["output_config"] = output_config
+    return head
 
 
 def _output_config(request: Request) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 import json
 
-import cellwright
 import pytest
 from tests.agent.plain_tools import look
 
+import cellwright
 from cellwright.agent.context.compaction import CompactionSettings
 from cellwright.agent.context.context_usage import context_tokens
 from cellwright.agent.hooks.callbacks import HookMatcher
@@ -176,3 +176,13 @@ def test_without_it_the_user_is_told_how_full_it_is(play):
     filled = turn(use("look", name="a"), usage={"input_tokens": 850_000})
     played = play([filled, say("done")], tools=[look], compaction=off)
     assert [n.message for n in played.of(Notice) if "takes 850," in n.message]
+
+
+def test_an_answer_that_meets_the_windows_end_is_gone_on_with(scene):
+    full = turn(say("The tide is"), use("dig"), stop_reason="model_context_window_exceeded")
+    played = scene([full, turn(say(SUMMARY), when=ASKED), say("at three.")], tools=[dig])
+    assert played.go_on("When is the tide?").text == "at three."
+    told = json.dumps(played.bodies[-1]["messages"])
+    assert "When is the tide?" in told
+    assert "The tide is" in told
+    assert played.server.rejected == []

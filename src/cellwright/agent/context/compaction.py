@@ -76,6 +76,9 @@ class CompactionSettings(Struct, frozen=True, kw_only=True):
         return round(self.share * min(window, self.window or window))
 
 
+AT_80_PERCENT = CompactionSettings()
+
+
 class _Summary(Struct, frozen=True):
     """What the model wrote: the message that stands for all before it, its text, and what it cost."""
 

@@ -187,7 +187,7 @@ class TranscriptOps:
         self._input_chars.clear()
 
 
-def _plain(
+def _plain(  # noqa: C901  one arm for each event
     event: UserPrompt
     | ContextAttached
     | Decided

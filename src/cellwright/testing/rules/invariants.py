@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cellwright.testing.rules.api_error import ApiRejection
+from cellwright.testing.rules.compaction import check_compaction
 from cellwright.testing.rules.conversation import (
     check_content,
     check_conversation,
@@ -50,8 +51,10 @@ def check_request(
     _check_citations(body)
     turns = exchanges(body["messages"], tail_start(body["messages"], known))
     check_conversation(body["messages"], turns, model)
+    check_compaction(body, model, turns)
     prefix = chain(body, betas, base, known)
-    check_last(turns, model, paused=prefix.state in memory.paused)
+    if body.get("compaction") is None:
+        check_last(turns, model, paused=prefix.state in memory.paused)
     check_manual_thinking(body)
     check_pictures(prefix.pictures, model)
     check_breakpoints(body, prefix)

@@ -183,13 +183,15 @@ class Endpoints:
             if self.validate
             else input_usage(len(record.raw) // CHARS_PER_TOKEN)
         )
+        compacts = body.get("compaction") is not None
         return MessageReply(
             model=str(body.get("model")),
             message_id=f"msg_01{digest[:22]}",
-            usage={**usage, **turn.usage, "output_tokens": 1},
+            usage=input_usage(0) | {"output_tokens": 0} if compacts else {**usage, **turn.usage, "output_tokens": 1},
             sign=signer(model, prefix),
             thinking=thinking_display(body, model),
             delta_chars=turn.delta_chars or self.delta_chars,
+            compaction_usage={**usage, **turn.usage} if compacts else None,
         )
 
     async def _play(self, work: HttpExchange, turn: Turn, stream: MessageStream, streams: bool) -> bool:
