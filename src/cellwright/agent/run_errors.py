@@ -87,7 +87,8 @@ def is_of_model(error: ApiError) -> bool:
 def is_of_summary(error: ApiError, session: Session) -> bool:
     """Return whether the API does not take its own summary back: another account's, or another platform's."""
     compacted = session.encoded[0].startswith(b'{"role":"assistant"')
-    return compacted and error.code == ErrorCode.API_REQUEST_INVALID and "compaction" in error.message.lower()
+    of_it = "compaction" in error.message.lower() or str(error.details.get("error_code", "")).startswith("compaction_")
+    return compacted and of_it and error.code == ErrorCode.API_REQUEST_INVALID
 
 
 def not_permitted(why: str) -> CellwrightError:

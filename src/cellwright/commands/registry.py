@@ -93,8 +93,8 @@ def _help(_call: CommandCall) -> CommandPage:
         *((f"/{name} {command.takes}".strip(), command.help) for name, command in COMMANDS.items()),
     ]
     text = (
-        "They are answered here: nothing is put into the conversation, and only /compact, and /rename without a title, ask a "
-        "model. "
+        "They are answered here: nothing is put into the conversation, and only /compact, and /rename without a title, "
+        "ask a model. "
         "`!` and a command runs it in your shell; Claude is told of it with your next prompt."
     )
     return CommandPage([Section("Commands", rows, text)])

@@ -28,7 +28,8 @@ _SUMMARY_TEXT = re.compile(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
 _REQUEST = """\
 This conversation has nearly filled the context window. Everything above will be replaced by a summary that you write \
 now, and you go on from that summary alone. Call no tools; answer with the summary only, between <summary> and \
-</summary>, in the language of the conversation. Be thorough where the work needs it and brief elsewhere, at most about 4,000 words:
+</summary>, in the language of the conversation. Be thorough where the work needs it and brief elsewhere, at most about \
+4,000 words:
 
 1. What the user wants: every request so far, the latest in full, with all constraints, preferences and corrections \
 they gave, in their own words where the wording matters. Quote each of the user's messages that still counts.
