@@ -112,6 +112,12 @@ class SessionLines:
         self._summed = max(self._summed, len(self.all))
         return self._kept.plus(self.not_kept.usage, self.not_kept.cost_usd)
 
+    def compactions_usd(self) -> tuple[int, float | None]:
+        """Count the compactions that were paid for here, and sum up what they cost; None where a price is not known."""
+        own = [line.meta[transcript.COMPACTED] for line in self.all[self._inherited :] if transcript.is_boundary(line)]
+        costs = [about.get("cost_usd") for about in own]
+        return len(own), None if None in costs else sum(filter(None, costs))
+
     def spent_before(self) -> Total:
         """Sum up what the lines took that are another session's."""
         return _with_paid(_NOTHING, self.all[: self._inherited])
@@ -442,6 +448,11 @@ class Session:
     def cost_before_usd(self) -> float | None:
         """The cost of the answers that a fork has of other sessions; 0 in a session that is none."""
         return self._lines.spent_before().cost_usd
+
+    @property
+    def compactions_usd(self) -> tuple[int, float | None]:
+        """The number of this session's compactions, and what they cost of `cost_usd`."""
+        return self._lines.compactions_usd()
 
     def spend(self, usage: Mapping[str, Any], cost_usd: float | None) -> None:
         """Count an answer that was paid for and is no message of the session; it is written with the next one."""

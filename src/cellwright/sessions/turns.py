@@ -15,7 +15,7 @@ from typing import Any
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.history import is_after_boundary, is_note
 from cellwright.sessions.session import Session
-from cellwright.sessions.transcript import Line, in_effect
+from cellwright.sessions.transcript import Line, in_effect, is_said
 
 GO_ON = "Your answer was cut off at the output limit. Go on exactly where it stopped."
 """The agent's words in the user's place when an answer met the output limit."""
@@ -73,7 +73,8 @@ def until_turn_ended(lines: Sequence[Line], turn: int) -> list[Line] | None:
         if begins_turn(json.loads(line.message)):
             number += 1
             if number > turn:
-                return list(lines[:at])
+                # a summary behind it was made for the turns that follow
+                return list(lines[: next(end for end in range(at, 0, -1) if is_said(lines[end - 1]))])
     return list(lines) if number == turn else None
 
 
