@@ -20,6 +20,7 @@ from cellwright.errors import CellwrightError
 from cellwright.events import ContextCompacted, Event, RunEnd
 from cellwright.sessions.session import Session
 from cellwright.testing import MessagesServer, say, turn, use
+from long_session import play
 
 ASKED = "nearly filled the context window"
 SUMMARY = turn(say("<summary>The gauge of Brest is broken.</summary>"), when=ASKED)
@@ -199,3 +200,15 @@ def test_settings_and_variables_say_when(
     loaded = load_settings(tmp_path / "project", {"HOME": str(tmp_path)})
     found = compaction_settings(loaded, environ)
     assert (found.limit("claude-haiku-4-5") if found.automatic else None) == limit
+
+
+def test_a_long_session_forgets_nothing_that_it_must_not(tmp_path: Path, own_place: Path) -> None:
+    """The short form of `tests/legs/slow/test_long_conversation.py`."""
+    settings = {"autoCompactWindow": 100_000, "cellwright": {"autoCompactShare": 0.3}}
+    played = play(tmp_path / "home", 60, settings)
+    assert (played.errors, played.rejected, played.missing) == ([], [], [])
+    assert len(played.compactions) >= 3
+    assert played.max_input_tokens < 33_000
+    session = Session.load(played.transcript)
+    assert session.encoded == played.sent
+    assert len(session.story) == played.story

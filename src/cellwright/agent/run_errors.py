@@ -35,7 +35,7 @@ HOW_TO_GO_ON = (
 
 
 def compaction_no_help(tokens: int, limit: int) -> CellwrightError:
-    """What stands behind the summary takes most of the window already."""
+    """The summary, and what is told behind it, take most of the window already."""
     message = (
         f"The conversation was summarised, and still takes about {tokens:,} of the {limit:,} tokens that it may: the "
         "summary and what Claude is told with it (tools, instructions, the last results). Going on would only summarise it "

@@ -1,4 +1,4 @@
-"""What Anthropic's own API does about long conversations, as betas: compaction, and the clearing of old results.
+"""Help with long conversations that Anthropic's own API has as betas: compaction, and the clearing of old results.
 
 Compaction gives a signed `compaction` block, which is sent first in place of what it sums up, with some models. A session
 that has such a block can go on anywhere: where the API does not take the block, its summary is sent as text.

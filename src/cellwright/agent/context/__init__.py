@@ -1,4 +1,5 @@
-"""What fills the model's context window, and how a conversation that has filled it goes on.
+"""The contents of the model's context window, and the way on for a conversation that has filled it.
 
-What is told again behind a summary is found by whoever knows of it (`conversation/prompts`). Start with `compaction.py`.
+Not here: finding what is told again behind a summary, which is for whoever knows of it (`conversation/prompts`). Start
+with `compaction.py`.
 """

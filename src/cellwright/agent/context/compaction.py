@@ -45,7 +45,7 @@ SUMMARY_TOKENS = 16_000
 """The most that a summary may take, its thinking included."""
 
 MIN_ANSWERS = 3
-"""Where there were fewer answers since the boundary before, a compaction was of little help."""
+"""With fewer answers since the boundary before, a compaction was of little help."""
 
 MAX_QUICK = 2
 """So many compactions of little help one after another end the run."""
@@ -80,7 +80,7 @@ AT_80_PERCENT = CompactionSettings()
 
 
 class _Summary(Struct, frozen=True):
-    """What the model wrote: the message that stands for all before it, its text, and what it cost."""
+    """The model's own work: the message that stands for all before it, its text, and what it cost."""
 
     message: dict[str, Any]
     text: str

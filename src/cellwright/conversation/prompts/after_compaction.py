@@ -1,4 +1,4 @@
-"""What Claude is told again behind a summary, because the work goes on with it: as it stands now, and bounded.
+"""Told again behind a summary, because the work goes on with it: all as it stands now, and bounded.
 
 Where it works, the instructions, the skills in use, the plan, the open todos, the files that were worked on last, and the
 notebook's news. All of it is found in the session's own messages and read anew, by the rules for Claude's own calls.

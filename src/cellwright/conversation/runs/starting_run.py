@@ -91,7 +91,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
     subagents: Subagents
 
     def tell_again(self, context: Sequence[ContextProvider]) -> TellAgain:
-        """What Claude is told again when the conversation has been summed up; `context` is what a prompt brings along."""
+        """Find what Claude is told again behind a summary of the conversation; `context` is what a prompt brings along."""
 
         def surroundings(session: Session, agent: Agent) -> Sequence[ContextBlock]:
             settings, listed = self.in_force.settings, self.subagents.listed

@@ -22,7 +22,7 @@ def signature_of_summary(content: str) -> str:
 
 
 def check_compaction(body: Mapping[str, Any], model: ServedModel, turns: list[RoleRun]) -> None:
-    """What a request for a summary may not hold, by whether there is one; and that a summary stands first, unchanged."""
+    """Check that a summary stands first and unchanged, and that a request for one holds nothing that it may not."""
     _check_blocks(body)
     if (wanted := body.get("compaction")) is None:
         return

@@ -7,6 +7,7 @@ from typing import Any
 
 from cellwright.testing.rules.api_error import ApiRejection
 from cellwright.testing.rules.compaction import check_compaction
+from cellwright.testing.rules.context_editing import check_edits, edited
 from cellwright.testing.rules.conversation import (
     check_content,
     check_conversation,
@@ -52,6 +53,7 @@ def check_request(
     turns = exchanges(body["messages"], tail_start(body["messages"], known))
     check_conversation(body["messages"], turns, model)
     check_compaction(body, model, turns)
+    check_edits(body)
     prefix = chain(body, betas, base, known)
     if body.get("compaction") is None:
         check_last(turns, model, paused=prefix.state in memory.paused)
@@ -61,8 +63,8 @@ def check_request(
     check_binding(model, prefix, known)
     if thinking_display(body, model) is not None:
         memory.check_thinking_complete(body["model"], turns)
-    if prefix.total_tokens > model.context_window:
-        raise ApiRejection(f"prompt is too long: {prefix.total_tokens} tokens > {model.context_window} maximum")
+    if (tokens := edited(prefix)[0].total_tokens) > model.context_window:
+        raise ApiRejection(f"prompt is too long: {tokens} tokens > {model.context_window} maximum")
     memory.prefixes.remember(prefix)
     return prefix
 

@@ -45,6 +45,7 @@ class MessageReply:
     thinking: str | None
     delta_chars: int = DEFAULT_DELTA_CHARS
     compaction_usage: Mapping[str, Any] | None = None
+    context_management: Mapping[str, Any] | None = None
 
 
 def encode(value: Any) -> bytes:
@@ -117,6 +118,7 @@ class MessageStream:
             "stop_sequence": self.turn.stop_sequence,
             "stop_details": self.turn.stop_details,
             "usage": {**self.reply.usage, **self._final_usage()},
+            **self._management(),
         }
 
     @property
@@ -282,6 +284,10 @@ class MessageStream:
             "stop_sequence": self.turn.stop_sequence,
             "stop_details": self.turn.stop_details,
         }
-        return StreamEvent(
-            "message_delta", encode({"type": "message_delta", "delta": delta, "usage": self._final_usage()})
-        )
+        message_delta = {"type": "message_delta", "delta": delta, "usage": self._final_usage(), **self._management()}
+        return StreamEvent("message_delta", encode(message_delta))
+
+    def _management(self) -> dict[str, Any]:
+        """Tell what was left out before the model read the conversation, where the request asked for that."""
+        found = self.reply.context_management
+        return {} if found is None else {"context_management": found}
