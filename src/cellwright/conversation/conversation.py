@@ -16,6 +16,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from cellwright.agent.agent import Agent
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.thread import AgentThread, CallerJobs, is_agent_code
 from cellwright.checkpoints.checkpoints import Checkpoints
@@ -189,6 +190,13 @@ class Conversation:
     async def compact(self, options: RunOptions, focus: str, emit: Emit) -> ContextCompacted:
         """Sum up the session, with particular attention to `focus`. On the agent's thread; raises as `compact_session`."""
         return await compact_session(self._parts, options, focus, emit)
+
+    def agent(self, options: RunOptions) -> Agent:
+        """The agent of runs with these options that belong to no session of this conversation; nobody is asked.
+
+        Raises `CellwrightError` for what is wrong with the options or the credentials.
+        """
+        return self._parts.agent(options, self.model.provider, None)
 
     def close(self) -> None:
         """End the runs, close the session, stop the thread."""

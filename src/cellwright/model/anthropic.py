@@ -12,7 +12,7 @@ import os
 import urllib.parse
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
 
@@ -33,7 +33,10 @@ from cellwright.model.retry import (
     failure_of_event,
     failure_of_response,
 )
-from cellwright.model.transport import Transport
+from cellwright.model.transport import KeyTransport, Transport
+
+if TYPE_CHECKING:
+    from cellwright.model.message_batches import MessageBatches
 
 LIMITS_SECONDS = 5.0
 """The time the question for a model's limits may take; it is asked beside the work and never holds it up."""
@@ -127,6 +130,15 @@ class AnthropicProvider:
             yield Retrying(retry, self._retry.max_retries, wait, str(failure.code), failure.message)
             await self._clock.sleep(wait)
 
+    def batches(self) -> MessageBatches:
+        """The Message Batches API at the same address. Raises `CellwrightError` CONFIG_INVALID where there is none."""
+        if not isinstance(self._transport, KeyTransport):
+            message = "Message batches need an API key for Anthropic's API, or a gateway that has them."
+            raise CellwrightError(ErrorCode.CONFIG_INVALID, f"{message} Leave `batch` out to ask one by one.")
+        from cellwright.model.message_batches import MessageBatches  # few have any
+
+        return MessageBatches(self._transport, retry=self._retry, clock=self._clock)
+
     async def model_limits(self, model: str) -> ModelLimits:
         """Return the limits of `model` as the API gives them, or else the table. Asked once; never fails."""
         if model not in self._limits:
@@ -178,13 +190,15 @@ class AnthropicProvider:
             yield message.turn_end(request_id)
 
 
-def encode(request: Request, *, defers_tools: bool = False, own_compaction: bool = False) -> bytes:
-    """The body of a request: JSON in which the session's encoded parts stand as they are.
+def encode(
+    request: Request, *, defers_tools: bool = False, own_compaction: bool = False, streams: bool = True
+) -> bytes:
+    """The body of a request: JSON in which the session's encoded parts stand as they are. A batch's do not stream.
 
     Raises `CellwrightError` API_REQUEST_INVALID for an effort that the model does not take, and where the API's own
     compaction is asked for and there is none.
     """
-    head = _head(request)
+    head = _head(request, streams=streams)
     if request.compaction is not None and not own_compaction:
         raise ApiError(ErrorCode.API_REQUEST_INVALID, f"The way to {request.model} has no compaction of its own.")
     if own_compaction:
@@ -206,13 +220,14 @@ def encode(request: Request, *, defers_tools: bool = False, own_compaction: bool
     return b"".join(parts)
 
 
-def _head(request: Request) -> dict[str, Any]:
-    """The fields of the body that are short."""
+def _head(request: Request, *, streams: bool) -> dict[str, Any]:
+    """The fields of a body besides what the session holds encoded."""
     head: dict[str, Any] = {
         "model": request.model,
         "max_tokens": request.max_tokens,
-        "stream": True,
     }
+    if streams:
+        head["stream"] = True
     if request.cache_whole:
         head["cache_control"] = cache_control(request.cache_ttl)
     if request.stop_sequences:

@@ -178,11 +178,13 @@ class KeyTransport:
         return {BETA_HEADER: ",".join(dict.fromkeys([*users, *betas]))} if betas else {}
 
     @contextlib.asynccontextmanager
-    async def post(self, body: bytes, *, stall_seconds: float, betas: Sequence[str] = ()) -> AsyncIterator[HttpReply]:
+    async def post(
+        self, body: bytes, *, stall_seconds: float, betas: Sequence[str] = (), path: str = MESSAGES_PATH
+    ) -> AsyncIterator[HttpReply]:
         client = await self._clients.get()
         request = client.build_request(
             "POST",
-            self._url + MESSAGES_PATH,
+            self._url + path,
             content=body,
             headers=self._beta_header(betas),
             timeout=stall_timeout(stall_seconds),
