@@ -11,6 +11,7 @@ from cellwright.commands.doctor import DOCTOR, doctor_page
 from cellwright.commands.export import CELLS, EXPORT, cells_page, export_page
 from cellwright.commands.extensions.agents import agents_page
 from cellwright.commands.extensions.memory import memory_page
+from cellwright.commands.extensions.plugins import PLUGIN, plugin_page
 from cellwright.commands.extensions.skills import skills_page
 from cellwright.commands.sandbox import sandbox_page
 from cellwright.commands.sessions import (
@@ -106,6 +107,7 @@ COMMANDS: dict[str, SlashCommand] = {
     "memory": SlashCommand(memory_page, "the instructions that Claude is told: CLAUDE.md, rules, what they import"),
     "skills": SlashCommand(skills_page, "the skills and commands there are, and where they come from"),
     "agents": SlashCommand(agents_page, "the agents there are, what they may use, and where they come from"),
+    "plugin": SlashCommand(plugin_page, "plugins: installed, switched on and off, updated, removed", PLUGIN, asks=True),
     "permissions": SlashCommand(permissions_page, "the mode, each rule with where it comes from, trust and folders"),
     "sandbox": SlashCommand(sandbox_page, "what commands are confined by, and what they may read, write and reach"),
     "undo": SlashCommand(undo_page, "take back what the last turns changed, after a look at it", UNDO, asks=True),

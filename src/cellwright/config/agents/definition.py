@@ -14,7 +14,7 @@ from cellwright.errors import CellwrightError
 from cellwright.model.models import EFFORTS
 from cellwright.permissions.modes import Mode, parse_mode
 
-AgentScope = Literal["managed", "project", "user", "built-in"]
+AgentScope = Literal["managed", "project", "user", "plugin", "built-in"]
 
 MAX_BYTES = 1_000_000
 """A larger file is no definition."""

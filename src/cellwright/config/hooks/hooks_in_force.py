@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
 from cellwright.agent.hooks.run_hooks import session_fields
 from cellwright.agent.thread import AgentThread
+from cellwright.config.plugins.plugin import Plugin
 from cellwright.config.settings.read import users_folder
+from cellwright.config.settings.settings import HooksSource
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.session import Session
 
 LONGEST_END_SECONDS = 61.0
 """The time for which the end of a session is waited for; each of its hooks has a time of its own."""
+
+
+def plugin_hooks(plugins: Iterable[Plugin]) -> tuple[HooksSource, ...]:
+    """The hooks that plugins bring: the user accepted each, so they count as the user's own."""
+    return tuple(
+        HooksSource(plugin.hooks, "user", f"the plugin {plugin.id}", None, plugin.variables)
+        for plugin in plugins
+        if plugin.hooks
+    )
 
 
 class HooksInForce:
@@ -43,9 +54,11 @@ class HooksInForce:
         trust = self._in_force.trust
         # a hook of the user's own may run what the folder brings along: `npm run lint`
         trusted = trust.trusted or not any(item.gate == "trust" for item in trust.waiting)
+        brought = plugin_hooks(self._in_force.plugins.plugins.values())
         key = (
             trusted,
             settings.hooks,
+            brought,
             settings.env,
             settings.disable_all_hooks,
             settings.allow_managed_hooks_only,
@@ -55,13 +68,14 @@ class HooksInForce:
         if key != self._read_from:
             self._read_from = key
             self._hooks = NO_HOOKS
-            if settings.hooks:
+            if settings.hooks or brought:
                 from cellwright.config.hooks.hooks import settings_hooks  # nobody without hooks waits for it
 
                 self._hooks = settings_hooks(
                     settings,
                     environ,
                     trusted=trusted,
+                    more=brought,
                     exported=self.exported,
                     save_rules=self._in_force.save_rules,
                 )

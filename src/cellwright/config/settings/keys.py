@@ -146,6 +146,12 @@ def host(value: Any) -> str:
     return ""
 
 
+def known_marketplace(value: Any) -> str:
+    """Check a marketplace of `extraKnownMarketplaces`; where it is from is read when something of it is wanted."""
+    fits = isinstance(value, dict) and isinstance(value.get("source"), dict)
+    return "" if fits else '{"source": {"source": "github", "repo": "owner/name"}}'
+
+
 def hook_group(value: Any) -> str:
     """One group of an event, as far as settings go; what a handler says is read in `hooks.py`."""
     fits = isinstance(value, dict) and isinstance(value.get("hooks"), list)
@@ -188,6 +194,10 @@ KEYS: dict[Path, Key] = {
         _key("skillOverrides", one_of("on", "name-only", "user-invocable-only", "off"), "members"),
         _key("disableSkillShellExecution", flag, folder="tightens"),
         _key("disableBundledSkills", flag),
+        _key("enabledPlugins", flag, "members"),
+        _key("extraKnownMarketplaces", known_marketplace, "members"),
+        _key("strictKnownMarketplaces", anything, "list", "managed"),
+        _key("blockedMarketplaces", anything, "list", "managed"),
         _key("apiKeyHelper", text, folder="confirm"),
         _key("hooks", hook_group, "lists"),
         _key("disableAllHooks", flag, folder="own"),
@@ -249,12 +259,12 @@ advisorModel agent attribution.sessionUrl agentPushNotifEnabled allowAllClaudeAi
 allowedMcpServers allowManagedMcpServersOnly autoCompactEnabled autoCompactWindow autoConnectIde
 autoContinueAtUsageLimit autoDreamEnabled autoInstallIdeExtension autoMemoryDirectory autoMemoryEnabled autoMode
 autoScrollEnabled autoUpdatesChannel awaySummaryEnabled awsAuthRefresh awsCredentialExport axScreenReader
-bashEditDiffEnabled blockedMarketplaces browserExternalPageTools channelsEnabled claudeMd companyAnnouncements
+bashEditDiffEnabled browserExternalPageTools channelsEnabled claudeMd companyAnnouncements
 crossSessionInbound defaultShell deniedMcpServers dialogExpiry diffTool disableAgentView disableArtifact
 disableAutoMode disableBrowserExternalNavigation disableClaudeAiConnectors disableCommandPluginSources
 disableDeepLinkRegistration disabledMcpjsonServers disableMobileSimulatorTools disableRemoteControl
 disableSideloadFlags disableWorkflows editorMode emojiCompletionEnabled enableAllProjectMcpServers enableArtifact
-enabledMcpjsonServers enabledPlugins enableWorkflows externalEditorContext extraKnownMarketplaces fastMode
+enabledMcpjsonServers enableWorkflows externalEditorContext fastMode
 fastModePerSessionOptIn feedbackSurveyRate fileSuggestion footerLinksRegexes forceLoginGatewayUrl forceLoginMethod
 forceLoginOrgUUID forceRemoteSettingsRefresh gcpAuthRefresh idleCompaction includeGitInstructions
 inputNeededNotifEnabled isolatePeerMachines keybindingFlavor managedMcpServers managedSourcesBehavior minimumVersion
@@ -269,7 +279,7 @@ sandbox.network.allowUnixSockets sandbox.network.httpProxyPort sandbox.network.s
 sandbox.network.tlsTerminate sandbox.ripgrep sandbox.socatPath showClearContextOnPlanAccept showMessageTimestamps
 showTurnDuration skillListingBudgetFraction skillListingMaxDescChars skipAutoPermissionPrompt
 skipDangerousModePermissionPrompt skipWebFetchPreflight spellcheck spinnerTipsEnabled spinnerTipsOverride spinnerVerbs
-sshConfigs sshHostAllowlist statusLine strictKnownMarketplaces strictPluginOnlyCustomization subagentPromptCacheTtl
+sshConfigs sshHostAllowlist statusLine strictPluginOnlyCustomization subagentPromptCacheTtl
 subagentStatusLine switchModelsOnFlag syncClaudeAiSkills syntaxHighlightingDisabled teammateDefaultModel teammateMode
 terminalProgressBarEnabled terminalTitleFromRename theme timeFormat timeZone todoFeatureEnabled tui ultracode
 useAutoModeDuringPlan verbose viewMode vimInsertModeRemaps voice voiceEnabled wheelScrollAccelerationEnabled

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 
 from cellwright.config.memory.chain import MemoryPlace
+from cellwright.config.plugins.in_force import PluginsInForce, find_plugins
 from cellwright.config.settings.layers import SCOPES, Layer, Scope, SettingsEntry
 from cellwright.config.settings.read import (
     InlineSettings,
@@ -198,6 +199,12 @@ class SettingsInForce:
         )
 
     @property
+    def plugins(self) -> PluginsInForce:
+        """The plugins that count now, and why others that are switched on do not."""
+        settings = self.settings
+        return find_plugins(settings.enabled_plugins, settings.allowed_marketplaces, settings.blocked_marketplaces)
+
+    @property
     def skill_place(self) -> SkillPlace:
         """The places of skills and commands, and whether the folder's count."""
         place = self.memory_place
@@ -208,6 +215,7 @@ class SettingsInForce:
             managed=place.managed / ".claude",
             trusted=place.trusted,
             built_in=not self.settings.disable_bundled_skills,
+            plugins=tuple(self.plugins.plugins.values()),
         )
 
     @property

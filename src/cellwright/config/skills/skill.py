@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from cellwright.config.front_matter import read_front_matter, texts
 from cellwright.model.models import EFFORTS
 
-SkillScope = Literal["managed", "user", "project", "built-in"]
+SkillScope = Literal["managed", "user", "plugin", "project", "built-in"]
 
 SKILL_FILE = "SKILL.md"
 MAX_BYTES = 1_000_000
@@ -30,7 +30,7 @@ class Skill(Struct, frozen=True, kw_only=True):
 
     `description` says when to use it; `argument_names` are `$name`s for its arguments; `allowed_tools` are rules that hold
     while it is at work. `by_user` and `by_claude` say who may call it; `paths` for which files it is offered at all.
-    `problems` tell what of its front matter was not understood.
+    `variables` stand for `${NAME}` in its text. `problems` tell what of its front matter was not understood.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Skill(Struct, frozen=True, kw_only=True):
     by_user: bool = True
     by_claude: bool = True
     paths: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 

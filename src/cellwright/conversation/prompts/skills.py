@@ -180,7 +180,8 @@ class Skills:
             "CLAUDE_SESSION_ID": prompt_context.session.id,
             "CLAUDE_EFFORT": prompt_context.agent.effort or "",
             "CLAUDE_SKILL_DIR": str(skill.folder),
-            "CLAUDE_PROJECT_DIR": str(self._in_force.skill_place.project),
+            "CLAUDE_PROJECT_DIR": str(self._in_force.memory_place.project),
+            **skill.variables,
         }
 
     async def _output(self, command: str, skill: Skill, prompt_context: PromptContext) -> str:
