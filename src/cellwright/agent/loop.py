@@ -184,7 +184,8 @@ class AgentRun:
         full = full_prompt(prompt)
         self.emit(UserPrompt(full.text, agent.model, self.session.mode or agent.policy.mode, self.session.id))
         self.steering.open(self.emit)
-        full = await full.with_collected_context()
+        expanded = await self.hooks.before_expansion(full.text, full.expansion)
+        full = (await full.with_collected_context()).with_appended("Hooks", "hook", expanded)
         # before anything is written: a prompt that a hook refuses leaves no trace
         full = full.with_appended("Hooks", "hook", await self.hooks.before_prompt(full.text))
         self.session.begin(

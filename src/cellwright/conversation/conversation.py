@@ -104,10 +104,10 @@ class Conversation:
         self.sandbox = SandboxLookup(find_sandbox)
         self.user_commands = UserCommands(cwd, lambda: self.in_force.environ)
         self.memory = MemoryContext(self.in_force)
-        self.skills = Skills(self.in_force)
-        self.agents = Agents(self.in_force)
-        self.subagents = Subagents(self.in_force, self.agents, self.memory, self.skills)
         self._hooks = HooksInForce(self.in_force)
+        self.skills = Skills(self.in_force, self._hooks)
+        self.agents = Agents(self.in_force)
+        self.subagents = Subagents(self.in_force, self.agents, self.memory, self.skills, self._hooks)
         self.tools = ConversationTools(
             self.in_force,
             self._hooks,

@@ -235,9 +235,9 @@ class _Reader(Struct):
 
 
 class HooksTogether(Struct, frozen=True):
-    """Hooks of several origins, told at the same time."""
+    """Hooks of several origins, told at the same time; `parts` may grow."""
 
-    parts: tuple[Hooks, ...]
+    parts: Sequence[Hooks]
 
     def listens_to(self, event: str) -> bool:
         return any(part.listens_to(event) for part in self.parts)

@@ -56,6 +56,7 @@ def _of_plugin(agent: AgentDefinition, plugin: Plugin) -> AgentDefinition:
         name=f"{plugin.name}:{agent.name}",
         body=put_in(agent.body, plugin.variables),
         mode=None,
+        hooks={},
         values={key: value for key, value in agent.values.items() if key not in refused},
         problems=(*agent.problems, *(f"`{key}` counts for nothing in a plugin" for key in refused)),
     )

@@ -125,6 +125,7 @@ class _Origin(msgspec.Struct, frozen=True):
 
     from_project: bool = False
     variables: tuple[tuple[str, str], ...] = ()
+    of_component: bool = False
 
 
 class Entries(msgspec.Struct):
@@ -140,12 +141,13 @@ class Entries(msgspec.Struct):
         *,
         from_project: bool = False,
         variables: Mapping[str, str] | None = None,
+        of_component: bool = False,
     ) -> None:
         """Add what the file named `label` says, which is the project's own where it is `from_project`.
 
-        `variables` are those of the plugin whose file it is.
+        `variables` are those of the plugin whose file it is; `of_component`: it is a skill's or an agent's.
         """
-        origin = _Origin(from_project, tuple((variables or {}).items()))
+        origin = _Origin(from_project, tuple((variables or {}).items()), of_component)
         for event, groups in events.items():
             if event not in EVENTS:
                 self.problems.append(f"{label}: there is no hook event `{event}`; its hooks are left out.")
@@ -207,7 +209,7 @@ class _Fields(msgspec.Struct, frozen=True):
             "source": self.place,
             "from_project": self.origin.from_project,
             "variables": self.origin.variables,
-            "once": self._get("once", bool, False),
+            "once": self.origin.of_component and self._get("once", bool, False),
             "matcher": self.matcher,
             "condition": condition,
             "seconds": min(seconds, _MAX_SECONDS.get(self.event, _LONGEST_SECONDS)),

@@ -5,12 +5,15 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
 from cellwright.agent.hooks.run_hooks import session_fields
 from cellwright.agent.thread import AgentThread
 from cellwright.config.plugins.plugin import Plugin
+from cellwright.config.settings.layers import Scope
 from cellwright.config.settings.read import users_folder
 from cellwright.config.settings.settings import HooksSource
 from cellwright.config.settings.settings_in_force import SettingsInForce
@@ -43,6 +46,7 @@ class HooksInForce:
         self._read_from: object = ()
         self._changes: tuple[Path, ...] = ()
         self._hooks_before_changes: Hooks = NO_HOOKS
+        self._watched: dict[Path, tuple[int, int] | None] = {}
 
     def of(self, environ: Mapping[str, str]) -> Hooks:
         """The hooks that the settings say; the same ones as long as the settings say the same."""
@@ -51,9 +55,7 @@ class HooksInForce:
             if not self._changes:
                 self._hooks_before_changes = self._hooks  # a change may take away the hook that would refuse it
             self._changes = tuple(dict.fromkeys((*self._changes, *changed)))
-        trust = self._in_force.trust
-        # a hook of the user's own may run what the folder brings along: `npm run lint`
-        trusted = trust.trusted or not any(item.gate == "trust" for item in trust.waiting)
+        trusted = self._trusted
         brought = plugin_hooks(self._in_force.plugins.plugins.values())
         key = (
             trusted,
@@ -80,6 +82,50 @@ class HooksInForce:
                     save_rules=self._in_force.save_rules,
                 )
         return self._hooks
+
+    def of_component(
+        self, label: str, events: Mapping[str, Any], *, scope: Scope, variables: Mapping[str, str] | None = None
+    ) -> Hooks:
+        """The hooks of a skill or an agent at work, which `label` names; what holds for other hooks holds for them."""
+        found = {event: groups for event, groups in events.items() if isinstance(groups, list)}
+        if not found:
+            return NO_HOOKS
+        from cellwright.config.hooks.hooks import settings_hooks
+
+        return settings_hooks(
+            replace(self._in_force.settings, hooks=()),
+            self._in_force.environment,
+            trusted=self._trusted,
+            more=(HooksSource(found, scope, label, None, variables or {}, of_component=True),),
+            exported=self.exported,
+            save_rules=self._in_force.save_rules,
+        )
+
+    @property
+    def _trusted(self) -> bool:
+        trust = self._in_force.trust
+        # a hook of the user's own may run what the folder brings along: `npm run lint`
+        return trust.trusted or not any(item.gate == "trust" for item in trust.waiting)
+
+    async def fire_file_changes(self, session: Session, mode: str) -> None:
+        """Tell FileChanged hooks which of the files that their matchers name changed in the folder since the last look.
+
+        There is a look with each prompt and after each of Claude's steps, so that nothing has to watch all the time.
+        """
+        hooks = self._hooks
+        if not hooks.listens_to("FileChanged"):
+            return
+        from cellwright.config.hooks.hooks import watched_names
+
+        found = {self._in_force.cwd / name: _facts(self._in_force.cwd / name) for name in sorted(watched_names(hooks))}
+        before, self._watched = self._watched, found
+        for file, facts in found.items():
+            if file not in before or before[file] == facts:
+                continue
+            event = "add" if before[file] is None else "unlink" if facts is None else "change"
+            common = session_fields("FileChanged", session, mode)
+            result = await hooks.fire("FileChanged", {**common, "file_path": str(file), "event": event}, None)
+            session.notices += [*result.messages, *result.problems]
 
     async def fire_config_changes(self, session: Session, mode: str) -> None:
         """Tell ConfigChange hooks, before a run in `mode`, which settings files have changed.
@@ -125,3 +171,11 @@ class HooksInForce:
         if wait:
             with contextlib.suppress(TimeoutError, concurrent.futures.CancelledError):
                 task.future.result(LONGEST_END_SECONDS)
+
+
+def _facts(file: Path) -> tuple[int, int] | None:
+    try:
+        facts = file.stat()
+    except OSError:
+        return None
+    return facts.st_mtime_ns, facts.st_size

@@ -60,7 +60,8 @@ class Origin(msgspec.Struct, frozen=True):
 class HooksSource(msgspec.Struct, frozen=True):
     """The `hooks` object of one file, as it stands there: events with their lists of groups.
 
-    `variables` are put into the environment of its programs, and into their arguments.
+    `variables` are put into the environment of its programs, and into their arguments. `of_component`: they are a skill's or
+    an agent's, whose hooks may say `once`.
     """
 
     events: Mapping[str, Sequence[Mapping[str, Any]]]
@@ -68,6 +69,7 @@ class HooksSource(msgspec.Struct, frozen=True):
     label: str
     file: Path | None
     variables: Mapping[str, str] = msgspec.field(default_factory=dict)
+    of_component: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

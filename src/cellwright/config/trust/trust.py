@@ -20,6 +20,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cellwright.config.front_matter import read_front_matter
 from cellwright.config.settings.keys import KEYS, Key
 from cellwright.config.settings.layers import SettingsEntry
 from cellwright.config.settings.read import SettingsSources, home_folder
@@ -44,8 +45,8 @@ _REDIRECTS = re.compile(
 )
 """Variables that say where requests go, whose certificates count, whose key is used, or what programs run or load."""
 
-_GIVES_RIGHTS = re.compile(rb"^(allowed[-_]tools|hooks)[ \t]*:", re.MULTILINE)
-_BRINGS_ALONG = re.compile(rb"^(hooks|mcpServers)[ \t]*:", re.MULTILINE)
+_GIVES_RIGHTS = frozenset({"allowed-tools", "allowed_tools", "hooks"})
+_BRINGS_ALONG = frozenset({"hooks", "mcpServers"})
 _LONGEST_LINE = 300
 _LARGEST_STATE = 64_000_000
 
@@ -69,7 +70,8 @@ class Trust(Struct, frozen=True, kw_only=True):
 
     `trusted`: the user said so before, so that what is `waiting` is new or changed since. `refused`: the administrator has
     no folder trusted but those that are listed, so that nothing waits. `outside` are the files from
-    elsewhere that the folder's instructions to Claude may bring along, `skill_rights` those of its skills whose rules hold.
+    elsewhere that the folder's instructions to Claude may bring along, `skill_rights` those of its skills whose rules and
+    hooks hold, `agent_rights` those of its agents whose hooks do.
     """
 
     folder: Path
@@ -80,6 +82,7 @@ class Trust(Struct, frozen=True, kw_only=True):
     tool_files: tuple[tuple[Path, bytes], ...] = ()
     outside: frozenset[Path] = frozenset()
     skill_rights: frozenset[Path] = frozenset()
+    agent_rights: frozenset[Path] = frozenset()
     notices: tuple[str, ...] = ()
 
 
@@ -147,6 +150,7 @@ def judge(reading: SettingsSources, environ: Mapping[str, str], *, for_now: froz
         tool_files=tuple((file, content) for file, content in reading.tool_files if file not in files),
         outside=frozenset(file for file in reading.outside if trust.trusted and file not in files),
         skill_rights=frozenset(file for file, _ in reading.skill_files if trust.trusted and file not in files),
+        agent_rights=frozenset(file for file, _ in reading.agent_files if trust.trusted and file not in files),
         notices=tuple(notices),
     )
 
@@ -273,20 +277,25 @@ def _items(reading: SettingsSources) -> tuple[Item, ...]:
         found.append(Item(_digest(["skills"]), f"skills and commands: {', '.join(names)}", "trust", once=True))
     for file, content in reading.skill_files:
         name = str(file.relative_to(reading.project))
-        if _GIVES_RIGHTS.search(content):
+        if _GIVES_RIGHTS & _front_keys(content):
             text = f"rules or hooks that hold while the skill is at work: {name}"
             found.append(Item(_digest([name, hashlib.sha256(content).hexdigest()]), text, "trust", file=file))
     if names := [str(file.relative_to(reading.project)) for file, _ in reading.agent_files]:
         found.append(Item(_digest(["agents"]), f"agents: {', '.join(names)}", "trust", once=True))
     for file, content in reading.agent_files:
         name = str(file.relative_to(reading.project))
-        if _BRINGS_ALONG.search(content):
+        if _BRINGS_ALONG & _front_keys(content):
             text = f"hooks or servers of an agent: {name}"
             found.append(Item(_digest([name, hashlib.sha256(content).hexdigest()]), text, "trust", file=file))
     for file in reading.outside:
         text = f"instructions to Claude from outside the folder: {file}"
         found.append(Item(_digest(["outside", str(file)]), text, "trust", file=file))
     return tuple(found)
+
+
+def _front_keys(content: bytes) -> frozenset[str]:
+    """The keys of a file's front matter, however they are written there."""
+    return frozenset(read_front_matter(content.decode("utf-8", "replace")).values)
 
 
 def _asks(entry: SettingsEntry) -> bool:

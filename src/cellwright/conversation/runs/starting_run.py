@@ -259,6 +259,8 @@ class StartingRun(Struct, frozen=True):
         elif turn is None:
             parts.skills.check_trusted(request.prompt)
         agent = parts.agent(options, request.provider or turn or parts.model.provider, self.run.surface.can_use_tool)
+        if turn is None:
+            agent = replace(agent, hooks=together(as_hooks(agent.hooks), parts.skills.hooks_of_run(skill_call)))
         if request.provider is not None:
             agent = replace(agent, checkpoints=NO_CHECKPOINTS)  # a dry run changes nothing
         if turn is not None:
@@ -294,7 +296,9 @@ class StartingRun(Struct, frozen=True):
                 context = PromptContext(
                     words="", agent=agent, session=session, tools={tool.name: tool for tool in agent.tools}
                 )
-                full = with_skill(full, functools.partial(parts.skills.block, skill_call, context))
+                full = with_skill(
+                    full, functools.partial(parts.skills.block, skill_call, context), skill_call.expansion
+                )
         parts.tool_log.keep_in(settings.tool_log)
         return ReadyRun(agent, full, session)
 

@@ -18,10 +18,14 @@ from typing import Any
 from msgspec import Struct
 
 from cellwright.agent.agent import Agent
+from cellwright.agent.hooks.protocol import Hooks, as_hooks, together
 from cellwright.agent.prompt import ContextBlock, FullPrompt, PromptContext, ProvidedContext, text_context
 from cellwright.agent.subagent import MAX_DEPTH, Nesting, Subagent
 from cellwright.agent.tool import Tool, ToolContext, ToolResult
 from cellwright.config.agents.definition import AgentDefinition
+from cellwright.config.agents.notes import NOTE_TOOLS, memory_folder, notes_text, read_notes
+from cellwright.config.hooks.hooks_in_force import HooksInForce
+from cellwright.config.settings.layers import Scope
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.prompts.agents import Agents
 from cellwright.conversation.prompts.memory import MemoryContext
@@ -100,11 +104,14 @@ class BackgroundAgent(Struct, eq=False):
 class Subagents:
     """Starts the agents of one conversation. All of it on the agent's loop."""
 
-    def __init__(self, in_force: SettingsInForce, agents: Agents, memory: MemoryContext, skills: Skills) -> None:
+    def __init__(
+        self, in_force: SettingsInForce, agents: Agents, memory: MemoryContext, skills: Skills, hooks: HooksInForce
+    ) -> None:
         self._in_force = in_force
         self._agents = agents
         self._memory = memory
         self._skills = skills
+        self._hooks = hooks
         self._in_memory: dict[str, tuple[Session, str]] = {}
         self._at_work: set[str] = set()
         self._background: dict[str, BackgroundAgent] = {}
@@ -192,11 +199,14 @@ class Subagents:
 
     async def for_prompt(self, prompt_context: PromptContext) -> ProvidedContext:
         """Tell with a prompt what has ended in the background since the last; a `ContextProvider`."""
+        await self._hooks.fire_file_changes(prompt_context.session, prompt_context.agent.policy.mode)
         return ProvidedContext(before=tuple(self.endings(prompt_context.session)))
 
     async def for_step(self, paths: Sequence[Path], session: Session, agent: Agent) -> list[ContextBlock]:
         """Tell after a batch of calls what goes with the files they touched, and what has ended in the background."""
-        return [*await self._memory.for_files(paths, session, agent), *self.endings(session)]
+        await self._hooks.fire_file_changes(session, agent.policy.mode)
+        told = await self._memory.for_files(paths, session, agent)
+        return [*told, *await self._skills.for_files(paths, session, agent), *self.endings(session)]
 
     def _agent(self, given: AgentInput, definition: AgentDefinition, nesting: Nesting, *, background: bool) -> Agent:
         parent = nesting.agent
@@ -212,10 +222,17 @@ class Subagents:
             system=(system,),
             tools=given_tools(parent.tools, definition, may_nest=nesting.may_nest, background=background),
             policy=parent.policy.in_mode(mode),
+            hooks=together(as_hooks(parent.hooks), self._hooks_of(definition)),
             max_turns=definition.max_turns or parent.max_turns,
             budget_usd=None,  # the run's counts
             answer_type=None,
         )
+
+    def _hooks_of(self, definition: AgentDefinition) -> Hooks:
+        """The hooks of an agent's own; its end is SubagentStop."""
+        events = {"SubagentStop" if event == "Stop" else event: groups for event, groups in definition.hooks.items()}
+        scope: Scope = definition.scope if definition.scope in ("managed", "project") else "user"
+        return self._hooks.of_component(f"the agent {definition.name}", events, scope=scope)
 
     def _model(self, given: AgentInput, definition: AgentDefinition, parent: Agent) -> str:
         environ, settings = self._in_force.environment, self._in_force.settings
@@ -243,9 +260,21 @@ class Subagents:
         context = PromptContext(words="", agent=agent, session=session, tools={each.name: each for each in agent.tools})
         begins = not session.encoded
         skills = [await self._skill(name, context) for name in definition.skills] if begins else []
-        full = FullPrompt(words=full.words, before=(*full.before, *skills), after=full.after)
+        notes = await self._notes(definition, agent) if begins else []
+        full = FullPrompt(words=full.words, before=(*full.before, *skills, *notes), after=full.after)
         providers = (self._memory.for_prompt,) if definition.instructions else ()
         return gather_context(full, providers, task, agent, session, agent.tools)
+
+    async def _notes(self, definition: AgentDefinition, agent: Agent) -> list[ContextBlock]:
+        """Tell an agent of the notes that it keeps."""
+        place = self._in_force.memory_place
+        if definition.memory is None or (definition.memory != "user" and not place.trusted):
+            return []
+        folder = memory_folder(definition.memory, definition.name, users=place.users, project=place.project)
+        text = await asyncio.to_thread(read_notes, folder)
+        if agent.redaction is not None:
+            text = (await asyncio.to_thread(agent.redaction.clean, text)).text
+        return [text_context("Notes of its own", "memory", notes_text(folder, text))]
 
     async def _skill(self, name: str, context: PromptContext) -> ContextBlock:
         try:
@@ -274,6 +303,7 @@ class Subagents:
         finally:
             self._leave(session, subagent.type)
             if subagent.background:
+                nesting.run.hooks.notify(f"The agent {subagent.type} has ended.", "agent_completed")
                 with suppress(CellwrightError):
                     main.settle()  # its cost, where the run it began in is over
         return _result(end, session.id, subagent.type, calls)
@@ -348,6 +378,8 @@ def given_tools(
             return False
         if background and tool.category == "kernel":
             return False  # they wait for the thread that waits for the run
+        if definition.memory is not None and tool.name in NOTE_TOOLS:
+            return True
         return definition.tools is None or tool.name in definition.tools
 
     return tuple(tool for tool in tools if is_given(tool))
