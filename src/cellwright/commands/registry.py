@@ -7,7 +7,6 @@ import re
 from cellwright.commands.command import CommandCall, CommandPage, Section, SlashCommand
 from cellwright.commands.context import context_page
 from cellwright.commands.cost import cost_page
-from cellwright.commands.doctor import DOCTOR, doctor_page
 from cellwright.commands.export import CELLS, EXPORT, cells_page, export_page
 from cellwright.commands.extensions.agents import agents_page
 from cellwright.commands.extensions.memory import memory_page
@@ -29,6 +28,9 @@ from cellwright.commands.sessions import (
 )
 from cellwright.commands.settings_pages import config_page, permissions_page
 from cellwright.commands.status import status_page
+from cellwright.commands.support.bug import BUG, bug_page
+from cellwright.commands.support.doctor import DOCTOR, doctor_page
+from cellwright.commands.support.upgrade import upgrade_page
 from cellwright.commands.tasks import steer_page, tasks_page
 from cellwright.commands.undo import REDO, REWIND, UNDO, redo_page, rewind_page, undo_page
 from cellwright.commands.user_command import user_command_page
@@ -128,6 +130,8 @@ COMMANDS: dict[str, SlashCommand] = {
     "context": SlashCommand(context_page, "what fills the context: how many tokens of what"),
     "cost": SlashCommand(cost_page, "what this session has cost, and suggestions while you type"),
     "doctor": SlashCommand(doctor_page, "what keeps Cellwright from working here, and what to do about it", DOCTOR),
+    "upgrade": SlashCommand(upgrade_page, "how to upgrade this installation, and what to start anew then"),
+    "bug": SlashCommand(bug_page, "a report about this installation in a file, without what was said", BUG),
     "status": SlashCommand(status_page, "session, model, where the key comes from, tools, versions"),
 }
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 RARELY_USED = (
     *("MultiEdit", "ApplyPatch", "EditSymbol", "FileTree", "Lint", "RunTests", "NotebookVerify"),
-    *("WebFetch", "WebSearch", "TaskStop", "EnterPlanMode"),
+    *("WebFetch", "WebSearch", "TaskStop", "EnterPlanMode", "TodoRead"),
 )
 """Tools that most sessions never call, or have a plainer one for: told of by ToolSearch, where the API can load tools."""
 
@@ -161,13 +161,14 @@ def _named(tools: Sequence[Tool], names: Sequence[str]) -> tuple[Tool, ...]:
 
 
 def list_tools(environ: Mapping[str, str]) -> tuple[Tool, ...]:
-    """The tools for the list of what is to be done: TodoWrite, or the Task tools where the user opted in to them."""
+    """The tools for the list of what is to be done: TodoWrite and TodoRead, or the Task tools, where the user wants those."""
     from cellwright.tools.planning.todos import task_tools_enabled
 
     if not task_tools_enabled(environ):
+        from cellwright.tools.planning.todo_read import todo_read_tool
         from cellwright.tools.planning.todo_write import todo_write_tool
 
-        return (todo_write_tool(),)
+        return (todo_write_tool(), todo_read_tool())
     from cellwright.tools.planning.tasks.session_tasks import SessionTasks
     from cellwright.tools.planning.tasks.task_create import task_create_tool
     from cellwright.tools.planning.tasks.task_get import task_get_tool

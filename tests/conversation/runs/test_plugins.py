@@ -167,3 +167,24 @@ def test_nobody_to_ask_installs_nothing(talk: Talk) -> None:
     talk.answer = Allow(by="policy")
     assert "was not taken" in talk.command(f"/plugin install {talk.plugin}")
     assert talk.conversation.in_force.plugins.plugins == {}
+
+
+def test_how_to_upgrade_is_said_and_nothing_is_run(talk: Talk) -> None:
+    shown = talk.command("/upgrade")
+    assert "installed by" in shown
+    assert "each kernel" in shown
+
+
+def test_a_report_of_a_bug_has_nothing_of_what_was_said_unless_asked(talk: Talk) -> None:
+    talk.say("My secret plan is a lighthouse.")
+    shown = talk.command("/bug The panel is empty")
+    file = Path(shown.split("The report is in ")[1].splitlines()[0])
+    report = file.read_text("utf-8")
+    assert report.startswith("# The panel is empty\n")
+    assert "The doctor" in report
+    assert "lighthouse" not in report
+    assert str(talk.home) not in report
+    assert talk.server.api_key not in report
+    assert file.stat().st_mode & 0o777 == 0o600
+    asked = talk.command("/bug with-messages It said too much")
+    assert "lighthouse" in Path(asked.split("The report is in ")[1].splitlines()[0]).read_text("utf-8")
