@@ -161,7 +161,7 @@ def _named(tools: Sequence[Tool], names: Sequence[str]) -> tuple[Tool, ...]:
 
 
 def list_tools(environ: Mapping[str, str]) -> tuple[Tool, ...]:
-    """The tools for the list of what is to be done: TodoWrite and TodoRead, or the Task tools, where the user wants those."""
+    """The tools for the list of what is to be done: TodoWrite and TodoRead, or the Task tools where the user wants them."""
     from cellwright.tools.planning.todos import task_tools_enabled
 
     if not task_tools_enabled(environ):

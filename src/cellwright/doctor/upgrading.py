@@ -1,4 +1,4 @@
-"""How this installation is upgraded: by the program that installed it, which is told by what it left behind."""
+"""Finds out how this installation is upgraded: by the program that installed it, which is told by what it left behind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAME = "cellwright"
 
 
 class Upgrade(Struct, frozen=True):
-    """Who installed us, and the command that upgrades; "" where it is a checkout, which its owner brings up to date."""
+    """The program that installed us, and the command that upgrades; "" where it is a checkout, which its owner brings up to date."""
 
     installer: str
     command: str

@@ -112,7 +112,7 @@ def _walk(root: Path, below: str) -> Iterator[PluginFile]:
 
 
 def _target(root: Path, path: str) -> str:
-    """Where the link at `path` leads, which is within the plugin however it is copied."""
+    """The target of the link at `path`, which is within the plugin however it is copied."""
     target = os.readlink(root / path)  # noqa: PTH115  a path as it is written
     real, whole = os.path.realpath(root / path), os.path.realpath(root)
     if os.path.isabs(target) or os.path.commonpath([real, whole]) != whole:  # noqa: PTH117

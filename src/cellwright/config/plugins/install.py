@@ -282,7 +282,7 @@ def _server(server: Mapping[str, Any]) -> str:
 
 
 def _last_name(source: PluginSource) -> str:
-    """What a plugin that does not name itself is called."""
+    """The name of a plugin that does not name itself."""
     last = re.split(r"[/\\:]", source.shown.partition("#")[0].rstrip("/"))[-1].removesuffix(".git")
     return re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip("-._") or "plugin"
 

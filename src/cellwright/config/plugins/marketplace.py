@@ -102,7 +102,7 @@ def refusal(source: PluginSource, allowed: Sequence[Any] | None, blocked: Sequen
 
 
 def _means(entry: Any, source: PluginSource) -> bool:
-    """Whether an entry of the administrator's names `source`; one that is not understood names nothing."""
+    """Return whether an entry of the administrator's names `source`; one that is not understood names nothing."""
     if not isinstance(entry, Mapping):
         return False
     kind = entry.get("source")

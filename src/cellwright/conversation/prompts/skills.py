@@ -57,7 +57,7 @@ class SkillCall(Struct, frozen=True):
 
     @property
     def expansion(self) -> Mapping[str, str]:
-        """What UserPromptExpansion hooks are told of it."""
+        """The fields that UserPromptExpansion hooks are told of it."""
         return {
             "expansion_type": "slash_command",
             "command_name": self.skill.name,

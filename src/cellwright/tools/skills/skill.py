@@ -44,7 +44,7 @@ class LoadedSkill(NamedTuple):
     model: str = ""
     effort: str | None = None
     background: bool = False
-    """How that agent works."""
+    """The model and effort of that agent ("" and None: its own), and whether it works in the background."""
 
 
 LoadSkill = Callable[[str, str], Awaitable[LoadedSkill]]
