@@ -15,7 +15,7 @@ NAME = "cellwright"
 
 
 class Upgrade(Struct, frozen=True):
-    """The program that installed us, and the command that upgrades; "" where it is a checkout, which its owner brings up to date."""
+    """The program that installed us, and the command that upgrades; "" for a checkout, which its owner brings up to date."""
 
     installer: str
     command: str

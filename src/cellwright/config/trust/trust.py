@@ -10,6 +10,7 @@ docs/decisions/trust.md has the reasons.
 from __future__ import annotations
 
 import fnmatch
+import functools
 import hashlib
 import json
 import re
@@ -277,14 +278,14 @@ def _items(reading: SettingsSources) -> tuple[Item, ...]:
         found.append(Item(_digest(["skills"]), f"skills and commands: {', '.join(names)}", "trust", once=True))
     for file, content in reading.skill_files:
         name = str(file.relative_to(reading.project))
-        if _GIVES_RIGHTS & _front_keys(content):
+        if _has_key(content, _GIVES_RIGHTS):
             text = f"rules or hooks that hold while the skill is at work: {name}"
             found.append(Item(_digest([name, hashlib.sha256(content).hexdigest()]), text, "trust", file=file))
     if names := [str(file.relative_to(reading.project)) for file, _ in reading.agent_files]:
         found.append(Item(_digest(["agents"]), f"agents: {', '.join(names)}", "trust", once=True))
     for file, content in reading.agent_files:
         name = str(file.relative_to(reading.project))
-        if _BRINGS_ALONG & _front_keys(content):
+        if _has_key(content, _BRINGS_ALONG):
             text = f"hooks or servers of an agent: {name}"
             found.append(Item(_digest([name, hashlib.sha256(content).hexdigest()]), text, "trust", file=file))
     for file in reading.outside:
@@ -293,9 +294,12 @@ def _items(reading: SettingsSources) -> tuple[Item, ...]:
     return tuple(found)
 
 
-def _front_keys(content: bytes) -> frozenset[str]:
-    """The keys of a file's front matter, however they are written there."""
-    return frozenset(read_front_matter(content.decode("utf-8", "replace")).values)
+@functools.lru_cache(maxsize=1_000)
+def _has_key(content: bytes, keys: frozenset[str]) -> bool:
+    """Return whether a file's front matter has one of `keys`, however it is spelled there: YAML has escapes."""
+    if b"\\" not in content and not any(key.encode() in content for key in keys):
+        return False
+    return not keys.isdisjoint(read_front_matter(content.decode("utf-8", "replace")).values)
 
 
 def _asks(entry: SettingsEntry) -> bool:
