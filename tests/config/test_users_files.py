@@ -7,12 +7,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from hook_scenes import hooks_of
+
 from cellwright.agent.hooks.protocol import NO_HOOKS
 from cellwright.config.agents.definition import NoAgent, read_definition
 from cellwright.config.front_matter import read_front_matter
 from cellwright.config.hooks.entries import Entries
 from cellwright.config.skills.skill import read_skill
-from hook_scenes import hooks_of
 from row_tables import for_each_row
 
 BOMB = "\n".join(
@@ -32,7 +33,7 @@ FRONTS = [
     "name: worker\ndescription: x\nhooks: [1, 2]\npaths: {a: b}\nmemory: [user]\nskills: {x: y}",
     "name: worker\ndescription: x\nhooks: {Stop: 3, PreToolUse: [3, null, {}, {hooks: 4}, {hooks: [5, {type: command}]}]}",
     "name: worker\ndescription: x\nhooks: {7: []}",
-    "name: worker\ndescription: x\nhooks:\n  Stop:\n  - hooks:\n    - type: command\n      command: [a]\n      timeout: soon",
+    "name: worker\ndescription: x\nhooks:\n  Stop:\n  - hooks:\n    - type: command\n      command: [a]\n      timeout: no",
     "name: worker\n\tdescription: a tab\nmodel: {}",
     "name: worker\ndescription: x\ndescription: twice",
     "name: worker\ndescription: *nowhere",

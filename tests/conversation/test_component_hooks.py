@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -244,3 +245,48 @@ def test_the_end_of_an_agent_in_the_background_is_a_notification(talk: Talk) -> 
     talk.say("Go.", call, say("One."), say("Two."), say("Three."))
     (told,) = talk.told()
     assert (told["notification_type"], told["message"]) == ("agent_completed", "The agent Explore has ended.")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main"]
+    return subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+def in_a_repository(talk: Talk) -> Path:
+    git(talk.project, "init", "-q")
+    file = talk.write("project/a.txt", "one\n")
+    git(talk.project, "add", "-A")
+    git(talk.project, "commit", "-qm", "first")
+    agent(talk, "worker", {"isolation": "worktree"})
+    talk.begin()
+    return file
+
+
+def test_an_agent_in_a_work_tree_of_its_own_leaves_the_projects_files_alone(talk: Talk) -> None:
+    file = in_a_repository(talk)
+    talk.say("Go.", hand("worker"), use("Write", file_path="b.txt", content="new"), say("Written."), say("Done."))
+    (result,) = talk.results
+    assert "Its changes are in" in str(result.content)
+    (folder,) = [each for each in (talk.project / ".claude" / "worktrees").iterdir() if each.is_dir()]
+    assert (folder / "b.txt").read_text() == "new"
+    assert not (talk.project / "b.txt").exists()
+    assert git(talk.project, "status", "--porcelain") == ""
+    assert file.read_text() == "one\n"
+
+
+def test_a_work_tree_without_changes_goes(talk: Talk) -> None:
+    in_a_repository(talk)
+    talk.say("Go.", hand("worker"), use("Read", file_path="a.txt"), say("Read."), say("Done."))
+    asked = json.dumps(talk.server.requests[-2].body["messages"])
+    assert "agent-" in asked
+    assert "one" in asked
+    assert [each.name for each in (talk.project / ".claude" / "worktrees").iterdir()] == [".gitignore"]
+    assert "agent-" not in git(talk.project, "branch")
+
+
+def test_a_work_tree_needs_a_repository(talk: Talk) -> None:
+    agent(talk, "worker", {"isolation": "worktree"})
+    talk.begin()
+    talk.say("Go.", hand("worker"), say("It could not begin."))
+    (result,) = talk.results
+    assert (result.status, "git" in str(result.content)) == ("error", True)

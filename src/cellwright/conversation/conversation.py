@@ -107,7 +107,14 @@ class Conversation:
         self._hooks = HooksInForce(self.in_force)
         self.skills = Skills(self.in_force, self._hooks)
         self.agents = Agents(self.in_force)
-        self.subagents = Subagents(self.in_force, self.agents, self.memory, self.skills, self._hooks)
+        self.subagents = Subagents(
+            self.in_force,
+            self.agents,
+            self.memory,
+            self.skills,
+            self._hooks,
+            lambda folder: self.tools.in_folder(folder),
+        )
         self.tools = ConversationTools(
             self.in_force,
             self._hooks,

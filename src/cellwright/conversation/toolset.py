@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cellwright.agent.tool import TOOL_ALIASES, TOOL_SEARCH, Tool, own_tool_name
 from cellwright.checkpoints.checkpoints import Checkpoints
@@ -247,6 +248,11 @@ class ConversationTools:
     def forget(self) -> None:
         """The next run's tools are made anew, as the settings stand then: what was read is forgotten."""
         self._made = None
+
+    def in_folder(self, folder: Path) -> tuple[Tool, ...]:
+        """The built-in tools for work in `folder` instead, which know nothing of what was read before."""
+        place = self._workplace(FileState(self._is_unsaved))
+        return make_tools(replace(place, cwd=folder))
 
     def of(self, options: RunOptions) -> tuple[Tool, ...]:
         """The tools of a run: the built-in ones, this process's, and the ones that came with the options.

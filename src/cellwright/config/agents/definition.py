@@ -25,7 +25,7 @@ DESCRIPTION_CHARS = 1_536
 """The part of a description that is told."""
 
 _YES = frozenset({"true", "yes", "on", "1"})
-_NOT_YET = ("mcpServers", "isolation", "initialPrompt")
+_NOT_YET = ("mcpServers", "initialPrompt")
 
 
 class AgentDefinition(Struct, frozen=True, kw_only=True):
@@ -34,7 +34,8 @@ class AgentDefinition(Struct, frozen=True, kw_only=True):
     `tools` are the only tools it gets, None for all; `disallowed_tools` are those it does not get. `mode` is a permission
     mode, which can only be stricter than the session's; `skills` are loaded as it begins; `background`: it always works
     beside the conversation. `instructions`: it is told the CLAUDE.md files. `hooks` are told while it works; `memory` says
-    where it keeps notes of its own. `problems` tell what was not understood.
+    where it keeps notes of its own; `own_worktree`: it works in a checkout of its own. `problems` tell what was
+    not understood.
     """
 
     name: str
@@ -54,6 +55,7 @@ class AgentDefinition(Struct, frozen=True, kw_only=True):
     color: str = ""
     hooks: Mapping[str, Any] = field(default_factory=dict)
     memory: AgentMemory | None = None
+    own_worktree: bool = False
     values: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
@@ -93,6 +95,7 @@ def read_definition(file: Path, scope: AgentScope) -> AgentDefinition:
         color=_text(values.get("color")),
         hooks=hooks_of(values, problems),
         memory=_memory(values, problems),
+        own_worktree=_own_worktree(values, problems),
         values=values,
         problems=tuple(problems),
     )
@@ -163,6 +166,13 @@ def _memory(values: Mapping[str, Any], problems: list[str]) -> AgentMemory | Non
         case other:
             problems.append(f"memory is {other!r}, not one of user, project, local")
             return None
+
+
+def _own_worktree(values: Mapping[str, Any], problems: list[str]) -> bool:
+    given = _text(values.get("isolation"))
+    if given not in ("", "worktree"):
+        problems.append(f"isolation is {given!r}, not worktree")
+    return given == "worktree"
 
 
 def _effort(values: Mapping[str, Any], problems: list[str]) -> str | None:

@@ -9,13 +9,14 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace as variant
 
 from cellwright.agent.agent import Agent
 from cellwright.agent.hooks.protocol import Hooks, as_hooks, together
@@ -32,10 +33,12 @@ from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.prompt import gather_context, with_surroundings
 from cellwright.conversation.prompts.skills import Skills
 from cellwright.conversation.resolve_options import ALIASES, check_allowed, full_name
+from cellwright.conversation.runs.worktree import Worktree, leave_worktree, make_worktree
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Event, RunEnd, ToolEnd
 from cellwright.model.models import canonical
 from cellwright.permissions.modes import parse_mode, stricter
+from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import PRIVATE_FILE, write_atomic
 from cellwright.text import visible_line
@@ -105,13 +108,20 @@ class Subagents:
     """Starts the agents of one conversation. All of it on the agent's loop."""
 
     def __init__(
-        self, in_force: SettingsInForce, agents: Agents, memory: MemoryContext, skills: Skills, hooks: HooksInForce
+        self,
+        in_force: SettingsInForce,
+        agents: Agents,
+        memory: MemoryContext,
+        skills: Skills,
+        hooks: HooksInForce,
+        tools_in: Callable[[Path], Sequence[Tool]],
     ) -> None:
         self._in_force = in_force
         self._agents = agents
         self._memory = memory
         self._skills = skills
         self._hooks = hooks
+        self._tools_in = tools_in
         self._in_memory: dict[str, tuple[Session, str]] = {}
         self._at_work: set[str] = set()
         self._background: dict[str, BackgroundAgent] = {}
@@ -142,13 +152,20 @@ class Subagents:
         session = await self._session(given, nesting.session)
         session.call_rate = nesting.session.call_rate
         subagent = Subagent(id=session.id, type=definition.name, background=background)
+        worktree: Worktree | None = None
         try:
             agent = self._agent(given, definition, nesting, background=background)
-            prompt = await self._prompt(given.prompt, definition, agent, session)
+            if definition.own_worktree:
+                environ = self._in_force.environ
+                worktree = await make_worktree(self._in_force.memory_place.project, session.id, environ)
+                agent = in_worktree(agent, worktree, self._tools_in(worktree.folder))
+            prompt = await self._prompt(given.prompt, definition, agent, session, worktree)
         except BaseException:
+            if worktree is not None:
+                await leave_worktree(worktree, self._in_force.environ)
             self._leave(session, definition.name)
             raise
-        work = self._work(nesting, agent, prompt, session, subagent)
+        work = self._work(nesting, agent, prompt, session, subagent, worktree)
         if not background:
             return await work
         task = asyncio.get_running_loop().create_task(work)
@@ -252,10 +269,13 @@ class Subagents:
             return parent.model
         return full
 
-    async def _prompt(self, task: str, definition: AgentDefinition, agent: Agent, session: Session) -> FullPrompt:
+    async def _prompt(
+        self, task: str, definition: AgentDefinition, agent: Agent, session: Session, worktree: Worktree | None
+    ) -> FullPrompt:
         in_force = self._in_force
+        cwd = in_force.cwd if worktree is None else worktree.folder
         full = await asyncio.to_thread(
-            with_surroundings, task, session, agent, in_force.cwd, INTERFACE, in_force.settings, self.listed
+            with_surroundings, task, session, agent, cwd, INTERFACE, in_force.settings, self.listed
         )
         context = PromptContext(words="", agent=agent, session=session, tools={each.name: each for each in agent.tools})
         begins = not session.encoded
@@ -289,9 +309,16 @@ class Subagents:
         return "\n".join(filter(None, (self._skills.listed(agent), self._agents.listed(agent))))
 
     async def _work(
-        self, nesting: Nesting, agent: Agent, prompt: FullPrompt, session: Session, subagent: Subagent
+        self,
+        nesting: Nesting,
+        agent: Agent,
+        prompt: FullPrompt,
+        session: Session,
+        subagent: Subagent,
+        worktree: Worktree | None,
     ) -> ToolResult:
         calls: list[str] = []
+        left = ""
 
         def on_event(event: Event) -> None:
             if isinstance(event, ToolEnd):
@@ -302,11 +329,14 @@ class Subagents:
             end = await nesting.work(agent, prompt, session, subagent, on_event)
         finally:
             self._leave(session, subagent.type)
+            if worktree is not None:
+                left = await leave_worktree(worktree, self._in_force.environ)
             if subagent.background:
                 nesting.run.hooks.notify(f"The agent {subagent.type} has ended.", "agent_completed")
                 with suppress(CellwrightError):
                     main.settle()  # its cost, where the run it began in is over
-        return _result(end, session.id, subagent.type, calls)
+        result = _result(end, session.id, subagent.type, calls)
+        return variant(result, content=f"{result.content}\n[{left}]") if left else result
 
     async def _session(self, given: AgentInput, main: Session) -> Session:
         folder = None if main.path is None else main.path.parent / main.id / "subagents"
@@ -383,6 +413,16 @@ def given_tools(
         return definition.tools is None or tool.name in definition.tools
 
     return tuple(tool for tool in tools if is_given(tool))
+
+
+def in_worktree(agent: Agent, worktree: Worktree, tools: Sequence[Tool]) -> Agent:
+    """`agent` with those of its tools that work in `worktree`; what runs in the kernel knows the project's folder only."""
+    own = {tool.name: tool for tool in tools}
+    kept = tuple(own.get(tool.name, tool) for tool in agent.tools if tool.name in own or tool.name.startswith("mcp__"))
+    policy = agent.policy
+    if isinstance(policy, PermissionPolicy):
+        policy = replace(policy, cwd=worktree.folder, roots=(worktree.folder, *policy.roots))
+    return replace(agent, tools=kept, policy=policy)
 
 
 def _refuse_denied(name: str, agent: Agent) -> None:
