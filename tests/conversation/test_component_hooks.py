@@ -290,3 +290,31 @@ def test_a_work_tree_needs_a_repository(talk: Talk) -> None:
     talk.say("Go.", hand("worker"), say("It could not begin."))
     (result,) = talk.results
     assert (result.status, "git" in str(result.content)) == ("error", True)
+
+
+def test_a_hook_makes_the_work_tree_in_gits_place_and_removes_it(talk: Talk) -> None:
+    agent(talk, "worker", {"isolation": "worktree"})
+    make = KEEP + "; os.mkdir(sys.argv[1] + '.tree'); print('Made.'); print(sys.argv[1] + '.tree')"
+    remove = KEEP + "; os.rename(sys.argv[1] + '.tree', sys.argv[1] + '.gone')"
+    hooks = {
+        "WorktreeCreate": [talk.hook(code=f"import os; {make}")],
+        "WorktreeRemove": [talk.hook(code=f"import os; {remove}")],
+    }
+    talk.write(".claude/settings.json", {"hooks": hooks})
+    talk.begin()
+    talk.say("Go.", hand("worker"), use("Write", file_path="b.txt", content="new"), say("Written."), say("Done."))
+    gone = talk.kept.with_name("kept.gone")
+    assert (gone / "b.txt").read_text() == "new"
+    created, removed = talk.told()
+    assert created["name"].startswith("agent-")
+    assert removed["worktree_path"] == str(talk.kept.with_name("kept.tree"))
+
+
+def test_a_hook_that_makes_no_work_tree_fails_the_call(talk: Talk) -> None:
+    agent(talk, "worker", {"isolation": "worktree"})
+    group = talk.hook(code="import sys; print('no room', file=sys.stderr); sys.exit(1)")
+    talk.write(".claude/settings.json", {"hooks": {"WorktreeCreate": [group]}})
+    talk.begin()
+    talk.say("Go.", hand("worker"), say("It could not begin."))
+    (result,) = talk.results
+    assert (result.status, "no room" in str(result.content)) == ("error", True)

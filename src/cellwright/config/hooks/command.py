@@ -142,6 +142,13 @@ async def _run(command: Command, source: bytes, children: ChildProcesses) -> Hoo
 def read_end(hook: CommandHook, event: str, ended: HookExit) -> HookResult:
     """Translate the end of a command hook into a result."""
     complaint = capped(ended.errors.strip())
+    if (
+        event == "WorktreeCreate"
+        and ended.code == 0
+        and ended.output.strip()
+        and not ended.output.lstrip().startswith("{")
+    ):
+        return HookResult(worktree=ended.output.strip().splitlines()[-1].strip())
     if ended.code == 2:
         return _refused(event, _json_of(hook, event, ended.output), complaint)
     if ended.code == 0 or _is_object(ended.output):

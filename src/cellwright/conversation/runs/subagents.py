@@ -20,6 +20,7 @@ from msgspec.structs import replace as variant
 
 from cellwright.agent.agent import Agent
 from cellwright.agent.hooks.protocol import Hooks, as_hooks, together
+from cellwright.agent.hooks.run_hooks import session_fields
 from cellwright.agent.prompt import ContextBlock, FullPrompt, PromptContext, ProvidedContext, text_context
 from cellwright.agent.subagent import MAX_DEPTH, Nesting, Subagent
 from cellwright.agent.tool import Tool, ToolContext, ToolResult
@@ -156,13 +157,12 @@ class Subagents:
         try:
             agent = self._agent(given, definition, nesting, background=background)
             if definition.own_worktree:
-                environ = self._in_force.environ
-                worktree = await make_worktree(self._in_force.memory_place.project, session.id, environ)
+                worktree = await self._worktree(nesting, session)
                 agent = in_worktree(agent, worktree, self._tools_in(worktree.folder))
             prompt = await self._prompt(given.prompt, definition, agent, session, worktree)
         except BaseException:
             if worktree is not None:
-                await leave_worktree(worktree, self._in_force.environ)
+                await self._leave_worktree(worktree, nesting)
             self._leave(session, definition.name)
             raise
         work = self._work(nesting, agent, prompt, session, subagent, worktree)
@@ -244,6 +244,28 @@ class Subagents:
             budget_usd=None,  # the run's counts
             answer_type=None,
         )
+
+    async def _worktree(self, nesting: Nesting, session: Session) -> Worktree:
+        """The work tree of an agent: made by a WorktreeCreate hook, where there is one, else by git. Raises ToolError."""
+        hooks, name = as_hooks(nesting.agent.hooks), f"agent-{session.id}"
+        if not hooks.listens_to("WorktreeCreate"):
+            return await make_worktree(self._in_force.memory_place.project, session.id, self._in_force.environ)
+        common = session_fields("WorktreeCreate", nesting.session, nesting.agent.policy.mode)
+        made = await hooks.fire("WorktreeCreate", {**common, "name": name}, None)
+        folder = Path(made.worktree)
+        if not made.worktree or not folder.is_absolute() or not await asyncio.to_thread(folder.is_dir):
+            why = " ".join((*made.messages, *made.problems)) or f"it named {made.worktree!r}, which is no folder"
+            raise ToolError(f"A WorktreeCreate hook made no work tree: {why}")
+        return Worktree(folder, "", folder, "")
+
+    async def _leave_worktree(self, worktree: Worktree, nesting: Nesting) -> str:
+        """Remove the work tree where nothing was changed in it, else say where it is; a hook's own it removes itself."""
+        hooks = as_hooks(nesting.agent.hooks)
+        left = await leave_worktree(worktree, self._in_force.environ) if worktree.branch else ""
+        if not left and hooks.listens_to("WorktreeRemove"):
+            common = session_fields("WorktreeRemove", nesting.session, nesting.agent.policy.mode)
+            await hooks.fire("WorktreeRemove", {**common, "worktree_path": str(worktree.folder)}, None)
+        return left or ("" if worktree.branch else f"It worked in {worktree.folder}.")
 
     def _hooks_of(self, definition: AgentDefinition) -> Hooks:
         """The hooks of an agent's own; its end is SubagentStop."""
@@ -330,7 +352,7 @@ class Subagents:
         finally:
             self._leave(session, subagent.type)
             if worktree is not None:
-                left = await leave_worktree(worktree, self._in_force.environ)
+                left = await self._leave_worktree(worktree, nesting)
             if subagent.background:
                 nesting.run.hooks.notify(f"The agent {subagent.type} has ended.", "agent_completed")
                 with suppress(CellwrightError):
