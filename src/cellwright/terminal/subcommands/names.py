@@ -15,7 +15,7 @@ SUBCOMMANDS = {
     "auth": "cellwright.terminal.subcommands.auth:auth",
     "config": "cellwright.terminal.subcommands.config:config",
     "demo": "cellwright.terminal.demo.run_demo:main",
-    "doctor": "cellwright.terminal.subcommands.support.doctor:doctor",
+    "doctor": "cellwright.terminal.subcommands.doctor:doctor",
     "plugin": "cellwright.terminal.subcommands.plugin:plugin",
     "plugins": "cellwright.terminal.subcommands.plugin:plugin",
     "sessions": "cellwright.terminal.subcommands.sessions:sessions",
