@@ -46,7 +46,7 @@ async def context_page(call: CommandCall) -> CommandPage:
     text = f"About {used:,} tokens{window}, {model}. How they are shared out is estimated by size."
     settings = compaction_settings(conversation.in_force.settings, conversation.in_force.environment)
     text += f" {_until_compaction(settings, model, used)}" if known.known else ""
-    tools, sections = told_tools(contents), told_sections(contents)
+    tools, sections = told_tools(contents), told_sections(contents.system)
     return CommandPage(
         [
             Section("Context", rows, text),

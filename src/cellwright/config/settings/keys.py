@@ -151,6 +151,12 @@ def host(value: Any) -> str:
     return ""
 
 
+def known_marketplace(value: Any) -> str:
+    """Check a marketplace of `extraKnownMarketplaces`; where it is from is read when something of it is wanted."""
+    fits = isinstance(value, dict) and isinstance(value.get("source"), dict)
+    return "" if fits else '{"source": {"source": "github", "repo": "owner/name"}}'
+
+
 def hook_group(value: Any) -> str:
     """One group of an event, as far as settings go; what a handler says is read in `hooks.py`."""
     fits = isinstance(value, dict) and isinstance(value.get("hooks"), list)
@@ -186,6 +192,9 @@ KEYS: dict[Path, Key] = {
         _key("availableModels", text, "list"),
         _key("deniedModels", text, "list", "tightens"),
         _key("language", text),
+        _key("outputStyle", text),
+        _key("autoMemoryEnabled", flag),
+        _key("autoMemoryDirectory", a_path, folder="own"),
         _key("attribution.commit", any_text),
         _key("attribution.pr", any_text),
         _key("includeCoAuthoredBy", flag),
@@ -193,6 +202,10 @@ KEYS: dict[Path, Key] = {
         _key("skillOverrides", one_of("on", "name-only", "user-invocable-only", "off"), "members"),
         _key("disableSkillShellExecution", flag, folder="tightens"),
         _key("disableBundledSkills", flag),
+        _key("enabledPlugins", flag, "members"),
+        _key("extraKnownMarketplaces", known_marketplace, "members"),
+        _key("strictKnownMarketplaces", anything, "list", "managed"),
+        _key("blockedMarketplaces", anything, "list", "managed"),
         _key("apiKeyHelper", text, folder="confirm"),
         _key("hooks", hook_group, "lists"),
         _key("disableAllHooks", flag, folder="own"),
@@ -256,19 +269,19 @@ OBJECTS = {path[:length] for path in KEYS for length in range(1, len(path))}
 
 _WITHOUT_EFFECT = """
 advisorModel agent attribution.sessionUrl agentPushNotifEnabled allowAllClaudeAiMcps allowedChannelPlugins
-allowedMcpServers allowManagedMcpServersOnly autoConnectIde
-autoContinueAtUsageLimit autoDreamEnabled autoInstallIdeExtension autoMemoryDirectory autoMemoryEnabled autoMode
+allowedMcpServers allowManagedMcpServersOnly autoConnectIde autoContinueAtUsageLimit
+autoDreamEnabled autoInstallIdeExtension autoMode
 autoScrollEnabled autoUpdatesChannel awaySummaryEnabled awsAuthRefresh awsCredentialExport axScreenReader
-bashEditDiffEnabled blockedMarketplaces browserExternalPageTools channelsEnabled claudeMd companyAnnouncements
+bashEditDiffEnabled browserExternalPageTools channelsEnabled claudeMd companyAnnouncements
 crossSessionInbound defaultShell deniedMcpServers dialogExpiry diffTool disableAgentView disableArtifact
 disableAutoMode disableBrowserExternalNavigation disableClaudeAiConnectors disableCommandPluginSources
 disableDeepLinkRegistration disabledMcpjsonServers disableMobileSimulatorTools disableRemoteControl
 disableSideloadFlags disableWorkflows editorMode emojiCompletionEnabled enableAllProjectMcpServers enableArtifact
-enabledMcpjsonServers enabledPlugins enableWorkflows externalEditorContext extraKnownMarketplaces fastMode
+enabledMcpjsonServers enableWorkflows externalEditorContext fastMode
 fastModePerSessionOptIn feedbackSurveyRate fileSuggestion footerLinksRegexes forceLoginGatewayUrl forceLoginMethod
 forceLoginOrgUUID forceRemoteSettingsRefresh gcpAuthRefresh idleCompaction includeGitInstructions
 inputNeededNotifEnabled isolatePeerMachines keybindingFlavor managedMcpServers managedSourcesBehavior minimumVersion
-modelOverrides modelPicker modelPricing modelSettings otelHeadersHelper outputStyle parentSettingsBehavior
+modelOverrides modelPicker modelPricing modelSettings otelHeadersHelper parentSettingsBehavior
 permissionExplainerEnabled permissions.disableAutoMode pluginConfigs pluginSuggestionMarketplaces pluginTrustMessage
 policyHelper precomputeCompactionEnabled preferredNotifChannel prefersReducedMotion processWrapper
 promptSuggestionEnabled proxyAuthHelper prUrlTemplate remote remoteControlAtStartup requiredMaximumVersion
@@ -279,7 +292,7 @@ sandbox.network.allowUnixSockets sandbox.network.httpProxyPort sandbox.network.s
 sandbox.network.tlsTerminate sandbox.ripgrep sandbox.socatPath showClearContextOnPlanAccept showMessageTimestamps
 showTurnDuration skillListingBudgetFraction skillListingMaxDescChars skipAutoPermissionPrompt
 skipDangerousModePermissionPrompt skipWebFetchPreflight spellcheck spinnerTipsEnabled spinnerTipsOverride spinnerVerbs
-sshConfigs sshHostAllowlist statusLine strictKnownMarketplaces strictPluginOnlyCustomization subagentPromptCacheTtl
+sshConfigs sshHostAllowlist statusLine strictPluginOnlyCustomization subagentPromptCacheTtl
 subagentStatusLine switchModelsOnFlag syncClaudeAiSkills syntaxHighlightingDisabled teammateDefaultModel teammateMode
 terminalProgressBarEnabled terminalTitleFromRename theme timeFormat timeZone todoFeatureEnabled tui ultracode
 useAutoModeDuringPlan verbose viewMode vimInsertModeRemaps voice voiceEnabled wheelScrollAccelerationEnabled

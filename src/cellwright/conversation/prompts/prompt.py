@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -130,8 +130,13 @@ def gather_context(
     return replace(full, collect_context=collect_context)
 
 
-def with_skill(full: FullPrompt, blocks: Callable[[], Awaitable[Sequence[ContextBlock]]]) -> FullPrompt:
-    """`full`, which calls a skill, with what that tells; where it cannot be told, the prompt is not sent."""
+def with_skill(
+    full: FullPrompt, blocks: Callable[[], Awaitable[Sequence[ContextBlock]]], expansion: Mapping[str, str]
+) -> FullPrompt:
+    """`full`, which calls a skill, with what that tells; where it cannot be told, the prompt is not sent.
+
+    `expansion` is what UserPromptExpansion hooks are told of it.
+    """
     before = full.collect_context
 
     async def collect_context() -> ProvidedContext:
@@ -139,7 +144,7 @@ def with_skill(full: FullPrompt, blocks: Callable[[], Awaitable[Sequence[Context
         found = ProvidedContext() if before is None else await before()
         return replace(found, after=(*told, *found.after))
 
-    return replace(full, collect_context=collect_context)
+    return replace(full, collect_context=collect_context, expansion=expansion)
 
 
 async def provided(provider: ContextProvider, prompt_context: PromptContext) -> ProvidedContext:

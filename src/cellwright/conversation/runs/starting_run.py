@@ -17,7 +17,7 @@ from cellwright.agent.calls.permission_gate import LEAVING
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.context.compaction import CompactionSettings, TellAgain
 from cellwright.agent.hooks.protocol import as_hooks, together
-from cellwright.agent.prompt import ContextBlock, ContextProvider, FullPrompt, PromptContext, system_blocks
+from cellwright.agent.prompt import ContextBlock, ContextProvider, FullPrompt, PromptContext
 from cellwright.agent.thread import CallerJobs
 from cellwright.agent.turn_record import NO_CHECKPOINTS
 from cellwright.checkpoints.checkpoints import Checkpoints
@@ -26,7 +26,9 @@ from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQ
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.prompts.after_compaction import told_again
 from cellwright.conversation.prompts.agents import Agents
+from cellwright.conversation.prompts.file_blocks import FileBlocks
 from cellwright.conversation.prompts.memory import MemoryContext
+from cellwright.conversation.prompts.output_styles import OutputStyles
 from cellwright.conversation.prompts.prompt import (
     gather_context,
     mentioned_files,
@@ -36,12 +38,15 @@ from cellwright.conversation.prompts.prompt import (
     with_surroundings,
 )
 from cellwright.conversation.prompts.skills import Skills
+from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.conversation.resolve_options import (
     ask_all,
     compaction_settings,
     effort_of,
     fallbacks_of,
     model_of,
+    plan_model_of,
+    thinking_budget_of,
     thinking_of,
     unasked_text,
     unconfined_text,
@@ -86,6 +91,8 @@ class RunParts(Struct, frozen=True, kw_only=True):
     sandbox: SandboxLookup
     user_commands: UserCommands
     memory: MemoryContext
+    file_blocks: FileBlocks
+    styles: OutputStyles
     skills: Skills
     agents: Agents
     subagents: Subagents
@@ -116,16 +123,25 @@ class RunParts(Struct, frozen=True, kw_only=True):
             if (value := getattr(options, name)) is not None
         }
         on_denied = options.on_denied or settings.on_denied
+        policy = PolicyInForce(self.in_force, options, self.sandbox.abilities)
+        tools = self.tools.of(options)
         return Agent(
             provider=provider,
             model=model_of(options, settings, environment),
+            plan_model=plan_model_of(options, settings, environment),
             effort=effort_of(options, settings),
             cache_ttl=settings.prompt_cache_ttl,
             thinking=thinking_of(settings, environment),
+            thinking_budget=thinking_budget_of(settings, environment),
             fallback_models=fallbacks_of(options, settings, environment),
-            system=system_blocks(options.append_system_prompt, options.system_prompt),
-            tools=self.tools.of(options),
-            policy=PolicyInForce(self.in_force, options, self.sandbox.abilities),
+            system=system_blocks(
+                [tool for tool in tools if not policy.hides(tool)],
+                style=self.styles.chosen()[0],
+                append=options.append_system_prompt,
+                instead=options.system_prompt,
+            ),
+            tools=tools,
+            policy=policy,
             can_use_tool=can_use_tool if on_denied == "ask" else None,
             ends_when_denied=on_denied == "error",
             checkpoints=self.checkpoints,
@@ -133,6 +149,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
             redaction=self.redaction if settings.redact_secrets else None,
             answer_type=options.answer_type,
             file_context=self.subagents.for_step,
+            file_proposals=self.file_blocks.proposals(self.tools.of(RunOptions())) if options.proposes_files else None,
             compaction=compaction_settings(settings, environment),
             clear_tool_results=settings.clear_tool_results,
             tell_again=self.tell_again(context),
@@ -290,19 +307,23 @@ class StartingRun(Struct, frozen=True):
             parts.skills.check_trusted(request.prompt)
         provider = request.provider or turn or parts.model.provider
         agent = parts.agent(options, provider, self.run.surface.can_use_tool, request.context)
+        if turn is None:
+            agent = replace(agent, hooks=together(as_hooks(agent.hooks), parts.skills.hooks_of_run(skill_call)))
         if request.provider is not None:
             agent = replace(agent, checkpoints=NO_CHECKPOINTS)  # a dry run changes nothing
         if turn is not None:
             from cellwright.conversation.replay import replay_place  # few runs are played
 
             place = replay_place(cwd, parts.tools.file_state, parts.tools.open_notebooks, parts.checkpoints)
-            agent = replace(turn.played_by(agent, place), compaction=CompactionSettings(automatic=False))
+            agent = replace(
+                turn.played_by(agent, place), file_proposals=None, compaction=CompactionSettings(automatic=False)
+            )
             self.run.steering.close("This run plays a recording: what Claude says in it is known already.")
         own_tools = bool(options.tools) or not options.builtin_tools
         own_system = options.system_prompt is not None or bool(options.append_system_prompt)
         session = parts.sessions.with_tools(agent.tool_params, request.session, own=own_tools)
         if own_system:
-            session = parts.sessions.with_system(agent.system, session)
+            session = parts.sessions.with_system(agent.system, session, whole=options.system_prompt is not None)
         if options.mode is not None:
             session.mode = None  # what the user says now goes before what the session came to
         self._emit_notices(session)
@@ -312,6 +333,7 @@ class StartingRun(Struct, frozen=True):
             own = () if request.provider is not None else (parts.user_commands.provide_context,)
             providers = (
                 *own,
+                parts.file_blocks.for_prompt,
                 parts.memory.for_prompt,
                 parts.skills.listing,
                 parts.agents.for_prompt,
@@ -325,7 +347,9 @@ class StartingRun(Struct, frozen=True):
                 context = PromptContext(
                     words="", agent=agent, session=session, tools={tool.name: tool for tool in agent.tools}
                 )
-                full = with_skill(full, functools.partial(parts.skills.block, skill_call, context))
+                full = with_skill(
+                    full, functools.partial(parts.skills.block, skill_call, context), skill_call.expansion
+                )
         parts.tool_log.keep_in(settings.tool_log)
         return ReadyRun(agent, full, session)
 
@@ -335,7 +359,17 @@ class StartingRun(Struct, frozen=True):
             parts.sessions.add_notices(session, [*parts.in_force.settings.notices, *parts.retention.at_run(session)])
         grants = [problem for rule in options.allow if (problem := grant_problem(parse_rule(rule)))]
         restrictions = [problem for rule in options.deny if (problem := restriction_problem(parse_rule(rule)))]
-        parts.sessions.add_notices(session, [*grants, *restrictions, *parts.tools.notices, *self._unconfined()])
+        style_problem = "" if session.encoded else parts.styles.chosen()[1]
+        parts.sessions.add_notices(
+            session,
+            [
+                *grants,
+                *restrictions,
+                *parts.tools.notices,
+                *self._unconfined(),
+                *([style_problem] if style_problem else []),
+            ],
+        )
 
     def _unconfined(self) -> list[str]:
         """Tell that nothing confines commands here, where it is so: with the first run that begins when that is known."""
