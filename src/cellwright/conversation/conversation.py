@@ -27,10 +27,14 @@ from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.observers import Observers
 from cellwright.conversation.prompts.agents import Agents
-from cellwright.conversation.prompts.mcp import McpServers
+from cellwright.conversation.prompts.file_blocks import FileBlocks
+from cellwright.conversation.prompts.mcp import McpServers, plugin_servers
 from cellwright.conversation.prompts.memory import MemoryContext
+from cellwright.conversation.prompts.output_styles import OutputStyles
 from cellwright.conversation.prompts.prompt import checked
 from cellwright.conversation.prompts.skills import Skills
+from cellwright.conversation.runs.choices import Choices, with_choices
+from cellwright.conversation.runs.compact import compact_session
 from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
@@ -42,6 +46,7 @@ from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.conversation.toolset import ConversationTools, ToolMaker, never_unsaved
 from cellwright.doctor.check import Check
 from cellwright.errors import CellwrightError, ErrorCode, fault
+from cellwright.events import ContextCompacted, Emit
 from cellwright.model.provider import Provider
 from cellwright.sessions.catalog.retention import Retention
 from cellwright.sessions.session import Session
@@ -89,10 +94,12 @@ class Conversation:
         self.thread = thread or AgentThread()
         self.jobs = jobs or CallerJobs()
         self.checks = checks
+        self.choices = Choices(folder=cwd)
+        """The choices of the user for the prompts to come."""
         self.in_force = SettingsInForce(
             cwd,
             os.environ if environ is None else environ,
-            inline_settings=inline_settings,
+            inline_settings=with_choices(inline_settings, self.choices),
             scopes=setting_scopes,
             trusts_folder=trusts_folder,
         )
@@ -107,11 +114,20 @@ class Conversation:
         self.sandbox = SandboxLookup(find_sandbox)
         self.user_commands = UserCommands(cwd, lambda: self.in_force.environ)
         self.memory = MemoryContext(self.in_force)
-        self.skills = Skills(self.in_force)
+        self.styles = OutputStyles(self.in_force)
         self.mcp = McpServers(self.in_force)
-        self.agents = Agents(self.in_force)
-        self.subagents = Subagents(self.in_force, self.agents, self.memory, self.skills)
+        self.mcp.add_source(lambda: plugin_servers(self.in_force))
         self._hooks = HooksInForce(self.in_force, self.mcp.call_for_hook)
+        self.skills = Skills(self.in_force, self._hooks)
+        self.agents = Agents(self.in_force)
+        self.subagents = Subagents(
+            self.in_force,
+            self.agents,
+            self.memory,
+            self.skills,
+            self._hooks,
+            lambda folder: self.tools.in_folder(folder),
+        )
         self.tools = ConversationTools(
             self.in_force,
             self._hooks,
@@ -146,6 +162,8 @@ class Conversation:
             sandbox=self.sandbox,
             user_commands=self.user_commands,
             memory=self.memory,
+            file_blocks=FileBlocks(),
+            styles=self.styles,
             skills=self.skills,
             mcp=self.mcp,
             agents=self.agents,
@@ -187,6 +205,10 @@ class Conversation:
             task.future.add_done_callback(functools.partial(self.runs.ended, run))
             task.future.add_done_callback(lambda _: observers.run_ended(run))
             return run
+
+    async def compact(self, options: RunOptions, focus: str, emit: Emit) -> ContextCompacted:
+        """Sum up the session, with particular attention to `focus`. On the agent's thread; raises as `compact_session`."""
+        return await compact_session(self._parts, options, focus, emit)
 
     def agent(self, options: RunOptions) -> Agent:
         """The agent of runs with these options that belong to no session of this conversation; nobody is asked.

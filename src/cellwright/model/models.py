@@ -7,8 +7,9 @@ cache.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal
@@ -30,7 +31,8 @@ class ModelLimits:
     """The limits of a model. Sizes are in tokens; `thinking` holds the `thinking.type` values it accepts.
 
     `known` is False where the sizes are a careful guess. `effort` says whether `output_config.effort` may be sent,
-    `tool_search` whether tools may be declared with `defer_loading` and loaded by a `tool_reference`.
+    `tool_search` whether tools may be declared with `defer_loading` and loaded by a `tool_reference`, `compaction` whether
+    the API sums up a conversation with it.
     """
 
     context_window: int
@@ -39,10 +41,17 @@ class ModelLimits:
     effort: bool = True
     known: bool = True
     tool_search: bool = False
+    compaction: bool = False
 
 
 def _limits(
-    context_window: int, max_output: int, thinking: str, *, effort: bool = True, tool_search: bool = True
+    context_window: int,
+    max_output: int,
+    thinking: str,
+    *,
+    effort: bool = True,
+    tool_search: bool = True,
+    compaction: bool = True,
 ) -> ModelLimits:
     return ModelLimits(
         context_window=context_window,
@@ -50,6 +59,7 @@ def _limits(
         thinking=frozenset(thinking.split()),
         effort=effort,
         tool_search=tool_search,
+        compaction=compaction,
     )
 
 
@@ -58,20 +68,20 @@ _LIMITS = {
     "claude-mythos-5": _limits(1_000_000, 128_000, "adaptive"),
     "claude-opus-5-5": _limits(1_000_000, 128_000, "adaptive"),
     "claude-sonnet-5-5": _limits(1_000_000, 128_000, "adaptive between_tools"),
-    "claude-haiku-5-5": _limits(1_000_000, 128_000, "adaptive", tool_search=False),
+    "claude-haiku-5-5": _limits(1_000_000, 128_000, "adaptive", tool_search=False, compaction=False),
     "claude-opus-5": _limits(1_000_000, 128_000, "adaptive disabled"),
     "claude-sonnet-5": _limits(1_000_000, 128_000, "adaptive disabled"),
     "claude-opus-4-8": _limits(1_000_000, 128_000, "adaptive disabled"),
     "claude-opus-4-7": _limits(1_000_000, 128_000, "adaptive disabled"),
     "claude-opus-4-6": _limits(1_000_000, 128_000, "adaptive enabled disabled"),
     "claude-sonnet-4-6": _limits(1_000_000, 64_000, "adaptive enabled disabled"),
-    "claude-opus-4-5": _limits(200_000, 64_000, "enabled disabled"),
-    "claude-sonnet-4-5": _limits(200_000, 64_000, "enabled disabled", effort=False),
-    "claude-haiku-4-5": _limits(200_000, 64_000, "enabled disabled", effort=False, tool_search=False),
+    "claude-opus-4-5": _limits(200_000, 64_000, "enabled disabled", compaction=False),
+    "claude-sonnet-4-5": _limits(200_000, 64_000, "enabled disabled", effort=False, compaction=False),
+    "claude-haiku-4-5": _limits(200_000, 64_000, "enabled disabled", effort=False, tool_search=False, compaction=False),
     # retired at Anthropic, still served by other platforms
-    "claude-opus-4": _limits(200_000, 32_000, "enabled disabled", effort=False),
-    "claude-sonnet-4": _limits(200_000, 64_000, "enabled disabled", effort=False),
-    "claude-3": _limits(200_000, 4_096, "disabled", effort=False, tool_search=False),
+    "claude-opus-4": _limits(200_000, 32_000, "enabled disabled", effort=False, compaction=False),
+    "claude-sonnet-4": _limits(200_000, 64_000, "enabled disabled", effort=False, compaction=False),
+    "claude-3": _limits(200_000, 4_096, "disabled", effort=False, tool_search=False, compaction=False),
 }
 
 _UNKNOWN_CLAUDE = ModelLimits(context_window=200_000, max_output=64_000, thinking=frozenset({"adaptive"}), known=False)
@@ -106,14 +116,38 @@ def limits(model: str) -> ModelLimits:
     return _UNKNOWN_CLAUDE
 
 
-def thinking_field(model: str, wanted: Thinking = "summarized", effort: str | None = None) -> dict[str, str] | None:
-    """The `thinking` of a request. Summaries are asked for: what 5.5 models say between calls comes as thinking."""
+MIN_THINKING_BUDGET = 1_024
+"""The fewest tokens that a model may be given to think."""
+
+
+def thinking_field(
+    model: str, wanted: Thinking = "summarized", effort: str | None = None, budget: int = 0
+) -> dict[str, Any] | None:
+    """The `thinking` of a request. Summaries are asked for: what 5.5 models say between calls comes as thinking.
+
+    `budget` (tokens, below the request's `max_tokens`) is for models that think only with one; with less than the API's
+    least they do not think.
+    """
     accepted = limits(model).thinking
     if wanted == "disabled" and "disabled" in accepted and effort not in NEEDS_THINKING:
         return {"type": "disabled"}
     if "adaptive" in accepted:
         return {"type": "adaptive", "display": "omitted" if wanted == "omitted" else "summarized"}
+    if "enabled" in accepted and wanted != "disabled" and budget >= MIN_THINKING_BUDGET:
+        return {"type": "enabled", "budget_tokens": budget}
     return None
+
+
+def may_think_now(messages: Sequence[bytes]) -> bool:
+    """Return whether thinking with a budget may begin with this request: not in mid-turn, where the turn began without.
+
+    The API refuses it behind a call whose message did not begin with thinking.
+    """
+    if not messages or b'"tool_result"' not in messages[-1]:
+        return True
+    answer = next((json.loads(message) for message in reversed(messages) if b'"assistant"' in message), None)
+    content = answer["content"] if answer is not None else ()
+    return not content or content[0]["type"] in ("thinking", "redacted_thinking")
 
 
 def refined(table: ModelLimits, model_info: Mapping[str, Any]) -> ModelLimits:

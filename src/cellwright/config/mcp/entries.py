@@ -17,7 +17,7 @@ from cellwright.tools.mcp.server_entry import ServerEntry, ServerScope, ServerTr
 from cellwright.tools.process.environment import is_secret
 
 MAX_SERVERS = 100
-MAX_NAME_CHARS = 40
+MAX_NAME_CHARS = 64
 """Of a server's name: tools are called `mcp__server__tool`, in 64 characters."""
 
 _TRANSPORTS: Mapping[str, ServerTransport] = {

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 
 from cellwright.config.memory.chain import MemoryPlace
+from cellwright.config.plugins.in_force import PluginsInForce, find_plugins
 from cellwright.config.settings.layers import SCOPES, Layer, Scope, SettingsEntry
 from cellwright.config.settings.read import (
     InlineSettings,
@@ -30,9 +31,11 @@ from cellwright.config.settings.read import (
 from cellwright.config.settings.server_policy import VARIABLE
 from cellwright.config.settings.settings import Settings, save_allow_rules, settings_of
 from cellwright.config.skills.find_skills import SkillPlace
+from cellwright.config.trust.repository import main_checkout
 from cellwright.config.trust.store import changing_answers, read_answers, texts, trust_file
 from cellwright.config.trust.trust import Item, Trust, accept, describe, judge, tightens, trusted_as_it_is
 from cellwright.errors import CellwrightError
+from cellwright.sessions.state_dir import notes_folder
 
 
 class Quarantine(NamedTuple):
@@ -195,6 +198,7 @@ class SettingsInForce:
             trusted=self._trust.trusted,
             outside=self._trust.outside,
             excludes=self.settings.claude_md_excludes,
+            notes=self.notes_folder,
         )
 
     @property
@@ -209,6 +213,20 @@ class SettingsInForce:
         return self._trust.refused or (not self._trust.trusted and bool(waiting & self._declined))
 
     @property
+    def plugins(self) -> PluginsInForce:
+        """The plugins that count now, and why others that are switched on do not."""
+        settings = self.settings
+        return find_plugins(settings.enabled_plugins, settings.allowed_marketplaces, settings.blocked_marketplaces)
+
+    @property
+    def notes_folder(self) -> Path | None:
+        """The folder of Claude's own notes on this project; None where it keeps none."""
+        off = self.environ.get("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "").strip() not in ("", "0", "false")
+        if off or not self.settings.auto_memory:
+            return None
+        return self.settings.auto_memory_directory or notes_folder(main_checkout(self._reading.project))
+
+    @property
     def skill_place(self) -> SkillPlace:
         """The places of skills and commands, and whether the folder's count."""
         place = self.memory_place
@@ -219,6 +237,7 @@ class SettingsInForce:
             managed=place.managed / ".claude",
             trusted=place.trusted,
             built_in=not self.settings.disable_bundled_skills,
+            plugins=tuple(self.plugins.plugins.values()),
         )
 
     @property
@@ -345,7 +364,7 @@ class SettingsInForce:
     def _is_files(self, before: Settings, key: str) -> bool:
         """Return whether files alone said `key`, before and now: what the user says in the kernel counts at once."""
         origins = (*before.origins(key)[-1:], *self.settings.origins(key)[-1:])
-        return all(origin.scope not in ("config", "environment") for origin in origins)
+        return all(origin.scope not in ("config", "environment", "options") for origin in origins)
 
     @property
     def _held(self) -> tuple[dict[str, SettingsEntry], dict[str, SettingsEntry]]:

@@ -20,7 +20,7 @@ from cellwright.agent.agent import Agent
 from cellwright.agent.prompt import ContextBlock, PromptContext, ProvidedContext, text_context
 from cellwright.agent.tool import TOOL_SEARCH, Tool, ToolContext
 from cellwright.config.mcp.approvals import approve, approved_digests
-from cellwright.config.mcp.entries import described_entry, secrets_named
+from cellwright.config.mcp.entries import ServerOrigin, described_entry, secrets_named
 from cellwright.config.mcp.find_servers import FoundServers, GivenServers, McpPlace, find_servers, watched_mcp_files
 from cellwright.config.settings.allowed import tool_is_allowed
 from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
@@ -53,6 +53,13 @@ _CLAUSE = re.compile(r"[^.:(\n]+")
 
 GiveServers = Callable[[], Iterable[GivenServers]]
 """Gives entries from elsewhere (the command line, plug-ins, agents) with whose they are; asked before each run."""
+
+
+def plugin_servers(in_force: SettingsInForce) -> Iterable[GivenServers]:
+    """The servers that plug-ins bring along; whoever switched a plug-in on has said yes to them."""
+    for plugin in in_force.plugins.plugins.values():
+        origin = ServerOrigin(scope="plugin", label=f"the plugin {plugin.name}", cwd=in_force.cwd)
+        yield plugin.mcp_servers, origin
 
 
 class McpServers:
@@ -304,7 +311,8 @@ class McpServers:
         )
 
     def notices(self) -> list[str]:
-        """Tell what is wrong with the configuration, and with servers that could not be connected."""
+        """Tell what is wrong with the configuration, and with servers that could not be connected. Reads files."""
+        self.refresh()
         failed = [
             f"The MCP server {name} is not there: {each.problem}. /mcp shows more."
             for name, each in self._connections.items()
@@ -362,6 +370,18 @@ class McpServers:
     def is_call(self, prompt: object) -> bool:
         """Return whether `prompt` calls a server's prompt."""
         return isinstance(prompt, str) and _CALL.fullmatch(prompt) is not None
+
+    @staticmethod
+    def expansion(call: str) -> Mapping[str, str]:
+        """The fields that UserPromptExpansion hooks are told of the call of a server's prompt."""
+        match = _CALL.fullmatch(call)
+        assert match is not None
+        return {
+            "expansion_type": "mcp_prompt",
+            "command_name": match["name"],
+            "command_args": match["arguments"].strip(),
+            "command_source": "mcp",
+        }
 
     async def block(self, call: str) -> tuple[ContextBlock, ...]:
         """Get what a server says to the call of one of its prompts. Raises CellwrightError; then nothing is sent."""

@@ -17,6 +17,8 @@ SUBCOMMANDS = {
     "demo": "cellwright.terminal.demo.run_demo:main",
     "doctor": "cellwright.terminal.subcommands.doctor:doctor",
     "mcp": "cellwright.terminal.subcommands.mcp:mcp",
+    "plugin": "cellwright.terminal.subcommands.plugin:plugin",
+    "plugins": "cellwright.terminal.subcommands.plugin:plugin",
     "sessions": "cellwright.terminal.subcommands.sessions:sessions",
     "trust": "cellwright.terminal.subcommands.trust:trust",
     "trust-recording": "cellwright.terminal.subcommands.trust:trust_recordings",
