@@ -16,6 +16,9 @@ from msgspec import Struct
 MAX_CHARS = 20_000
 """A longer front matter is none."""
 
+MAX_VALUES = 10_000
+"""More values, those that aliases stand for counted each time, are none: written out they would fill the memory."""
+
 _FENCE = re.compile(r"---[ \t]*\n(?P<yaml>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _PLAIN_LINE = re.compile(r"(?P<key>[A-Za-z][\w-]*): (?P<value>[A-Za-z/$](?:[^\s:#]|:(?=\S)|(?<! )#| (?! |$))*)")
 _QUOTED_LINE = re.compile(r'(?P<key>[A-Za-z][\w-]*): "(?P<text>[ !#-\[\]-~]*)"', re.ASCII)
@@ -65,7 +68,24 @@ def _yaml_values(text: str) -> tuple[Mapping[str, Any], str]:
         return {}, ""
     if not isinstance(values, dict):
         return _lines(text), "the front matter is no list of `key: value`"
+    if not _can_be_written_out(values):
+        return {}, f"the front matter comes to more than {MAX_VALUES:,} values"
     return {str(key): value for key, value in values.items()}, ""
+
+
+def _can_be_written_out(values: Any) -> bool:
+    """Return whether `values` are few: aliases can stand for more than there is room for, and for themselves."""
+    waiting, count = [values], 0
+    while waiting:
+        value = waiting.pop()
+        count += 1
+        if count + len(waiting) > MAX_VALUES:
+            return False
+        if isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+    return True
 
 
 def _plain(yaml: str) -> dict[str, Any] | None:

@@ -17,6 +17,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import find_sessions, sessions_folder
 from cellwright.tools.files.writing.recovery import recover_changes
+from cellwright.tools.mcp.server_entry import of_servers
 
 
 class ConversationSessions:
@@ -152,8 +153,10 @@ class ConversationSessions:
         """
         session = given or self.current
         may_differ = bool(session.encoded) and (own or self._own_tools is session)
-        if may_differ and _tool_names(session) != {tool.name for tool in tools}:
-            fork = session.fork(tools=[tool.to_param() for tool in tools])
+        if may_differ and _tool_names(session) != {tool.name for tool in tools if not of_servers(tool.name)}:
+            # what an earlier message has loaded must stay declared
+            servers = [each for each in json.loads(session.tools) if of_servers(each["name"])]
+            fork = session.fork(tools=[*(tool.to_param() for tool in tools), *servers])
             fork.notices.append(f"Other tools than before: this goes on in a fork of the session, {fork.id}.")
             if given is None:
                 self._go_on_in(fork, session)
@@ -222,4 +225,5 @@ def _holds_something(path: Path) -> bool:
 
 
 def _tool_names(session: Session) -> set[str]:
-    return {str(tool["name"]) for tool in json.loads(session.tools)}
+    """The names of the tools that do not come and go with a server."""
+    return {name for tool in json.loads(session.tools) if not of_servers(name := str(tool["name"]))}
