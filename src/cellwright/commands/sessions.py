@@ -75,7 +75,9 @@ async def rename_page(call: CommandCall) -> CommandPage:
         return CommandPage([Section("Renamed", text=f"This session is “{title}” now.")])
     cost_before = session.cost_usd
     provider = call.conversation.model.provider
-    title = await make_title(session, lambda: provider, small_model(call.conversation.in_force.environment))
+    conversation = call.conversation
+    model = small_model(conversation.in_force.environment)
+    title = await make_title(session, lambda: provider, model, conversation.budgets.day)
     await asyncio.to_thread(write_title, path, "")  # the user has asked for the model's
     call.conversation.observers.session_changed(session)
     cost = None if session.cost_usd is None or cost_before is None else session.cost_usd - cost_before

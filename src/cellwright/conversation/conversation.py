@@ -29,6 +29,7 @@ from cellwright.conversation.prompts.agents import Agents
 from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.prompt import checked
 from cellwright.conversation.prompts.skills import Skills
+from cellwright.conversation.runs.budgets_in_force import BudgetsInForce
 from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_queue import RunQueue
@@ -61,7 +62,8 @@ class Conversation:
     `more_tools` makes the tools that this process adds to the built-in ones (the kernel's `Python`); `jobs` is where
     such tools put work for the thread that waits. `is_unsaved` says of a file whether an editor holds changes of it;
     `open_notebooks` are the notebooks that are open in its front ends; `checks` are what `/doctor` looks at besides the
-    usual; `find_sandbox` says what can confine commands, and is asked with the first run.
+    usual; `find_sandbox` says what can confine commands, and is asked with the first run; `notebook` is the file that this
+    process runs, where it runs one.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Conversation:
         open_notebooks: OpenNotebooks | None = None,
         checks: Sequence[Check] = (),
         find_sandbox: FindSandbox = look_for_sandbox,
+        notebook: Callable[[], Path | None] = lambda: None,
     ) -> None:
         self.cwd = cwd
         self.thread = thread or AgentThread()
@@ -107,6 +110,7 @@ class Conversation:
         self.skills = Skills(self.in_force)
         self.agents = Agents(self.in_force)
         self.subagents = Subagents(self.in_force, self.agents, self.memory, self.skills)
+        self.budgets = BudgetsInForce(lambda: self.in_force.settings, notebook)
         self._hooks = HooksInForce(self.in_force)
         self.tools = ConversationTools(
             self.in_force,
@@ -145,6 +149,7 @@ class Conversation:
             skills=self.skills,
             agents=self.agents,
             subagents=self.subagents,
+            budgets=self.budgets,
         )
         self._lock = threading.Lock()
 

@@ -17,6 +17,7 @@ from cellwright.agent.calls.permission_gate import LEAVING
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.hooks.protocol import as_hooks, together
 from cellwright.agent.prompt import FullPrompt, PromptContext, system_blocks
+from cellwright.agent.spending.run_spending import NO_SHARED_BUDGETS
 from cellwright.agent.thread import CallerJobs
 from cellwright.agent.turn_record import NO_CHECKPOINTS
 from cellwright.checkpoints.checkpoints import Checkpoints
@@ -36,6 +37,7 @@ from cellwright.conversation.resolve_options import (
     unasked_text,
     unconfined_text,
 )
+from cellwright.conversation.runs.budgets_in_force import BudgetsInForce
 from cellwright.conversation.runs.policy_in_force import CallsAtWork, PolicyInForce
 from cellwright.conversation.runs.request import RunRequest, TrustCheck
 from cellwright.conversation.runs.run import Run
@@ -79,6 +81,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
     skills: Skills
     agents: Agents
     subagents: Subagents
+    budgets: BudgetsInForce
 
     def agent(self, options: RunOptions, provider: Provider, can_use_tool: CanUseTool | None) -> Agent:
         """The agent of a run."""
@@ -106,6 +109,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
             redaction=self.redaction if settings.redact_secrets else None,
             answer_type=options.answer_type,
             file_context=self.subagents.for_step,
+            shared_budgets=self.budgets.of_run(),
             **defaults,
         )
 
@@ -260,7 +264,8 @@ class StartingRun(Struct, frozen=True):
             parts.skills.check_trusted(request.prompt)
         agent = parts.agent(options, request.provider or turn or parts.model.provider, self.run.surface.can_use_tool)
         if request.provider is not None:
-            agent = replace(agent, checkpoints=NO_CHECKPOINTS)  # a dry run changes nothing
+            # a dry run changes nothing and costs nothing
+            agent = replace(agent, checkpoints=NO_CHECKPOINTS, budget_usd=None, shared_budgets=NO_SHARED_BUDGETS)
         if turn is not None:
             from cellwright.conversation.replay import replay_place  # few runs are played
 
