@@ -13,6 +13,7 @@ from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.runs.run_queue import RunQueue
 from cellwright.conversation.toolset import ConversationTools
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.sessions.claude_code.import_session import import_session, named
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import find_sessions, sessions_folder
 from cellwright.tools.files.writing.recovery import recover_changes
@@ -117,6 +118,8 @@ class ConversationSessions:
         if session_id and self._session is not None and self._session.id.startswith(session_id):
             return None
         found = _named(sessions_folder(self._cwd), session_id) if session_id else []
+        if not found and (foreign := named(session_id, self._cwd, self._in_force.environment)) is not None:
+            return import_session(foreign, self._cwd)
         if len(found) != 1:
             what = "matches more than one session" if found else "is no session"
             known = ", ".join(path.stem for path in (found[::-1] or find_sessions(self._cwd))[:5]) or "none"
@@ -150,7 +153,7 @@ class ConversationSessions:
         usual tools are back, in a fork again. `given` stands in for the conversation's session.
         """
         session = given or self.current
-        as_before = not session.encoded or _names(json.loads(session.tools)) == _names(tools)
+        as_before = session.is_fresh or _names(json.loads(session.tools)) == _names(tools)
         if not as_before and (own or self._own_tools is session):
             fork = session.fork(tools=tools)
             fork.notices.append(f"Other tools than before: this goes on in a fork of the session, {fork.id}.")
@@ -163,7 +166,7 @@ class ConversationSessions:
 
     def with_system(self, system: Sequence[Mapping[str, Any]], session: Session) -> Session:
         """The session, or a fork of it when it was begun with another system prompt: a session keeps its own."""
-        if not session.encoded or json.loads(session.system) == list(system):
+        if session.is_fresh or json.loads(session.system) == list(system):
             return session
         fork = session.fork(system=system)
         fork.notices.append(f"Another system prompt than before: this goes on in a fork of the session, {fork.id}.")

@@ -65,7 +65,7 @@ def with_surroundings(
 ) -> FullPrompt:
     """The prompt with, when it is the session's first, where Claude works and its skills; in plan mode, how to plan."""
     before: list[ContextBlock] = []
-    if not session.encoded:
+    if session.is_fresh:
         before.append(
             text_context("Where Claude works", "environment", environment_text(cwd, interface, list_skills(agent)))
         )
