@@ -28,6 +28,7 @@ from cellwright.conversation.prompts.agents import Agents
 from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.prompt import gather_context, mentioned_files, with_skill, with_surroundings
 from cellwright.conversation.prompts.skills import Skills
+from cellwright.conversation.prompts.tool_news import tool_news
 from cellwright.conversation.resolve_options import (
     ask_all,
     effort_of,
@@ -286,6 +287,7 @@ class StartingRun(Struct, frozen=True):
             own = () if request.provider is not None else (parts.user_commands.provide_context,)
             providers = (
                 *own,
+                tool_news,
                 parts.memory.for_prompt,
                 parts.skills.listing,
                 parts.agents.for_prompt,
