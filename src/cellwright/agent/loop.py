@@ -418,7 +418,7 @@ class AgentRun:
     def _end(self, stop_reason: str, error: CellwrightError | None) -> RunEnd:
         """The one end of every run. What goes wrong in it is told, and keeps nobody from being told of the end."""
         end_turn = functools.partial(self._end_turn, stop_reason)
-        for step in (end_turn, self._end_record, self.session.settle, self.session.flush):
+        for step in (end_turn, self._end_record, self.session.settle, self.session.call_times.save, self.session.flush):
             try:
                 step()
             except LEAVING as failed:  # a broken disk, for one

@@ -20,7 +20,7 @@ from cellwright.model.pricing import Total
 from cellwright.sessions import transcript
 from cellwright.sessions import transcript_lock as lease
 from cellwright.sessions.calls.rate import CallRate
-from cellwright.sessions.calls.times import CallTimes
+from cellwright.sessions.calls.times import CallTimes, call_times_file
 from cellwright.sessions.cut_answer import faults_text, keep_cut_answer, recovered_answer, recovered_results
 from cellwright.sessions.file_changes import forget_outcomes, outcomes
 from cellwright.sessions.fork_point import ForkPoint, without_thinking
@@ -148,7 +148,7 @@ class Session:
         self.mode: str | None = None
         self.started_by = "startup"
         self.call_rate = CallRate()
-        self.call_times = CallTimes()
+        self.call_times = CallTimes(call_times_file(cwd) if folder else None)
         self.next_seq = 1
         self._header: Header | None = None
         self._epoch = 1

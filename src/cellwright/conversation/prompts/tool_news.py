@@ -7,7 +7,7 @@ and thought void; so Claude is told in words, once for each change.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
@@ -22,10 +22,10 @@ async def tool_news(prompt_context: PromptContext) -> ProvidedContext:
     session = prompt_context.session
     if session.is_fresh:
         return ProvidedContext()
-    declared = {str(each["name"]): each for each in json.loads(session.tools)}
+    declared = _own(json.loads(session.tools))
     # with those that a rule hides: they are denied when they are called, and not gone
     now = {each.name: each for each in prompt_context.agent.tools}
-    told_now = {str(each["name"]): each for each in prompt_context.agent.tool_params}
+    told_now = _own(prompt_context.agent.tool_params)
     gone = sorted(declared.keys() - now.keys())
     new = sorted(told_now.keys() - declared.keys())
     changed = {
@@ -45,6 +45,11 @@ async def tool_news(prompt_context: PromptContext) -> ProvidedContext:
             f"Tools came since this session began, which it cannot call: {', '.join(new)}. A new one has them."
         )
     return ProvidedContext(before=(text_context("Tools since then", "environment", block),), notices=tuple(notices))
+
+
+def _own(definitions: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """The definitions by name, without those of MCP servers: they come and go with their server, and are told with it."""
+    return {name: each for each in definitions if not (name := str(each["name"])).startswith("mcp__")}
 
 
 def _news(gone: Sequence[str], new: Sequence[str], changed: Mapping[str, Any]) -> str:

@@ -273,6 +273,7 @@ class StartingRun(Struct, frozen=True):
             place = replay_place(cwd, parts.tools.file_state, parts.tools.open_notebooks, parts.checkpoints)
             agent = turn.played_by(agent, place)
             self.run.steering.close("This run plays a recording: what Claude says in it is known already.")
+        parts.tools.add_dirs = options.add_dirs
         own_tools = bool(options.tools) or not options.builtin_tools
         own_system = options.system_prompt is not None or bool(options.append_system_prompt)
         session = parts.sessions.with_tools(agent.tool_params, request.session, own=own_tools)

@@ -133,7 +133,7 @@ class Subagents:
         if background and len(working := [each.id for each in self.background if not each.task.done()]) >= MAX_WORKING:
             raise ToolError(f"{len(working)} agents work in the background, which is the most: {', '.join(working)}.")
         session = await self._session(given, nesting.session)
-        session.call_rate = nesting.session.call_rate
+        session.call_rate, session.call_times = nesting.session.call_rate, nesting.session.call_times
         subagent = Subagent(id=session.id, type=definition.name, background=background)
         try:
             agent = self._agent(given, definition, nesting, background=background)
