@@ -278,7 +278,7 @@ class ToolCalls(Struct):
         )
 
     def _missing(self, name: str) -> str:
-        """What Claude is told of a tool that is not there: never was, or not any more."""
+        """The answer to a call of a tool that is not there: never was, or not any more."""
         declared = {str(each["name"]) for each in json.loads(self.session.tools)}
         names = ", ".join(sorted(self.tools.keys() & declared)) or "none"
         if name in declared:

@@ -27,10 +27,10 @@ SMALLEST_ANSWER = 256
 """Tokens: what a budget must still pay for, else the run stops before the request."""
 
 POLL_SECONDS = 0.3
-"""How often it is looked whether another process has come to the end of its request."""
+"""The time between two looks whether another process has come to the end of its request."""
 
 CHARS_BETWEEN_NOTES = 2_000
-"""How much of an answer may stream before it is noted again what it has cost."""
+"""The part of an answer that may stream before it is noted again what it has cost."""
 
 
 class Budget(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What all processes of the user have spent on one thing, and what their open requests may still cost: a file of lines.
+"""Amounts that all processes of the user have spent on one thing, and what their open requests may cost: a file of lines.
 
     0.25                 an amount in US dollars
     +ID 0.81 0.06        a request may cost up to 0.81; 0.06 is what it has cost at least
@@ -146,7 +146,7 @@ class SpendingFile:
 
 
 class Reservation(Struct, frozen=True):
-    """What one request may cost, set aside in a file until `release`."""
+    """The cost that one request may have, set aside in a file until `release`."""
 
     file: SpendingFile
     path: Path
@@ -162,7 +162,7 @@ class Reservation(Struct, frozen=True):
 
 
 def day_spending(folder: Path, today: Callable[[], str] = lambda: time.strftime("%Y-%m-%d")) -> SpendingFile:
-    """What is spent in a day, the user's: one file for each in `folder`, those before yesterday are deleted."""
+    """Return the spending of a day, the user's: one file for each in `folder`, those before yesterday are deleted."""
 
     def forget_earlier(path: Path) -> None:
         yesterday = (datetime.date.fromisoformat(path.name) - datetime.timedelta(days=1)).isoformat()

@@ -1,4 +1,4 @@
-"""What has become of the tools that a session was begun with, told at its end: its definitions stay what they were.
+"""News of the tools that a session was begun with, told at its end: its definitions stay what they were.
 
 Another version of ours, another place, or other servers have other tools. To tell the API so would make all that was cached
 and thought void; so Claude is told in words, once for each change.

@@ -27,7 +27,7 @@ class BudgetsInForce:
 
     @property
     def day(self) -> SpendingFile:
-        """What the user's processes have spent today."""
+        """The spending of the user's processes today."""
         if self._day is None:
             self._day = day_spending(state_folder() / "spending" / "days")
         return self._day
@@ -44,7 +44,7 @@ class BudgetsInForce:
         return path, self._notebooks[path]
 
     def of_run(self) -> SharedBudgets:
-        """What a run that begins now is bounded by, and where it counts."""
+        """The budgets of a run that begins now, and the files where it counts."""
         settings = self._settings()
         files = [CountedFile(self.day, self._budget(settings, "day"))]
         if (notebook := self.notebook()) is not None:

@@ -1,1 +1,1 @@
-"""What a session knows of the calls in it: how many there were in the last minute, and how long they take."""
+"""The calls of a session: how many there were in the last minute, and how long they take."""

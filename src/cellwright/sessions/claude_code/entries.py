@@ -66,7 +66,7 @@ class Entry(Struct, frozen=True):
 
 
 class Entries(Struct, frozen=True):
-    """What was read of a file. `conversation` is in order; `damaged` is the number of lines that are no JSON objects."""
+    """The content of a file. `conversation` is in order; `damaged` is the number of lines that are no JSON objects."""
 
     conversation: tuple[Entry, ...]
     title: str

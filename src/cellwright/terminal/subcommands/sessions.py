@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from cellwright.commands.export import free_path, secrets_left_out, write_export
 from cellwright.commands.sessions import branch, price, when
@@ -262,7 +263,7 @@ def _import(_catalog: Catalog, options: argparse.Namespace) -> int:
         print(session.id)
         print(f'cellwright --resume {session.id} "…" goes on with it', file=sys.stderr)
         return ExitCode.OK
-    rows = []
+    rows: list[dict[str, Any]] = []
     for each in claude_code_sessions(cwd, os.environ):
         entries = read_entries(each.path)
         title = visible_line(entries.title or first_words(entries), WORDS_CHARS)
