@@ -81,16 +81,8 @@ $(OTHER)/%: $(VENV)/.test
 	rm -rf $@
 	$(BIN)/pip install -q --no-deps --target $@ "$(subst -,==,$*).*"
 
-# the older kernel is tried with the IPython of its time, which needs a package that today's does not
-leg-ipykernel-6.29: $(OTHER)/ipython-8
-$(OTHER)/ipython-8: $(VENV)/.test
-	rm -rf $@
-	$(BIN)/pip install -q --no-deps --target $@ "ipython==8.*" decorator
-
-WITH_IPYTHON = $(if $(filter 6.29,$*),CELLWRIGHT_EXPECT_IPYTHON=8 PYTHONPATH=$(CURDIR)/$<:$(CURDIR)/$(OTHER)/ipython-8,PYTHONPATH=$(CURDIR)/$<)
-
 leg-ipykernel-%: $(OTHER)/ipykernel-% build
-	$(WITH_IPYTHON) CELLWRIGHT_EXPECT_IPYKERNEL=$* \
+	PYTHONPATH=$(CURDIR)/$< CELLWRIGHT_EXPECT_IPYKERNEL=$* \
 	  $(PYTEST) -m "$(if $(WHOLE),kernel,kernel_version) and not slow" -q $(PARALLEL)
 
 ON_LAB44 = PYTHONPATH=$(CURDIR)/$(OTHER)/jupyterlab-4.4 JUPYTERLAB_DIR=$(CURDIR)/$(OTHER)/jupyterlab-4.4/share/jupyter/lab \

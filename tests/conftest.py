@@ -36,11 +36,7 @@ CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
 )
 REQUIRED = os.environ.get("CELLWRIGHT_REQUIRE_BROWSER") == "1"
-EXPECTED = {
-    "CELLWRIGHT_EXPECT_IPYKERNEL": "ipykernel",
-    "CELLWRIGHT_EXPECT_IPYTHON": "IPython",
-    "CELLWRIGHT_EXPECT_LAB": "jupyterlab",
-}
+EXPECTED = {"CELLWRIGHT_EXPECT_IPYKERNEL": "ipykernel", "CELLWRIGHT_EXPECT_LAB": "jupyterlab"}
 
 
 CHROMIUM_ARGUMENTS = [
