@@ -22,7 +22,7 @@ OTHER_PROCESS = """
 import asyncio, os, sys
 from pathlib import Path
 from cellwright.agent.agent import Agent
-from cellwright.agent.prompt import system_blocks
+from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.agent.spending.run_spending import Budget, CountedFile, SharedBudgets
 from cellwright.agent.spending.spending_file import SpendingFile
 from cellwright.events import TextDelta

@@ -99,6 +99,8 @@ class HookRun(Struct, frozen=True):
             budget_usd=self.budget_left(),
             shared_budgets=NO_SHARED_BUDGETS,  # `left` looks at them, and the run counts there
             effort=None,
+            plan_model=None,
+            file_proposals=None,
             hooks=NO_HOOKS,
         )
         return await agent.run(prompt, session, on_event)
