@@ -139,6 +139,10 @@ PLAYS: dict[str, Play] = {
         (use("Read", file_path="../lib/note.txt"), HELLO),
         ("mkdir -p ../lib ../apps; echo 'the lib' > ../lib/note.txt",),
     ),
+    "--mcp-config": Play(
+        lambda scene: "servers.json: the MCP server notes has neither" in scene.done.stderr,
+        before=('echo \'{"mcpServers": {"notes": {}}}\' > servers.json',),
+    ),
     "--settings": Play(lambda scene: scene.made, (TOUCH, HELLO)),
     "--setting-sources": Play(
         lambda scene: scene.body["model"] == "claude-opus-5-5" and "permission" not in scene.done.stderr,
@@ -252,10 +256,10 @@ def test_flags_that_would_change_what_is_done_are_refused(messages_server: Serve
     assert server.requests == []
 
 
-@pytest.mark.parametrize("word", ["mcp", "update", "plugin"])
+@pytest.mark.parametrize("word", ["update", "kill"])
 def test_commands_of_claude_codes_are_no_prompts(messages_server: Server, shell_for: For, word: str) -> None:
     server = messages_server([])
-    assert word in COMMANDS or word == "mcp"
+    assert word in COMMANDS
     done = shell_for(server).run(f"claude {word}")
     assert done.returncode == 2
     assert "is not there" in done.stderr

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from cellwright.agent.calls.approval import CanUseTool, Policy
 from cellwright.agent.calls.file_blocks import FileProposals
 from cellwright.agent.calls.redaction import Redaction
+from cellwright.agent.context.compaction import AT_80_PERCENT, CompactionSettings, TellAgain
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks, as_hooks
 from cellwright.agent.loop import AgentRun
 from cellwright.agent.prompt import ContextBlock, FullPrompt, Prompt
@@ -51,6 +52,9 @@ class Agent:
     plan mode. `thinking_budget` (tokens) is for models that think only with one; None: those do not think. `file_context`
     finds what Claude has to know after a batch of calls: what goes with the files they have read or changed, what has ended
     in the background. `file_proposals`: blocks of the last answer that name files are offered to be written.
+    `compaction` says when a conversation that fills the context window is summed up, `tell_again` finds what Claude is told
+    again then. `clear_tool_results`: the API leaves old results of tools out where they are many (context editing).
+    `late_tools` gives the tools that come and go while it works (those of MCP servers), besides `tools`.
     """
 
     provider: Provider
@@ -77,7 +81,11 @@ class Agent:
     checkpoints: TurnRecords = NO_CHECKPOINTS
     answer_type: AnswerType | None = None
     file_context: FileContext | None = None
+    late_tools: Callable[[], Sequence[Tool]] = tuple
     file_proposals: FileProposals | None = None
+    compaction: CompactionSettings = AT_80_PERCENT
+    tell_again: TellAgain | None = None
+    clear_tool_results: bool = False
 
     def __post_init__(self) -> None:
         # what is wrong with them is said here, and not when a run begins
@@ -89,7 +97,11 @@ class Agent:
     @property
     def tool_params(self) -> list[dict[str, Any]]:
         """The tools that a session which begins is told of: what a rule denies as a whole would only cost tokens."""
-        told = [tool for tool in self.tools if not self.policy.hides(tool)]
+        return self.params_of(self.tools)
+
+    def params_of(self, tools: Sequence[Tool]) -> list[dict[str, Any]]:
+        """The definitions of those of `tools` that no rule denies as a whole, as a session that begins has them."""
+        told = [tool for tool in tools if not self.policy.hides(tool)]
         if all(tool.name != TOOL_SEARCH for tool in told):  # nothing would load them
             told = [replace(tool, defer_loading=False) for tool in told]
         return [tool.to_param() for tool in told]

@@ -171,6 +171,10 @@ async def _no_objection(_event: str, _fields: Mapping[str, Any]) -> str:
     return ""
 
 
+async def _nobody(_tool: Tool, _tool_input: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    return None
+
+
 class ToolContext(Struct, frozen=True):
     """A call's link to the run it is part of: what it may know and tell. From its own thread only, but `progress`."""
 
@@ -198,6 +202,8 @@ class ToolContext(Struct, frozen=True):
     """The bounds of the processes that the call starts; None for no bounds."""
     may_reach: Callable[[str, int], Awaitable[bool]] = _unreachable
     """Asks whether these processes may connect to a host at a port that the confinement does not name."""
+    ask_user: Callable[[Tool, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]] = _nobody
+    """Puts a question that is the call's own doing to the user, as a call of the tool given: the answered input, or None."""
     nesting: Nesting | None = None
     """The way to have other agents work within the run; None where there is no run."""
 
@@ -215,6 +221,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     the model, which sees `input_schema` alone, cannot answer in the user's place. `facts(input)` is what the policy
     must know besides the input, under names that the schema does not have: the folder a shell is in. `prepare(input)` is
     waited for before: it finds out what `facts` tells then. It may raise ToolError for what cannot be done anyway.
+    `check(input)` judges inputs in place of the schema, which is compiled: a stranger's is not. It raises ToolError.
     `asks_together`: the user is asked about neighbouring calls of one message at once, and may answer in any order; each
     runs when it was allowed, one at a time. `input_type` is the class of a typed input, `output_type` that of structured
     results.
@@ -234,6 +241,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     asks: QuestionKind = "permission"
     answered_schema: Mapping[str, Any] | None = None
     prepare: Callable[[Mapping[str, Any]], Awaitable[None]] | None = None
+    check: Callable[[Mapping[str, Any]], None] | None = None
     facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     asks_together: bool = False
     title: Callable[[Mapping[str, Any]], str] | None = None

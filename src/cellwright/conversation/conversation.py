@@ -28,12 +28,14 @@ from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.observers import Observers
 from cellwright.conversation.prompts.agents import Agents
 from cellwright.conversation.prompts.file_blocks import FileBlocks
+from cellwright.conversation.prompts.mcp import McpServers, plugin_servers
 from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.output_styles import OutputStyles
 from cellwright.conversation.prompts.prompt import checked
 from cellwright.conversation.prompts.skills import Skills
 from cellwright.conversation.runs.budgets_in_force import BudgetsInForce
 from cellwright.conversation.runs.choices import Choices, with_choices
+from cellwright.conversation.runs.compact import compact_session
 from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
@@ -45,6 +47,7 @@ from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.conversation.toolset import ConversationTools, ToolMaker, never_unsaved
 from cellwright.doctor.check import Check
 from cellwright.errors import CellwrightError, ErrorCode, fault
+from cellwright.events import ContextCompacted, Emit
 from cellwright.model.provider import Provider
 from cellwright.sessions.catalog.retention import Retention
 from cellwright.sessions.session import Session
@@ -115,11 +118,20 @@ class Conversation:
         self.user_commands = UserCommands(cwd, lambda: self.in_force.environ)
         self.memory = MemoryContext(self.in_force)
         self.styles = OutputStyles(self.in_force)
-        self.skills = Skills(self.in_force)
+        self.mcp = McpServers(self.in_force)
+        self.mcp.add_source(lambda: plugin_servers(self.in_force))
+        self._hooks = HooksInForce(self.in_force, self.mcp.call_for_hook)
+        self.skills = Skills(self.in_force, self._hooks)
         self.agents = Agents(self.in_force)
-        self.subagents = Subagents(self.in_force, self.agents, self.memory, self.skills)
+        self.subagents = Subagents(
+            self.in_force,
+            self.agents,
+            self.memory,
+            self.skills,
+            self._hooks,
+            lambda folder: self.tools.in_folder(folder),
+        )
         self.budgets = BudgetsInForce(lambda: self.in_force.settings, notebook)
-        self._hooks = HooksInForce(self.in_force)
         self.tools = ConversationTools(
             self.in_force,
             self._hooks,
@@ -157,6 +169,7 @@ class Conversation:
             file_blocks=FileBlocks(),
             styles=self.styles,
             skills=self.skills,
+            mcp=self.mcp,
             agents=self.agents,
             subagents=self.subagents,
             budgets=self.budgets,
@@ -198,6 +211,10 @@ class Conversation:
             task.future.add_done_callback(lambda _: observers.run_ended(run))
             return run
 
+    async def compact(self, options: RunOptions, focus: str, emit: Emit) -> ContextCompacted:
+        """Sum up the session, with particular attention to `focus`. On the agent's thread; raises as `compact_session`."""
+        return await compact_session(self._parts, options, focus, emit)
+
     def agent(self, options: RunOptions) -> Agent:
         """The agent of runs with these options that belong to no session of this conversation; nobody is asked.
 
@@ -210,6 +227,8 @@ class Conversation:
         self.runs.end_all(END_TIMEOUT_SECONDS)
         if self.subagents.running and not self.thread.is_current():
             concurrent.futures.wait([self.thread.submit(self.subagents.stop_all()).future], END_TIMEOUT_SECONDS)
+        if self.mcp.connections and not self.thread.is_current():
+            concurrent.futures.wait([self.thread.submit(self.mcp.close()).future], END_TIMEOUT_SECONDS)
         if (session := self.sessions.started) is not None:
             self._hooks.end_session(session, "other", self.thread, wait=True)
         self.thread.stop()
@@ -217,4 +236,6 @@ class Conversation:
 
     def _session_left(self, session: Session, because: str) -> None:
         self.user_commands.forget()
+        if because == "clear":
+            self.mcp.ask_again()
         self._hooks.end_session(session, because, self.thread, wait=False)

@@ -17,6 +17,7 @@ from cellwright.sessions.claude_code.import_session import import_session, named
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import find_sessions, sessions_folder
 from cellwright.tools.files.writing.recovery import recover_changes
+from cellwright.tools.mcp.server_entry import of_servers
 
 
 class ConversationSessions:
@@ -155,7 +156,9 @@ class ConversationSessions:
         session = given or self.current
         as_before = session.is_fresh or _names(json.loads(session.tools)) == _names(tools)
         if not as_before and (own or self._own_tools is session):
-            fork = session.fork(tools=tools)
+            # what an earlier message has loaded must stay declared
+            servers = [each for each in json.loads(session.tools) if of_servers(each["name"])]
+            fork = session.fork(tools=[*tools, *servers])
             fork.notices.append(f"Other tools than before: this goes on in a fork of the session, {fork.id}.")
             if given is None:
                 self._go_on_in(fork, session)
@@ -224,4 +227,5 @@ def _holds_something(path: Path) -> bool:
 
 
 def _names(tools: Sequence[Mapping[str, Any]]) -> set[str]:
-    return {str(tool["name"]) for tool in tools}
+    """The names of the tools that do not come and go with a server."""
+    return {name for tool in tools if not of_servers(name := str(tool["name"]))}

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import math
 import time
@@ -33,18 +34,21 @@ _NOTHING = Total({}, 0.0)
 
 
 class SessionLines:
-    """`all` are the lines as they were written; `encoded` the messages of those that count.
+    """`all` are the lines as they were written; `story` the messages of those that count, `encoded` what is sent of them.
 
     The first `inherited` are another session's, where they were paid for.
     `context_tokens` is the API's last count, `uncounted_bytes` what came since. `not_kept` was paid for and is no message.
+    `declared` are the tools that were declared after the session began.
     """
 
     def __init__(self, lines: Iterable[Line] = (), *, inherited: int = 0) -> None:
         self.all: list[Line] = []
+        self.story: list[bytes] = []
         self.encoded: list[bytes] = []
         self.context_tokens = 0
         self.uncounted_bytes = 0
         self.not_kept = _NOTHING
+        self.declared: list[dict[str, Any]] = []
         self._decoded: list[dict[str, Any]] = []
         self._inherited = inherited
         self._kept, self._summed = _NOTHING, inherited
@@ -59,19 +63,29 @@ class SessionLines:
 
     def in_effect(self) -> list[Line]:
         """The lines of `encoded`."""
+        return transcript.since_boundary(self.story_lines())
+
+    def story_lines(self) -> list[Line]:
+        """The lines of `story`."""
         return transcript.in_effect(self.all)
 
     def add(self, line: Line) -> None:
         """Take in the next line: a message, or that others were taken back."""
         self.all.append(line)
+        self.declared += line.meta.get("tools", ())
         if line.message == transcript.TAKEN_BACK:
             self._take_back()
             return
+        self.story.append(line.message)
+        if transcript.is_boundary(line):
+            self.encoded, self._decoded = [], []
         self.encoded.append(line.message)
         self._count(line)
 
     def _take_back(self) -> None:
-        kept = self.in_effect()
+        story = self.story_lines()
+        self.story = [line.message for line in story]
+        kept = transcript.since_boundary(story)
         same = next((at for at, line in enumerate(kept) if self.encoded[at : at + 1] != [line.message]), len(kept))
         del self._decoded[same:]
         self.encoded = [line.message for line in kept]
@@ -105,6 +119,12 @@ class SessionLines:
     def own(self) -> list[Line]:
         """The lines that are not another session's."""
         return self.all[self._inherited :]
+
+    def compactions_usd(self) -> tuple[int, float | None]:
+        """Count the compactions that were paid for here, and sum up what they cost; None where a price is not known."""
+        own = [line.meta[transcript.COMPACTED] for line in self.all[self._inherited :] if transcript.is_boundary(line)]
+        costs = [about.get("cost_usd") for about in own]
+        return len(own), None if None in costs else sum(filter(None, costs))
 
     def spent_before(self) -> Total:
         """Sum up what the lines took that are another session's."""
@@ -151,6 +171,9 @@ class Session:
         self.call_times = CallTimes(call_times_file(cwd) if folder else None)
         self.next_seq = 1
         self._header: Header | None = None
+        self._to_declare: list[dict[str, Any]] = []
+        self._tools_of: tuple[bytes, int] = (b"", 0)
+        self._all_tools = b"[]"
         self._epoch = 1
         self._check = 0
         self._lines = SessionLines()
@@ -419,13 +442,46 @@ class Session:
 
     @property
     def tools(self) -> bytes:
-        """The tools' definitions, an encoded JSON array."""
-        return self._header.tools if self._header else b"[]"
+        """The tools' definitions, an encoded JSON array: those it began with, then those declared since, in order."""
+        if self._header is None:
+            return b"[]"
+        added = (*self._lines.declared, *self._to_declare)
+        if not added:
+            return self._header.tools
+        if self._tools_of != (self._header.tools, len(added)):
+            first = json.loads(self._header.tools)
+            names = {tool["name"] for tool in first}
+            more = {tool["name"]: tool for tool in reversed(added) if tool["name"] not in names}
+            self._all_tools = transcript.encode_json([*first, *reversed(more.values())])
+            self._tools_of = (self._header.tools, len(added))
+        return self._all_tools
+
+    @property
+    def tool_names(self) -> frozenset[str]:
+        """The names of the tools that are declared."""
+        return _names_of(self.tools)
+
+    def declare(self, tools: Sequence[dict[str, Any]]) -> None:
+        """Add definitions of tools that are loaded when they are needed; written down with the next message."""
+        self._to_declare += tools
 
     @property
     def encoded(self) -> list[bytes]:
-        """The messages in effect, each as it was sent."""
+        """The messages that the API gets, each as it was sent: those in effect since the last boundary."""
         return self._lines.encoded
+
+    @property
+    def story(self) -> list[bytes]:
+        """All messages in effect, those before boundaries and the boundaries themselves among them."""
+        return self._lines.story
+
+    def story_lines(self) -> list[Line]:
+        """The lines of `story`, with what is known of each message."""
+        return self._lines.story_lines()
+
+    def said(self) -> list[dict[str, Any]]:
+        """Decode all messages in effect that somebody said, those before boundaries too: slow in a long session."""
+        return transcript.messages_of(filter(transcript.is_said, self.story_lines()))
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -463,6 +519,11 @@ class Session:
     def cost_before_usd(self) -> float | None:
         """The cost of the answers that a fork has of other sessions; 0 in a session that is none."""
         return self._lines.spent_before().cost_usd
+
+    @property
+    def compactions_usd(self) -> tuple[int, float | None]:
+        """The number of this session's compactions, and what they cost of `cost_usd`."""
+        return self._lines.compactions_usd()
 
     def spend(self, usage: Mapping[str, Any], cost_usd: float | None) -> None:
         """Count an answer that was paid for and is no message of the session; it is written with the next one."""
@@ -535,6 +596,18 @@ class Session:
         facts = {"usage": usage, "model": model, "cost_usd": cost_usd, "context_tokens": context_tokens, "cut": cut}
         self._write(transcript.encode_json(message), facts)
 
+    def compact(self, message: dict[str, Any], *, tokens: int, about: Mapping[str, Any]) -> None:
+        """Write a boundary: from here on `message` is sent in the place of all that was said before, which is kept.
+
+        `tokens` is what the conversation takes then, roughly; `about` as `transcript.COMPACTED` has it.
+        """
+        facts = {transcript.COMPACTED: dict(about), "context_tokens": tokens}
+        self._write(transcript.encode_json(message), facts)
+
+    def reattach(self, message: dict[str, Any], *, tokens: int) -> None:
+        """Add what Claude is told again behind a boundary; `tokens` is what the conversation takes then, roughly."""
+        self._write(transcript.encode_json(message), {transcript.REATTACHED: True, "context_tokens": tokens})
+
     def take_back(self) -> None:
         """Take the last message out again: the API would refuse every later request for it as well."""
         self._write(transcript.TAKEN_BACK, {})
@@ -547,9 +620,12 @@ class Session:
     def _write(self, message: bytes, facts: dict[str, Any]) -> None:
         if not_kept := self._lines.not_kept_json():
             facts["not_kept"] = not_kept
+        if self._to_declare:
+            facts["tools"] = self._to_declare
         line = self._line(message, facts)
         self._append_line(line)
         self._remember(line)
+        self._to_declare = []
         self._lines.wrote_not_kept()
 
     def write_aside(self, kind: str, content: Any, **facts: Any) -> None:
@@ -596,6 +672,11 @@ def _point(path: Path | None, lines: Sequence[Line], *, without_thinking: bool =
     if path is None or not lines or not path.exists():
         return None
     return ForkPoint.after(path.stem, lines, without_thinking=without_thinking)
+
+
+@functools.lru_cache(maxsize=8)
+def _names_of(tools: bytes) -> frozenset[str]:
+    return frozenset(tool["name"] for tool in json.loads(tools))
 
 
 def _now() -> float:

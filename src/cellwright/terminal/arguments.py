@@ -133,6 +133,15 @@ def _add_permission_options(group: argparse._ArgumentGroup) -> None:
         help="settings above those of the files",
     )
     group.add_argument(
+        "--mcp-config",
+        metavar="FILE-OR-JSON",
+        type=_servers,
+        action="append",
+        default=[],
+        help="MCP servers besides those of the files",
+    )
+    group.add_argument("--strict-mcp-config", action="store_true", help="only the servers of --mcp-config")
+    group.add_argument(
         "--setting-sources",
         metavar="NAMES",
         type=_names,
@@ -287,6 +296,15 @@ def _settings(given: str) -> tuple[dict[str, Any], str]:
     if given.lstrip().startswith("{"):
         return _object(given, given, "is no JSON object"), "--settings"
     return _object(_text_of(given), given, "holds no JSON object"), given
+
+
+def _servers(given: str) -> tuple[dict[str, Any], str]:
+    """The MCP servers that are given as JSON or in a file, and the name of the place they are in."""
+    values, name = _settings(given)
+    servers = values.get("mcpServers", values)
+    if not isinstance(servers, dict):
+        raise argparse.ArgumentTypeError(f"{given!r} has `mcpServers` that are no object")
+    return servers, "--mcp-config" if name == "--settings" else name
 
 
 def _object(text: str, name: str, otherwise: str) -> dict[str, Any]:

@@ -29,6 +29,8 @@ from cellwright.commands.registry import (
     command_of,
     is_answered_here,
 )
+from cellwright.config.mcp.entries import ServerOrigin
+from cellwright.config.mcp.find_servers import GivenServers
 from cellwright.config.settings.layers import SCOPES, Layer, Scope
 from cellwright.config.settings.read import InlineSettings
 from cellwright.config.trust.trust import refusal_text
@@ -58,6 +60,10 @@ if TYPE_CHECKING:
 
 def _no_remarks() -> list[str]:
     return []
+
+
+_STATUS = {"connecting": "pending", "connected": "connected"}
+"""Claude Code's words for the state of a server; any other is a failure."""
 
 
 class _FixedReplay(Struct, frozen=True):
@@ -193,7 +199,10 @@ class TerminalCommand:
         return {
             "cwd": str(conversation.cwd),
             "tools": [tool.name for tool in conversation.tools.of(options) if not policy.hides(tool)],
-            "mcp_servers": [],
+            "mcp_servers": [
+                {"name": name, "status": _STATUS.get(each.state, "failed")}
+                for name, each in conversation.mcp.connections.items()
+            ],
             "slash_commands": list(COMMANDS),
             "apiKeySource": source_of_credential(in_force.environment) or "none",
             "claude_code_version": VERSION,
@@ -380,6 +389,13 @@ def inline_settings(options: argparse.Namespace, cwd: Path) -> tuple[InlineSetti
         folders = {"permissions": {"additionalDirectories": [str(folder) for folder in options.add_dir]}}
         found.append((Layer(scope="options", label="--add-dir", root=cwd, folder=cwd), folders))
     return tuple(found)
+
+
+def given_servers(options: argparse.Namespace, cwd: Path) -> tuple[GivenServers, ...]:
+    """The MCP servers of `--mcp-config`; of two with one name the last counts."""
+    return tuple(
+        (servers, ServerOrigin(scope="flag", label=name, cwd=cwd)) for servers, name in reversed(options.mcp_config)
+    )
 
 
 def setting_scopes(options: argparse.Namespace) -> tuple[Scope, ...]:

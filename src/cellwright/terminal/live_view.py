@@ -20,10 +20,12 @@ from rich.markdown import Markdown
 from rich.segment import Segment
 from rich.text import Text
 
+from cellwright.agent.context.summary import compacted_line
 from cellwright.agent.subagent import progress_of
 from cellwright.events import (
     Call,
     ContextAttached,
+    ContextCompacted,
     Event,
     Json,
     ModeChanged,
@@ -216,6 +218,8 @@ class LiveView(Struct):
             case Notice():
                 if self._notices.is_first(event):
                     self._notice(event)
+            case ContextCompacted():
+                self._print(visible_line(compacted_line(event), 1_000), "dim")
             case TurnChanged() if event.counts:
                 self._print(run_lines.changed(event), "dim")
             case RunEnd():

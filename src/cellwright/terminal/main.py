@@ -114,7 +114,13 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
     from cellwright.config.settings.read import start_folder
     from cellwright.conversation.conversation import Conversation
     from cellwright.terminal.arguments import is_piped, read_prompt
-    from cellwright.terminal.command import TerminalCommand, inline_settings, refuse_trust, setting_scopes
+    from cellwright.terminal.command import (
+        TerminalCommand,
+        given_servers,
+        inline_settings,
+        refuse_trust,
+        setting_scopes,
+    )
     from cellwright.terminal.interactive import interact
 
     one_prompt = options.prompt or options.print or options.dry_run or options.output_format != "text"
@@ -132,6 +138,7 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
         setting_scopes=setting_scopes(options),
         trusts_folder=options.trust,
     )
+    conversation.mcp.add_source(lambda: given_servers(options, cwd), only=options.strict_mcp_config)
     try:
         refuse_trust(options, conversation)
         command = TerminalCommand(options, conversation, streams, interactive)

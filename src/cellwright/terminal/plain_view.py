@@ -10,9 +10,11 @@ import json
 from collections.abc import Sequence
 from typing import Protocol, TextIO
 
+from cellwright.agent.context.summary import compacted_line
 from cellwright.events import (
     Call,
     ContextAttached,
+    ContextCompacted,
     Event,
     Json,
     ModeChanged,
@@ -148,6 +150,8 @@ class CallLines:
             case Notice():
                 if self._notices.is_first(event):
                     self._notice(event)
+            case ContextCompacted():
+                self._print(visible_line(compacted_line(event), 1_000))
             case TurnChanged() if event.counts:
                 self._print(run_lines.changed(event))
             case RunEnd():

@@ -27,9 +27,12 @@ def check_input(tool: Tool, tool_input: Mapping[str, Any], *, answered: bool = F
             code=ErrorCode.INVALID_PARAMETERS,
             details={"raw": str(tool_input[INVALID_JSON])[:500]},
         )
+    values = tool.canonical(tool_input)
+    if tool.check is not None:
+        tool.check(values)
+        return values
     import fastjsonschema  # not needed before the first call
 
-    values = tool.canonical(tool_input)
     schema = tool.answered_schema if answered and tool.answered_schema is not None else tool.input_schema
     try:
         _validator(json.dumps(schema))(values)

@@ -142,6 +142,18 @@ class PermissionGate(Struct):
             self._grant(answer)
         return isinstance(answer, Allow)
 
+    async def question(self, tool_use_id: str, tool: Tool, tool_input: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Put a question that comes up in a call to the user, as a call of `tool`: the answered input, None for a no."""
+        decision = Decision("ask", "It is a question to you, which only you can answer.", firm=True)
+        tool_use = {"type": "tool_use", "id": tool_use_id, "name": tool.name, "input": dict(tool_input)}
+        try:
+            answer = await self._ask(tool, tool_use, decision, forced=True)
+            if isinstance(answer, Deny):
+                return None
+            return check_input(tool, answer.updated_input or tool_input, answered=True)
+        except ToolError:
+            return None
+
     def _grant(self, answer: Allow) -> None:
         """Remember the rules that came with a yes, for the session."""
         if answer.rules and answer.scope != "once":

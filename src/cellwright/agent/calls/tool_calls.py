@@ -79,7 +79,7 @@ class Outcome(Struct, frozen=True):
 class ToolCalls(Struct):
     """Runs the calls of one message after another; counts what became of them for the run's end."""
 
-    tools: Mapping[str, Tool]
+    tools: dict[str, Tool]
     gate: PermissionGate
     session: Session
     journal: TurnJournal
@@ -403,7 +403,7 @@ class ToolCalls(Struct):
             self._progress_of(tool_use_id),
             session_id=self.session.id,
             emit=self.emit,
-            history=lambda: self.session.messages,
+            history=self.session.said,
             spend=self.spend,
             declared_tools=lambda: json.loads(self.session.tools),
             set_mode=self.gate.set_mode,
@@ -412,6 +412,7 @@ class ToolCalls(Struct):
             ask_hooks=self.hooks.objection,
             confinement=confinement,
             may_reach=functools.partial(self.gate.may_reach, tool_use_id),
+            ask_user=functools.partial(self.gate.question, tool_use_id),
             nesting=self.nesting(tool_use_id),
         )
 

@@ -27,7 +27,7 @@ _DEEPEST = 8
 _AS_ONE = frozenset(
     {("permissions", name) for name in ("allow", "ask", "deny", "additionalDirectories")}
     | {("sandbox", "filesystem", name) for name in ("denyRead", "denyWrite")}
-    | {("sandbox", "network", "deniedDomains")}
+    | {("sandbox", "network", "deniedDomains"), ("deniedMcpServers",), ("disabledMcpjsonServers",)}
 )
 """Lists where a value that stands alone is taken as the only element: it may have been meant to restrict."""
 

@@ -30,7 +30,6 @@ from cellwright.config.settings.edit import add_allow_rules
 from cellwright.config.settings.keys import a_path, seconds_of
 from cellwright.config.settings.layers import Merged, Scope, SettingsEntry, merge
 from cellwright.config.settings.read import (
-    SettingsProblem,
     SettingsSources,
     came_with_project,
     local_settings_file,
@@ -38,6 +37,7 @@ from cellwright.config.settings.read import (
 )
 from cellwright.config.settings.sandbox import SandboxSettings, sandbox_settings
 from cellwright.config.settings.server_policy import own_credentials, own_environment
+from cellwright.config.strict_json import SettingsProblem
 from cellwright.config.trust.trust import judge, remember_rules
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.model.models import EFFORTS
@@ -58,12 +58,31 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class HooksSource(msgspec.Struct, frozen=True):
-    """The `hooks` object of one file, as it stands there: events with their lists of groups."""
+    """The `hooks` object of one file, as it stands there: events with their lists of groups.
+
+    `variables` are put into the environment of its programs, and into their arguments. `of_component`: they are a skill's or
+    an agent's, whose hooks may say `once`.
+    """
 
     events: Mapping[str, Sequence[Mapping[str, Any]]]
     scope: Scope
     label: str
     file: Path | None
+    variables: Mapping[str, str] = msgspec.field(default_factory=dict)
+    of_component: bool = False
+
+
+class McpSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings about MCP servers. `allowed` and `denied` are rules by name, command or address; None: all may be.
+
+    `enabled_project_servers` are servers of `.mcp.json` that need no question; they come from the user's own files.
+    """
+
+    allowed: tuple[Any, ...] | None = None
+    denied: tuple[Any, ...] = ()
+    enabled_project_servers: tuple[str, ...] = ()
+    disabled_project_servers: tuple[str, ...] = ()
+    enables_all_of_project: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +125,7 @@ class Settings:
     allowed_tools: tuple[str, ...] | None = None
     allowed_mcp_servers: tuple[str, ...] | None = None
     denied_tools: tuple[str, ...] = ()
+    mcp: McpSettings = field(default_factory=McpSettings)
     language: str | None = None
     output_style: str | None = None
     auto_memory: bool = False
@@ -114,6 +134,10 @@ class Settings:
     attribution_pr: str | None = None
     claude_md_excludes: tuple[str, ...] = ()
     skill_overrides: Mapping[str, str] = field(default_factory=dict)
+    enabled_plugins: Mapping[str, bool] = field(default_factory=dict)
+    known_marketplaces: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    allowed_marketplaces: tuple[Any, ...] | None = None
+    blocked_marketplaces: tuple[Any, ...] = ()
     disable_skill_shell_execution: bool = False
     disable_bundled_skills: bool = False
     api_key_helper: str | None = None
@@ -138,6 +162,11 @@ class Settings:
     daily_budget: float | None = None
     on_denied: str = "ask"
     session_titles: str = "first-words"
+    auto_compact: bool = True
+    auto_compact_window: int | None = None
+    auto_compact_share: float = 0.8
+    compaction: Literal["api", "prompt"] = "api"
+    clear_tool_results: bool = False
     tool_files: tuple[tuple[Path, bytes], ...] = ()
     notices: tuple[str, ...] = ()
     merged: Merged = field(default_factory=Merged, repr=False)
@@ -218,6 +247,7 @@ def settings_of(
         sandbox=sandbox,
         hooks=_hooks(merged),
         inline_completion=not _any(merged, "cellwright.inlineCompletion", False),
+        mcp=_mcp(merged),
         tool_files=tool_files,
         notices=(*reading.notices, *notices, *rules.notices),
         merged=merged,
@@ -255,6 +285,10 @@ def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
         **_attribution(merged),
         "claude_md_excludes": _texts(value("claudeMdExcludes")),
         "skill_overrides": value("skillOverrides"),
+        "enabled_plugins": value("enabledPlugins"),
+        "known_marketplaces": _marketplaces(value("extraKnownMarketplaces")),
+        "allowed_marketplaces": _entries(value("strictKnownMarketplaces")),
+        "blocked_marketplaces": _entries(value("blockedMarketplaces")),
         "disable_skill_shell_execution": _any(merged, "disableSkillShellExecution", expected=True),
         "disable_bundled_skills": value("disableBundledSkills"),
         "api_key_helper": value("apiKeyHelper") if own_credentials(merged) else None,
@@ -277,6 +311,11 @@ def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
         "notebook_budget": value("cellwright", "notebookBudget"),
         "daily_budget": value("cellwright", "dailyBudget"),
         "on_denied": value("cellwright", "onDenied"),
+        "auto_compact": value("autoCompactEnabled"),
+        "auto_compact_window": value("autoCompactWindow"),
+        "auto_compact_share": value("cellwright", "autoCompactShare"),
+        "compaction": value("cellwright", "compaction"),
+        "clear_tool_results": value("cellwright", "clearToolResults"),
         "session_titles": value("cellwright", "sessionTitles"),
     }
     return {name: each for name, each in found.items() if each is not None}
@@ -284,6 +323,14 @@ def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
 
 def _texts(values: list[str] | None) -> tuple[str, ...] | None:
     return None if values is None else tuple(values)
+
+
+def _entries(values: list[Any] | None) -> tuple[Any, ...] | None:
+    return None if values is None else tuple(values)
+
+
+def _marketplaces(values: Mapping[str, Mapping[str, Any]] | None) -> Mapping[str, Mapping[str, Any]] | None:
+    return None if values is None else {name: value["source"] for name, value in values.items()}
 
 
 def _listed(merged: Merged, name: str) -> list[SettingsEntry]:
@@ -307,6 +354,22 @@ def _attribution(merged: Merged) -> dict[str, str]:
     if all(text is None for text in given.values()) and merged.value("includeCoAuthoredBy") is False:
         given = dict.fromkeys(given, "")
     return {f"attribution_{name}": text for name, text in given.items() if text is not None}
+
+
+def _mcp(merged: Merged) -> McpSettings:
+    value = merged.value
+    allowed = value("allowedMcpServers")
+    return McpSettings(
+        allowed=None if allowed is None else tuple(allowed) if isinstance(allowed, list) else (),
+        denied=tuple(_as_list(value("deniedMcpServers"))),
+        enabled_project_servers=tuple(value("enabledMcpjsonServers") or ()),
+        disabled_project_servers=tuple(value("disabledMcpjsonServers") or ()),
+        enables_all_of_project=value("enableAllProjectMcpServers") is True,
+    )
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _hooks(merged: Merged) -> tuple[HooksSource, ...]:

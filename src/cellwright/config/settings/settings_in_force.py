@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 
 from cellwright.config.memory.chain import MemoryPlace
+from cellwright.config.plugins.in_force import PluginsInForce, find_plugins
 from cellwright.config.settings.layers import SCOPES, Layer, Scope, SettingsEntry
 from cellwright.config.settings.read import (
     InlineSettings,
@@ -122,7 +123,7 @@ class TrustQuestion(Struct, frozen=True):
     `required`: without a yes there is no run at all.
     """
 
-    about: Literal["folder", "redirects", "run", "notebook", "answer", "recording"]
+    about: Literal["folder", "redirects", "run", "notebook", "answer", "recording", "server"]
     title: str
     detail: str
     reason: str
@@ -201,6 +202,23 @@ class SettingsInForce:
         )
 
     @property
+    def scopes(self) -> Container[Scope]:
+        """The user's, project's and checkout's files that are read."""
+        return self._scopes
+
+    @property
+    def folder_was_refused(self) -> bool:
+        """True when the user was asked to trust the folder and said no, or the administrator does."""
+        waiting = {item.id for item in self._trust.waiting if item.gate == "trust"}
+        return self._trust.refused or (not self._trust.trusted and bool(waiting & self._declined))
+
+    @property
+    def plugins(self) -> PluginsInForce:
+        """The plugins that count now, and why others that are switched on do not."""
+        settings = self.settings
+        return find_plugins(settings.enabled_plugins, settings.allowed_marketplaces, settings.blocked_marketplaces)
+
+    @property
     def notes_folder(self) -> Path | None:
         """The folder of Claude's own notes on this project; None where it keeps none."""
         off = self.environ.get("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "").strip() not in ("", "0", "false")
@@ -219,6 +237,7 @@ class SettingsInForce:
             managed=place.managed / ".claude",
             trusted=place.trusted,
             built_in=not self.settings.disable_bundled_skills,
+            plugins=tuple(self.plugins.plugins.values()),
         )
 
     @property

@@ -15,8 +15,9 @@ from cellwright.agent.agent import Agent
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.calls.permission_gate import LEAVING
 from cellwright.agent.calls.redaction import Redaction
+from cellwright.agent.context.compaction import CompactionSettings, TellAgain
 from cellwright.agent.hooks.protocol import as_hooks, together
-from cellwright.agent.prompt import FullPrompt, PromptContext
+from cellwright.agent.prompt import ContextBlock, ContextProvider, FullPrompt, PromptContext
 from cellwright.agent.spending.run_spending import NO_SHARED_BUDGETS
 from cellwright.agent.thread import CallerJobs
 from cellwright.agent.turn_record import NO_CHECKPOINTS
@@ -24,16 +25,26 @@ from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
 from cellwright.conversation.model_connection import ModelConnection
+from cellwright.conversation.prompts.after_compaction import told_again
 from cellwright.conversation.prompts.agents import Agents
 from cellwright.conversation.prompts.file_blocks import FileBlocks
+from cellwright.conversation.prompts.mcp import McpServers, late_tools
 from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.output_styles import OutputStyles
-from cellwright.conversation.prompts.prompt import gather_context, mentioned_files, with_skill, with_surroundings
-from cellwright.conversation.prompts.skills import Skills
+from cellwright.conversation.prompts.prompt import (
+    gather_context,
+    mentioned_files,
+    mode_blocks,
+    place_blocks,
+    with_skill,
+    with_surroundings,
+)
+from cellwright.conversation.prompts.skills import SkillCall, Skills
 from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.conversation.prompts.tool_news import tool_news
 from cellwright.conversation.resolve_options import (
     ask_all,
+    compaction_settings,
     effort_of,
     fallbacks_of,
     model_of,
@@ -52,7 +63,7 @@ from cellwright.conversation.runs.run_queue import RunQueue
 from cellwright.conversation.runs.subagents import Subagents
 from cellwright.conversation.sandbox_lookup import SandboxLookup
 from cellwright.conversation.session_choice import ConversationSessions
-from cellwright.conversation.toolset import ConversationTools
+from cellwright.conversation.toolset import ConversationTools, tools_may_be_deferred
 from cellwright.errors import ApiError, CellwrightError, ErrorCode, fault, log_fault
 from cellwright.events import EventLog, Notice, RunEnd
 from cellwright.model.provider import Provider
@@ -87,12 +98,30 @@ class RunParts(Struct, frozen=True, kw_only=True):
     file_blocks: FileBlocks
     styles: OutputStyles
     skills: Skills
+    mcp: McpServers
     agents: Agents
     subagents: Subagents
     budgets: BudgetsInForce
 
-    def agent(self, options: RunOptions, provider: Provider, can_use_tool: CanUseTool | None) -> Agent:
-        """The agent of a run."""
+    def tell_again(self, context: Sequence[ContextProvider]) -> TellAgain:
+        """Find what Claude is told again behind a summary of the conversation; `context` is what a prompt brings along."""
+
+        def surroundings(session: Session, agent: Agent) -> Sequence[ContextBlock]:
+            settings, listed = self.in_force.settings, self.subagents.listed
+            place = place_blocks(agent, self.in_force.cwd, self.interface, settings, listed)
+            return (*place, *mode_blocks(session, agent))
+
+        tools = self.tools.of(RunOptions())
+        return told_again(self.in_force.cwd, surroundings, tools, (self.memory.for_prompt, *context))
+
+    def agent(
+        self,
+        options: RunOptions,
+        provider: Provider,
+        can_use_tool: CanUseTool | None,
+        context: Sequence[ContextProvider] = (),
+    ) -> Agent:
+        """The agent of a run; `context` is what its prompt brings along."""
         settings, environment = self.in_force.settings, self.in_force.environment
         defaults = {
             name: value
@@ -118,6 +147,9 @@ class RunParts(Struct, frozen=True, kw_only=True):
                 instead=options.system_prompt,
             ),
             tools=tools,
+            late_tools=late_tools(self.mcp, may_defer=tools_may_be_deferred(environment))
+            if options.builtin_tools
+            else tuple,
             policy=policy,
             can_use_tool=can_use_tool if on_denied == "ask" else None,
             ends_when_denied=on_denied == "error",
@@ -128,6 +160,9 @@ class RunParts(Struct, frozen=True, kw_only=True):
             file_context=self.subagents.for_step,
             shared_budgets=self.budgets.of_run(),
             file_proposals=self.file_blocks.proposals(self.tools.of(RunOptions())) if options.proposes_files else None,
+            compaction=compaction_settings(settings, environment),
+            clear_tool_results=settings.clear_tool_results,
+            tell_again=self.tell_again(context),
             **defaults,
         )
 
@@ -244,6 +279,7 @@ class StartingRun(Struct, frozen=True):
             trust_checks = [
                 *request.trust_checks,
                 in_force,
+                *((self.parts.mcp,) if request.provider is None else ()),  # a dry run starts nothing
                 *(request.replay.trust_checks if request.replay is not None else ()),
             ]
             questions = [question for each in trust_checks if (question := each.question()) is not None]
@@ -280,7 +316,10 @@ class StartingRun(Struct, frozen=True):
             options = skill_call.options(options)
         elif turn is None:
             parts.skills.check_trusted(request.prompt)
-        agent = parts.agent(options, request.provider or turn or parts.model.provider, self.run.surface.can_use_tool)
+        provider = request.provider or turn or parts.model.provider
+        agent = parts.agent(options, provider, self.run.surface.can_use_tool, request.context)
+        if turn is None:
+            agent = replace(agent, hooks=together(as_hooks(agent.hooks), parts.skills.hooks_of_run(skill_call)))
         if request.provider is not None:
             # a dry run changes nothing and costs nothing
             agent = replace(agent, checkpoints=NO_CHECKPOINTS, budget_usd=None, shared_budgets=NO_SHARED_BUDGETS)
@@ -288,7 +327,12 @@ class StartingRun(Struct, frozen=True):
             from cellwright.conversation.replay import replay_place  # few runs are played
 
             place = replay_place(cwd, parts.tools.file_state, parts.tools.open_notebooks, parts.checkpoints)
-            agent = replace(turn.played_by(agent, place), file_proposals=None)
+            agent = replace(
+                turn.played_by(agent, place),
+                file_proposals=None,
+                compaction=CompactionSettings(automatic=False),
+                late_tools=tuple,
+            )
             self.run.steering.close("This run plays a recording: what Claude says in it is known already.")
         parts.tools.add_dirs = options.add_dirs
         own_tools = bool(options.tools) or not options.builtin_tools
@@ -309,6 +353,7 @@ class StartingRun(Struct, frozen=True):
                 parts.file_blocks.for_prompt,
                 parts.memory.for_prompt,
                 parts.skills.listing,
+                *((parts.mcp.for_prompt,) if request.provider is None and options.builtin_tools else ()),
                 parts.agents.for_prompt,
                 parts.subagents.for_prompt,
                 parts.checkpoints.undo_context,
@@ -316,13 +361,23 @@ class StartingRun(Struct, frozen=True):
                 *request.context,
             )
             full = gather_context(full, providers, request.prompt, agent, session, parts.tools.of(RunOptions()))
-            if skill_call is not None:
-                context = PromptContext(
-                    words="", agent=agent, session=session, tools={tool.name: tool for tool in agent.tools}
-                )
-                full = with_skill(full, functools.partial(parts.skills.block, skill_call, context))
+            full = self._with_called(full, skill_call, agent, session)
         parts.tool_log.keep_in(settings.tool_log)
         return ReadyRun(agent, full, session)
+
+    def _with_called(
+        self, full: FullPrompt, skill_call: SkillCall | None, agent: Agent, session: Session
+    ) -> FullPrompt:
+        """`full` with what the skill, or the prompt of an MCP server, tells that it calls."""
+        parts, prompt = self.parts, self.request.prompt
+        if skill_call is not None:
+            tools = {tool.name: tool for tool in agent.tools}
+            context = PromptContext(words="", agent=agent, session=session, tools=tools)
+            block = functools.partial(parts.skills.block, skill_call, context)
+            return with_skill(full, block, skill_call.expansion)
+        if isinstance(prompt, str) and parts.mcp.is_call(prompt):
+            return with_skill(full, functools.partial(parts.mcp.block, prompt), parts.mcp.expansion(prompt))
+        return full
 
     def _emit_notices(self, session: Session) -> None:
         parts, options = self.parts, self.request.options
@@ -341,6 +396,8 @@ class StartingRun(Struct, frozen=True):
                 *([style_problem] if style_problem else []),
             ],
         )
+        if self.request.provider is None:
+            parts.sessions.add_notices(session, parts.mcp.notices())
 
     def _unconfined(self) -> list[str]:
         """Tell that nothing confines commands here, where it is so: with the first run that begins when that is known."""

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from cellwright.conversation.prompts.agents import Agents
     from cellwright.conversation.prompts.skills import Skills
     from cellwright.kernel.chat.chat import Chat
+    from cellwright.tools.mcp.connection import ServerPrompt
+
+    ServerPrompts = Mapping[str, tuple[object, ServerPrompt]]
 
 T = TypeVar("T")
 
@@ -217,6 +220,7 @@ def serve_completions(chat: Chat) -> None:
         conversation.skills,
         conversation.agents,
         respects_ignore_files,
+        conversation.mcp.prompts,
     )
     chat.serve("complete", found.complete)
 
@@ -238,6 +242,7 @@ class Completions(Struct, frozen=True):
     files: ProjectFiles
     skills: Skills
     agents: Agents
+    server_prompts: Callable[[], ServerPrompts] = dict
 
     async def complete(self, _panel: object, params: Mapping[str, Any]) -> dict[str, list[Completion]]:
         """Serves `complete`. Raises CellwrightError INVALID_PARAMETERS."""
@@ -247,7 +252,7 @@ class Completions(Struct, frozen=True):
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
         match kind:
             case "command":
-                return {"items": commands(text, await asyncio.to_thread(self.skills.all))}
+                return {"items": commands(text, await asyncio.to_thread(self.skills.all), self.server_prompts())}
             case "variable":
                 return {"items": variables(self.shell, text)}
             case "mention":
@@ -300,19 +305,22 @@ def completions(
     skills: Skills,
     agents: Agents,
     respects_ignore_files: Callable[[], bool],
+    server_prompts: Callable[[], ServerPrompts] = dict,
 ) -> Completions:
     """Build the completions for the kernel of `shell`, whose conversation works in `cwd` with `skills` and `agents`."""
-    return Completions(shell, notebooks, ProjectFiles(cwd, respects_ignore_files), skills, agents)
+    return Completions(shell, notebooks, ProjectFiles(cwd, respects_ignore_files), skills, agents, server_prompts)
 
 
-def commands(text: str, skills: Mapping[str, Skill]) -> list[Completion]:
-    """The slash commands and skills whose names fit `text`."""
+def commands(text: str, skills: Mapping[str, Skill], prompts: ServerPrompts | None = None) -> list[Completion]:
+    """The slash commands, skills and MCP servers' prompts whose names fit `text`."""
     from cellwright.commands.registry import COMMANDS  # what does them is heavy
 
     known = {name: (command.takes, command.help) for name, command in COMMANDS.items()}
     for name, skill in skills.items():
         if skill.by_user:
             known.setdefault(name, (skill.argument_hint, skill.description))
+    for name, (_, prompt) in (prompts or {}).items():
+        known.setdefault(name, (" ".join(f"[{argument}]" for argument, _ in prompt.arguments), prompt.description))
     names = best(text, known, str, MAX_ITEMS) if text else list(known)[:MAX_ITEMS]
     return [
         Completion(

@@ -47,9 +47,8 @@ def _refused(why: str, takes: Takes = "nothing") -> Flag:
     return Flag(takes, why=why, refused=True)
 
 
-_NO_MCP = "there are no MCP servers here yet"
 _NO_AGENTS = "there are no agents of your own here yet"
-_NO_PLUGINS = "there are no plug-ins here"
+_NO_PLUGINS = "plugins are installed first: `cellwright plugin install FOLDER`"
 _NO_REMOTE = "sessions run on this machine"
 _NO_BROWSER = "there is no browser to drive here"
 _OTHER_PLACE = "Claude would work in another place than you asked for"
@@ -69,11 +68,10 @@ FLAGS: dict[str, Flag] = {
     "--debug": _as("--verbose", takes="with ="),
     "-d": _as("--verbose"),
     "-v": _as("--version"),
-    "--permission-prompt-tool": _unused(f"{_NO_MCP}; what would be asked is denied", "one"),
-    "--mcp-config": _unused(_NO_MCP, "many"),
-    "--strict-mcp-config": _unused(_NO_MCP),
-    "--mcp-debug": _unused(_NO_MCP),
-    "--channels": _unused(_NO_MCP, "many"),
+    "--permission-prompt-tool": _unused("MCP servers answer no permissions here; what would be asked is denied", "one"),
+    "--mcp-config": _as("--mcp-config", takes="many"),
+    "--mcp-debug": _unused("/mcp shows what servers have written"),
+    "--channels": _unused("servers send no messages of their own here", "many"),
     "--agents": _unused(_NO_AGENTS, "one"),
     "--append-subagent-system-prompt": _unused(_NO_AGENTS, "one"),
     "--forward-subagent-text": _unused(_NO_AGENTS),
@@ -88,7 +86,7 @@ FLAGS: dict[str, Flag] = {
     "--prompt-suggestions": _unused("no prompts are suggested here"),
     "--betas": _unused("what requests need is sent with them", "many"),
     "--advisor": _unused("there is no advisor here", "one"),
-    "--autocompact": _unused("conversations are not compacted here yet", "one"),
+    "--autocompact": _unused("the settings `autoCompactEnabled` and `cellwright.autoCompactShare` say when", "one"),
     "--ax-screen-reader": _unused("output is plain text where it is not a terminal, or with TERM=dumb"),
     "--debug-file": _unused("--verbose logs to stderr", "one"),
     "--name": _unused("`cellwright sessions rename` gives a session a title", "one"),
@@ -121,7 +119,7 @@ MANY_AS_CLAUDE = {"--allowed-tools": FLAGS["--allowedTools"], "--disallowed-tool
 """Flags that take all words up to the next flag, where the command is called `claude`; ours take one."""
 
 _COMMANDS = """
-agents attach auto-mode daemon install kill logs migrate-installer plugin plugins project rc remote-control respawn rm
+agents attach auto-mode daemon install kill logs migrate-installer project rc remote-control respawn rm
 setup-token stop ultrareview update upgrade
 """
 

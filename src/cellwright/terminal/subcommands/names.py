@@ -16,13 +16,15 @@ SUBCOMMANDS = {
     "config": "cellwright.terminal.subcommands.config:config",
     "demo": "cellwright.terminal.demo.run_demo:main",
     "doctor": "cellwright.terminal.subcommands.doctor:doctor",
+    "mcp": "cellwright.terminal.subcommands.mcp:mcp",
+    "plugin": "cellwright.terminal.subcommands.plugin:plugin",
+    "plugins": "cellwright.terminal.subcommands.plugin:plugin",
     "sessions": "cellwright.terminal.subcommands.sessions:sessions",
     "trust": "cellwright.terminal.subcommands.trust:trust",
     "trust-recording": "cellwright.terminal.subcommands.trust:trust_recordings",
 }
 
 NOT_YET = {
-    "mcp": "There are no MCP servers here yet; `.mcp.json` and `mcpServers` are left as they are.",
     "setup": "There is nothing to set up: `%load_ext cellwright` loads it in a kernel.",
 }
 """Words that are no prompts either, and what is said of them."""

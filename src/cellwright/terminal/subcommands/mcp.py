@@ -1,0 +1,243 @@
+"""`cellwright mcp`: the MCP servers that are configured, and entries added and removed in Claude Code's files.
+
+Nothing is started or reached: `/mcp` in a conversation shows what became of a server.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cellwright.config.mcp.entries import ServerOrigin, described_entry, read_entries
+from cellwright.config.mcp.find_servers import PROJECT_FILE, FoundServers, user_file
+from cellwright.config.settings.edit import set_value
+from cellwright.config.settings.read import start_folder
+from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.config.strict_json import SettingsProblem
+from cellwright.config.trust.repository import project_folder
+from cellwright.conversation.prompts.mcp import McpServers
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.terminal.exit_codes import ExitCode
+from cellwright.text import visible_line
+
+SCOPES = ("local", "user", "project")
+
+Do = Callable[[argparse.Namespace], int]
+
+
+def mcp(argv: Sequence[str]) -> int:
+    """Do what `argv` says. Raises CellwrightError for a server that there is not, an entry or a file that is wrong."""
+    options = _parser().parse_args(argv)
+    do: Do = options.do
+    return do(options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="cellwright mcp",
+        description="The MCP servers of this folder. docs/mcp.md says what they are and what holds them.",
+        allow_abbrev=False,
+    )
+    made.set_defaults(do=_list, json=False)
+    commands = made.add_subparsers(title="commands", metavar="COMMAND")
+
+    def command(name: str, do: Do, help: str) -> argparse.ArgumentParser:
+        parser = commands.add_parser(name, help=help, description=help, allow_abbrev=False)
+        parser.set_defaults(do=do)
+        return parser
+
+    scope_help = "whose it is: yours for this project (local, ~/.claude.json), yours everywhere (user), or .mcp.json's"
+    add = command(
+        "add", _add, "add a server: cellwright mcp add NAME -- COMMAND ARGS, or with --transport http NAME URL"
+    )
+    add.add_argument("-s", "--scope", choices=SCOPES, default="local", help=scope_help)
+    add.add_argument("-t", "--transport", choices=("stdio", "http", "sse"), default="stdio", help="how it is reached")
+    add.add_argument(
+        "-e", "--env", metavar="NAME=VALUE", action="append", default=[], help="a variable for the program"
+    )
+    add.add_argument("-H", "--header", metavar="NAME: VALUE", action="append", default=[], help="a header to send")
+    add.add_argument("name", metavar="NAME")
+    add.add_argument("target", metavar="COMMAND-OR-URL")
+    add.add_argument("args", metavar="ARGS", nargs=argparse.REMAINDER)
+    add_json = command("add-json", _add_json, "add a server by its entry")
+    add_json.add_argument("-s", "--scope", choices=SCOPES, default="local", help=scope_help)
+    add_json.add_argument("name", metavar="NAME")
+    add_json.add_argument("entry", metavar="JSON")
+    remove = command("remove", _remove, "take a server out")
+    remove.add_argument(
+        "-s", "--scope", choices=SCOPES, default=None, help="where; needed if it stands in several places"
+    )
+    remove.add_argument("name", metavar="NAME")
+    listed = command("list", _list, "the servers with where they are configured, and what waits for you")
+    listed.add_argument("--json", action="store_true", help="as JSON, for programs")
+    get = command("get", _get, "one server; the exit code is 1 where there is none")
+    get.add_argument("name", metavar="NAME")
+    approve = command("approve", _approve, "let a server of this project's .mcp.json run, as it is now")
+    approve.add_argument("name", metavar="NAME")
+    return made
+
+
+def _servers() -> McpServers:
+    found = McpServers(SettingsInForce(start_folder(os.environ), os.environ))
+    found.refresh()
+    return found
+
+
+def _list(options: argparse.Namespace) -> int:
+    found = _servers().found
+    rows = [
+        *((name, entry.transport, entry.address, entry.scope, "") for name, entry in found.entries.items()),
+        *(
+            (name, each.entry.transport, each.entry.address, "project", "waits for your approval")
+            for name, each in found.pending.items()
+        ),
+        *((name, "", "", "", why) for name, why in found.refused.items()),
+    ]
+    if options.json:
+        keys = ("name", "transport", "address", "scope", "problem")
+        print(json.dumps([dict(zip(keys, row, strict=True)) for row in rows]))
+        return ExitCode.OK
+    for name, transport, address, scope, problem in rows:
+        about = f"{visible_line(address, 200)} ({transport}, {scope})" if address else ""
+        print(": ".join(filter(None, (visible_line(name), about))) + (f" - {problem}" if problem else ""))
+    if not rows:
+        print("No MCP servers are configured. `cellwright mcp add` adds one.")
+    for notice in found.notices:
+        print(notice)
+    return ExitCode.OK
+
+
+def _get(options: argparse.Namespace) -> int:
+    found, name = _servers().found, options.name
+    entry = found.entries.get(name) or (found.pending[name].entry if name in found.pending else None)
+    if entry is None:
+        print(f"{visible_line(name)}: {found.refused.get(name, 'there is no such server')}")
+        return ExitCode.FAILED
+    waits = " (waits for your approval)" if name in found.pending else ""
+    print(f"{visible_line(name)}: {entry.transport}, {entry.scope}{waits}")
+    print(f"  from: {entry.label}")
+    print(f"  {'reaches' if entry.url else 'runs'}: {visible_line(entry.address, 500)}")
+    for what, named in (("variables", entry.env), ("headers", entry.headers)):
+        if named:  # their values may be secret
+            print(f"  {what}: {', '.join(named)}")
+    return ExitCode.OK
+
+
+def _approve(options: argparse.Namespace) -> int:
+    servers = _servers()
+    pending = servers.found.pending.get(options.name)
+    if pending is None:
+        raise _unknown(options.name, servers.found, "waits for your approval")
+    for line in described_entry(pending.raw):
+        print(f"  {line}")
+    servers.approve(options.name)
+    print(f"{visible_line(options.name)} may run from now on, as it is configured now.")
+    return ExitCode.OK
+
+
+def _add(options: argparse.Namespace) -> int:
+    arguments = options.args[1:] if options.args[:1] == ["--"] else options.args
+    target = options.target
+    if target == "--" and arguments:
+        target, *arguments = arguments
+    entry: dict[str, Any] = {"type": options.transport}
+    if options.transport == "stdio":
+        if options.header:
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, "--header goes with --transport http or sse.")
+        if target.startswith(("http://", "https://")):
+            message = f"{target} is an address: say --transport http, or sse. Nothing was changed."
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+        entry |= {"command": target, "args": list(arguments), "env": _pairs(options.env, "=", "--env")}
+    else:
+        if arguments or options.env:
+            raise CellwrightError(
+                ErrorCode.INVALID_PARAMETERS, "A server with an address has no arguments and no --env."
+            )
+        entry |= {"url": target}
+        if options.header:
+            entry["headers"] = _pairs(options.header, ":", "--header")
+    return _write(options.name, entry, options.scope)
+
+
+def _add_json(options: argparse.Namespace) -> int:
+    try:
+        entry = json.loads(options.entry)
+    except ValueError as error:
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"The entry is no JSON: {error}") from None
+    return _write(options.name, entry, options.scope)
+
+
+def _write(name: str, entry: Any, scope: str) -> int:
+    cwd = start_folder(os.environ)
+    origin = ServerOrigin(scope="local", label="the entry", cwd=cwd)
+    read = read_entries({name: entry}, origin, os.environ)
+    if name not in read.entries:
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{' '.join(read.notices)} Nothing was changed.")
+    file, path = _place(scope, cwd)
+    if name in _at(file, path):
+        message = f"There is an MCP server {name} in {file} already. `cellwright mcp remove {name}` takes it out."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    _set(file, [*path, name], entry)
+    print(f"Added {visible_line(name)} to {file}.")
+    if scope == "project":
+        print("Everybody who works here is asked before it runs; so are you, once.")
+    return ExitCode.OK
+
+
+def _remove(options: argparse.Namespace) -> int:
+    cwd = start_folder(os.environ)
+    places = {scope: _place(scope, cwd) for scope in ((options.scope,) if options.scope else SCOPES)}
+    there = {scope: place for scope, place in places.items() if options.name in _at(*place)}
+    if not there:
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"There is no MCP server {options.name} to take out.")
+    if len(there) > 1:
+        message = f"{options.name} stands in several places: say --scope {' or '.join(there)}. Nothing was changed."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    ((file, path),) = there.values()
+    _set(file, [*path, options.name], None)
+    print(f"Took {visible_line(options.name)} out of {file}.")
+    return ExitCode.OK
+
+
+def _place(scope: str, cwd: Path) -> tuple[Path, list[str]]:
+    """The file of a scope, and where in it the servers stand."""
+    project = project_folder(cwd)
+    if scope == "project":
+        return project / PROJECT_FILE, ["mcpServers"]
+    path = ["mcpServers"] if scope == "user" else ["projects", str(project), "mcpServers"]
+    return user_file(os.environ), path
+
+
+def _at(file: Path, path: Sequence[str]) -> Mapping[str, Any]:
+    """The servers in a file; none where it has none. Raises CellwrightError for a file that cannot be read."""
+    try:
+        value = json.loads(file.read_bytes()) if file.exists() else {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, f"{file} cannot be read: {error}. Mend it first.") from None
+    for name in path:
+        value = value.get(name, {}) if isinstance(value, dict) else {}
+    return value if isinstance(value, dict) else {}
+
+
+def _set(file: Path, path: Sequence[str], value: Any) -> None:
+    try:
+        set_value(file, path, value)
+    except (SettingsProblem, OSError) as error:
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, f"{file} was not changed: {error}.") from None
+
+
+def _pairs(given: Sequence[str], sign: str, option: str) -> dict[str, str]:
+    pairs = [each.partition(sign) for each in given]
+    if any(not found or not name.strip() for name, found, _ in pairs):
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{option} takes NAME{sign}VALUE.")
+    return {name.strip(): value.strip() if sign == ":" else value for name, _, value in pairs}
+
+
+def _unknown(name: str, found: FoundServers, what: str) -> CellwrightError:
+    known = ", ".join(found.pending) or "none"
+    message = f"No MCP server {visible_line(name)} {what}. There are: {known}."
+    return CellwrightError(ErrorCode.INVALID_PARAMETERS, message)

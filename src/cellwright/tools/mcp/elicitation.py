@@ -1,0 +1,205 @@
+"""A server's question to the user, as a question card: a form becomes a question for each field, an address a yes or no.
+
+What the user answers goes to the server, and the card says so. Nobody but the user answers: no rule, no mode, no default.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from cellwright.agent.tool import ToolContext
+from cellwright.text import visible_line
+from cellwright.tools.mcp.schema import shown_text
+from cellwright.tools.planning.ask_user_question import HEADER_CHARS, MAX_OPTIONS, MAX_QUESTIONS, ask_user_question_tool
+
+MAX_FIELDS = 40
+TRIES = 3
+"""Times that an answer which does not fit is asked for."""
+
+LEAVE_OUT = "(leave it out)"
+CANCEL = "(answer nothing)"
+MAX_ANSWER = 10_000
+
+Field = Mapping[str, Any]
+
+
+class _Wrong(Exception):
+    """An answer that does not fit its field; the message says what it has to be."""
+
+
+async def elicit(context: ToolContext, server: str, params: Any) -> Any:
+    """Put a server's question to the user within the call of `context`; the SDK's `ElicitResult`."""
+    from mcp_types import ElicitResult
+
+    if params.mode == "url":
+        return ElicitResult(action="accept" if await _opened(context, server, params) else "decline")
+    schema = params.requested_schema if isinstance(params.requested_schema, Mapping) else {}
+    fields = schema.get("properties")
+    fields = fields if isinstance(fields, Mapping) else {}
+    if len(fields) > MAX_FIELDS:
+        return ElicitResult(action="decline")
+    required = schema.get("required")
+    needed = set(required) if isinstance(required, list) else set()
+    content = await _filled_in(context, server, params.message, fields, needed)
+    return ElicitResult(action="cancel") if content is None else ElicitResult(action="accept", content=content)
+
+
+async def _opened(context: ToolContext, server: str, params: Any) -> bool:
+    question = (
+        f"The MCP server {visible_line(server)} asks you to open {visible_line(params.url, 500)} in your browser: "
+        f"{shown_text(params.message, 400)}"
+    )
+    options = [
+        {"label": "I have opened it", "description": "The server is told that you agree."},
+        {"label": "No", "description": "The server is told that you decline."},
+    ]
+    answers = await _ask(context, [_question(question[:1_000], "Open", options)])
+    return answers is not None and list(answers.values()) == ["I have opened it"]
+
+
+async def _filled_in(
+    context: ToolContext, server: str, message: str, fields: Mapping[str, Field], needed: set[str]
+) -> dict[str, Any] | None:
+    """The form's content, None where the user does not fill it in."""
+    content: dict[str, Any] = {}
+    intro = f"{visible_line(server)} (an MCP server, which gets your answer): {shown_text(message, 300)}"
+    left = {name: field if isinstance(field, Mapping) else {} for name, field in fields.items()}
+    if not left:
+        agreed = await _ask(context, [_question(intro, "Server", _choices(["Yes", "No"]))])
+        return {} if agreed is not None and list(agreed.values()) == ["Yes"] else None
+    wrong: dict[str, str] = {}
+    for _ in range(TRIES):
+        for start in range(0, len(left), MAX_QUESTIONS):
+            names = list(left)[start : start + MAX_QUESTIONS]
+            asked = {_text_of(name, left[name], intro, name in needed, wrong.get(name, "")): name for name in names}
+            questions = [
+                _question(text, str(left[name].get("title") or name), _options_of(left[name], name in needed))
+                for text, name in asked.items()
+            ]
+            answers = await _ask(context, questions)
+            if answers is None or CANCEL in answers.values():
+                return None
+            for text, name in asked.items():
+                wrong.pop(name, None)
+                answer = answers.get(text, "").strip()
+                if answer in ("", LEAVE_OUT):
+                    if name in needed:
+                        wrong[name] = "an answer is needed"
+                    continue
+                try:
+                    content[name] = _value(answer, left[name])
+                except _Wrong as problem:
+                    wrong[name] = str(problem)
+        if not wrong:
+            return content
+        left = {name: left[name] for name in wrong}
+    return None
+
+
+async def _ask(context: ToolContext, questions: list[dict[str, Any]]) -> dict[str, str] | None:
+    answered = await context.ask_user(ask_user_question_tool(), {"questions": questions})
+    answers = (answered or {}).get("answers")
+    if not isinstance(answers, Mapping) or not answers:
+        return None
+    return {
+        text: answer if isinstance(answer, str) else ", ".join(map(str, answer)) for text, answer in answers.items()
+    }
+
+
+def _question(text: str, header: str, options: list[dict[str, str]]) -> dict[str, Any]:
+    return {"question": text[:1_000], "header": visible_line(header, HEADER_CHARS), "options": options}
+
+
+def _text_of(name: str, field: Field, intro: str, needed: bool, wrong: str) -> str:
+    about = field.get("description") or field.get("title") or name
+    kind = _kind(field)
+    choices = [label for label, _ in _enum(field)]
+    more = f" One of: {', '.join(choices)}." if len(choices) > MAX_OPTIONS - 1 else ""
+    problem = f" ({wrong}.)" if wrong else ""
+    need = "" if needed else ", may be left out"
+    return f"{intro}\n{visible_line(name, 60)}: {shown_text(str(about), 300)} ({kind}{need}).{more[:200]}{problem}"
+
+
+def _options_of(field: Field, needed: bool) -> list[dict[str, str]]:
+    """The answers to choose; the user can always write another."""
+    if field.get("type") == "boolean":
+        offered = ["Yes", "No"]
+    else:
+        offered = [label for label, _ in _enum(field)]
+        default = field.get("default")
+        if isinstance(default, str | int | float) and not isinstance(default, bool):
+            offered = list(dict.fromkeys([visible_line(str(default), 100), *offered]))
+    if not needed:
+        offered = [*offered[: MAX_OPTIONS - 2], LEAVE_OUT]
+    offered = [each for each in dict.fromkeys(offered) if each][: MAX_OPTIONS - 1]
+    return _choices([*offered, CANCEL] if len(offered) else ["(write your answer)", CANCEL])
+
+
+def _choices(labels: list[str]) -> list[dict[str, str]]:
+    about = {LEAVE_OUT: "Nothing is said for this field.", CANCEL: "The server gets no answer at all."}
+    return [{"label": label, "description": about.get(label, f"Answer {label}.")} for label in labels]
+
+
+def _enum(field: Field) -> list[tuple[str, str]]:
+    """The labels and values that may be chosen."""
+    named = field.get("oneOf") or field.get("anyOf")
+    if isinstance(named, list):
+        pairs = [
+            (each.get("title") or each.get("const"), each.get("const")) for each in named if isinstance(each, Mapping)
+        ]
+    else:
+        values, names = field.get("enum"), field.get("enumNames")
+        values = values if isinstance(values, list) else []
+        names = names if isinstance(names, list) and len(names) == len(values) else values
+        pairs = list(zip(names, values, strict=True))
+    return [(visible_line(str(label), 100), str(value)) for label, value in pairs if value is not None][:50]
+
+
+def _kind(field: Field) -> str:
+    kind = str(field.get("type", "string"))
+    bounds = [f"{word} {field[key]}" for key, word in (("minimum", "at least"), ("maximum", "at most")) if key in field]
+    words = {"string": "text", "integer": "whole number", "boolean": "yes or no"}.get(kind, kind)
+    return visible_line(" ".join([words, *bounds]), 80)
+
+
+def _value(answer: str, field: Field) -> Any:
+    """The answer as the field's value. Raises _Wrong."""
+    kind = field.get("type")
+    if kind == "boolean":
+        if answer.lower() not in ("yes", "no", "true", "false"):
+            raise _Wrong("it has to be yes or no")
+        return answer.lower() in ("yes", "true")
+    if kind in ("integer", "number"):
+        return _number(answer, field)
+    if kind == "array":
+        items = field.get("items")
+        chosen = [each.strip() for each in answer.split(",") if each.strip()]
+        return [_chosen(each, items if isinstance(items, Mapping) else {}) for each in chosen]
+    return _chosen(answer[:MAX_ANSWER], field)
+
+
+def _chosen(answer: str, field: Field) -> str:
+    choices = _enum(field)
+    if not choices:
+        return answer
+    found = next((value for label, value in choices if answer in (label, value)), None)
+    if found is None:
+        raise _Wrong("it has to be one of the choices")
+    return found
+
+
+def _number(answer: str, field: Field) -> int | float:
+    try:
+        value = int(answer) if field.get("type") == "integer" else float(answer)
+    except ValueError:
+        raise _Wrong("it has to be a number") from None
+    low, high = field.get("minimum", -math.inf), field.get("maximum", math.inf)
+    if not math.isfinite(value) or not (_is_number(low) and _is_number(high)) or not low <= value <= high:
+        raise _Wrong("it is not within the bounds")
+    return value
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

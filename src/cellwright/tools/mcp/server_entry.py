@@ -1,0 +1,88 @@
+"""One MCP server as it is configured, after variables were put in: what is started, or where it is reached."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct, field
+
+ServerScope = Literal["managed", "flag", "local", "project", "user", "plugin", "agent"]
+"""The one who configured it: the administrator, `--mcp-config`, the user for this project, the project itself, the user
+everywhere, a plug-in, an agent's definition."""
+
+ServerTransport = Literal["stdio", "http", "sse"]
+
+TOOL_PREFIX = "mcp__"
+MAX_NAME = 64
+"""Of a tool's name, as the Messages API takes it."""
+
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
+
+
+class ServerEntry(Struct, frozen=True, kw_only=True):
+    """One server. `label` names its place for people (a file, a plug-in); `cwd` is the folder a program is started in.
+
+    `digest` stands for the entry as it was written, before variables: an approval is bound to it. `tool_seconds` bounds a
+    call (None: the default). `always_load`: its tools are told before the first word. `confined`: it comes with the project,
+    so that the sandbox holds it where that is switched on.
+    """
+
+    name: str
+    transport: ServerTransport
+    scope: ServerScope
+    label: str
+    digest: str
+    cwd: Path
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    tool_seconds: float | None = None
+    always_load: bool = False
+
+    @property
+    def prefix(self) -> str:
+        """The beginning of its tools' names: `mcp__server__`."""
+        return f"{TOOL_PREFIX}{plain_name(self.name)}__"
+
+    @property
+    def address(self) -> str:
+        """The program with its arguments, or the URL, in one line."""
+        return self.url or " ".join([self.command, *self.args])
+
+
+RESOURCE_TOOLS = frozenset({"ListMcpResourcesTool", "ReadMcpResourceTool"})
+
+
+def of_servers(name: str) -> bool:
+    """Return whether a tool of this name comes and goes with a server."""
+    return name.startswith(TOOL_PREFIX) or name in RESOURCE_TOOLS
+
+
+def plain_name(name: str) -> str:
+    """`name` with `_` for every character that a tool's name may not have.
+
+    >>> plain_name("my server")
+    'my_server'
+    """
+    return _NOT_IN_A_NAME.sub("_", name)
+
+
+def tool_name(prefix: str, name: str) -> str:
+    """The name of a server's tool as Claude and the rules know it, at most `MAX_NAME` characters.
+
+    >>> tool_name("mcp__git__", "log.show")
+    'mcp__git__log_show'
+    >>> len(tool_name("mcp__git__", "x" * 100))
+    64
+    """
+    whole = prefix + plain_name(name)
+    if len(whole) <= MAX_NAME:
+        return whole
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{whole[: MAX_NAME - len(digest) - 1]}_{digest}"
