@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from cellwright.commands.command import CommandCall
 from cellwright.commands.cost import usd
+from cellwright.commands.registry import answer_of, command_of
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.request import RunRequest, RunSurface
+from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.testing import say
 
 
 @pytest.mark.parametrize(
@@ -19,3 +29,44 @@ from cellwright.commands.cost import usd
 )
 def test_small_amounts_can_be_told_apart_and_none_is_mathematics(amount: float | None, words: str) -> None:
     assert usd(amount) == words
+
+
+def test_budgets_stand_beside_what_is_spent_and_stop_the_next_run(
+    messages_server: Any, tmp_path: Path, own_place: Path
+) -> None:
+    server = messages_server([say("It is the tide."), say("never asked")])
+    notebook = tmp_path / "tides.ipynb"
+    (own_place / ".claude").mkdir(parents=True, exist_ok=True)
+    settings = own_place / ".claude" / "settings.json"
+    budgets = {"sessionBudget": 3, "notebookBudget": 2.5, "dailyBudget": 2}
+    settings.write_text(json.dumps({"cellwright": budgets}))
+    environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
+
+    def conversation() -> Conversation:
+        return Conversation(cwd=tmp_path, interface="a test", environ=environ, notebook=lambda: notebook)
+
+    def cost(made: Conversation) -> dict[str, str]:
+        command, text = command_of("/cost")
+        page = made.thread.submit(answer_of(command, CommandCall(made, RunOptions(), text))).future.result(60)
+        return dict(page.sections[0].rows)
+
+    made = conversation()
+    try:
+        end = made.start(RunRequest(prompt="Why does the water rise?"), RunSurface()).future.result(60)
+        rows = cost(made)
+        spent = f"{end.cost_usd:.4f} USD"
+        assert rows["the session may cost"] == "3.00 USD"
+        assert rows["from tides.ipynb, all sessions"] == f"{spent} of 2.50 USD"
+        assert rows["today, all kernels and terminals"] == f"{spent} of 2.00 USD"
+    finally:
+        made.close()
+    settings.write_text(json.dumps({"cellwright": {**budgets, "notebookBudget": end.cost_usd + 0.0001}}))
+    again = conversation()  # another process would know as well
+    try:
+        assert cost(again)["today, all kernels and terminals"] == f"{spent} of 2.00 USD"
+        stopped = again.start(RunRequest(prompt="And why does it fall?"), RunSurface()).future.result(60)
+        assert stopped.error["message"].startswith("The notebook's budget of $")
+        assert f"`cellwright.notebookBudget` ({settings})" in stopped.error["message"]
+    finally:
+        again.close()
+    assert len([request for request in server.requests if request.path == "/v1/messages"]) == 1

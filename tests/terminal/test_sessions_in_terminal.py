@@ -288,3 +288,25 @@ def test_rename_without_a_title_asks_the_small_model_once(messages_server: Serve
     assert listed(command)[0]["title"] == "Empty folder looked at."
     assert len(server.requests) == 3
     assert not server.rejected
+
+
+def test_sessions_of_claude_code_are_listed_imported_and_gone_on_with(command: Any) -> None:
+    folder = Path(command.environ["HOME"]) / ".claude" / "projects" / re.sub(r"[^a-zA-Z0-9]", "-", str(command.folder))
+    folder.mkdir(parents=True)
+    user = {"type": "user", "uuid": "a", "parentUuid": None, "message": {"role": "user", "content": "What of hives?"}}
+    said = {"role": "assistant", "id": "m", "content": [{"type": "text", "text": "They hum."}]}
+    answer = {"type": "assistant", "uuid": "b", "parentUuid": "a", "message": said}
+    session_id = "7f3c1a52-98d4-4c55-9a3e-0a4f1d2b6c11"
+    (folder / f"{session_id}.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in (user, answer)))
+    [one] = json.loads(command.run("sessions", "import", "--json").stdout)
+    assert (one["id"], one["title"]) == (session_id, "What of hives?")
+    assert command.run("sessions", "import").stdout.split("\t")[0] == session_id
+    done = command.run("sessions", "import", session_id[:8])
+    assert (done.returncode, done.stdout) == (0, f"{session_id}\n")
+    assert "a copy of a session of Claude Code's" in done.stderr
+    assert command.run("sessions", "import", "nothing").returncode == 8
+    assert listed(command)[0]["id"] == session_id
+    assert command.run("--resume", session_id, "and now?").returncode == 0
+    entry = next(each for each in listed(command) if each["id"] == session_id)
+    assert entry["turns"] == 2
+    assert entry["model"]

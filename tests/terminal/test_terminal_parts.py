@@ -16,6 +16,7 @@ from cellwright.errors import ErrorCode
 from cellwright.events import (
     Call,
     ModeChanged,
+    Notice,
     RunEnd,
     TextDelta,
     TodosChanged,
@@ -162,6 +163,19 @@ def test_a_plain_view_never_breaks_a_line_of_the_answer() -> None:
     ):
         view.emit(event)
     assert out.getvalue().splitlines()[:3] == ["I look first.", "* Bash: ls: done, 0.1 s", "Done."]
+
+
+def test_a_notice_that_is_said_again_is_counted_at_the_end() -> None:
+    out = io.StringIO()
+    view = PlainView(out)
+    for event in (
+        Notice("Cut off.", "warning", at=1.0),
+        Notice("Cut off.", "warning", at=2.0),
+        Notice("Cut off."),
+        run_end(),
+    ):
+        view.emit(event)
+    assert out.getvalue().splitlines()[:3] == ["warning: Cut off.", "info: Cut off.", "warning: Cut off. (2 times)"]
 
 
 def test_logs_hold_no_secrets() -> None:

@@ -37,6 +37,8 @@ export type ToolOp = {
   title: string;
   input: Json;
   parallel: boolean;
+  /** The seconds that it may take, as earlier calls did; null where that is not known. */
+  estimate: number | null;
   at: number;
 };
 export type OutputOp = { op: "output"; id: string; text: string };

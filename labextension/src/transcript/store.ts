@@ -1,7 +1,7 @@
 /** The transcript's state: operations in, items out. It draws nothing and knows no channel. */
 
 import type { Json } from "../json";
-import type { AnsweredOp, AskOp, ChangesOp, CompactedOp, DecidedOp, EndOp, ErrorInfo, Level, Op, OpsMessage, RetryOp, RunOp, SteerOp, Todo, ContextPart, ToolEndOp, ToolStatus, TurnOp } from "./protocol";
+import type { AnsweredOp, AskOp, ChangesOp, CompactedOp, DecidedOp, EndOp, ErrorInfo, Level, NoticeOp, Op, OpsMessage, RetryOp, RunOp, SteerOp, Todo, ContextPart, ToolEndOp, ToolStatus, TurnOp } from "./protocol";
 
 /** Live output is for looking at; the whole of it is the kernel's. */
 const MAX_OUTPUT_CHARS = 64_000;
@@ -113,7 +113,7 @@ export class TranscriptStore {
         this.changes = op;
         return;
       case "notice":
-        this.push({ kind: "notice", level: op.level, text: op.text, revision: 0 });
+        this.notice(op);
         return;
       case "compacted":
         this.compact(op);
@@ -150,6 +150,7 @@ export class TranscriptStore {
           title: op.title,
           input: op.input,
           parallel: op.parallel,
+          estimate: op.estimate,
           at: op.at,
           status: "running",
         });
@@ -233,6 +234,15 @@ export class TranscriptStore {
   private touchTool(id: string): void {
     const tool = this.tools.get(id);
     if (tool) tool.revision++;
+  }
+
+  /** What is said again in the run stands where it was said first, with how often. */
+  private notice({ level, text }: NoticeOp): void {
+    const said = this.items.find((item): item is NoticeItem => item.kind === "notice" && item.level === level && item.text === text);
+    if (said) {
+      said.times++;
+      said.revision++;
+    } else this.push({ kind: "notice", level, text, times: 1, revision: 0 });
   }
 
   private push(item: Item): void {
@@ -324,6 +334,7 @@ export type ToolItem = Revised & {
   chars: number;
   status: CallStatus;
   parallel: boolean;
+  estimate: number | null;
   at: number;
   ms: number;
   output: string;
@@ -337,7 +348,7 @@ export type ToolItem = Revised & {
 };
 /** Words of the user that Claude was given here. */
 export type UserMessageItem = Revised & { kind: "said"; text: string };
-export type NoticeItem = Revised & { kind: "notice"; level: Level; text: string };
+export type NoticeItem = Revised & { kind: "notice"; level: Level; text: string; times: number };
 /** The context attached to a prompt. */
 export type ContextItem = Revised & { kind: "told"; tokens: number; parts: ContextPart[] };
 /** The conversation so far was summed up here, or is being. */
@@ -354,6 +365,7 @@ export function newTool(id: string, name: string): ToolItem {
     chars: 0,
     status: "writing",
     parallel: false,
+    estimate: null,
     at: 0,
     ms: 0,
     output: "",

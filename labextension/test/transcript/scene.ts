@@ -124,7 +124,7 @@ export function ended(id: string, changes: object = {}): Op {
 }
 
 export function begun(id: string, changes: object = {}): Op {
-  return { op: "tool", id, name: "Bash", title: "Bash: ls", input: { command: "ls" }, parallel: false, at: Date.now() / 1000, ...changes };
+  return { op: "tool", id, name: "Bash", title: "Bash: ls", input: { command: "ls" }, parallel: false, estimate: null, at: Date.now() / 1000, ...changes };
 }
 
 export const END: Op = { op: "end", stop_reason: "end_turn", cost_usd: 0.02, session_cost_usd: 0.5, ms: 3200, error: null };

@@ -17,6 +17,9 @@ describe("a call's card", () => {
     kernel.say(begun("t", { at: Date.now() / 1000 - 65 }));
     await drawn();
     expect([text(root, ".call"), text(root, ".status"), text(root, ".time")]).toEqual(["Bash ls", "running", "1 min 5 s"]);
+    kernel.say(begun("u", { at: Date.now() / 1000 - 3, estimate: 12.4 }), begun("v", { at: Date.now() / 1000 - 3, estimate: 0.3 }));
+    await drawn();
+    expect([...root.querySelectorAll(".time")].slice(1).map((one) => one.textContent)).toEqual(["3 s of about 12 s", "3 s"]);
     kernel.say(ended("t", { ms: 2345 }));
     await drawn();
     expect([text(root, ".status"), text(root, ".time")]).toEqual(["done", "2.3 s"]);
@@ -296,6 +299,17 @@ it("shows notices by their level", async () => {
   expect(notices.map((one) => [one.textContent, one.getAttribute("role")])).toEqual([
     ["Warning: Nearly used.", "note"],
     ["Error: Broken.", "alert"],
+  ]);
+});
+
+it("shows a notice that is said again once, with how often", async () => {
+  const { kernel, root } = scene();
+  const cut = { op: "notice", level: "warning", text: "The answer was cut off." } as const;
+  kernel.say(RUN, cut, { op: "text", block: 0, text: "On it goes." }, cut, { ...cut, level: "info" }, cut);
+  await drawn();
+  expect([...root.querySelectorAll(".items > .notice")].map((one) => one.textContent)).toEqual([
+    "Warning: The answer was cut off. (3 times)",
+    "Note: The answer was cut off.",
   ]);
 });
 

@@ -17,6 +17,7 @@ from cellwright.agent.context.compaction import AT_80_PERCENT, CompactionSetting
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks, as_hooks
 from cellwright.agent.loop import AgentRun
 from cellwright.agent.prompt import ContextBlock, FullPrompt, Prompt
+from cellwright.agent.spending.run_spending import NO_SHARED_BUDGETS, SharedBudgets
 from cellwright.agent.steering import Steering
 from cellwright.agent.structured_output.answer import AnswerType
 from cellwright.agent.tool import TOOL_SEARCH, Tool
@@ -40,7 +41,8 @@ FileContext = Callable[["Sequence[Path]", "Session", "Agent"], Awaitable[Sequenc
 class Agent:
     """A model with a system prompt, tools and a policy. Frozen: a variant is `dataclasses.replace(agent, …)`.
 
-    `max_turns` bounds the requests of one run, `budget_usd` its cost in US dollars. `max_tokens` bounds one answer.
+    `max_turns` bounds the requests of one run, `budget_usd` its cost in US dollars, `shared_budgets`
+    that of more than one run. `max_tokens` bounds one answer.
     `tool_timeout` (seconds) bounds every call, besides the tool's own limit. `hooks` are told what happens, by event:
     `{"PreToolUse": [HookMatcher("Bash", [check])]}`, where `check` is `async (input, tool_use_id, context) -> dict`.
     `cache_ttl` is how long the API's cache keeps the conversation (see `Request`).
@@ -64,6 +66,7 @@ class Agent:
     ends_when_denied: bool = False
     max_turns: int | None = None
     budget_usd: float | None = None
+    shared_budgets: SharedBudgets = NO_SHARED_BUDGETS
     max_tokens: int = 32_000
     effort: str | None = None
     thinking: Thinking = "summarized"

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from cellwright.agent import run_errors
-from cellwright.agent.budget import Spending
 from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate
 from cellwright.agent.calls.redaction import ResultRedaction
 from cellwright.agent.calls.tool_calls import ToolCalls
@@ -24,6 +23,7 @@ from cellwright.agent.context.compaction import Compaction
 from cellwright.agent.hooks.protocol import HookRun, as_hooks
 from cellwright.agent.hooks.run_hooks import RunHooks, SubagentHooks
 from cellwright.agent.prompt import ContextBlock, FullPrompt, Prompt, full_prompt
+from cellwright.agent.spending.run_spending import Spending
 from cellwright.agent.steering import ReadySteering, Steering, Submit
 from cellwright.agent.structured_output.answer import AnswerCheck
 from cellwright.agent.subagent import Nesting, Within
@@ -94,7 +94,7 @@ class AgentRun:
         self.max_tokens = min(agent.max_tokens, limits(agent.model).max_output)
         main = None if within is None else within.run
         self.spending: Spending = Spending(
-            agent.model, session, agent.budget_usd, None if main is None else main.spending
+            agent.model, session, agent.budget_usd, None if main is None else main.spending, agent.shared_budgets
         )
         self.text = ""
         self.text_goes_on = False
@@ -382,6 +382,7 @@ class AgentRun:
                     match event:
                         case MessageStart():
                             self.journal.begin_answer(event)
+                            self.spending.streams(event)
                         case BlockEnd():
                             self.journal.end_block(event)
                         case TurnEnd():
@@ -400,6 +401,7 @@ class AgentRun:
                                 await asyncio.sleep(event.wait_seconds)
                                 return None
                         case _:
+                            self.spending.streams(event)
                             self.emit(self.journal.add(event))
         except ApiError:
             self.sent += waits
@@ -426,7 +428,8 @@ class AgentRun:
         return self.agent.max_turns is None or self.requests < self.agent.max_turns
 
     async def _reserved_tokens(self) -> int:
-        tokens = await self.spending.reserve(self.max_tokens)
+        waits = Notice("Another run is at work on the same budget. The next request waits until its own is over.")
+        tokens = await self.spending.reserve(self.max_tokens, functools.partial(self.emit, waits))
         if not tokens:
             raise _Stop("budget", self.spending.refusal())
         return tokens
@@ -492,7 +495,7 @@ class AgentRun:
     def _end(self, stop_reason: str, error: CellwrightError | None) -> RunEnd:
         """The one end of every run. What goes wrong in it is told, and keeps nobody from being told of the end."""
         end_turn = functools.partial(self._end_turn, stop_reason)
-        for step in (end_turn, self._end_record, self.session.settle, self.session.flush):
+        for step in (end_turn, self._end_record, self.session.settle, self.session.call_times.save, self.session.flush):
             try:
                 step()
             except LEAVING as failed:  # a broken disk, for one

@@ -68,13 +68,16 @@ def too_many_turns(max_turns: int) -> CellwrightError:
     return CellwrightError(ErrorCode.MAX_TURNS_REACHED, message, recoverable=True)
 
 
-def budget_spent(budget: float, cost: float, next_request: float) -> CellwrightError:
-    """The next request could cost more than the budget has left."""
+def budget_spent(
+    budget: float, cost: float, next_request: float, *, whose: str = "", set_by: str = ""
+) -> CellwrightError:
+    """The next request could cost more than the budget has left: the run's, or `whose` ("day"), which `set_by` names."""
+    of_whom, more = f"{whose}'s " if whose else "", f"Allow more in {set_by}" if set_by else "Allow more"
     message = (
-        f"The budget of {dollars(budget)} would be passed by the next request, which can cost up to "
-        f"{dollars(next_request)}; {dollars(cost)} is spent so far. Allow more, or go on without a budget."
+        f"The {of_whom}budget of {dollars(budget)} would be passed by the next request, which can cost up to "
+        f"{dollars(next_request)}; {dollars(cost)} is spent so far. {more}, or go on without a budget."
     )
-    details = {"budget_usd": budget, "cost_usd": cost, "next_request_usd": next_request}
+    details = {"budget_usd": budget, "cost_usd": cost, "next_request_usd": next_request, "budget_of": whose or "run"}
     return CellwrightError(ErrorCode.BUDGET_EXCEEDED, message, details=details, recoverable=True)
 
 

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from cellwright.agent.budget import completion_spending
+from cellwright.agent.spending.spending_file import completion_spending
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
+from cellwright.conversation.conversation import Conversation
 from cellwright.model.pricing import PRICES_DATE
 from cellwright.sessions.session import Session
 
@@ -25,11 +26,13 @@ async def cost_page(call: CommandCall) -> CommandPage:
     session, tally = conversation.sessions.current, conversation.model.completions
     today = await asyncio.to_thread(completion_spending().usd)
     budget = conversation.in_force.settings.inline_completion_budget
+    spent = await asyncio.to_thread(_budgets, conversation)
     rows: list[Row] = [
         ("what", "cost"),
         ("this session", usd(session.cost_usd)),
         *_compactions(session),
         *_before(session),
+        *spent,
         (f"of it completions ({tally.count:,} since the kernel started)", usd(tally.total.cost_usd)),
         ("completions today, all kernels", f"{usd(today)} of {usd(budget)}"),
     ]
@@ -37,6 +40,22 @@ async def cost_page(call: CommandCall) -> CommandPage:
         del rows[-2:]
     text = f"By Anthropic's list prices of {PRICES_DATE}; a platform's own prices may differ."
     return CommandPage([Section("Cost", rows, text), Section("Tokens of this session", _tokens(session.usage))])
+
+
+def _budgets(conversation: Conversation) -> list[Row]:
+    """The rows of what more than one session counts in, each with its budget."""
+    settings, budgets = conversation.in_force.settings, conversation.budgets
+    rows: list[Row] = []
+    if settings.session_budget is not None:
+        rows.append(("the session may cost", usd(settings.session_budget)))
+    if (notebook := budgets.notebook()) is not None:
+        path, file = notebook
+        rows.append((f"from {path.name}, all sessions", _of(file.usd(), settings.notebook_budget)))
+    return [*rows, ("today, all kernels and terminals", _of(budgets.day.usd(), settings.daily_budget))]
+
+
+def _of(spent: float, budget: float | None) -> str:
+    return usd(spent) if budget is None else f"{usd(spent)} of {usd(budget)}"
 
 
 def _before(session: Session) -> list[Row]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from cellwright.conversation.titles import make_title, title_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry, tree_of
 from cellwright.sessions.catalog.metadata import shown_tags, write_tags, write_title
+from cellwright.sessions.claude_code.import_session import ClaudeCodeSession, named
 from cellwright.sessions.session import Session
 from cellwright.text import dollars
 
@@ -41,8 +42,8 @@ async def resume_page(call: CommandCall) -> CommandPage:
     if not call.text:
         return await sessions_page(call)
     conversation.runs.refuse_while_running()
-    entry = await asyncio.to_thread(_only_one, call.text, conversation.cwd)
-    if isinstance(entry, CatalogEntry):
+    entry = await asyncio.to_thread(_only_one, call.text, conversation.cwd, conversation.in_force.environment)
+    if isinstance(entry, CatalogEntry | ClaudeCodeSession):
         await go_on(conversation, partial(conversation.sessions.find, entry.id))
         return _now_in("Resumed", conversation.sessions.current)
     section = _listed(entry, call)
@@ -75,7 +76,9 @@ async def rename_page(call: CommandCall) -> CommandPage:
         return CommandPage([Section("Renamed", text=f"This session is “{title}” now.")])
     cost_before = session.cost_usd
     provider = call.conversation.model.provider
-    title = await make_title(session, lambda: provider, small_model(call.conversation.in_force.environment))
+    conversation = call.conversation
+    model = small_model(conversation.in_force.environment)
+    title = await make_title(session, lambda: provider, model, conversation.budgets.day)
     await asyncio.to_thread(write_title, path, "")  # the user has asked for the model's
     call.conversation.observers.session_changed(session)
     cost = None if session.cost_usd is None or cost_before is None else session.cost_usd - cost_before
@@ -133,16 +136,22 @@ async def fork(conversation: Conversation, session_id: str, turn: int | None) ->
     await go_on(conversation, forked)
 
 
-def _only_one(text: str, cwd: Path) -> CatalogEntry | Sequence[CatalogEntry]:
+def _only_one(
+    text: str, cwd: Path, environ: Mapping[str, str]
+) -> CatalogEntry | ClaudeCodeSession | Sequence[CatalogEntry]:
     """The session that is meant, or those that may be. Raises `CellwrightError` where none is."""
     catalog = Catalog()
     try:
         return catalog.entry(text, cwd)
     except CellwrightError as error:
-        if error.code != ErrorCode.SESSION_NOT_FOUND or not (found := catalog.search(text, cwd, limit=SHOWN + 1)):
+        if error.code != ErrorCode.SESSION_NOT_FOUND:
             raise
-    named = [entry for entry in found if entry.title.casefold() == text.casefold()]
-    return named[0] if len(named) == 1 else found[0] if len(found) == 1 else found
+        if (foreign := named(text, cwd, environ)) is not None:
+            return foreign
+        if not (found := catalog.search(text, cwd, limit=SHOWN + 1)):
+            raise
+    titled = [entry for entry in found if entry.title.casefold() == text.casefold()]
+    return titled[0] if len(titled) == 1 else found[0] if len(found) == 1 else found
 
 
 def _started_session(conversation: Conversation) -> Session:

@@ -33,6 +33,7 @@ from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.output_styles import OutputStyles
 from cellwright.conversation.prompts.prompt import checked
 from cellwright.conversation.prompts.skills import Skills
+from cellwright.conversation.runs.budgets_in_force import BudgetsInForce
 from cellwright.conversation.runs.choices import Choices, with_choices
 from cellwright.conversation.runs.compact import compact_session
 from cellwright.conversation.runs.request import RunRequest, RunSurface
@@ -69,7 +70,8 @@ class Conversation:
     `more_tools` makes the tools that this process adds to the built-in ones (the kernel's `Python`); `jobs` is where
     such tools put work for the thread that waits. `is_unsaved` says of a file whether an editor holds changes of it;
     `open_notebooks` are the notebooks that are open in its front ends; `checks` are what `/doctor` looks at besides the
-    usual; `find_sandbox` says what can confine commands, and is asked with the first run.
+    usual; `find_sandbox` says what can confine commands, and is asked with the first run; `notebook` is the file that this
+    process runs, where it runs one.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Conversation:
         open_notebooks: OpenNotebooks | None = None,
         checks: Sequence[Check] = (),
         find_sandbox: FindSandbox = look_for_sandbox,
+        notebook: Callable[[], Path | None] = lambda: None,
     ) -> None:
         self.cwd = cwd
         self.thread = thread or AgentThread()
@@ -128,6 +131,7 @@ class Conversation:
             self._hooks,
             lambda folder: self.tools.in_folder(folder),
         )
+        self.budgets = BudgetsInForce(lambda: self.in_force.settings, notebook)
         self.tools = ConversationTools(
             self.in_force,
             self._hooks,
@@ -168,6 +172,7 @@ class Conversation:
             mcp=self.mcp,
             agents=self.agents,
             subagents=self.subagents,
+            budgets=self.budgets,
         )
         self._lock = threading.Lock()
 

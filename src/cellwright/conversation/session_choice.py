@@ -14,6 +14,7 @@ from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.runs.run_queue import RunQueue
 from cellwright.conversation.toolset import ConversationTools
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.sessions.claude_code.import_session import import_session, named
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import find_sessions, sessions_folder
 from cellwright.tools.files.writing.recovery import recover_changes
@@ -119,6 +120,8 @@ class ConversationSessions:
         if session_id and self._session is not None and self._session.id.startswith(session_id):
             return None
         found = _named(sessions_folder(self._cwd), session_id) if session_id else []
+        if not found and (foreign := named(session_id, self._cwd, self._in_force.environment)) is not None:
+            return import_session(foreign, self._cwd)
         if len(found) != 1:
             what = "matches more than one session" if found else "is no session"
             known = ", ".join(path.stem for path in (found[::-1] or find_sessions(self._cwd))[:5]) or "none"
@@ -152,7 +155,7 @@ class ConversationSessions:
         usual tools are back, in a fork again. `given` stands in for the conversation's session.
         """
         session = given or self.current
-        may_differ = bool(session.encoded) and (own or self._own_tools is session)
+        may_differ = not session.is_fresh and (own or self._own_tools is session)
         if may_differ and _tool_names(session) != {tool.name for tool in tools if not of_servers(tool.name)}:
             # what an earlier message has loaded must stay declared
             servers = [each for each in json.loads(session.tools) if of_servers(each["name"])]
@@ -170,7 +173,7 @@ class ConversationSessions:
 
         `whole`: all of it is the user's; else what comes after ours, which other tools may have made different.
         """
-        before = json.loads(session.system) if session.encoded else []
+        before = json.loads(session.system) if not session.is_fresh else []
         users = list(system) if whole else list(system[1:])
         if not before or (len(before) == len(system) and before[-len(users) :] == users):
             return session

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from cellwright.agent.side_request import SideRequest, text_of
+from cellwright.agent.spending.spending_file import SpendingFile
 from cellwright.agent.tool import ToolContext
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.provider import Provider
@@ -42,15 +44,24 @@ def first_words(session: Session) -> str:
     return "" if first is None else visible_line(first_line(users_words(first)), FIRST_WORDS_CHARS)
 
 
-async def make_title(session: Session, provider: Callable[[], Provider], model: str) -> str:
-    """Have `model` name `session` and keep that; the user's own title goes before it. One request, counted in the session.
+async def make_title(
+    session: Session, provider: Callable[[], Provider], model: str, day: SpendingFile | None = None
+) -> str:
+    """Have `model` name `session` and keep that; the user's own title goes before it. One request, counted in
+    the session, and in `day`.
 
     Raises `CellwrightError`, INVALID_PARAMETERS where there is nothing to name or nowhere to keep it.
     """
     if session.path is None or not session.encoded:
         message = "There is nothing to name yet: this session has no messages, or is not kept on disk."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
-    ctx = ToolContext("title", lambda **_: None, spend=session.spend)
+
+    def spend(usage: Mapping[str, Any], cost_usd: float | None) -> None:
+        session.spend(usage, cost_usd)
+        if day is not None and cost_usd:
+            day.add(cost_usd)
+
+    ctx = ToolContext("title", lambda **_: None, spend=spend)
     content = [{"type": "text", "text": f"{_TITLE_PROMPT}\n\n{_beginning(session)}"}]
     turn = await SideRequest(provider, model).ask([{"role": "user", "content": content}], ctx)
     session.settle()

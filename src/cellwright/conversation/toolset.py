@@ -61,6 +61,8 @@ class ToolEnvironment(Struct, frozen=True, kw_only=True):
     provider: Callable[[], Provider] | None = None
     is_unsaved: Callable[[Path], bool] = never_unsaved
     open_notebooks: OpenNotebooks = field(default_factory=NothingOpen)
+    more_roots: Callable[[], Sequence[Path]] = tuple
+    """The folders that the run which goes on has besides the settings'."""
     load_skill: LoadSkill | None = None
     """Renders skills; without it there is no tool for them."""
     start_agent: StartAgent | None = None
@@ -122,7 +124,12 @@ def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
         notebook_edit_tool(state, cwd, place.open_notebooks),
         notebook_read_tool(state, cwd, place.open_notebooks),
         bash_tool(
-            cwd, roots, environ=environ, shown_chars=settings.bash_output_max_chars, seconds=settings.command_timeout
+            cwd,
+            roots,
+            environ=environ,
+            shown_chars=settings.bash_output_max_chars,
+            seconds=settings.command_timeout,
+            more_roots=place.more_roots,
         ),
         task_stop_tool(background_tasks(), place.stop_agent),
         *list_tools(environ),
@@ -230,6 +237,8 @@ class ConversationTools:
     ) -> None:
         self.open_notebooks: OpenNotebooks = open_notebooks or NothingOpen()
         """The notebooks that are open in this process's front ends."""
+        self.add_dirs: tuple[Path, ...] = ()
+        """The folders that the run which goes on has besides the settings'."""
         self.notices: list[str] = []
         """The notices about tools that others bring."""
         self._in_force = in_force
@@ -290,6 +299,7 @@ class ConversationTools:
             is_unsaved=self._is_unsaved,
             open_notebooks=RecordedNotebooks(self.open_notebooks, lambda: self._checkpoints.turn),
             file_state=file_state,
+            more_roots=lambda: self.add_dirs,
             load_skill=self._load_skill,
             start_agent=self._start_agent,
             stop_agent=self._stop_agent,

@@ -100,6 +100,7 @@ class NotebookConversation:
             is_unsaved=is_unsaved,
             open_notebooks=self.notebooks,
             checks=kernel_checks(self._kernel, pages),
+            notebook=self._notebook,
         )
         self._trust = NotebookTrust(os.environ)
         self.log = ConversationLog(self.conversation.thread, lambda: self.conversation.sessions.started)

@@ -33,7 +33,7 @@ _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _NO_NAME_CHARACTER = re.compile(r"[^a-zA-Z0-9_-]")
 MAX_NAME_CHARS = 128
 
-_NOTE = re.compile(r"<(turn-ended|history-dropped)>.*</\1>", re.DOTALL)
+_NOTE = re.compile(r"<(turn-ended|history-dropped|imported-session)>.*</\1>", re.DOTALL)
 
 _ENDED = {
     "interrupted": "The user stopped you here.",
@@ -64,6 +64,20 @@ def ended_note(reason: str) -> dict[str, Any]:
     """The block that tells Claude how its answer ended, where it did not end by itself."""
     what = _ENDED.get(reason, _ENDED["error"])
     return _text(f"<turn-ended>{what} What had arrived of your answer stands above.</turn-ended>")
+
+
+IMPORTED_NOTE = b'{"role":"user","content":[{"type":"text","text":"<imported-session>'
+"""The beginning of the message that `imported_note` is, as it is encoded."""
+
+
+def imported_note(*, compacted: bool) -> dict[str, Any]:
+    """The block that tells Claude where a conversation comes from that it goes on with here."""
+    summary = " It begins with a summary of what was before." if compacted else ""
+    return _text(
+        f"<imported-session>What stands above was said in Claude Code; it goes on here, in Cellwright.{summary} Tools and "
+        "instructions are those of this place from now on: some that were called above may be missing. Files may have "
+        "changed since: read them again before you change them.</imported-session>"
+    )
 
 
 def dropped_note(messages: Sequence[Json]) -> dict[str, Any]:

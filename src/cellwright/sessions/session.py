@@ -20,12 +20,12 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.pricing import Total
 from cellwright.sessions import transcript
 from cellwright.sessions import transcript_lock as lease
-from cellwright.sessions.call_rate import CallRate
-from cellwright.sessions.call_times import CallTimes
+from cellwright.sessions.calls.rate import CallRate
+from cellwright.sessions.calls.times import CallTimes, call_times_file
 from cellwright.sessions.cut_answer import faults_text, keep_cut_answer, recovered_answer, recovered_results
 from cellwright.sessions.file_changes import forget_outcomes, outcomes
 from cellwright.sessions.fork_point import ForkPoint, without_thinking
-from cellwright.sessions.history import valid_history
+from cellwright.sessions.history import IMPORTED_NOTE, valid_history
 from cellwright.sessions.state_dir import make_private_folder, new_session_id
 from cellwright.sessions.transcript import Header, Line, Transcript
 from cellwright.sessions.transcript_file import TranscriptFile, create_file, unwritable
@@ -116,6 +116,10 @@ class SessionLines:
         self._summed = max(self._summed, len(self.all))
         return self._kept.plus(self.not_kept.usage, self.not_kept.cost_usd)
 
+    def own(self) -> list[Line]:
+        """The lines that are not another session's."""
+        return self.all[self._inherited :]
+
     def compactions_usd(self) -> tuple[int, float | None]:
         """Count the compactions that were paid for here, and sum up what they cost; None where a price is not known."""
         own = [line.meta[transcript.COMPACTED] for line in self.all[self._inherited :] if transcript.is_boundary(line)]
@@ -164,7 +168,7 @@ class Session:
         self.mode: str | None = None
         self.started_by = "startup"
         self.call_rate = CallRate()
-        self.call_times = CallTimes()
+        self.call_times = CallTimes(call_times_file(cwd) if folder else None)
         self.next_seq = 1
         self._header: Header | None = None
         self._to_declare: list[dict[str, Any]] = []
@@ -182,6 +186,36 @@ class Session:
         `id` is its own choice unless it is given.
         """
         return cls(cwd, folder, id)
+
+    @classmethod
+    def with_history(
+        cls,
+        cwd: Path,
+        folder: Path | None,
+        id: str,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        began: float,
+        ended: float,
+    ) -> Self:
+        """A new session that goes on from `messages`, which another program had with Claude; `begin` gives it the rest.
+
+        `began` and `ended` are in seconds since the epoch. What the messages cost is not counted.
+        """
+        session = cls(cwd, folder, id)
+        session._header = Header(
+            id=session.id, created=round(began, 3), cwd=cwd, epoch=1, model="", system=b"[]", tools=b"[]"
+        )
+        at = round(max(began, ended), 3)
+        lines = [
+            Line({"seq": seq, "at": at, "epoch": 1}, transcript.encode_json(message))
+            for seq, message in enumerate(messages, 1)
+        ]
+        session._lines = SessionLines(lines)
+        session.next_seq = len(lines) + 1
+        session.started_by = "resume"
+        session._create_file(lines)
+        return session
 
     @classmethod
     def load(cls, path: Path, *, wait_seconds: float = WAIT_SECONDS) -> Self:
@@ -377,6 +411,16 @@ class Session:
         return self._header.model if self._header else ""
 
     @property
+    def has_begun(self) -> bool:
+        """True when it has its system prompt and tools; messages of another program may be there before."""
+        return self.model != ""
+
+    @property
+    def is_fresh(self) -> bool:
+        """True until the first prompt, which comes with all that is told once; another program's messages may be there."""
+        return not self.encoded or self.encoded[-1].startswith(IMPORTED_NOTE)
+
+    @property
     def forked_from(self) -> str | None:
         """The id of the session that this one goes on from."""
         return self._header.forked_from if self._header else None
@@ -492,7 +536,10 @@ class Session:
 
     def begin(self, *, model: str, system: list[dict[str, Any]], tools: list[dict[str, Any]]) -> None:
         """Set what the session has once, and make its transcript; does nothing in a session that has begun."""
+        if self.has_begun:
+            return
         if self._header is not None:
+            self._begin_with_history(model, transcript.encode_json(system), transcript.encode_json(tools))
             return
         self._header = Header(
             id=self.id,
@@ -508,6 +555,21 @@ class Session:
         except CellwrightError:
             self._header = None
             raise
+
+    def _begin_with_history(self, model: str, system: bytes, tools: bytes) -> None:
+        """The same where messages stand there already: the file is put in place anew, with them."""
+        assert self._header is not None
+        header = replace(self._header, model=model, system=system, tools=tools)
+        if self._file is not None and self.path is not None:
+            own = self._lines.all if header.parent is None else self._lines.own()
+            data, check = transcript.encode_lines(header, own)
+            try:
+                create_file(self.path, data)
+                self._file = self._file.reopened(len(data))
+            except OSError as error:
+                raise unwritable(self.path, error) from error
+            self._check = check
+        self._header = header
 
     def _create_file(self, lines: Sequence[Line]) -> None:
         if self.path is None or self._header is None:

@@ -98,6 +98,11 @@ class TranscriptFile:
             recoverable=True,
         ) from error
 
+    def reopened(self, size: int) -> TranscriptFile:
+        """The same, when another file of `size` bytes was put in its place."""
+        self._close()
+        return TranscriptFile(self.path, self._lease, size, is_new=True)
+
     def flush(self) -> None:
         """Have everything on the disk itself; for a new file its name in the folder as well."""
         try:

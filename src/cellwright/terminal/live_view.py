@@ -175,6 +175,7 @@ class LiveView(Struct):
     _todos: Sequence[Json] = ()
     _doing: str = "waiting for the answer"
     _since: float = field(default_factory=time.monotonic)
+    _notices: run_lines.RepeatedNotices = field(default_factory=run_lines.RepeatedNotices)
     _printed_text: bool = False
     _finished: bool = False
     _live: Live | None = None
@@ -215,7 +216,8 @@ class LiveView(Struct):
             case Retrying():
                 self._retry(event)
             case Notice():
-                self._print(visible_line(event.message, 1_000), "dim" if event.level == "info" else event.level)
+                if self._notices.is_first(event):
+                    self._notice(event)
             case ContextCompacted():
                 self._print(visible_line(compacted_line(event), 1_000), "dim")
             case TurnChanged() if event.counts:
@@ -292,7 +294,12 @@ class LiveView(Struct):
         self._end_text()
         self._finished = True
         self.pause()
+        for notice in self._notices.repeated():
+            self._notice(notice)
         self._print(run_lines.footer(event, self._model), "dim")
+
+    def _notice(self, notice: Notice) -> None:
+        self._print(visible_line(notice.message, 1_000), "dim" if notice.level == "info" else notice.level)
 
     def _end_text(self) -> None:
         if rest := self._blocks.rest().strip("\n"):

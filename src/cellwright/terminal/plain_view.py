@@ -123,6 +123,7 @@ class CallLines:
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._calls: dict[str, Call] = {}
+        self._notices = run_lines.RepeatedNotices()
         self._todos: Sequence[Json] = ()
         self._model = ""
 
@@ -147,15 +148,21 @@ class CallLines:
             case Retrying():
                 self._print(run_lines.retry(event))
             case Notice():
-                self._print(f"{event.level}: {visible_line(event.message, 1_000)}")
+                if self._notices.is_first(event):
+                    self._notice(event)
             case ContextCompacted():
                 self._print(visible_line(compacted_line(event), 1_000))
             case TurnChanged() if event.counts:
                 self._print(run_lines.changed(event))
             case RunEnd():
+                for notice in self._notices.repeated():
+                    self._notice(notice)
                 self._print(run_lines.footer(event, self._model))
             case _:
                 pass  # no news for somebody who reads a log
+
+    def _notice(self, notice: Notice) -> None:
+        self._print(f"{notice.level}: {visible_line(notice.message, 1_000)}")
 
     def _call_ended(self, event: ToolEnd) -> None:
         call = self._calls.pop(event.tool_use_id, None)

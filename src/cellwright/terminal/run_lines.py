@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cellwright.events import Call, ContextAttached, Retrying, RunEnd, ToolEnd, ToolStatus, TurnChanged
+from cellwright.events import Call, ContextAttached, Notice, Retrying, RunEnd, ToolEnd, ToolStatus, TurnChanged
 from cellwright.terminal.screen import Style
 from cellwright.text import dollars, visible_line
 from cellwright.tools.planning.todos import LIST_TOOLS, describe_progress
@@ -43,6 +44,24 @@ def estimate(expected: float | None) -> str:
     if expected is None or expected < SHOWN_ESTIMATE_SECONDS:
         return ""
     return f" of about {seconds(expected)} (estimated from earlier calls)"
+
+
+class RepeatedNotices:
+    """The notices of a run: each is shown when it is said first, and at the end those that were said again."""
+
+    def __init__(self) -> None:
+        self._times: Counter[Notice] = Counter()
+
+    def is_first(self, notice: Notice) -> bool:
+        """Count the notice; False for one that was shown already."""
+        # when it was said is no difference
+        self._times[same := Notice(notice.message, notice.level)] += 1
+        return self._times[same] == 1
+
+    def repeated(self) -> list[Notice]:
+        """Each that was said again, with how often it was said."""
+        again = [(said, times) for said, times in self._times.items() if times > 1]
+        return [Notice(f"{visible_line(said.message, 1_000)} ({times} times)", said.level) for said, times in again]
 
 
 def call_title(call: Call) -> str:

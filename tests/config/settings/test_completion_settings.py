@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from traitlets import TraitError
 
 from cellwright.config.settings.settings import load_settings
+from cellwright.kernel.magic.config import Claude
 
 
 @pytest.fixture
@@ -49,3 +51,14 @@ def test_an_amount_that_is_none_is_left_out_and_named(said: Any, amount: object)
     settings = said(user={"inlineCompletionBudget": amount})
     assert settings.inline_completion_budget == 1.0
     assert "inlineCompletionBudget" in "".join(settings.notices)
+
+
+def test_budgets_are_the_users_own_and_what_is_set_in_the_kernel_goes_before_the_file(said: Any) -> None:
+    budgets = {"sessionBudget": 2, "notebookBudget": 5.5, "dailyBudget": 0}
+    settings = said(user=budgets, folder={"dailyBudget": 500, "sessionBudget": 1_000})
+    assert (settings.session_budget, settings.notebook_budget, settings.daily_budget) == (2, 5.5, 0)
+    layer, values = Claude(daily_budget=4.0, session_budget=0).inline_settings()[0]
+    assert layer.scope == "config"
+    assert values == {"cellwright": {"dailyBudget": 4.0, "sessionBudget": 0.0}}
+    with pytest.raises(TraitError, match="an amount in US dollars"):
+        Claude(notebook_budget=-1)

@@ -167,6 +167,13 @@ def test_nothing_of_the_models_or_a_tools_is_active():
     assert html[1] == "</details>"
 
 
+def test_what_is_said_again_stands_there_once() -> None:
+    notice = Notice("The answer was cut off.", "warning")
+    markdown = saved(notice, TextDelta("Half", 0), notice, Notice("Other.", "warning"), notice, run_end()).markdown()
+    assert markdown.count("The answer was cut off") == 1
+    assert "(3 times)" in markdown.replace("\\", "")
+
+
 def todo(content: str, status: str) -> dict[str, str]:
     return {"content": content, "status": status, "activeForm": f"doing {content}"}
 

@@ -103,7 +103,7 @@ def traces() -> str:
             "Out": repr(namespace["Out"]),
             "_": repr(namespace["_"]),
             "hidden": hidden,
-            "outputs": sorted(shell.history_manager.outputs),
+            "outputs": sorted(getattr(shell.history_manager, "outputs", ())),  # IPython 8 has none
             "payload": shell.payload_manager.read_payload(),
             "own": sorted({*vars(shell), *vars(shell.display_pub), *vars(sys.stdout)}),
         }

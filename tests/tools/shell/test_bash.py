@@ -30,8 +30,8 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs bash")
 class Shell:
     """One session's Bash tool; `live` is what the views got."""
 
-    def __init__(self, cwd: Path, *roots: Path, environ: dict[str, str] | None = None) -> None:
-        self.tool = bash_tool(cwd, roots, environ=os.environ if environ is None else environ)
+    def __init__(self, cwd: Path, *roots: Path, environ: dict[str, str] | None = None, **more: Any) -> None:
+        self.tool = bash_tool(cwd, roots, environ=os.environ if environ is None else environ, **more)
         self.live: list[str] = []
         self.times: list[float] = []
         self.on_live: Callable[[], None] = lambda: None
@@ -149,6 +149,19 @@ def test_the_folder_does_not_leave_the_roots(tmp_path):
         assert "is outside the project" in note
         assert str(project) in note
         assert shell.text("pwd") == str(project)
+
+
+def test_a_run_opens_folders_besides(tmp_path):
+    project, added = tmp_path / "proj", tmp_path / "added"
+    project.mkdir()
+    (added / "sub").mkdir(parents=True)
+    opened: list[Path] = [added]
+    shell = Shell(project, more_roots=lambda: opened)
+    assert shell.text(f"cd {added}/sub") == "(no output)"
+    assert shell.text("pwd") == f"{added}/sub"
+    opened.clear()  # the next run does not have it
+    assert shell.text("pwd") == str(project)
+    assert "is outside the project" in shell.text(f"cd {added}")
 
 
 def test_a_folder_that_is_gone_or_was_replaced_is_left(shell, tmp_path):

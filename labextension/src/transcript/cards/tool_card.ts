@@ -15,6 +15,8 @@ import { planText, questionList } from "./question_card";
 
 const FOLDED_DIFF_LINES = 40;
 const ERROR_LINES = 8;
+/** As in terminal/run_lines.py. */
+const SHOWN_ESTIMATE_SECONDS = 2;
 /** The tools for whose calls other agents work. */
 const AGENT_TOOLS = new Set(["Agent", "Task", "Skill"]);
 
@@ -104,9 +106,14 @@ function shortTitle(item: ToolItem): string {
 }
 
 function timeText(item: ToolItem, now: number): string {
-  if (item.status === "running") return wholeSeconds(now - item.at);
+  if (item.status === "running") return `${wholeSeconds(now - item.at)}${expected(item.estimate)}`;
   if (item.status === "writing") return item.chars > 0 ? `${count(item.chars)} characters` : "";
   return isOver(item.status) && item.ms >= 1 ? duration(item.ms / 1000) : "";
+}
+
+/** How long it may take, where that is worth a word. */
+function expected(seconds: number | null): string {
+  return seconds !== null && seconds >= SHOWN_ESTIMATE_SECONDS ? ` of about ${wholeSeconds(seconds)}` : "";
 }
 
 /** True where the list of todos shows all that the call does. */

@@ -55,7 +55,7 @@ export function notice(item: NoticeItem): ItemView {
   return {
     node,
     update() {
-      node.replaceChildren(element("b", {}, `${WORDS[item.level]}: `), item.text);
+      node.replaceChildren(element("b", {}, `${WORDS[item.level]}: `), item.times > 1 ? `${item.text} (${item.times} times)` : item.text);
     },
   };
 }

@@ -322,12 +322,19 @@ class ToolCalls(Struct):
             )
         )
 
+    def _missing(self, name: str) -> str:
+        """The answer to a call of a tool that is not there: never was, or not any more."""
+        declared = {str(each["name"]) for each in json.loads(self.session.tools)}
+        names = ", ".join(sorted(self.tools.keys() & declared)) or "none"
+        if name in declared:
+            gone = "was there when this session began and is gone now: another version, place or server has other tools"
+            return f"{name} {gone}. Nothing was run. Do it with one of these, or say what you cannot do: {names}."
+        return f"There is no tool named {name}. The tools are: {names}."
+
     async def _outcome(self, tool_use: Mapping[str, Any], may_start: MayStart) -> Outcome:
         tool = self.tools.get(tool_use["name"])
         if tool is None:
-            names = ", ".join(sorted(self.tools)) or "none"
-            message = f"There is no tool named {tool_use['name']}. The tools are: {names}."
-            return _failure(message, "error", ErrorCode.TOOL_NOT_FOUND)
+            return _failure(self._missing(tool_use["name"]), "error", ErrorCode.TOOL_NOT_FOUND)
         try:
             tool_use = {**tool_use, "input": check_input(tool, tool_use["input"])}
             if tool.limits.calls_per_minute is not None:

@@ -35,8 +35,8 @@ from cellwright.sessions.turns import begins_turn
 
 if TYPE_CHECKING:
     from cellwright.agent.agent import Agent
-    from cellwright.agent.budget import Spending
     from cellwright.agent.hooks.run_hooks import RunHooks
+    from cellwright.agent.spending.run_spending import Spending
     from cellwright.sessions.session import Session
 
 Trigger = Literal["auto", "manual"]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct, field
 
+from cellwright.agent.spending.run_spending import NO_SHARED_BUDGETS
 from cellwright.events import Emit, Event, RunEnd
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class HookRun(Struct, frozen=True):
             can_use_tool=None,
             max_turns=max_turns,
             budget_usd=self.budget_left(),
+            shared_budgets=NO_SHARED_BUDGETS,  # `left` looks at them, and the run counts there
             effort=None,
             plan_model=None,
             file_proposals=None,

@@ -29,6 +29,7 @@ from cellwright.agent.recording.recordings import (
 )
 from cellwright.agent.recording.replay_drift import Drift, later_states, recorded_id, result_drift
 from cellwright.agent.recording.replayed_tools import EditTarget, ReplayedCalls, replayed_tools
+from cellwright.agent.spending.run_spending import NO_SHARED_BUDGETS
 from cellwright.agent.tool import Tool
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, TextDelta, ThinkingDelta, ToolEnd, ToolInputDelta, TurnEnd
@@ -148,6 +149,7 @@ class ReplayedTurn:
             # nothing is asked of the model, nothing is spent
             max_turns=None,
             budget_usd=None,
+            shared_budgets=NO_SHARED_BUDGETS,
         )
 
     def on_event(self, event: Event) -> None:

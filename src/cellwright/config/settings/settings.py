@@ -157,6 +157,9 @@ class Settings:
     cache_ttl: float = 900.0
     inline_completion: bool = True
     inline_completion_budget: float = 1.0
+    session_budget: float | None = None
+    notebook_budget: float | None = None
+    daily_budget: float | None = None
     on_denied: str = "ask"
     session_titles: str = "first-words"
     auto_compact: bool = True
@@ -304,6 +307,9 @@ def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
         "max_file_size": value("cellwright", "maxFileSize"),
         "cache_ttl": value("cellwright", "cacheTtl"),
         "inline_completion_budget": value("cellwright", "inlineCompletionBudget"),
+        "session_budget": value("cellwright", "sessionBudget"),
+        "notebook_budget": value("cellwright", "notebookBudget"),
+        "daily_budget": value("cellwright", "dailyBudget"),
         "on_denied": value("cellwright", "onDenied"),
         "auto_compact": value("autoCompactEnabled"),
         "auto_compact_window": value("autoCompactWindow"),

@@ -289,7 +289,14 @@ class PromptMap:
         sent = {key for batch in store.batches for key in batch.keys}
         self.budget.check_all([prompt.text for prompt in missing if prompt.key not in sent], BATCH_FACTOR)
         asked = [(prompt.key, prompt.text) for prompt in missing]
-        await ask_in_batches(self.agent, asked, store, self.progress, self._keep)
+
+        async def keep(store: AnswerStore, answer: Answer) -> None:
+            if answer.cost_usd:  # no run counts it
+                for counted in self.agent.shared_budgets.files:
+                    counted.file.add(answer.cost_usd)
+            await self._keep(store, answer)
+
+        await ask_in_batches(self.agent, asked, store, self.progress, keep)
 
     def _row(self, prompt: MapPrompt, answer_type: AnswerType | None) -> MapRow:
         if prompt.problem:

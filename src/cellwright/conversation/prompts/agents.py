@@ -68,12 +68,10 @@ class Agents:
         """Tell Claude which agents there are when that has changed, and which the user wants; a `ContextProvider`."""
         named = {match["name"]: None for match in _MENTION.finditer(without_code(prompt_context.words))}
         agent, session = prompt_context.agent, prompt_context.session
-        if not session.encoded and not named:
+        if session.is_fresh and not named:
             return ProvidedContext()  # the list stands with where Claude works
         block = await asyncio.to_thread(self.listed, agent)
-        before = (
-            () if not session.encoded or was_told(_TAG, block, session) else (text_context("Agents", "agent", block),)
-        )
+        before = () if session.is_fresh or was_told(_TAG, block, session) else (text_context("Agents", "agent", block),)
         known = (await asyncio.to_thread(self.found)).agents if named else {}
         wanted = [name for name in named if name in known] if block else []
         missing = "there is no such agent; /agents shows them" if block else "no agent can be started here"

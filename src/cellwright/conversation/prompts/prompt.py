@@ -64,7 +64,7 @@ def with_surroundings(
     list_skills: Callable[[Agent], str],
 ) -> FullPrompt:
     """The prompt with, when it is the session's first, where Claude works and its skills; in plan mode, how to plan."""
-    before = () if session.encoded else place_blocks(agent, cwd, interface, settings, list_skills)
+    before = place_blocks(agent, cwd, interface, settings, list_skills) if session.is_fresh else ()
     return FullPrompt(words=tuple(_blocks(prompt)), before=before, after=mode_blocks(session, agent))
 
 

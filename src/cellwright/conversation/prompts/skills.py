@@ -173,7 +173,7 @@ class Skills:
     async def listing(self, prompt_context: PromptContext) -> ProvidedContext:
         """Tell Claude which skills there are when that has changed; a `ContextProvider`."""
         self._context = prompt_context
-        if not prompt_context.session.encoded:
+        if prompt_context.session.is_fresh:
             return ProvidedContext()  # it stands with where Claude works
         block = await asyncio.to_thread(self.listed, prompt_context.agent, prompt_context.session)
         if was_told(_TAG, block, prompt_context.session):

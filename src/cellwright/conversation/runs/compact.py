@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from cellwright.agent.budget import Spending
 from cellwright.agent.context.compaction import Compaction
 from cellwright.agent.hooks.protocol import HookRun, as_hooks
 from cellwright.agent.hooks.run_hooks import RunHooks
+from cellwright.agent.spending.run_spending import Spending
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import ContextCompacted, Emit, Event
 
@@ -36,7 +36,7 @@ async def compact_session(parts: RunParts, options: RunOptions, focus: str, emit
             done.append(event)
         emit(event)
 
-    spending = Spending(agent.model, session, agent.budget_usd)
+    spending = Spending(agent.model, session, agent.budget_usd, None, agent.shared_budgets)
     hooks = RunHooks(HookRun(agent, take, spending.count_side_request, spending.left), session, as_hooks(agent.hooks))
     session.repair()
     try:

@@ -18,6 +18,7 @@ from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.context.compaction import CompactionSettings, TellAgain
 from cellwright.agent.hooks.protocol import as_hooks, together
 from cellwright.agent.prompt import ContextBlock, ContextProvider, FullPrompt, PromptContext
+from cellwright.agent.spending.run_spending import NO_SHARED_BUDGETS
 from cellwright.agent.thread import CallerJobs
 from cellwright.agent.turn_record import NO_CHECKPOINTS
 from cellwright.checkpoints.checkpoints import Checkpoints
@@ -40,6 +41,7 @@ from cellwright.conversation.prompts.prompt import (
 )
 from cellwright.conversation.prompts.skills import SkillCall, Skills
 from cellwright.conversation.prompts.system_prompt import system_blocks
+from cellwright.conversation.prompts.tool_news import tool_news
 from cellwright.conversation.resolve_options import (
     ask_all,
     compaction_settings,
@@ -52,6 +54,7 @@ from cellwright.conversation.resolve_options import (
     unasked_text,
     unconfined_text,
 )
+from cellwright.conversation.runs.budgets_in_force import BudgetsInForce
 from cellwright.conversation.runs.policy_in_force import CallsAtWork, PolicyInForce
 from cellwright.conversation.runs.request import RunRequest, TrustCheck
 from cellwright.conversation.runs.run import Run
@@ -98,6 +101,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
     mcp: McpServers
     agents: Agents
     subagents: Subagents
+    budgets: BudgetsInForce
 
     def tell_again(self, context: Sequence[ContextProvider]) -> TellAgain:
         """Find what Claude is told again behind a summary of the conversation; `context` is what a prompt brings along."""
@@ -154,6 +158,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
             redaction=self.redaction if settings.redact_secrets else None,
             answer_type=options.answer_type,
             file_context=self.subagents.for_step,
+            shared_budgets=self.budgets.of_run(),
             file_proposals=self.file_blocks.proposals(self.tools.of(RunOptions())) if options.proposes_files else None,
             compaction=compaction_settings(settings, environment),
             clear_tool_results=settings.clear_tool_results,
@@ -316,7 +321,8 @@ class StartingRun(Struct, frozen=True):
         if turn is None:
             agent = replace(agent, hooks=together(as_hooks(agent.hooks), parts.skills.hooks_of_run(skill_call)))
         if request.provider is not None:
-            agent = replace(agent, checkpoints=NO_CHECKPOINTS)  # a dry run changes nothing
+            # a dry run changes nothing and costs nothing
+            agent = replace(agent, checkpoints=NO_CHECKPOINTS, budget_usd=None, shared_budgets=NO_SHARED_BUDGETS)
         if turn is not None:
             from cellwright.conversation.replay import replay_place  # few runs are played
 
@@ -328,6 +334,7 @@ class StartingRun(Struct, frozen=True):
                 late_tools=tuple,
             )
             self.run.steering.close("This run plays a recording: what Claude says in it is known already.")
+        parts.tools.add_dirs = options.add_dirs
         own_tools = bool(options.tools) or not options.builtin_tools
         own_system = options.system_prompt is not None or bool(options.append_system_prompt)
         session = parts.sessions.with_tools(agent.told_tools, request.session, own=own_tools)
@@ -342,6 +349,7 @@ class StartingRun(Struct, frozen=True):
             own = () if request.provider is not None else (parts.user_commands.provide_context,)
             providers = (
                 *own,
+                tool_news,
                 parts.file_blocks.for_prompt,
                 parts.memory.for_prompt,
                 parts.skills.listing,

@@ -151,7 +151,7 @@ class Subagents:
         if background and len(working := [each.id for each in self.background if not each.task.done()]) >= MAX_WORKING:
             raise ToolError(f"{len(working)} agents work in the background, which is the most: {', '.join(working)}.")
         session = await self._session(given, nesting.session)
-        session.call_rate = nesting.session.call_rate
+        session.call_rate, session.call_times = nesting.session.call_rate, nesting.session.call_times
         subagent = Subagent(id=session.id, type=definition.name, background=background)
         worktree: Worktree | None = None
         try:

@@ -157,6 +157,7 @@ def _block_ops(part: Json, block: int, at: float, open_calls: dict[str, float]) 
                 "title": title,
                 "input": shortened(part["input"]),
                 "parallel": False,
+                "estimate": None,
                 "at": at,
             }
         case kind if kind.endswith("_tool_result"):

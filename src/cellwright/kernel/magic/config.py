@@ -31,6 +31,9 @@ class Claude(Configurable):
     deny = List(Unicode(), help="Rules for what never runs.").tag(config=True)
     max_turns = Int(None, allow_none=True, help="At most this many requests to the model in a run.").tag(config=True)
     budget = Float(None, allow_none=True, help="Stop before a run costs more US dollars.").tag(config=True)
+    session_budget = Float(None, allow_none=True, help="Stop before a session costs more.").tag(config=True)
+    notebook_budget = Float(None, allow_none=True, help="Stop before this notebook costs more.").tag(config=True)
+    daily_budget = Float(None, allow_none=True, help="Stop before a day costs more, in all kernels.").tag(config=True)
     effort = Enum(EFFORTS, None, allow_none=True, help="How hard the model thinks.").tag(config=True)
     record = Enum(("auto", "off"), "off", help="Keep each turn in NAME.cellwright.jsonl beside the notebook.").tag(
         config=True
@@ -54,6 +57,14 @@ class Claude(Configurable):
         except ValueError as error:
             raise TraitError(f"{name}: {value!r} {error}.") from None
 
+    @validate("session_budget", "notebook_budget", "daily_budget")
+    def _amount(self, proposal: dict[str, Any]) -> Any:
+        from cellwright.config.settings.keys import amount_of_money  # loading the extension needs no settings
+
+        if proposal["value"] is not None and (expected := amount_of_money(proposal["value"])):
+            raise TraitError(f"{proposal['trait'].name}: {proposal['value']!r} is not {expected}.")
+        return proposal["value"]
+
     @validate("allow", "deny")
     def _rules(self, proposal: dict[str, Any]) -> Any:
         from cellwright.errors import CellwrightError
@@ -75,8 +86,15 @@ class Claude(Configurable):
 
         given = {"defaultMode": self.mode, "allow": list(self.allow), "deny": list(self.deny)}
         permissions = {name: value for name, value in given.items() if value}
-        values = {"model": self.model, "effortLevel": self.effort, "permissions": permissions}
+        values: dict[str, Any] = {"model": self.model, "effortLevel": self.effort, "permissions": permissions}
         values = {name: value for name, value in values.items() if value}
+        budgets = {
+            "sessionBudget": self.session_budget,
+            "notebookBudget": self.notebook_budget,
+            "dailyBudget": self.daily_budget,
+        }
+        if budgets := {name: usd for name, usd in budgets.items() if usd is not None}:
+            values["cellwright"] = budgets
         if not values:
             return ()
         here = Path.cwd()

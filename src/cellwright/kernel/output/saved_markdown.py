@@ -168,6 +168,7 @@ class _ToolLine(Struct, eq=False):
 
 class _Remark(Struct, eq=False):
     text: str
+    times: int = 1
 
 
 class _Quote(Struct, eq=False):
@@ -213,7 +214,7 @@ class SavedTranscript:
             case Retrying():
                 self._drop()
             case Notice(level="warning" | "error"):
-                self._parts.append(_Remark(event.message))
+                self._remark(event.message)
             case ContextCompacted(state="done"):
                 self._parts.append(_Remark(compacted_line(event)))
             case TodosChanged():
@@ -277,6 +278,13 @@ class SavedTranscript:
                 yield _Text([text])
             if missing:
                 yield _Remark(left_out(missing))
+
+    def _remark(self, text: str) -> None:
+        said = next((part for part in self._parts if isinstance(part, _Remark) and part.text == text), None)
+        if said is None:
+            self._parts.append(_Remark(text))
+        else:
+            said.times += 1
 
     def _steered(self, event: Steered) -> None:
         if event.state == "waiting":
@@ -405,7 +413,8 @@ def _markdown_of(part: _Part) -> str:
         words = safe_markdown(part.text)
         return quoted(f"**{_who(part)}:**" + ("\n\n" if "\n" in words else " ") + words)
     assert isinstance(part, _Remark)
-    first, _, more = part.text.partition("\n")
+    text = part.text if part.times == 1 else f"{part.text} ({part.times} times)"
+    first, _, more = text.partition("\n")
     said = f"*{escaped(first)}*"
     return f"{said}\n\n{fenced(visible_controls(more))}" if more else said
 

@@ -158,6 +158,8 @@ class TranscriptOps:
                 "title": call.title,
                 "input": shortened(call.tool_use["input"]),
                 "parallel": start.parallel,
+                # of a batch it is known for all of its calls together
+                "estimate": start.estimated_seconds if len(start.calls) == 1 else None,
                 "at": start.at,
             }
         )

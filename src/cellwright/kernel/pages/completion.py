@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from cellwright.agent.budget import PartialUsage, completion_spending
 from cellwright.agent.side_request import small_model
+from cellwright.agent.spending.partial_usage import PartialUsage
+from cellwright.agent.spending.spending_file import completion_spending
 from cellwright.conversation.resolve_options import check_allowed
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import Retrying, TextDelta, TurnEnd
@@ -142,6 +143,10 @@ class CodeCompletion:
                 "The setting `cellwright.inlineCompletionBudget` says what a day may cost."
             )
             raise CellwrightError(ErrorCode.BUDGET_EXCEEDED, message)
+        daily = settings.daily_budget
+        if daily is not None and await asyncio.to_thread(self._conversation.budgets.day.usd) >= daily:
+            message = f"The {dollars(daily)} that `cellwright.dailyBudget` allows a day are spent."
+            raise CellwrightError(ErrorCode.BUDGET_EXCEEDED, message)
         return model
 
     async def _code_context(self, gap: Gap) -> tuple[str, str]:
@@ -199,7 +204,8 @@ class CodeCompletion:
             self._unbooked = Tally()
         if spent.cost_usd:
             # a task that is cancelled can wait for nothing any more
-            asyncio.get_running_loop().run_in_executor(None, self._spending.add, spent.cost_usd)
+            for file in (self._spending, conversation.budgets.day):
+                asyncio.get_running_loop().run_in_executor(None, file.add, spent.cost_usd)
 
 
 def _sent(request: Request) -> tuple[Mapping[str, Any], float | None]:

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from cellwright.commands.export import free_path, secrets_left_out, write_export
 from cellwright.commands.sessions import branch, price, when
@@ -177,6 +178,11 @@ def _parser() -> argparse.ArgumentParser:
     rename = command("rename", _rename, "give a session a title; an empty one takes it away")
     tag = command("tag", _tag, "give a session these tags and no others; what has one is not deleted for its age")
     fork = command("fork", _fork, "a copy of a session, or of its first turns, to go on from")
+    imported = command("import", _import, "Claude Code's sessions of this folder; or with an ID a copy of one")
+    imported.add_argument(
+        "id", metavar="ID", nargs="?", default="", help="the id of Claude Code's, or the beginning of it"
+    )
+    imported.add_argument("--json", action="store_true", help="the list as JSON, for programs")
     export = command(
         "export", _export, "a session as a file, with secrets left out; to stdout unless --output says where"
     )
@@ -236,6 +242,39 @@ def _rename(catalog: Catalog, options: argparse.Namespace) -> int:
 def _tag(catalog: Catalog, options: argparse.Namespace) -> int:
     entry = catalog.tag(options.id, options.tags)
     print(f"{entry.id}: {shown_tags(entry.tags) or 'no tags'}")
+    return ExitCode.OK
+
+
+def _import(_catalog: Catalog, options: argparse.Namespace) -> int:
+    from cellwright.sessions.claude_code.entries import read_entries
+    from cellwright.sessions.claude_code.import_session import claude_code_sessions, first_words, import_session, named
+
+    cwd = start_folder(os.environ)
+    if options.id:
+        if (found := named(options.id, cwd, os.environ)) is None:
+            message = (
+                f"{options.id!r} is not one session of Claude Code's in {cwd}: `cellwright sessions import` lists them."
+            )
+            raise CellwrightError(ErrorCode.SESSION_NOT_FOUND, message)
+        session = import_session(found, cwd)
+        session.close()
+        for notice in session.notices:
+            print(notice, file=sys.stderr)
+        print(session.id)
+        print(f'cellwright --resume {session.id} "…" goes on with it', file=sys.stderr)
+        return ExitCode.OK
+    rows: list[dict[str, Any]] = []
+    for each in claude_code_sessions(cwd, os.environ):
+        entries = read_entries(each.path)
+        title = visible_line(entries.title or first_words(entries), WORDS_CHARS)
+        rows.append({"id": each.id, "title": title, "updated": each.updated, "size": each.size, "path": str(each.path)})
+    if options.json:
+        print(json.dumps(rows, indent=1, ensure_ascii=False))
+    else:
+        for row in rows:
+            print(f"{row['id']}\t{when(row['updated'])}\t{row['title'] or '(nothing was said)'}")
+        if not rows:
+            print(f"Claude Code has no session of {cwd}.", file=sys.stderr)
     return ExitCode.OK
 
 

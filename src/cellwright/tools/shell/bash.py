@@ -188,6 +188,8 @@ class ShellFolder(Struct):
     start: Path
     roots: tuple[Path, ...]
     now: Path
+    more_roots: Callable[[], Sequence[Path]] = tuple
+    """The folders that a run opens besides."""
 
     def moved(self, to: str) -> str:
         """Take over the folder a command ended in; a note for the model when it may not be kept."""
@@ -217,7 +219,8 @@ class ShellFolder(Struct):
         return folder
 
     def _inside(self, folder: Path) -> bool:
-        return any(folder.is_relative_to(root) for root in self.roots)
+        more = (root.resolve() for root in self.more_roots())
+        return any(folder.is_relative_to(root) for root in (*self.roots, *more))
 
 
 class Shell(Struct, frozen=True):
@@ -244,14 +247,16 @@ def bash_tool(
     children: ChildProcesses | None = None,
     shown_chars: int | None = None,
     seconds: float | None = None,
+    more_roots: Callable[[], Sequence[Path]] = tuple,
 ) -> Tool:
-    """Bash of one session, starting in `cwd`; `cd` is kept inside `roots` and `cwd`.
+    """Bash of one session, starting in `cwd`; `cd` is kept inside `roots`, what `more_roots` gives at each call, and `cwd`.
 
     `environ` is what commands inherit, less its secrets; it is read at each call. `shown_chars`: what the model gets of an
     output; `seconds`: how long a command may take that says nothing of it.
     """
     start = cwd.resolve()
-    folder = ShellFolder(start, tuple(dict.fromkeys([start, *(Path(root).resolve() for root in roots)])), start)
+    own_roots = tuple(dict.fromkeys([start, *(Path(root).resolve() for root in roots)]))
+    folder = ShellFolder(start, own_roots, start, more_roots)
     limits = read_shell_limits(environ, shown_chars, seconds)
     shell = Shell(
         folder, limits, children or child_processes(), environ, background_tasks(), functools.cache(new_proxy)

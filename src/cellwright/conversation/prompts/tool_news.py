@@ -1,0 +1,79 @@
+"""News of the tools that a session was begun with, told at its end: its definitions stay what they were.
+
+Another version of ours, another place, or other servers have other tools. To tell the API so would make all that was cached
+and thought void; so Claude is told in words, once for each change.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
+from cellwright.conversation.prompts.listing import listing, was_told
+
+_TAG = "tools-since"
+_AS_BEFORE = "The tools are again those that this session began with."
+
+
+async def tool_news(prompt_context: PromptContext) -> ProvidedContext:
+    """Tell which of the session's tools are gone, came, or take another input; a `ContextProvider`."""
+    session = prompt_context.session
+    if session.is_fresh:
+        return ProvidedContext()
+    declared = _own(json.loads(session.tools))
+    # with those that a rule hides: they are denied when they are called, and not gone
+    now = {each.name: each for each in prompt_context.agent.tools}
+    told_now = _own(prompt_context.agent.tool_params)
+    gone = sorted(declared.keys() - now.keys())
+    new = sorted(told_now.keys() - declared.keys())
+    changed = {
+        name: told_now[name]["input_schema"]
+        for name in sorted(declared.keys() & told_now.keys())
+        if _form(declared[name]["input_schema"]) != _form(told_now[name]["input_schema"])
+    }
+    text = _news(gone, new, changed)
+    if not text and not any(f"<{_TAG} ".encode() in message for message in session.encoded):
+        return ProvidedContext()
+    block = listing(_TAG, text or _AS_BEFORE)
+    if was_told(_TAG, block, session):
+        return ProvidedContext()
+    notices = [f"Tools that this session began with are gone: {', '.join(gone)}."] if gone else []
+    if new:
+        notices.append(
+            f"Tools came since this session began, which it cannot call: {', '.join(new)}. A new one has them."
+        )
+    return ProvidedContext(before=(text_context("Tools since then", "environment", block),), notices=tuple(notices))
+
+
+def _own(definitions: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """The definitions by name, without those of MCP servers: they come and go with their server, and are told with it."""
+    return {name: each for each in definitions if not (name := str(each["name"])).startswith("mcp__")}
+
+
+def _news(gone: Sequence[str], new: Sequence[str], changed: Mapping[str, Any]) -> str:
+    lines = []
+    if gone:
+        lines.append(f"Gone since this session began, do not call them: {', '.join(gone)}.")
+    if new:
+        lines.append(f"Came since, and can be called in a new session only: {', '.join(new)}.")
+    lines += [f"{name} takes this input now: {_form(schema)}" for name, schema in changed.items()]
+    return "\n".join(lines)
+
+
+def _form(schema: Any) -> str:
+    """The schema as text without its descriptions: words that changed are no other input."""
+    return json.dumps(_without_words(schema), ensure_ascii=False, sort_keys=True)
+
+
+def _without_words(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        return {
+            key: {name: _without_words(each) for name, each in value.items()}
+            if key == "properties" and isinstance(value, dict)
+            else _without_words(value)
+            for key, value in schema.items()
+            if key not in ("description", "title", "examples")
+        }
+    return [_without_words(each) for each in schema] if isinstance(schema, list) else schema
