@@ -21,7 +21,7 @@ from cellwright.events import Retrying
 from cellwright.model.cache_breakpoints import cache_control, system_with_ttl, with_request_ends
 from cellwright.model.credentials import choose_transport, is_own_platform
 from cellwright.model.deferred_tools import all_loaded, may_defer, without_references
-from cellwright.model.message_stream import MessageBuilder, SseParser
+from cellwright.model.message_stream import MessageBuilder, SseParser, joined_deltas
 from cellwright.model.models import ModelLimits, limits, refined, thinking_field
 from cellwright.model.provider import ProviderEvent, Request
 from cellwright.model.retry import (
@@ -32,7 +32,7 @@ from cellwright.model.retry import (
     failure_of_event,
     failure_of_response,
 )
-from cellwright.model.transport import Transport
+from cellwright.model.transport import Transport, paced
 
 LIMITS_SECONDS = 5.0
 """The time the question for a model's limits may take; it is asked beside the work and never holds it up."""
@@ -155,17 +155,26 @@ class AnthropicProvider:
             request_id = reply.headers.get("request-id") or reply.headers.get("x-amzn-requestid") or ""
             message = MessageBuilder(model)
             parser = SseParser()
-            async for chunk in reply.chunks:
-                for name, data in parser.feed(chunk):
+            async with contextlib.aclosing(paced(reply.chunks, self._clock)) as chunks:
+                async for chunk in chunks:
+                    failed: RequestFailed | None = None
+                    events: list[ProviderEvent] = []
+                    try:
+                        for name, data in parser.feed(chunk):
+                            if message.is_complete:
+                                break  # some gateways say `[DONE]`, and whatever follows changes nothing
+                            if name == "error":
+                                raise RequestFailed(failure_of_event(data, model=model, request_id=request_id))
+                            if (event := _added(message, data, request_id)) is not None:
+                                events.append(event)
+                    except RequestFailed as error:
+                        failed = error
+                    for event in events if len(events) < 2 else joined_deltas(events):
+                        yield event  # what came before a failure as well
+                    if failed is not None:
+                        raise failed
                     if message.is_complete:
-                        break  # some gateways say `[DONE]`, and whatever follows changes nothing
-                    if name == "error":
-                        raise RequestFailed(failure_of_event(data, model=model, request_id=request_id))
-                    delta = _added(message, data, request_id)
-                    if delta is not None:
-                        yield delta
-                if message.is_complete:
-                    break
+                        break
             if not message.is_complete:
                 raise RequestFailed(broken_stream("The answer ended before it was complete.", request_id))
             await reply.read_to_end(END_SECONDS)
