@@ -23,10 +23,11 @@ def active_parts(markdown: str) -> Iterator[str]:
     """Yield what would be more than text where `markdown` is shown."""
     tokens, _ = _parser().parse(markdown)
     assert not isinstance(tokens, str)
-    yield from _active(tokens)
+    yield from active_tokens(tokens)
 
 
-def _active(tokens: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def active_tokens(tokens: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what is active in mistune's `tokens`."""
     for token in tokens:
         kind = token["type"]
         if kind in ("inline_html", "block_html"):
@@ -36,7 +37,7 @@ def _active(tokens: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield f"![…]({token['attrs']['url']})"
         elif kind == "link" and destination(token["attrs"]["url"]) is None:
             yield f"[…]({token['attrs']['url']})"
-        yield from _active(token.get("children", ()))
+        yield from active_tokens(token.get("children", ()))
 
 
 _MAY_BE_ACTIVE = re.compile(r"<(?!\s)|\[|https?://")
