@@ -9,8 +9,8 @@ import pytest
 from markdown_it import MarkdownIt
 from nbconvert.filters.markdown_mistune import markdown2html_mistune
 
-from cellwright.markdown.inspection import active_parts, active_tokens
 from cellwright.markdown.escaping import code_span, escaped, fenced, folded
+from cellwright.markdown.inspection import active_parts, active_tokens
 from cellwright.markdown.links import destination
 from cellwright.markdown.safe_markdown import safe_markdown
 from markdown_payloads import PAYLOADS, cuts

@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import urllib.parse
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -157,20 +157,9 @@ class AnthropicProvider:
             parser = SseParser()
             async with contextlib.aclosing(paced(reply.chunks, self._clock)) as chunks:
                 async for chunk in chunks:
-                    failed: RequestFailed | None = None
-                    events: list[ProviderEvent] = []
-                    try:
-                        for name, data in parser.feed(chunk):
-                            if message.is_complete:
-                                break  # some gateways say `[DONE]`, and whatever follows changes nothing
-                            if name == "error":
-                                raise RequestFailed(failure_of_event(data, model=model, request_id=request_id))
-                            if (event := _added(message, data, request_id)) is not None:
-                                events.append(event)
-                    except RequestFailed as error:
-                        failed = error
+                    events, failed = _told(message, parser.feed(chunk), request_id)
                     for event in events if len(events) < 2 else joined_deltas(events):
-                        yield event  # what came before a failure as well
+                        yield event
                     if failed is not None:
                         raise failed
                     if message.is_complete:
@@ -224,6 +213,24 @@ def _output_config(request: Request) -> dict[str, Any]:
     if request.output_format is not None:
         config["format"] = dict(request.output_format)
     return config
+
+
+def _told(
+    message: MessageBuilder, parsed: Iterable[tuple[str, bytes]], request_id: str
+) -> tuple[list[ProviderEvent], RequestFailed | None]:
+    """The events of what has arrived, up to the end of the message or to a failure, which is given as well."""
+    events: list[ProviderEvent] = []
+    try:
+        for name, data in parsed:
+            if message.is_complete:
+                break  # some gateways say `[DONE]`, and whatever follows changes nothing
+            if name == "error":
+                raise RequestFailed(failure_of_event(data, model=message.model, request_id=request_id))
+            if (event := _added(message, data, request_id)) is not None:
+                events.append(event)
+    except RequestFailed as failed:
+        return events, failed
+    return events, None
 
 
 def _added(message: MessageBuilder, data: bytes, request_id: str) -> ProviderEvent | None:

@@ -48,7 +48,7 @@ class MessageBuilder:
 
     def __init__(self, model: str) -> None:
         self.is_complete = False
-        self._model = model
+        self.model = model
         self._start: dict[str, Any] = {}
         self._end: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
@@ -62,28 +62,15 @@ class MessageBuilder:
         """
         if self.is_complete:
             return None
-        if b'"text_delta"' in data:
-            try:
-                told = _decode_text(data)
-            except (MsgspecError, UnicodeDecodeError):
-                pass  # half a character, say: read in full below, which says what is wrong
-            else:
-                self._blocks[told.index].text.append(told.delta.text)
-                return TextDelta(told.delta.text, told.index)
+        if b'"text_delta"' in data and (text_delta := self._add_text(data)) is not None:
+            return text_delta
         text = data.decode().strip()
         event, end = _decode(text)
         if end != len(text):
             raise ValueError(f"{text[end:]!r} after the JSON")
         kind = event["type"]
         if kind == "content_block_delta":
-            index, delta = event["index"], event["delta"]
-            block = self._blocks[index]
-            if delta["type"] == "text_delta":
-                more = _string(delta["text"])
-                block.text.append(more)
-                # a character outside the BMP can be escaped as two halves, and those come in two deltas
-                return TextDelta(more if b"\\u" not in data else replace_surrogates(more), index)
-            return block.add(delta, index)
+            return self._add_delta(event["index"], event["delta"])
         if kind == "content_block_start":
             block = self._blocks[event["index"]] = _Block(event["content_block"])
             return block.first_delta(event["index"])
@@ -93,7 +80,7 @@ class MessageBuilder:
         if kind == "message_start":
             self._start = event["message"]
             self._usage = _usage(self._start.get("usage"))
-            return MessageStart(self._usage, _string(self._start.get("model") or self._model))
+            return MessageStart(self._usage, _string(self._start.get("model") or self.model))
         if kind == "message_delta":
             self._end.update(event["delta"])
             _string(self._end.get("stop_reason") or "")
@@ -103,10 +90,28 @@ class MessageBuilder:
             self.is_complete = self._end.get("stop_reason") is not None
         return None
 
+    def _add_text(self, data: bytes) -> TextDelta | None:
+        """Take a delta of text as it nearly always is; None for what has to be read in full."""
+        try:
+            told = _decode_text(data)
+        except (MsgspecError, UnicodeDecodeError):
+            return None  # half of a character, say
+        self._blocks[told.index].text.append(told.delta.text)
+        return TextDelta(told.delta.text, told.index)
+
+    def _add_delta(self, index: int, delta: Mapping[str, Any]) -> Delta | None:
+        block = self._blocks[index]
+        if delta["type"] != "text_delta":
+            return block.add(delta, index)
+        text = _string(delta["text"])
+        block.text.append(text)
+        # a character outside the BMP can be escaped as two halves, and those come in two deltas
+        return TextDelta(replace_surrogates(text), index)
+
     def turn_end(self, request_id: str) -> TurnEnd:
         """The whole message. Text blocks without any text are left out: the API refuses them."""
         blocks = [block.finished() for _, block in sorted(self._blocks.items())]
-        model = self._start.get("model") or self._model
+        model = self._start.get("model") or self.model
         return TurnEnd(
             message={"role": "assistant", "content": [block for block in blocks if not _is_blank(block)]},
             stop_reason=self._end["stop_reason"],
@@ -263,9 +268,7 @@ def _with_pieces(delta: Delta, pieces: list[str]) -> Delta:
     if len(pieces) == 1:
         return delta
     joined = "".join(pieces)
-    return (
-        replace(delta, partial_json=joined) if isinstance(delta, ToolInputDelta) else replace(delta, text=joined)
-    )
+    return replace(delta, partial_json=joined) if isinstance(delta, ToolInputDelta) else replace(delta, text=joined)
 
 
 _BOM = b"\xef\xbb\xbf"
