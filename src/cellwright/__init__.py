@@ -28,6 +28,8 @@ _HOME = {
     "Deny": "cellwright.agent.calls.approval",
     "ErrorCode": "cellwright.errors",
     "HookMatcher": "cellwright.agent.hooks.callbacks",
+    "MapResult": "cellwright.conversation.prompt_map.map_result",
+    "MapRow": "cellwright.conversation.prompt_map.map_result",
     "PermissionPolicy": "cellwright.permissions.policy",
     "Result": "cellwright.conversation.runs.run_options",
     "RunError": "cellwright.conversation.runs.run_options",
@@ -44,6 +46,7 @@ _HOME = {
     "ask": "cellwright.conversation.ask",
     "builtin_tools": "cellwright.conversation.toolset",
     "connect": "cellwright.model.anthropic",
+    "map": "cellwright.conversation.prompt_map.prompt_map",
     "stream": "cellwright.conversation.ask",
     "tool": "cellwright.agent.tool",
 }
@@ -57,6 +60,8 @@ __all__ = [
     "Deny",
     "ErrorCode",
     "HookMatcher",
+    "MapResult",
+    "MapRow",
     "PermissionPolicy",
     "Result",
     "RunError",
@@ -86,6 +91,8 @@ if TYPE_CHECKING:
     from cellwright.agent.hooks.callbacks import HookMatcher
     from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
     from cellwright.conversation.ask import ask, stream
+    from cellwright.conversation.prompt_map.map_result import MapResult, MapRow
+    from cellwright.conversation.prompt_map.prompt_map import map as map
     from cellwright.conversation.runs.run_options import Result, RunError
     from cellwright.conversation.toolset import builtin_tools
     from cellwright.errors import CellwrightError, ErrorCode, ToolError
@@ -103,7 +110,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, "map"])  # `from cellwright import *` leaves Python's own `map` alone
 
 
 def _jupyter_labextension_paths() -> list[dict[str, str]]:

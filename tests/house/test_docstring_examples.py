@@ -8,11 +8,18 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from cellwright.testing import MessagesServer, say, use
+from cellwright.testing.server.script import Part
 
 SOURCES = Path(__file__).parents[2] / "src"
-PLAYED = {"cellwright.conversation.ask", "cellwright.conversation.runs.run_options"}
+PLAYED = {
+    "cellwright.conversation.ask",
+    "cellwright.conversation.prompt_map.map_result",
+    "cellwright.conversation.prompt_map.prompt_map",
+    "cellwright.conversation.runs.run_options",
+}
 """Modules whose examples ask a model."""
 
 RUN = """
@@ -42,12 +49,18 @@ def test_examples_that_need_no_model_are_true() -> None:
     assert failed == {}
 
 
+def answer(body: dict[str, Any]) -> Part:
+    """Claude looks first, where it has the tool, and then says what is there."""
+    looked = len(body["messages"]) > 1
+    return say("There is one: sales.csv.") if looked or not body.get("tools") else use("Glob", pattern="*.csv")
+
+
 def test_examples_of_ask_are_true(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     (project / "sales.csv").write_text("a,b\n1,2\n")
     for module in sorted(PLAYED):
-        with MessagesServer([use("Glob", pattern="*.csv"), say("There is one: sales.csv.")]) as server:
+        with MessagesServer(answer) as server:
             environ = {
                 **os.environ,
                 "PYTHONPATH": str(SOURCES),

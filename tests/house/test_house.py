@@ -30,6 +30,8 @@ def test_the_public_names_are_these():
         "Deny",
         "ErrorCode",
         "HookMatcher",
+        "MapResult",
+        "MapRow",
         "PermissionPolicy",
         "Result",
         "RunError",

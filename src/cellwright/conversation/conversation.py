@@ -16,6 +16,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from cellwright.agent.agent import Agent
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.thread import AgentThread, CallerJobs, is_agent_code
 from cellwright.checkpoints.checkpoints import Checkpoints
@@ -31,6 +32,7 @@ from cellwright.conversation.prompts.prompt import checked
 from cellwright.conversation.prompts.skills import Skills
 from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run import Run
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_queue import RunQueue
 from cellwright.conversation.runs.starting_run import RunParts, StartingRun
 from cellwright.conversation.runs.subagents import Subagents
@@ -182,6 +184,13 @@ class Conversation:
             task.future.add_done_callback(functools.partial(self.runs.ended, run))
             task.future.add_done_callback(lambda _: observers.run_ended(run))
             return run
+
+    def agent(self, options: RunOptions) -> Agent:
+        """The agent of runs with these options that belong to no session of this conversation; nobody is asked.
+
+        Raises `CellwrightError` for what is wrong with the options or the credentials.
+        """
+        return self._parts.agent(options, self.model.provider, None)
 
     def close(self) -> None:
         """End the runs, close the session, stop the thread."""

@@ -12,7 +12,7 @@ import os
 import urllib.parse
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
 
@@ -32,7 +32,10 @@ from cellwright.model.retry import (
     failure_of_event,
     failure_of_response,
 )
-from cellwright.model.transport import Transport, paced
+from cellwright.model.transport import KeyTransport, Transport, paced
+
+if TYPE_CHECKING:
+    from cellwright.model.message_batches import MessageBatches
 
 LIMITS_SECONDS = 5.0
 """The time the question for a model's limits may take; it is asked beside the work and never holds it up."""
@@ -121,6 +124,15 @@ class AnthropicProvider:
             yield Retrying(retry, self._retry.max_retries, wait, str(failure.code), failure.message)
             await self._clock.sleep(wait)
 
+    def batches(self) -> MessageBatches:
+        """The Message Batches API at the same address. Raises `CellwrightError` CONFIG_INVALID where there is none."""
+        if not isinstance(self._transport, KeyTransport):
+            message = "Message batches need an API key for Anthropic's API, or a gateway that has them."
+            raise CellwrightError(ErrorCode.CONFIG_INVALID, f"{message} Leave `batch` out to ask one by one.")
+        from cellwright.model.message_batches import MessageBatches  # few have any
+
+        return MessageBatches(self._transport, retry=self._retry, clock=self._clock)
+
     async def model_limits(self, model: str) -> ModelLimits:
         """Return the limits of `model` as the API gives them, or else the table. Asked once; never fails."""
         if model not in self._limits:
@@ -170,24 +182,12 @@ class AnthropicProvider:
             yield message.turn_end(request_id)
 
 
-def encode(request: Request, *, defers_tools: bool = False) -> bytes:
-    """The body of a request: JSON in which the session's encoded parts stand as they are.
+def encode(request: Request, *, defers_tools: bool = False, streams: bool = True) -> bytes:
+    """The body of a request: JSON in which the session's encoded parts stand as they are. A batch's do not stream.
 
     Raises `CellwrightError` API_REQUEST_INVALID for an effort that the model does not take.
     """
-    head: dict[str, Any] = {
-        "model": request.model,
-        "max_tokens": request.max_tokens,
-        "stream": True,
-    }
-    if request.cache_whole:
-        head["cache_control"] = cache_control(request.cache_ttl)
-    if request.stop_sequences:
-        head["stop_sequences"] = list(request.stop_sequences)
-    if (thinking := thinking_field(request.model, request.thinking, request.effort)) is not None:
-        head["thinking"] = thinking
-    if output_config := _output_config(request):
-        head["output_config"] = output_config
+    head = _head(request, streams=streams)
     tools, messages = request.tools, request.messages
     if not (defers_tools and limits(request.model).tool_search):
         tools = all_loaded(tools)
@@ -201,6 +201,25 @@ def encode(request: Request, *, defers_tools: bool = False) -> bytes:
         messages = with_request_ends(messages, request.cache_ttl)
     parts.append(b', "messages": [' + b",".join(messages) + b"]}")
     return b"".join(parts)
+
+
+def _head(request: Request, *, streams: bool) -> dict[str, Any]:
+    """The fields of a body besides what the session holds encoded."""
+    head: dict[str, Any] = {
+        "model": request.model,
+        "max_tokens": request.max_tokens,
+    }
+    if streams:
+        head["stream"] = True
+    if request.cache_whole:
+        head["cache_control"] = cache_control(request.cache_ttl)
+    if request.stop_sequences:
+        head["stop_sequences"] = list(request.stop_sequences)
+    if (thinking := thinking_field(request.model, request.thinking, request.effort)) is not None:
+        head["thinking"] = thinking
+    if output_config := _output_config(request):
+        head["output_config"] = output_config
+    return head
 
 
 def _output_config(request: Request) -> dict[str, Any]:

@@ -73,6 +73,10 @@ _TARIFFS = {
 }
 
 
+BATCH_FACTOR = 0.5
+"""A message of the Message Batches API costs half."""
+
+
 def cost_usd(model: str, usage: Mapping[str, Any]) -> float | None:
     """Compute the cost of a request with this `usage` block, in US dollars; None where a price is not known.
 
@@ -86,6 +90,8 @@ def cost_usd(model: str, usage: Mapping[str, Any]) -> float | None:
     tokens_usd = sum(part for part in parts if part is not None)
     if usage.get("inference_geo") == "us":
         tokens_usd *= US_ONLY_FACTOR
+    if usage.get("service_tier") == "batch":
+        tokens_usd *= BATCH_FACTOR
     searches = (usage.get("server_tool_use") or {}).get("web_search_requests") or 0
     return tokens_usd + searches * WEB_SEARCH_USD
 

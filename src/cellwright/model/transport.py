@@ -198,11 +198,9 @@ class KeyTransport:
             await client.aclose()
 
     @contextlib.asynccontextmanager
-    async def post(self, body: bytes, *, stall_seconds: float) -> AsyncIterator[HttpReply]:
+    async def post(self, body: bytes, *, stall_seconds: float, path: str = MESSAGES_PATH) -> AsyncIterator[HttpReply]:
         client = await self._clients.get()
-        request = client.build_request(
-            "POST", self._url + MESSAGES_PATH, content=body, timeout=stall_timeout(stall_seconds)
-        )
+        request = client.build_request("POST", self._url + path, content=body, timeout=stall_timeout(stall_seconds))
         async with _sent(client, request, stall_seconds) as reply:
             yield reply
 

@@ -80,6 +80,10 @@ class ToolLog(Struct, eq=False):
         """Write to the file `path` from now on; None: keep nothing."""
         self.path = path
 
+    def beside(self) -> ToolLog:
+        """A log for a run that goes on at the same time: the same file, sums and key."""
+        return ToolLog(self.path, self.key, self.sums)
+
     def add(self, event: Event) -> None:
         """Take note of `event`. Never raises: a log that cannot be written must not end a run."""
         match event:

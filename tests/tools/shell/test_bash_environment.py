@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -109,6 +111,59 @@ def test_what_is_added():
     expected = {"CLAUDECODE": "1", "PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0"}
     expected["GIT_OPTIONAL_LOCKS"] = "0"
     assert {name: environ[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    "users",
+    [
+        {},
+        {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "diff.noprefix", "GIT_CONFIG_VALUE_0": "true"},
+        {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "diff.autoRefreshIndex", "GIT_CONFIG_VALUE_0": "true"},
+    ],
+)
+def test_git_diff_leaves_the_index_as_it_is(tmp_path, users):
+    environ = child_environment({**os.environ, **users})
+
+    def git(*arguments: str) -> str:
+        name = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+        command = ["git", *name, *arguments]
+        return subprocess.run(command, cwd=tmp_path, env=environ, check=True, capture_output=True, text=True).stdout
+
+    file = tmp_path / "notes.txt"
+    file.write_text("one\n")
+    git("init", "-q")
+    git("add", "notes.txt")
+    git("commit", "-qm", "first")
+    os.utime(file, (1, 1))
+    index = (tmp_path / ".git" / "index").read_bytes()
+    assert git("diff") == ""
+    assert (tmp_path / ".git" / "index").read_bytes() == index
+    file.write_text("two\n")
+    own = "+++ notes.txt" if "diff.noprefix" in users.values() else "+++ b/notes.txt"
+    assert f"{own}\n@@ -1 +1 @@\n-one\n+two\n" in git("diff")
+
+
+def test_secret_settings_of_git_stay_here():
+    settings = [
+        ("http.extraHeader", "Authorization: x"),
+        ("user.name", "Ada"),
+        ("github.token", "x"),
+        ("core.abbrev", "9"),
+    ]
+    given = {
+        f"GIT_CONFIG_{kind}_{n}": pair[at]
+        for n, pair in enumerate(settings)
+        for at, kind in enumerate(("KEY", "VALUE"))
+    }
+    environ = child_environment({**given, "GIT_CONFIG_COUNT": str(len(settings))})
+    kept = [(environ[f"GIT_CONFIG_KEY_{n}"], environ[f"GIT_CONFIG_VALUE_{n}"]) for n in range(3)]
+    assert kept == [("user.name", "Ada"), ("core.abbrev", "9"), ("diff.autoRefreshIndex", "false")]
+    assert environ["GIT_CONFIG_COUNT"] == "3"
+    assert "GIT_CONFIG_KEY_3" not in environ
+
+
+def test_a_count_that_git_refuses_is_left_to_git():
+    assert child_environment({"GIT_CONFIG_COUNT": "many"})["GIT_CONFIG_COUNT"] == "many"
 
 
 def test_the_notebooks_matplotlib_backend_is_not_a_scripts():

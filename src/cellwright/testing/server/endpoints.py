@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
@@ -20,6 +21,7 @@ from cellwright.testing.rules.thinking_binding import signer
 from cellwright.testing.rules.usage import input_usage
 from cellwright.testing.server.aws_event_stream import CONTENT_TYPE as AWS_CONTENT_TYPE
 from cellwright.testing.server.aws_event_stream import aws_frame
+from cellwright.testing.server.batches import Batches, BatchRequest
 from cellwright.testing.server.http_connection import HttpRequest, HttpResponse
 from cellwright.testing.server.message_stream import MessageReply, MessageStream
 from cellwright.testing.server.playback import Playback, answer_whole, comes_before_head, sse_frame, strike_before_head
@@ -57,6 +59,7 @@ class Endpoints:
     delta_chars: int = DEFAULT_DELTA_CHARS
     seconds_between_deltas: float = 0.0
     memory: Memory = field(default_factory=Memory)
+    batches: Batches = field(default_factory=Batches)
     in_flight: dict[int, RecordedRequest] = field(default_factory=dict)
     served: int = 0
 
@@ -126,6 +129,46 @@ class Endpoints:
             case "model":
                 model = served_model(work.route.model)
                 await self._respond(work, model_info(model or _unknown_model(work.route.model)))
+            case _:
+                await self._batches(work)
+
+    async def _batches(self, work: HttpExchange) -> None:
+        record = work.record
+        match work.route.action:
+            case "batch":
+                await self._respond(work, self.batches.get(work.route.batch))
+            case "batch_cancel":
+                await self._respond(work, self.batches.cancel(work.route.batch))
+            case "batch_results":
+                results = self.batches.results(work.route.batch)
+                self.log.update(record, status=200)
+                await answer_whole(None, work.answer, work.headers, work.request_id, results)
+            case _ if record.method == "GET":
+                await self._respond(work, self.batches.listed())
+            case _:
+                check_version(record.headers.get("anthropic-version"), "api")
+                await self._respond(work, self.batches.create(record.body, functools.partial(self._batched, work)))
+
+    async def _batched(self, work: HttpExchange, request: BatchRequest) -> dict[str, Any]:
+        """The message that answers one request of a batch. Raises ApiRejection, as the API errs one request of many."""
+        raw = json.dumps(request.params).encode()
+        record = work.record
+        self.served += 1
+        inner = RecordedRequest("POST", record.path, "", record.headers, raw, dict(request.params), time.monotonic())
+        inner.action = "batched"
+        self.log.add(inner)
+        if request.params.get("stream"):
+            raise ApiRejection("stream: Streaming is not supported in a batch")
+        body, prefix, model = self._checked(HttpExchange(inner, work.answer, work.headers))
+        turn = self._next_turn(body)
+        for gate in turn.gates:
+            await gate.passage()
+        if turn.fault is not None:
+            raise ApiRejection(turn.fault.message or "Overloaded", status=turn.fault.status)
+        reply = self._reply(inner, body, turn, model, prefix)
+        reply = replace(reply, usage={**reply.usage, "service_tier": "batch"})
+        self.log.update(inner, status=200, finished_at=time.monotonic())
+        return MessageStream(turn, reply).message()
 
     async def _messages(self, work: HttpExchange) -> None:
         body, prefix, model = self._checked(work)

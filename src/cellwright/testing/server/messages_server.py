@@ -93,6 +93,10 @@ class MessagesServer:
         """Block until `n` requests for a message have been answered completely."""
         return self._log.wait_for(lambda r: _is_message_request(r) and r.finished, n, timeout, "finished requests")
 
+    def wait_for_answered(self, action: str, n: int = 1, timeout: float = WAIT_SECONDS) -> list[RecordedRequest]:
+        """Block until `n` requests of this `RecordedRequest.action` have been answered completely."""
+        return self._log.wait_for(lambda r: r.action == action and r.finished, n, timeout, f"answered {action}")
+
     def wait_for_disconnect(self, n: int = 1, timeout: float = WAIT_SECONDS) -> list[RecordedRequest]:
         """Block until `n` requests were left by their client before the answer was complete."""
         return self._log.wait_for(lambda request: request.disconnected, n, timeout, "disconnects")

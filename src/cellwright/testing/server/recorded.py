@@ -41,10 +41,11 @@ def last_user_text(body: Any) -> str:
 class RecordedRequest:
     """One HTTP request and what became of it. Times are `time.monotonic()`, the same clock in every process.
 
-    `action` is "messages", "count_tokens", "models" or "model", empty for a path that is not served. `headers` have
-    lower-case names. `body` is the parsed JSON, None where there is none. `status` is the answer's HTTP status, None as
-    long as (or where) there is no head. `error` is the message of an API error that was answered. `disconnected`: the
-    client went away before the answer was complete.
+    `action` is "messages", "count_tokens", "models", "model", "batches" (a batch made, or all listed), "batch",
+    "batch_results" or "batch_cancel", "batched" for each request in a batch; empty for a path that is not served.
+    `headers` have lower-case names. `body` is the parsed JSON, None where there is none. `status` is the answer's HTTP
+    status, None as long as (or where) there is no head. `error` is the message of an API error that was answered.
+    `disconnected`: the client went away before the answer was complete.
     """
 
     method: str

@@ -10,7 +10,7 @@ from typing import Literal
 
 from cellwright.testing.rules.api_error import ApiRejection
 
-Action = Literal["messages", "count_tokens", "models", "model"]
+Action = Literal["messages", "count_tokens", "models", "model", "batches", "batch", "batch_results", "batch_cancel"]
 Platform = Literal["api", "vertex", "bedrock"]
 VERSIONS = ("2023-06-01", "2026-10-21")
 
@@ -18,6 +18,7 @@ VERSIONS = ("2023-06-01", "2026-10-21")
 _API = re.compile(
     r"(?:/anthropic|/v1/projects/[^/]+/locations/[^/]+)?/v1/(?:(?P<post>messages(?:/count_tokens)?)|models(?:/(?P<model>[^/]+))?)"
 )
+_BATCHES = re.compile(r"(?:/anthropic)?/v1/messages/batches(?:/(?P<id>[^/]+))?(?:/(?P<verb>results|cancel))?")
 _VERTEX = re.compile(
     r"(?:/v1)?/projects/[^/]+/locations/[^/]+/publishers/anthropic/models/(?P<model>[^/:]+):(?P<verb>rawPredict|streamRawPredict)"
 )
@@ -27,18 +28,23 @@ _BETA = re.compile(r"[a-z0-9-]+-\d{4}-\d{2}-\d{2}")
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The thing asked for. `model` and `streams` come from the path on platforms whose bodies do not say them."""
+    """The thing asked for. `model` and `streams` come from the path on platforms whose bodies do not say them, as does
+    the id of a batch.
+    """
 
     action: Action
     platform: Platform = "api"
     model: str = ""
     streams: bool | None = None
+    batch: str = ""
 
 
 def route(method: str, path: str) -> Route:
     """The route of a request; an API error for a path or method that is not served."""
     if found := _API.fullmatch(path):
         return _api_route(method, found)
+    if found := _BATCHES.fullmatch(path):
+        return _batch_route(method, found["id"], found["verb"])
     if found := _VERTEX.fullmatch(path):
         _expect(method, "POST")
         model = urllib.parse.unquote(found["model"])
@@ -58,6 +64,16 @@ def _api_route(method: str, found: re.Match[str]) -> Route:
         return Route("count_tokens" if found["post"].endswith("count_tokens") else "messages")
     _expect(method, "GET")
     return Route("model", model=urllib.parse.unquote(found["model"])) if found["model"] else Route("models")
+
+
+def _batch_route(method: str, batch: str | None, verb: str | None) -> Route:
+    if batch is None:
+        if method not in ("GET", "POST"):
+            raise ApiRejection("Method Not Allowed", status=405)
+        return Route("batches")
+    _expect(method, "POST" if verb == "cancel" else "GET")
+    actions: dict[str | None, Action] = {"results": "batch_results", "cancel": "batch_cancel"}
+    return Route(actions.get(verb, "batch"), batch=batch)
 
 
 def _expect(method: str, allowed: str) -> None:

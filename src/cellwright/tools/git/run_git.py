@@ -55,6 +55,7 @@ _SETTINGS = {
     "format.pretty": "medium",
     "submodule.recurse": "false",
     "status.submoduleSummary": "false",
+    "diff.autoRefreshIndex": "false",
     "diff.submodule": "short",
     "diff.ignoreSubmodules": "dirty",
     "diff.orderFile": _NOWHERE,

@@ -37,8 +37,8 @@ _INJECTION = re.compile(
     """,
     re.VERBOSE,
 )
-_KERNEL_ONLY = re.compile(r"FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE")
-"""The variables that ipykernel sets for its own output: colours would only cost tokens."""
+_ELSEWHERE = re.compile(r"FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|GIT_CONFIG_(COUNT|KEY_\d+|VALUE_\d+)")
+"""The variables that ipykernel sets for its own output, whose colours would only cost tokens, and git's settings."""
 
 _FIXED = {
     **{"CLAUDECODE": "1", "PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0"},
@@ -80,7 +80,7 @@ def child_environment(environ: Mapping[str, str], programs: Path | None = None) 
     kept = {
         name: value
         for name, value in environ.items()
-        if not (is_secret(name, value) or _INJECTION.fullmatch(name) or _KERNEL_ONLY.fullmatch(name))
+        if not (is_secret(name, value) or _ELSEWHERE.fullmatch(name) or _INJECTION.fullmatch(name))
     }
     if kept.get("MPLBACKEND", "").startswith("module://"):
         del kept["MPLBACKEND"]  # the notebook's: a script has no front end to draw to
@@ -89,4 +89,27 @@ def child_environment(environ: Mapping[str, str], programs: Path | None = None) 
     rest = [
         part for part in kept.get("PATH", os.defpath).split(os.pathsep) if Path(part).is_absolute() and part != first
     ]
-    return {**kept, **_FIXED, "PATH": os.pathsep.join([first, *rest])}
+    return {**kept, **_FIXED, **_git_configuration(environ), "PATH": os.pathsep.join([first, *rest])}
+
+
+def _git_configuration(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables with the settings of git that `environ` has, less secret ones, and one of ours.
+
+    GIT_OPTIONAL_LOCKS does not keep `git diff` from writing the index; `diff.autoRefreshIndex` does.
+    """
+    count = environ.get("GIT_CONFIG_COUNT") or "0"
+    if not re.fullmatch("[0-9]{1,3}", count):
+        return {"GIT_CONFIG_COUNT": count}  # git refuses to start, and says why
+    pairs = [
+        (environ.get(f"GIT_CONFIG_KEY_{n}", ""), environ.get(f"GIT_CONFIG_VALUE_{n}", "")) for n in range(int(count))
+    ]
+    pairs = [(key, value) for key, value in pairs if key and not _is_secret_setting(key, value)]
+    variables = {"GIT_CONFIG_COUNT": str(len(pairs) + 1)}
+    for number, (key, value) in enumerate([*pairs, ("diff.autoRefreshIndex", "false")]):
+        variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return variables
+
+
+def _is_secret_setting(key: str, value: str) -> bool:
+    name = key.rpartition(".")[2]
+    return name.lower() == "extraheader" or is_secret(name, value)

@@ -1,0 +1,65 @@
+"""The budget of a map, shared by the prompts that are asked at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from cellwright.agent.run_errors import budget_spent, price_unknown
+from cellwright.model.pricing import worst_case_usd
+
+BYTES_PER_TOKEN = 3
+"""No text takes fewer bytes a token: what is sent is counted at its dearest."""
+
+
+class MapBudget:
+    """US dollars; each prompt sets aside what it may cost at worst. `places` are asked at once. Used on one event loop."""
+
+    def __init__(self, budget_usd: float | None, *, model: str, max_tokens: int, fixed_bytes: int, places: int) -> None:
+        self.budget_usd = budget_usd
+        self.spent_usd = 0.0
+        self._model = model
+        self._max_tokens = max_tokens
+        self._fixed_bytes = fixed_bytes
+        self._places = places
+        self._reserved: dict[str, float] = {}
+        self._released = asyncio.Event()
+
+    def worst_case(self, prompt: str) -> float:
+        """The most that one answer to `prompt` can cost. Raises `CellwrightError` where the price is not known."""
+        tokens = (len(prompt.encode(errors="replace")) + self._fixed_bytes) // BYTES_PER_TOKEN + 1
+        usd = worst_case_usd(self._model, tokens, self._max_tokens)
+        if usd is None:
+            raise price_unknown(self._model)
+        return usd
+
+    async def reserve(self, key: str, prompt: str) -> float | None:
+        """Set aside what `prompt` may spend, and return it; None without a budget. Waits while others hold what it needs.
+
+        Raises `CellwrightError` BUDGET_EXCEEDED where the rest does not pay for it.
+        """
+        if self.budget_usd is None:
+            return None
+        needed = self.worst_case(prompt)
+        while (left := self.budget_usd - self.spent_usd - sum(self._reserved.values())) < needed:
+            if not self._reserved:
+                raise budget_spent(self.budget_usd, self.spent_usd, needed)
+            self._released.clear()
+            await self._released.wait()
+        # what goes on after the output limit, or asks once more for a valid answer, has a fair part
+        share = max(needed, left / max(1, self._places - len(self._reserved)))
+        self._reserved[key] = share
+        return share
+
+    def release(self, key: str, cost_usd: float | None) -> None:
+        """The prompt has come to its end, and has cost this."""
+        reserved = self._reserved.pop(key, 0.0)
+        self.spent_usd += reserved if cost_usd is None else cost_usd
+        self._released.set()
+
+    def check_all(self, prompts: list[str], factor: float) -> None:
+        """Raises `CellwrightError` BUDGET_EXCEEDED where asking all `prompts` at once could cost more than there is."""
+        if self.budget_usd is None:
+            return
+        needed = sum(map(self.worst_case, prompts)) * factor
+        if needed > self.budget_usd - self.spent_usd:
+            raise budget_spent(self.budget_usd, self.spent_usd, needed)

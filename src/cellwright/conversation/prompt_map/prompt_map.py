@@ -1,0 +1,380 @@
+"""`cellwright.map`: a list of prompts, or a column of them, each asked by itself, several at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import hashlib
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import CancelledError, Executor
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from cellwright.agent.agent import Agent
+from cellwright.agent.structured_output.answer import AnswerProblem, AnswerType
+from cellwright.agent.thread import is_agent_code
+from cellwright.agent.tool import Tool
+from cellwright.conversation.ask import process_conversation
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.process_conversation import registered
+from cellwright.conversation.prompt_map.answer_store import Answer, AnswerStore, default_store
+from cellwright.conversation.prompt_map.asking import SYSTEM, MapOptions, ask_in_worker, ask_one, map_agent
+from cellwright.conversation.prompt_map.concurrency import Concurrency
+from cellwright.conversation.prompt_map.map_budget import MapBudget
+from cellwright.conversation.prompt_map.map_result import MapResult, MapRow, error_of
+from cellwright.conversation.prompt_map.progress import Progress, progress_for
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.model.models import EFFORTS, limits
+from cellwright.model.pricing import BATCH_FACTOR
+from cellwright.sessions.state_dir import state_folder
+
+SECONDS_PER_DAY = 86_400
+
+USERS_TO_MEND = (ErrorCode.API_KEY_MISSING, ErrorCode.API_KEY_INVALID, ErrorCode.CONFIG_INVALID)
+"""Errors that each further prompt would meet."""
+
+MAX_FAILURES_IN_A_ROW = 10
+"""Prompts that fail one after another on the way to the model: no more are asked."""
+
+
+def map(
+    prompts: Iterable[str] | Mapping[Any, str],
+    *,
+    model: str | None = None,
+    system: str | None = None,
+    schema: Any = None,
+    tools: Sequence[Tool | str] = (),
+    allow: Sequence[str] = (),
+    deny: Sequence[str] = (),
+    mode: str | None = None,
+    max_turns: int | None = None,
+    max_tokens: int | None = None,
+    effort: str | None = None,
+    tool_timeout: float | None = None,
+    budget: float | None = None,
+    concurrency: int = 8,
+    store: str | Path | None = None,
+    executor: Executor | None = None,
+    batch: bool = False,
+    progress: bool = True,
+) -> MapResult:
+    """Ask Claude each of `prompts` by itself, `concurrency` at a time, and give back a row for each; blocks.
+
+    `prompts` are texts: a list, a Series, a column, or a dict. They are asked without the conversation and its tools;
+    `tools` are `Tool` objects or names of built-in ones, and what would ask for permission is denied unless `allow` has a
+    rule for it. `system` replaces the few words that Claude is told besides. `schema` is as in `ask`. `budget` is in US
+    dollars, for all prompts together, and is not passed. While the API refuses, fewer are asked at once.
+
+    Each answer is in the file `store` before it is counted. What is called again with the same prompts and options asks
+    only for those that are missing. Without `store` the file is Cellwright's own, and is kept until all are answered.
+    `executor` is any `concurrent.futures.Executor` whose workers have Cellwright and a key. `batch=True` uses the Message
+    Batches API: half the price, an answer within a day.
+
+    A prompt that fails is a row with an `error`. Raises `CellwrightError` for what each prompt would meet (no key, no
+    network, the budget), `KeyboardInterrupt` when it was interrupted; the answers that came are kept.
+
+    >>> import cellwright
+    >>> result = cellwright.map({"north": "Which tables are here?"}, max_tokens=500)
+    >>> result[0].index, result[0].text
+    ('north', 'There is one: sales.csv.')
+    """
+    if is_agent_code():
+        message = "Code that Claude runs cannot ask Claude. Call `map` from a cell of your own."
+        raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
+    options = MapOptions(
+        system=SYSTEM if system is None else system,
+        model=model,
+        schema=schema,
+        tools=tuple(tools),
+        allow=tuple(allow),
+        deny=tuple(deny),
+        mode=mode,
+        max_turns=max_turns,
+        max_tokens=max_tokens,
+        effort=effort,
+        tool_timeout=tool_timeout,
+    )
+    _check(options, concurrency=concurrency, batch=batch, executor=executor)
+    conversation = process_conversation().conversation
+    agent = map_agent(conversation, options)
+    asked = _prompts_of(prompts, _fingerprint(agent, options))
+    work = PromptMap(
+        conversation=conversation,
+        options=options,
+        agent=agent,
+        prompts=asked,
+        path=default_store([prompt.key for prompt in asked]) if store is None else Path(store).expanduser().absolute(),
+        keeps_store=store is not None,
+        concurrency=Concurrency(concurrency),
+        budget=MapBudget(
+            budget,
+            model=agent.model,
+            max_tokens=min(agent.max_tokens, limits(agent.model).max_output),
+            fixed_bytes=len(json.dumps([*agent.system, *agent.tool_params])) + 2_000,
+            places=concurrency,
+        ),
+        executor=executor,
+        batch=batch,
+        progress=progress_for(len(asked), shown=progress, in_notebook=registered() is not None),
+    )
+    return work.result()
+
+
+class MapPrompt(Struct, frozen=True):
+    """One prompt: its label, its text, and the `key` of its answer. `problem` says why it cannot be asked."""
+
+    index: Any
+    key: str
+    text: str
+    problem: str = ""
+
+
+@dataclasses.dataclass(kw_only=True)
+class PromptMap:
+    """One call of `map` at work."""
+
+    conversation: Conversation
+    options: MapOptions
+    agent: Agent
+    prompts: Sequence[MapPrompt]
+    path: Path
+    keeps_store: bool
+    concurrency: Concurrency
+    budget: MapBudget
+    executor: Executor | None
+    batch: bool
+    progress: Progress
+    answers: dict[str, Answer] = dataclasses.field(default_factory=dict)
+    kept: frozenset[str] = frozenset()
+    failures_in_a_row: int = 0
+    ended_by: CellwrightError | None = None
+
+    def result(self) -> MapResult:
+        """Ask, and wait on this thread. Raises as `map`."""
+        task = self.conversation.thread.submit(self._work())
+        jobs = self.conversation.jobs
+        try:
+            jobs.work_until_done(task)
+        except KeyboardInterrupt:
+            task.cancel()
+            jobs.work_until_done(task)
+        try:
+            task.result()
+        except CancelledError:
+            raise KeyboardInterrupt(f"interrupted: {self._how_far()}") from None
+        except CellwrightError as error:
+            self.ended_by = error
+        if (why := self.ended_by) is not None:
+            message = f"{why.message} {self._how_far()}"
+            raise CellwrightError(why.code, message, details=why.details, recoverable=why.recoverable)
+        answer_type = self.options.answer_type
+        return MapResult([self._row(prompt, answer_type) for prompt in self.prompts])
+
+    def _how_far(self) -> str:
+        answered = sum(not answer.error for answer in self.answers.values())
+        how_far = f"{answered:,} of {len(self.prompts):,} prompts are answered"
+        if not answered:
+            return f"{how_far[0].upper()}{how_far[1:]}."
+        return f"{how_far} and kept in {self.path}: call it again with the same arguments to go on."
+
+    async def _work(self) -> None:
+        store = await asyncio.to_thread(self._open_store)
+        try:
+            # the same prompt may have failed before: it is asked again
+            good = {key: answer for key, answer in store.answers.items() if not answer.error}
+            self.kept = frozenset(prompt.key for prompt in self.prompts) & good.keys()
+            self.answers = {key: good[key] for key in self.kept}
+            self.progress.keep(len(self.kept))
+            missing = [prompt for prompt in self.prompts if prompt.key not in self.kept and not prompt.problem]
+            self.progress.keep(len(self.prompts) - len(self.kept) - len(missing))
+            self.progress.show(at_once=True)
+            if self.batch:
+                await self._ask_in_batches(missing, store)
+            else:
+                await self._ask_all(missing, store)
+        finally:
+            self.progress.end()
+            complete = len(self.answers) + sum(bool(p.problem) for p in self.prompts) == len(self.prompts)
+            failed = any(answer.error for answer in self.answers.values())
+            store.close(discard=complete and not failed and not self.keeps_store)
+
+    def _open_store(self) -> AnswerStore:
+        _forget_old_stores(self.conversation.in_force.settings.cleanup_period_days)
+        return AnswerStore(self.path)
+
+    async def _ask_all(self, missing: Sequence[MapPrompt], store: AnswerStore) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for prompt in missing:
+                started = asyncio.Event()
+                tasks.create_task(self._ask(prompt, store, started))
+                # the next one is made when this one has its place: a million prompts are no million tasks
+                await started.wait()
+                if self.ended_by is not None:
+                    return
+
+    async def _ask(self, prompt: MapPrompt, store: AnswerStore, started: asyncio.Event) -> None:
+        try:
+            async with self.concurrency.place():
+                if self.ended_by is not None:
+                    return
+                try:
+                    budget_usd = await self.budget.reserve(prompt.key, prompt.text)
+                except CellwrightError as error:
+                    self.ended_by = self.ended_by or error
+                    return
+                started.set()
+                answer: Answer | None = None
+                try:
+                    answer = await self._answer(prompt, budget_usd)
+                finally:
+                    self.budget.release(prompt.key, None if answer is None else answer.cost_usd)
+                await self._keep(store, answer)
+        finally:
+            started.set()
+
+    async def _answer(self, prompt: MapPrompt, budget_usd: float | None) -> Answer:
+        if self.executor is None:
+            agent = dataclasses.replace(self.agent, budget_usd=budget_usd)
+            log = self.conversation.tool_log.beside()
+            asking = ask_one(
+                agent,
+                self.conversation.cwd,
+                prompt.key,
+                prompt.text,
+                on_refused=self.concurrency.refused,
+                on_event=log.add,
+            )
+            return await asking
+        try:
+            future = self.executor.submit(ask_in_worker, self.options, prompt.key, prompt.text, budget_usd)
+            answer = await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            future.cancel()
+            raise
+        except CellwrightError as error:
+            return Answer(
+                key=prompt.key, error_code=str(error.code), error=error.message, recoverable=error.recoverable
+            )
+        except Exception as error:  # noqa: BLE001  the executor's own: a worker that died, options that cannot be pickled
+            message = f"The executor failed: {type(error).__name__}: {error}"
+            self.ended_by = self.ended_by or CellwrightError(ErrorCode.EXECUTION_ERROR, message)
+            return Answer(key=prompt.key, error_code=str(ErrorCode.EXECUTION_ERROR), error=message)
+        for _ in range(answer.rate_limited):
+            self.concurrency.refused()
+        return answer
+
+    async def _keep(self, store: AnswerStore, answer: Answer) -> None:
+        await asyncio.shield(asyncio.to_thread(store.add, answer))
+        self.answers[answer.key] = answer
+        if answer.error:
+            of_the_way = answer.recoverable or answer.error_code.startswith("API_")
+            self.failures_in_a_row = self.failures_in_a_row + 1 if of_the_way else 0
+            lost = self.failures_in_a_row >= max(MAX_FAILURES_IN_A_ROW, self.concurrency.most)
+            if self.ended_by is None and (lost or answer.error_code in USERS_TO_MEND):
+                self.ended_by = error_of(answer.error_code, answer.error, recoverable=answer.recoverable)
+        else:
+            self.failures_in_a_row = 0
+            self.concurrency.answered()
+        self.progress.count(answer.cost_usd, failed=bool(answer.error))
+
+    async def _ask_in_batches(self, missing: Sequence[MapPrompt], store: AnswerStore) -> None:
+        from cellwright.conversation.prompt_map.batch_asking import ask_in_batches
+
+        sent = {key for batch in store.batches for key in batch.keys}
+        self.budget.check_all([prompt.text for prompt in missing if prompt.key not in sent], BATCH_FACTOR)
+        asked = [(prompt.key, prompt.text) for prompt in missing]
+        await ask_in_batches(self.agent, asked, store, self.progress, self._keep)
+
+    def _row(self, prompt: MapPrompt, answer_type: AnswerType | None) -> MapRow:
+        if prompt.problem:
+            error = CellwrightError(ErrorCode.INVALID_PARAMETERS, prompt.problem)
+            return MapRow(prompt.index, prompt.text, error=error)
+        answer = self.answers[prompt.key]
+        value, failure = None, None
+        if answer.error:
+            failure = error_of(answer.error_code, answer.error, recoverable=answer.recoverable)
+        elif answer_type is not None:
+            try:
+                value = answer_type.read(answer.text)
+            except AnswerProblem as problem:  # a batch asks once
+                message = f"The answer is no valid {answer_type.name}: {problem}."
+                failure = CellwrightError(ErrorCode.EXECUTION_ERROR, message)
+        return MapRow(
+            prompt.index,
+            prompt.text,
+            text=answer.text,
+            value=value,
+            error=failure,
+            stop_reason=answer.stop_reason,
+            usage=answer.usage,
+            cost_usd=answer.cost_usd,
+            seconds=answer.seconds,
+            kept=prompt.key in self.kept,
+        )
+
+
+def _check(options: MapOptions, *, concurrency: int, batch: bool, executor: Executor | None) -> None:
+    problem = ""
+    if concurrency < 1:
+        problem = f"concurrency is {concurrency}; at least one prompt has to be asked at a time."
+    elif options.effort not in (None, *EFFORTS):
+        problem = f"effort is {options.effort!r}; it is one of {', '.join(EFFORTS)}."
+    elif batch and (options.tools or executor is not None):
+        problem = "A batch asks each prompt once, at the API: it has neither `tools` nor an `executor`."
+    if problem:
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{problem} Nothing was sent.")
+
+
+def _prompts_of(prompts: Any, fingerprint: str) -> list[MapPrompt]:
+    """The prompts with their labels; the same text twice is asked twice."""
+    if isinstance(prompts, str) or hasattr(prompts, "columns"):
+        what = "one text" if isinstance(prompts, str) else "a whole table"
+        message = f"`prompts` is {what}; give a list of texts or one column. Nothing was sent."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    if isinstance(prompts, Mapping):
+        pairs: list[tuple[Any, Any]] = list(prompts.items())
+    elif hasattr(prompts, "index") and hasattr(prompts, "to_list"):  # a pandas Series
+        pairs = list(zip(prompts.index, prompts.to_list(), strict=True))
+    else:
+        pairs = list(enumerate(prompts))
+    seen: Counter[str] = Counter()
+    found: list[MapPrompt] = []
+    for index, text in pairs:
+        digest = hashlib.sha256(f"{fingerprint}\n{text}".encode(errors="surrogatepass")).hexdigest()[:40]
+        key = f"{digest}-{seen[digest]}"
+        seen[digest] += 1
+        if isinstance(text, str) and text.strip():
+            found.append(MapPrompt(index, key, text))
+        else:
+            problem = "The prompt is empty." if isinstance(text, str) else f"The prompt is {text!r}, not a text."
+            found.append(MapPrompt(index, key, str(text), f"{problem} It was not sent."))
+    return found
+
+
+def _fingerprint(agent: Agent, options: MapOptions) -> str:
+    """A hash of all that an answer depends on besides its prompt."""
+    answer_type = agent.answer_type
+    facts = {
+        "model": agent.model,
+        "system": options.system,
+        "schema": None if answer_type is None else answer_type.schema,
+        "tools": agent.tool_params,
+        "rules": [options.allow, options.deny, options.mode],
+        "limits": [options.max_tokens, options.max_turns, agent.effort, agent.thinking],
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _forget_old_stores(days: int) -> None:
+    folder = state_folder() / "maps"
+    oldest = time.time() - days * SECONDS_PER_DAY
+    with contextlib.suppress(OSError):
+        for file in folder.iterdir():
+            if file.stat().st_mtime < oldest:
+                file.unlink()
