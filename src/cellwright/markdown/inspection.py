@@ -41,7 +41,7 @@ def active_tokens(tokens: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 _MAY_BE_ACTIVE = re.compile(r"<(?!\s)|\[|https?://")
-"""What every rule of mistune's for HTML, links and images in a line begins with."""
+"""The beginnings of HTML, links and images in a line, by the rules of mistune that find them."""
 
 
 @functools.cache

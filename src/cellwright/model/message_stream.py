@@ -34,7 +34,7 @@ class _Text(Struct, tag_field="type", tag="text_delta"):
 
 
 class _TextEvent(Struct, tag_field="type", tag="content_block_delta"):
-    """What nearly all events of a long answer are: read in a sixth of the time that any JSON takes."""
+    """A delta of text, as nearly all events of a long answer are: read in a sixth of the time that any JSON takes."""
 
     index: int
     delta: _Text

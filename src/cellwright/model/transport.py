@@ -110,7 +110,7 @@ READ_SECONDS = 0.02
 """The time between two reads of a long answer that comes quickly."""
 
 WAIT_SECONDS = 0.0002
-"""What takes longer was waited for; what the last read brought is there at once."""
+"""A chunk that takes longer was waited for; one that the last read brought is there at once."""
 
 
 async def paced(chunks: AsyncGenerator[bytes, None], clock: Clock) -> AsyncGenerator[bytes, None]:
