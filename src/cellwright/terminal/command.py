@@ -187,7 +187,7 @@ class TerminalCommand:
 
     def _claude_facts(self) -> dict[str, object]:
         """The facts that Claude Code's first message gives of the conversation, besides the model and the mode."""
-        conversation, options = self.conversation, run_options(self.options)
+        conversation, options = self.conversation, self._run_options()
         in_force = conversation.in_force
         policy = policy_of(options, in_force.settings, conversation.cwd, in_force.environ)
         return {
@@ -197,7 +197,7 @@ class TerminalCommand:
             "slash_commands": list(COMMANDS),
             "apiKeySource": source_of_credential(in_force.environment) or "none",
             "claude_code_version": VERSION,
-            "output_style": "default",
+            "output_style": conversation.styles.chosen()[0].name,
             "agents": [],
             "skills": [],
             "plugins": [],
@@ -218,9 +218,12 @@ class TerminalCommand:
 
         run = TerminalRun(Unseen, self._asker, self.conversation.in_force.save_rules)
         with run.signals():
-            options, surface = run_options(self.options), run.surface
+            options, surface = self._run_options(), run.surface
             call = CommandCall(self.conversation, options, text, surface.emit, surface.ask_user)
             return run.result_of(self.conversation.thread.submit(answer_of(command, call)))
+
+    def _run_options(self) -> RunOptions:
+        return self.conversation.choices.over(run_options(self.options))
 
     def _show_page(self, name: str, page: CommandPage) -> int:
         match self.options.output_format:
@@ -240,7 +243,7 @@ class TerminalCommand:
         answer_type = None if self.options.dry_run else self._answer_type
         return RunRequest(
             prompt=prompt,
-            options=replace(run_options(self.options), answer_type=answer_type),
+            options=replace(self._run_options(), answer_type=answer_type),
             session=self._unsaved,
             provider=plan.provider,
             replay=plan.replay,
@@ -358,7 +361,8 @@ def run_options(options: argparse.Namespace) -> RunOptions:
         deny=options.disallowed_tools,
         on_denied=options.on_denied,
         fallback_models=options.fallback_model,
-        builtin_tools=options.tools in (None, ("default",)),
+        builtin_tools=options.tools in (None, ("default",)) and not options.no_tools,
+        proposes_files=options.no_tools,
         tool_names=() if options.tools in (None, ("default",)) else options.tools,
         system_prompt=options.system_prompt,
         append_system_prompt=options.append_system_prompt,
