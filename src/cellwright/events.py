@@ -304,6 +304,23 @@ class Notice(LoggedEvent, frozen=True):
     level: Literal["info", "warning", "error"] = "info"
 
 
+class ContextCompacted(LoggedEvent, frozen=True):
+    """The conversation is summed up, because it fills the context window or because the user wants it: "started", then
+    "done" or "failed".
+
+    Tokens are what it took before and takes now, roughly; `summary` is what Claude goes on from, `cost_usd` what that cost
+    (None: not known). `reason` says why it failed.
+    """
+
+    state: Literal["started", "done", "failed"]
+    trigger: Literal["auto", "manual"]
+    tokens_before: int
+    tokens_after: int = 0
+    cost_usd: float | None = 0.0
+    summary: str = ""
+    reason: str = ""
+
+
 class TurnChanged(LoggedEvent, frozen=True):
     """The changes made by the run, before its `RunEnd`; `turn` is the number by which it can be taken back.
 
@@ -391,6 +408,7 @@ Event = (
     | Steered
     | TurnEnd
     | TurnChanged
+    | ContextCompacted
     | RunEnd
     | Retrying
     | Notice

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 from tests.agent.plain_tools import change, look
 
+from cellwright.agent.context.compaction import CompactionSettings
 from cellwright.agent.tool import tool
 from cellwright.agent.turn_record import NO_CHECKPOINTS
 from cellwright.errors import ErrorCode
@@ -18,6 +19,8 @@ from cellwright.sessions.session import Session
 from cellwright.testing import Gate, fault, hold, say, think, turn, use, use_json
 from cellwright.testing.server.script import Say, Think, Use
 from row_tables import for_each_row
+
+OFF = CompactionSettings(automatic=False)
 
 
 def stopped(played, last, gate):
@@ -348,11 +351,14 @@ class TestOneBadMessage:
 
 
 class TestContextLimit:
+    """Where conversations are not summed up."""
+
     def test_the_user_is_told_once_at_80_percent(self, scene):
         def filled(tokens):
             return turn(say("x"), usage={"input_tokens": tokens})
 
-        played = scene([filled(700_000), filled(810_000), filled(850_000), filled(100_000), filled(900_000)])
+        tokens = (700_000, 810_000, 850_000, 100_000, 900_000)
+        played = scene([*map(filled, tokens)], compaction=OFF)
         told = []
         for prompt in "abcde":
             played.events.clear()
@@ -362,7 +368,7 @@ class TestContextLimit:
 
     def test_results_that_meet_the_limit_are_kept(self, scene):
         refusal = fault("status", status=400, message="prompt is too long: 1000001 tokens > 1000000 maximum")
-        played = scene([turn(use("look", name="x")), refusal, refusal, say("on")], tools=[look])
+        played = scene([turn(use("look", name="x")), refusal, refusal, say("on")], tools=[look], compaction=OFF)
         assert played.go_on("first").error["code"] == "CONTEXT_TOO_LONG"
         assert played.results()[0]["content"] == "x looks fine"
         assert any("results are kept" in notice.message for notice in played.of(Notice))

@@ -12,6 +12,7 @@ from msgspec import to_builtins
 from tests.agent.plain_tools import change, fail, look
 
 from cellwright.agent.calls.approval import Allow, Deny
+from cellwright.agent.context.compaction import CompactionSettings
 from cellwright.agent.tool import ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ToolError
 from cellwright.events import (
@@ -485,7 +486,7 @@ class TestStopReasons:
 
     def test_a_full_context_window_ends_the_run_with_every_call_answered(self, scene):
         full = turn(use("look", name="x"), stop_reason="model_context_window_exceeded")
-        played = scene([full, say("ok")], tools=[look])
+        played = scene([full, say("ok")], tools=[look], compaction=CompactionSettings(automatic=False))
         assert played.go_on("a").error["code"] == "CONTEXT_TOO_LONG"
         assert played.results()[0]["is_error"]
         assert played.go_on("b").ok

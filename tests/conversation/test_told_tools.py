@@ -14,7 +14,7 @@ from msgspec import structs
 
 from cellwright.agent.agent import Agent
 from cellwright.agent.calls.told_schema import told_schema
-from cellwright.agent.context_usage import ContextContents, context_parts, told_tools
+from cellwright.agent.context.context_usage import ContextContents, context_parts, told_tools
 from cellwright.agent.tool import TOOL_SEARCH, Tool
 from cellwright.config.settings.settings import load_settings
 from cellwright.conversation.prompts.system_prompt import system_blocks

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -32,7 +32,7 @@ class OneBody:
     async def aclose(self) -> None: ...
 
     @contextlib.asynccontextmanager
-    async def post(self, body: bytes, *, stall_seconds: float) -> AsyncIterator[HttpReply]:
+    async def post(self, body: bytes, *, stall_seconds: float, betas: Sequence[str] = ()) -> AsyncIterator[HttpReply]:
         async def chunks() -> AsyncGenerator[bytes, None]:
             for chunk in self.chunks:
                 yield chunk

@@ -101,6 +101,7 @@ def test_every_tool_that_may_write_is_among_them():
         "Bash",
         "Skill",
         "TodoWrite",
+        "TodoRead",
         "TaskCreate",
         "TaskUpdate",
         "TaskStop",

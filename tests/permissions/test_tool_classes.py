@@ -53,6 +53,7 @@ CALLS = [
     ("Agent", {"prompt": "p"}, READS),
     ("Task", {"prompt": "p"}, READS),
     ("TodoWrite", {"todos": []}, READS),
+    ("TodoRead", {}, READS),
     ("TaskCreate", {"subject": "s"}, READS),
     ("TaskGet", {"taskId": "1"}, READS),
     ("TaskUpdate", {"taskId": "1"}, READS),

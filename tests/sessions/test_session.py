@@ -283,7 +283,7 @@ class TestOlderAndNewerFormats:
     def older(self, path):
         """The file as format 1 had it: no checksums of the line before."""
         header, *lines = path.read_bytes().splitlines(keepends=True)
-        header = header.replace(b'{"cellwright_transcript":3', b'{"cellwright_transcript":1')
+        header = header.replace(b'{"cellwright_transcript":4', b'{"cellwright_transcript":1')
         parsed = parse_lines([line.rstrip(b"\n") for line in lines]).lines
         path.write_bytes(header + b"".join(map(encode_line, parsed)))
 
@@ -309,7 +309,7 @@ class TestOlderAndNewerFormats:
         assert lines[3] in two_turns.read_bytes()
 
     def test_a_newer_one_asks_to_upgrade_and_stays_as_it_is(self, two_turns):
-        data = two_turns.read_bytes().replace(b'{"cellwright_transcript":3', b'{"cellwright_transcript":4,"new":[]')
+        data = two_turns.read_bytes().replace(b'{"cellwright_transcript":4', b'{"cellwright_transcript":5,"new":[]')
         two_turns.write_bytes(data)
         with pytest.raises(CellwrightError, match="pip install --upgrade cellwright") as caught:
             Session.load(two_turns)

@@ -13,6 +13,7 @@ from cellwright.events import (
     Call,
     Changed,
     ContextAttached,
+    ContextCompacted,
     Decided,
     Event,
     ModeChanged,
@@ -306,6 +307,22 @@ TABLE: list[tuple[Event, list[tuple[str, Line]]]] = [
         ],
     ),
     (Notice("Look.", "warning"), [("notice", {"level": "warning", "message": "Look."})]),
+    (ContextCompacted("started", "auto", 9_000), []),
+    (
+        ContextCompacted("done", "auto", 9_000, 1_200, 0.05, "The tides."),
+        [
+            (
+                "context_compacted",
+                {
+                    "trigger": "auto",
+                    "tokens_before": 9_000,
+                    "tokens_after": 1_200,
+                    "cost_usd": 0.05,
+                    "summary": "The tides.",
+                },
+            )
+        ],
+    ),
     (
         TurnChanged(3, (Changed("a.py", "changed", 3, 1),), (Changed("n.ipynb#a1", "deleted"),), ("Bash: pytest",)),
         [

@@ -252,7 +252,7 @@ def test_flags_that_would_change_what_is_done_are_refused(messages_server: Serve
     assert server.requests == []
 
 
-@pytest.mark.parametrize("word", ["mcp", "update", "plugin"])
+@pytest.mark.parametrize("word", ["mcp", "update", "kill"])
 def test_commands_of_claude_codes_are_no_prompts(messages_server: Server, shell_for: For, word: str) -> None:
     server = messages_server([])
     assert word in COMMANDS or word == "mcp"

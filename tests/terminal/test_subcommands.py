@@ -110,3 +110,19 @@ def test_the_source_of_the_key_is_told_and_never_the_key(
     assert (none.returncode, json.loads(none.stdout)["source"]) == (3, None)
     assert server.api_key not in done.stdout + helped.stdout + none.stdout
     assert server.requests == []
+
+
+def test_a_plugin_is_installed_after_a_yes_and_removed(command_for: For, own_place: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    (folder / "commands").mkdir(parents=True)
+    (folder / "commands" / "hi.md").write_text("Say hi.", "utf-8")
+    command = command_for(None)
+    unasked = command.run("plugin", "install", str(folder))
+    assert (unasked.returncode, "commands: hi" in unasked.stderr) == (1, True)
+    assert not users_file(own_place).exists()
+    assert "demo@local is installed" in command.run("plugin", "install", str(folder), "--yes").stdout
+    assert json.loads(users_file(own_place).read_text("utf-8")) == {"enabledPlugins": {"demo@local": True}}
+    assert "demo@local  —  on" in command.run("plugin").stdout
+    assert command.run("plugin", "remove", "demo").returncode == 0
+    assert "None is installed" in command.run("plugin", "list").stdout
+    assert command.run("plugin", "frob").returncode == 2

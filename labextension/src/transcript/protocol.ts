@@ -115,6 +115,17 @@ export type RetryOp = {
   message: string;
   at: number;
 };
+/** The conversation so far was summed up; tokens and cost say how much that took. */
+export type CompactedOp = {
+  op: "compacted";
+  state: "started" | "done" | "failed";
+  trigger: "auto" | "manual";
+  before: number;
+  after: number;
+  cost_usd: number | null;
+  summary: string;
+  reason: string;
+};
 export type NoticeOp = { op: "notice"; level: Level; text: string };
 export type StuckOp = { op: "stuck"; id: string; text: string };
 /** A file or a cell; lines are null where they were not counted. */
@@ -162,6 +173,7 @@ export type Op =
   | TurnOp
   | RetryOp
   | NoticeOp
+  | CompactedOp
   | StuckOp
   | EndOp;
 

@@ -1,7 +1,7 @@
 /** The transcript's state: operations in, items out. It draws nothing and knows no channel. */
 
 import type { Json } from "../json";
-import type { AnsweredOp, AskOp, ChangesOp, DecidedOp, EndOp, ErrorInfo, Level, Op, OpsMessage, RetryOp, RunOp, SteerOp, Todo, ContextPart, ToolEndOp, ToolStatus, TurnOp } from "./protocol";
+import type { AnsweredOp, AskOp, ChangesOp, CompactedOp, DecidedOp, EndOp, ErrorInfo, Level, Op, OpsMessage, RetryOp, RunOp, SteerOp, Todo, ContextPart, ToolEndOp, ToolStatus, TurnOp } from "./protocol";
 
 /** Live output is for looking at; the whole of it is the kernel's. */
 const MAX_OUTPUT_CHARS = 64_000;
@@ -115,12 +115,26 @@ export class TranscriptStore {
       case "notice":
         this.push({ kind: "notice", level: op.level, text: op.text, revision: 0 });
         return;
+      case "compacted":
+        this.compact(op);
+        return;
       case "end":
         this.endRun(op);
         return;
       default:
         this.applyToCall(op);
     }
+  }
+
+  /** What is being summed up is one item from its beginning to its end. */
+  private compact(op: CompactedOp): void {
+    const open = this.items.find((item) => item.kind === "compacted" && item.op.state === "started");
+    if (open?.kind !== "compacted") {
+      this.push({ kind: "compacted", op, revision: 0 });
+      return;
+    }
+    open.op = op;
+    open.revision += 1;
   }
 
   private applyToCall(
@@ -326,7 +340,9 @@ export type UserMessageItem = Revised & { kind: "said"; text: string };
 export type NoticeItem = Revised & { kind: "notice"; level: Level; text: string };
 /** The context attached to a prompt. */
 export type ContextItem = Revised & { kind: "told"; tokens: number; parts: ContextPart[] };
-export type Item = ContextItem | TextItem | ThinkingItem | ToolItem | UserMessageItem | NoticeItem;
+/** The conversation so far was summed up here, or is being. */
+export type CompactedItem = Revised & { kind: "compacted"; op: CompactedOp };
+export type Item = ContextItem | CompactedItem | TextItem | ThinkingItem | ToolItem | UserMessageItem | NoticeItem;
 
 export function newTool(id: string, name: string): ToolItem {
   return {

@@ -7,7 +7,7 @@ import { guardFocus, stopNotebookKeys, watchAttention } from "./focus";
 import { endText, footer } from "./items/footer";
 import type { ItemView, TranscriptContext } from "./items/item_view";
 import { steerInput } from "./items/steer_input";
-import { notice, userMessage, textBlock, thinkingBlock, attachedContext } from "./items/text_items";
+import { compacted, notice, userMessage, textBlock, thinkingBlock, attachedContext } from "./items/text_items";
 import { nowDoing, progressText, todoList } from "./items/todo_list";
 import type { BrowserMessage } from "./protocol";
 import type { Item, TranscriptStore } from "./store";
@@ -29,6 +29,8 @@ function itemView(item: Item, place: TranscriptContext): ItemView {
       return userMessage(item);
     case "notice":
       return notice(item);
+    case "compacted":
+      return compacted(item);
     case "told":
       return attachedContext(item);
     default:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from cellwright.agent.calls.approval import CanUseTool, Policy
 from cellwright.agent.calls.file_blocks import FileProposals
 from cellwright.agent.calls.redaction import Redaction
+from cellwright.agent.context.compaction import AT_80_PERCENT, CompactionSettings, TellAgain
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks, as_hooks
 from cellwright.agent.loop import AgentRun
 from cellwright.agent.prompt import ContextBlock, FullPrompt, Prompt
@@ -49,6 +50,8 @@ class Agent:
     plan mode. `thinking_budget` (tokens) is for models that think only with one; None: those do not think. `file_context`
     finds what Claude has to know after a batch of calls: what goes with the files they have read or changed, what has ended
     in the background. `file_proposals`: blocks of the last answer that name files are offered to be written.
+    `compaction` says when a conversation that fills the context window is summed up, `tell_again` finds what Claude is told
+    again then. `clear_tool_results`: the API leaves old results of tools out where they are many (context editing).
     """
 
     provider: Provider
@@ -75,6 +78,9 @@ class Agent:
     answer_type: AnswerType | None = None
     file_context: FileContext | None = None
     file_proposals: FileProposals | None = None
+    compaction: CompactionSettings = AT_80_PERCENT
+    tell_again: TellAgain | None = None
+    clear_tool_results: bool = False
 
     def __post_init__(self) -> None:
         # what is wrong with them is said here, and not when a run begins

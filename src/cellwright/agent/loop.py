@@ -18,6 +18,7 @@ from cellwright.agent.budget import Spending
 from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate
 from cellwright.agent.calls.redaction import ResultRedaction
 from cellwright.agent.calls.tool_calls import ToolCalls
+from cellwright.agent.context.compaction import Compaction
 from cellwright.agent.hooks.protocol import HookRun, as_hooks
 from cellwright.agent.hooks.run_hooks import RunHooks, SubagentHooks
 from cellwright.agent.prompt import ContextBlock, FullPrompt, Prompt, full_prompt
@@ -82,6 +83,7 @@ class AgentRun:
         self.requests = 0
         self.sent = 0
         """Requests that went out, those that were tried again among them."""
+        self.summary_as_text = False
         self.pauses = 0
         self.continuations = 0
         self.model = agent.model
@@ -100,6 +102,7 @@ class AgentRun:
             as_hooks(agent.hooks),
             None if within is None else SubagentHooks(within.subagent, within.run.session),
         )
+        self.compaction = Compaction(agent, session, self.emit, self.hooks, self.spending)
         self.calls: ToolCalls = ToolCalls(
             tools=_by_name(agent.tools if agent.file_proposals is None else (*agent.tools, agent.file_proposals.tool)),
             gate=PermissionGate(
@@ -196,7 +199,8 @@ class AgentRun:
         self._take_planner()
         self.emit(UserPrompt(full.text, self.model, self.session.mode or agent.policy.mode, self.session.id))
         self.steering.open(self.emit)
-        full = await full.with_collected_context()
+        expanded = await self.hooks.before_expansion(full.text, full.expansion)
+        full = (await full.with_collected_context()).with_appended("Hooks", "hook", expanded)
         # before anything is written: a prompt that a hook refuses leaves no trace
         full = full.with_appended("Hooks", "hook", await self.hooks.before_prompt(full.text))
         self.session.begin(
@@ -212,6 +216,7 @@ class AgentRun:
         self.session.notices.clear()
         if (attached := full.attached_event()) is not None:
             self.emit(attached)
+        await self.compaction.before_prompt(self.model, full.blocks)
         self.journal.add_prompt(full.blocks)
 
     async def _turn(self) -> None:
@@ -236,9 +241,7 @@ class AgentRun:
             case "max_tokens":
                 self._cut_off(turn, calls)
             case "model_context_window_exceeded":
-                self._append(turn)
-                self._refuse(calls, "the context window is full.")
-                raise _Stop("error", run_errors.context_full())
+                await self._window_exceeded(turn, calls)
             case "refusal":
                 # what streamed is void and must not go back; the prompt stays, so that it can be put differently
                 self.session.spend(turn.usage, turn.cost_usd)
@@ -276,9 +279,10 @@ class AgentRun:
         agent = self.agent
         if agent.max_turns is not None and not self._may_ask:
             raise _Stop("max_turns", run_errors.too_many_turns(agent.max_turns))
-        self.requests += 1
-        went_back = False
         self._take_planner()
+        await self.compaction.before_request(self.model)
+        self.requests += 1
+        went_back = summarised = False
         while True:
             max_tokens = await self._reserved_tokens()
             request = Request(
@@ -293,11 +297,21 @@ class AgentRun:
                 thinking_budget=agent.thinking_budget if self.model == agent.model else None,
                 cache_ttl=agent.cache_ttl,
                 output_format=self.answer.output_format,
+                summary_as_text=self.summary_as_text,
+                clear_tool_results_at=agent.compaction.limit(self.model) // 2 if agent.clear_tool_results else None,
             )
             try:
                 if (turn := await self._answer(request)) is not None:
                     return turn
             except ApiError as error:
+                if error.code == ErrorCode.CONTEXT_TOO_LONG and not summarised:
+                    self.spending.release()  # the summary has to be paid for as well
+                    summarised = await self.compaction.after_too_long(self.model)
+                    if summarised:
+                        continue
+                if not self.summary_as_text and run_errors.is_of_summary(error, self.session):
+                    self.summary_as_text = True
+                    continue
                 if went_back:
                     self.journal.go_forward()
                     raise
@@ -402,9 +416,28 @@ class AgentRun:
         before = self.session.context_tokens if self.session.last_model == turn.model else 0
         self.journal.keep(turn, turn.message["content"] if content is None else content)
         model = limits(self.agent.model)
-        if model.known and before < NEARLY_FULL * model.context_window <= turn.context_tokens:
+        if (
+            not self.compaction.can_help()
+            and model.known
+            and before < NEARLY_FULL * model.context_window <= turn.context_tokens
+        ):
             notice = run_errors.nearly_full(turn.context_tokens, model.context_window, turn.model)
             self.emit(Notice(notice, "warning"))
+
+    async def _window_exceeded(self, turn: TurnEnd, calls: Sequence[dict[str, Any]]) -> None:
+        """The answer met the window's end: the conversation is summed up, and Claude goes on with it."""
+        whole = [block for block in turn.message["content"] if block["type"] != "thinking" or block.get("signature")]
+        if any(block["type"] != "thinking" for block in whole):
+            self._append(turn, whole)
+        else:
+            self.session.spend(turn.usage, turn.cost_usd)
+        self._refuse(calls, "the context window is full.")
+        if not self.compaction.can_help() or not self._may_ask:
+            raise _Stop("error", run_errors.context_full())
+        if self.session.messages[-1]["role"] == "assistant":
+            self.session.append({"role": "user", "content": [_text(GO_ON)]})
+        if not await self.compaction.after_too_long(self.model):
+            raise _Stop("error", run_errors.context_full())
 
     def _refuse(self, calls: Sequence[dict[str, Any]], reason: str) -> None:
         if calls:

@@ -101,13 +101,17 @@ CollectContext = Callable[[], Awaitable[ProvidedContext]]
 
 
 class FullPrompt(Struct, frozen=True, kw_only=True):
-    """The user's words, and what is told before and after them. `collect_context` finds more of it, nearest to the words."""
+    """The user's words, and what is told before and after them. `collect_context` finds more of it, nearest to the words.
+
+    `expansion` is what UserPromptExpansion hooks are told of words that call a command, a skill or an MCP prompt.
+    """
 
     words: tuple[Block, ...]
     before: tuple[ContextBlock, ...] = ()
     after: tuple[ContextBlock, ...] = ()
     notices: tuple[str, ...] = ()
     collect_context: CollectContext | None = None
+    expansion: Mapping[str, Any] | None = None
 
     @property
     def text(self) -> str:

@@ -34,6 +34,29 @@ HOW_TO_GO_ON = (
 )
 
 
+def compaction_no_help(tokens: int, limit: int) -> CellwrightError:
+    """The summary, and what is told behind it, take most of the window already."""
+    message = (
+        f"The conversation was summarised, and still takes about {tokens:,} of the {limit:,} tokens that it may: the "
+        "summary and what Claude is told with it (tools, instructions, the last results). Going on would only summarise it "
+        f"again, so it stops here. /context shows what takes the room. {HOW_TO_GO_ON}"
+    )
+    return CellwrightError(ErrorCode.CONTEXT_TOO_LONG, message, recoverable=True)
+
+
+def compaction_stopped(count: int) -> CellwrightError:
+    """The conversation fills up again at once, however often it is summarised."""
+    message = (
+        f"The conversation is full for the {_ORDINALS.get(count, f'{count}th')} time within a few steps, although it was "
+        "summarised each time: something that Claude reads is too large for the window. It stops here, so that no money is "
+        f"spent in circles. Ask for smaller parts of it, or go on after /compact. {HOW_TO_GO_ON}"
+    )
+    return CellwrightError(ErrorCode.CONTEXT_TOO_LONG, message, recoverable=True)
+
+
+_ORDINALS = {2: "second", 3: "third", 4: "fourth"}
+
+
 def nearly_full(tokens: int, window: int, model: str) -> str:
     """The conversation takes most of the model's context window."""
     return f"The conversation takes {tokens:,} of the {window:,} tokens that {model} has for it. {HOW_TO_GO_ON}"
@@ -59,6 +82,13 @@ def is_of_model(error: ApiError) -> bool:
     """Return whether another model may answer what this one does not: it is overloaded, fails, or is not there."""
     not_there = error.details.get("status") == 404 and error.details.get("type") == "not_found_error"
     return error.code == ErrorCode.API_OVERLOADED or not_there
+
+
+def is_of_summary(error: ApiError, session: Session) -> bool:
+    """Return whether the API does not take its own summary back: another account's, or another platform's."""
+    compacted = session.encoded[0].startswith(b'{"role":"assistant"')
+    of_it = "compaction" in error.message.lower() or str(error.details.get("error_code", "")).startswith("compaction_")
+    return compacted and of_it and error.code == ErrorCode.API_REQUEST_INVALID
 
 
 def not_permitted(why: str) -> CellwrightError:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from cellwright.agent.budget import PartialUsage
 from cellwright.agent.tool import ToolContext
-from cellwright.events import Retrying, TurnEnd
+from cellwright.events import Emit, Retrying, TurnEnd
 from cellwright.model.provider import MessageStart, Provider, Request
 
 SMALL_MODEL = "claude-haiku-5-5"
@@ -47,29 +47,39 @@ class SideRequest(Struct, frozen=True):
             # with tools it goes on from what was asked; else nobody asks for it again, and writing to the cache costs
             cache_whole=bool(tools),
         )
-        answer = PartialUsage()
-        try:
-            async with contextlib.aclosing(self.provider().stream(request)) as events:
-                async for event in events:
-                    match event:
-                        case MessageStart():
-                            answer.begin(event)
-                        case TurnEnd():
-                            answer.end()
-                            ctx.spend(event.usage, event.cost_usd)
-                            return event
-                        case Retrying():
-                            _count_lost(answer, ctx)
-                        case _:
-                            answer.add(event)
-        finally:
-            _count_lost(answer, ctx)
-        raise AssertionError("the provider ended without a TurnEnd")
+        return await whole_answer(self.provider(), request, ctx.spend)
 
 
-def _count_lost(answer: PartialUsage, ctx: ToolContext) -> None:
+Spend = Callable[[Mapping[str, Any], float | None], object]
+
+
+async def whole_answer(provider: Provider, request: Request, spend: Spend, emit: Emit | None = None) -> TurnEnd:
+    """The answer to `request`, whole; `emit` is told of tries that failed. What was spent is told to `spend` in any case."""
+    answer = PartialUsage()
+    try:
+        async with contextlib.aclosing(provider.stream(request)) as events:
+            async for event in events:
+                match event:
+                    case MessageStart():
+                        answer.begin(event)
+                    case TurnEnd():
+                        answer.end()
+                        spend(event.usage, event.cost_usd)
+                        return event
+                    case Retrying():
+                        _count_lost(answer, spend)
+                        if emit is not None:
+                            emit(event)
+                    case _:
+                        answer.add(event)
+    finally:
+        _count_lost(answer, spend)
+    raise AssertionError("the provider ended without a TurnEnd")
+
+
+def _count_lost(answer: PartialUsage, spend: Spend) -> None:
     if (lost := answer.lost()) is not None:
-        ctx.spend(*lost)
+        spend(*lost)
 
 
 def text_of(turn: TurnEnd) -> str:

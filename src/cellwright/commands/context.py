@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from cellwright.agent.context_usage import (
+from cellwright.agent.context.compaction import CompactionSettings
+from cellwright.agent.context.context_usage import (
     NAMES,
     ContextContents,
     ToldPart,
@@ -15,7 +16,7 @@ from cellwright.agent.context_usage import (
     told_tools,
 )
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
-from cellwright.conversation.resolve_options import model_of
+from cellwright.conversation.resolve_options import compaction_settings, model_of
 from cellwright.model.models import limits
 
 BAR_CHARS = 20
@@ -43,6 +44,8 @@ async def context_page(call: CommandCall) -> CommandPage:
         rows.append(_row("Free", max(0, whole - used), whole))
     window = f" of {whole:,} ({used / whole:.1%})" if known.known else ""
     text = f"About {used:,} tokens{window}, {model}. How they are shared out is estimated by size."
+    settings = compaction_settings(conversation.in_force.settings, conversation.in_force.environment)
+    text += f" {_until_compaction(settings, model, used)}" if known.known else ""
     tools, sections = told_tools(contents), told_sections(contents.system)
     return CommandPage(
         [
@@ -51,6 +54,13 @@ async def context_page(call: CommandCall) -> CommandPage:
             Section("… and the system prompt", [("section", "tokens", ""), *map(_told, sections)], _sum(sections)),
         ]
     )
+
+
+def _until_compaction(settings: CompactionSettings, model: str, used: int) -> str:
+    if not settings.automatic:
+        return "It is not summarised by itself (autoCompactEnabled); /compact does it."
+    limit = settings.limit(model)
+    return f"It is summarised at {limit:,}: {max(0, limit - used):,} tokens are left until then."
 
 
 def _told(part: ToldPart) -> Row:

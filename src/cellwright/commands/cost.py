@@ -28,6 +28,7 @@ async def cost_page(call: CommandCall) -> CommandPage:
     rows: list[Row] = [
         ("what", "cost"),
         ("this session", usd(session.cost_usd)),
+        *_compactions(session),
         *_before(session),
         (f"of it completions ({tally.count:,} since the kernel started)", usd(tally.total.cost_usd)),
         ("completions today, all kernels", f"{usd(today)} of {usd(budget)}"),
@@ -43,6 +44,12 @@ def _before(session: Session) -> list[Row]:
     if session.forked_from is None:
         return []
     return [(f"before it, in {session.forked_from} (counted there)", usd(session.cost_before_usd))]
+
+
+def _compactions(session: Session) -> list[Row]:
+    """The row of what summaries of the conversation took of it."""
+    count, cost = session.compactions_usd
+    return [(f"of it summaries of the conversation ({count:,})", usd(cost))] if count else []
 
 
 def usd(amount: float | None) -> str:

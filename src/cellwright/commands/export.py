@@ -88,12 +88,13 @@ def _cleaner(call: CommandCall) -> Callable[[Sequence[Json]], _Cleaned]:
 
 
 def _messages(session: Session) -> list[Json]:
-    if not session.messages:
+    messages = session.said()
+    if not messages:
         message = (
             "There is nothing to export yet: this conversation has no messages. `--resume ID` goes on with another."
         )
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
-    return list(session.messages)
+    return [*messages]
 
 
 def _export(

@@ -15,14 +15,15 @@ from cellwright.commands.choices import (
     output_style_page,
 )
 from cellwright.commands.command import CommandCall, CommandPage, Section, SlashCommand
+from cellwright.commands.compact import COMPACT, compact_page
 from cellwright.commands.context import context_page
 from cellwright.commands.cost import cost_page
 from cellwright.commands.diff import DIFF, diff_page
-from cellwright.commands.doctor import DOCTOR, doctor_page
 from cellwright.commands.export import CELLS, EXPORT, cells_page, export_page
 from cellwright.commands.extensions.agents import agents_page
 from cellwright.commands.extensions.hooks import hooks_page
 from cellwright.commands.extensions.memory import memory_page
+from cellwright.commands.extensions.plugins import PLUGIN, plugin_page
 from cellwright.commands.extensions.skills import skills_page
 from cellwright.commands.sandbox import sandbox_page
 from cellwright.commands.sessions import (
@@ -40,6 +41,9 @@ from cellwright.commands.sessions import (
 )
 from cellwright.commands.settings_pages import config_page, permissions_page
 from cellwright.commands.status import status_page
+from cellwright.commands.support.bug import BUG, bug_page
+from cellwright.commands.support.doctor import DOCTOR, doctor_page
+from cellwright.commands.support.upgrade import upgrade_page
 from cellwright.commands.tasks import steer_page, tasks_page
 from cellwright.commands.undo import REDO, REWIND, UNDO, redo_page, rewind_page, undo_page
 from cellwright.commands.user_command import user_command_page
@@ -104,7 +108,8 @@ def _help(_call: CommandCall) -> CommandPage:
         *((f"/{name} {command.takes}".strip(), command.help) for name, command in COMMANDS.items()),
     ]
     text = (
-        "They are answered here: nothing is put into the conversation, and only /rename without a title asks a model. "
+        "They are answered here: nothing is put into the conversation, and only /compact, and /rename without a title, "
+        "ask a model. "
         "`!` and a command runs it in your shell; Claude is told of it with your next prompt."
     )
     return CommandPage([Section("Commands", rows, text)])
@@ -122,6 +127,7 @@ COMMANDS: dict[str, SlashCommand] = {
     "memory": SlashCommand(memory_page, "the instructions that Claude is told: CLAUDE.md, rules, what they import"),
     "skills": SlashCommand(skills_page, "the skills and commands there are, and where they come from"),
     "agents": SlashCommand(agents_page, "the agents there are, what they may use, and where they come from"),
+    "plugin": SlashCommand(plugin_page, "plugins: installed, switched on and off, updated, removed", PLUGIN, asks=True),
     "hooks": SlashCommand(hooks_page, "the hooks in force, by event, and where they come from"),
     "permissions": SlashCommand(permissions_page, "the mode, each rule with where it comes from, trust and folders"),
     "sandbox": SlashCommand(sandbox_page, "what commands are confined by, and what they may read, write and reach"),
@@ -141,9 +147,16 @@ COMMANDS: dict[str, SlashCommand] = {
     "cells": SlashCommand(cells_page, "what Claude ran in the last turn, as ordinary cells", CELLS),
     "tasks": SlashCommand(tasks_page, "what Claude and its shell commands are at, with their ids", "[stop ID]"),
     "steer": SlashCommand(steer_page, "tell Claude something while it works", "TEXT"),
+    "compact": SlashCommand(
+        compact_page,
+        "sum up the conversation so far, so that there is room to go on; FOCUS: what to keep above all",
+        COMPACT,
+    ),
     "context": SlashCommand(context_page, "what fills the context: how many tokens of what"),
     "cost": SlashCommand(cost_page, "what this session has cost, and suggestions while you type"),
     "doctor": SlashCommand(doctor_page, "what keeps Cellwright from working here, and what to do about it", DOCTOR),
+    "upgrade": SlashCommand(upgrade_page, "how to upgrade this installation, and what to start anew then"),
+    "bug": SlashCommand(bug_page, "a report about this installation in a file, without what was said", BUG),
     "status": SlashCommand(status_page, "session, model, where the key comes from, tools, versions"),
 }
 

@@ -15,6 +15,9 @@ from msgspec import Struct
 MAX_CHARS = 20_000
 """A longer front matter is none."""
 
+MAX_VALUES = 10_000
+"""More values, those that aliases stand for counted each time, are none: written out they would fill the memory."""
+
 _FENCE = re.compile(r"---[ \t]*\n(?P<yaml>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _PLAIN_LINE = re.compile(r"(?P<key>[A-Za-z][\w-]*): (?P<value>[A-Za-z/$](?:[^\s:#]|:(?=\S)|(?<! )#| (?! |$))*)")
 _NO_TEXTS = frozenset({"yes", "no", "on", "off", "null", "y", "n"})
@@ -56,7 +59,24 @@ def read_front_matter(text: str) -> FrontMatter:
         return FrontMatter({}, body)
     if not isinstance(values, dict):
         return FrontMatter(_lines(found["yaml"]), body, "the front matter is no list of `key: value`")
+    if not _can_be_written_out(values):
+        return FrontMatter({}, body, f"the front matter comes to more than {MAX_VALUES:,} values")
     return FrontMatter({str(key): value for key, value in values.items()}, body)
+
+
+def _can_be_written_out(values: Any) -> bool:
+    """Return whether `values` are few: aliases can stand for more than there is room for, and for themselves."""
+    waiting, count = [values], 0
+    while waiting:
+        value = waiting.pop()
+        count += 1
+        if count + len(waiting) > MAX_VALUES:
+            return False
+        if isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+    return True
 
 
 def _plain(yaml: str) -> dict[str, Any] | None:

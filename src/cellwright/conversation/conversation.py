@@ -33,6 +33,7 @@ from cellwright.conversation.prompts.output_styles import OutputStyles
 from cellwright.conversation.prompts.prompt import checked
 from cellwright.conversation.prompts.skills import Skills
 from cellwright.conversation.runs.choices import Choices, with_choices
+from cellwright.conversation.runs.compact import compact_session
 from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
@@ -44,6 +45,7 @@ from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.conversation.toolset import ConversationTools, ToolMaker, never_unsaved
 from cellwright.doctor.check import Check
 from cellwright.errors import CellwrightError, ErrorCode, fault
+from cellwright.events import ContextCompacted, Emit
 from cellwright.model.provider import Provider
 from cellwright.sessions.catalog.retention import Retention
 from cellwright.sessions.session import Session
@@ -112,10 +114,17 @@ class Conversation:
         self.user_commands = UserCommands(cwd, lambda: self.in_force.environ)
         self.memory = MemoryContext(self.in_force)
         self.styles = OutputStyles(self.in_force)
-        self.skills = Skills(self.in_force)
-        self.agents = Agents(self.in_force)
-        self.subagents = Subagents(self.in_force, self.agents, self.memory, self.skills)
         self._hooks = HooksInForce(self.in_force)
+        self.skills = Skills(self.in_force, self._hooks)
+        self.agents = Agents(self.in_force)
+        self.subagents = Subagents(
+            self.in_force,
+            self.agents,
+            self.memory,
+            self.skills,
+            self._hooks,
+            lambda folder: self.tools.in_folder(folder),
+        )
         self.tools = ConversationTools(
             self.in_force,
             self._hooks,
@@ -192,6 +201,10 @@ class Conversation:
             task.future.add_done_callback(functools.partial(self.runs.ended, run))
             task.future.add_done_callback(lambda _: observers.run_ended(run))
             return run
+
+    async def compact(self, options: RunOptions, focus: str, emit: Emit) -> ContextCompacted:
+        """Sum up the session, with particular attention to `focus`. On the agent's thread; raises as `compact_session`."""
+        return await compact_session(self._parts, options, focus, emit)
 
     def agent(self, options: RunOptions) -> Agent:
         """The agent of runs with these options that belong to no session of this conversation; nobody is asked.

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from cellwright.agent.context_usage import told_sections
+from cellwright.agent.context.context_usage import told_sections
 from cellwright.agent.structured_output.answer import AnswerType
 from cellwright.events import TurnEnd
 from cellwright.model.provider import ProviderEvent, Request

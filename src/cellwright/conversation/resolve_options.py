@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Allow, CanUseTool, Decision, Deny, ToolUse
 from cellwright.agent.calls.tool_results import output_folder
+from cellwright.agent.context.compaction import CompactionSettings
 from cellwright.config.settings.allowed import mode_is_allowed, model_is_allowed, nearest_mode, origin_of
 from cellwright.config.settings.settings import Settings
 from cellwright.config.settings.settings_in_force import TrustQuestion
@@ -209,6 +211,27 @@ def mode_of(options: RunOptions, settings: Settings, environ: Mapping[str, str])
 def _is_administrators(settings: Settings, key: str) -> bool:
     origin = settings.origin(key)
     return origin is not None and origin.scope == "managed"
+
+
+def compaction_settings(settings: Settings, environ: Mapping[str, str]) -> CompactionSettings:
+    """When a conversation is summed up, by the settings and by Claude Code's variables, which can only lower it."""
+    window, share = settings.auto_compact_window, settings.auto_compact_share
+    with contextlib.suppress(ValueError):
+        window = (
+            int(environ["CLAUDE_CODE_AUTO_COMPACT_WINDOW"])
+            if environ.get("CLAUDE_CODE_AUTO_COMPACT_WINDOW")
+            else window
+        )
+    with contextlib.suppress(ValueError):
+        percent = float(environ.get("CLAUDE_AUTOCOMPACT_PCT_OVERRIDE") or 100)
+        share = min(share, percent / 100) if percent > 0 else share
+    off = any(environ.get(name, "0") not in ("", "0", "false") for name in ("DISABLE_AUTO_COMPACT", "DISABLE_COMPACT"))
+    return CompactionSettings(
+        automatic=settings.auto_compact and not off,
+        share=share,
+        window=window if window is None or window > 0 else None,
+        own_api=settings.compaction == "api",
+    )
 
 
 def policy_of(

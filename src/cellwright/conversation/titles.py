@@ -38,7 +38,7 @@ def title_of(session: Session) -> str:
 
 def first_words(session: Session) -> str:
     """The first line of the first prompt."""
-    first = next((json.loads(data) for data in session.encoded if begins_turn_encoded(data)), None)
+    first = next((json.loads(data) for data in session.story if begins_turn_encoded(data)), None)
     return "" if first is None else visible_line(first_line(users_words(first)), FIRST_WORDS_CHARS)
 
 
@@ -71,7 +71,7 @@ def _beginning(session: Session) -> str:
     """The first prompt, what Claude said to it, and the last prompt if it is another."""
     prompts: list[str] = []
     answer = ""
-    for message in session.messages:
+    for message in session.said():
         if begins_turn(message):
             prompts.append("\n".join(users_words(message)))
         elif message["role"] == "assistant" and len(prompts) == 1 and not answer:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cellwright.agent.tool import TOOL_ALIASES, TOOL_SEARCH, Tool, own_tool_name
 from cellwright.checkpoints.checkpoints import Checkpoints
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 RARELY_USED = (
     *("MultiEdit", "ApplyPatch", "EditSymbol", "FileTree", "Lint", "RunTests", "NotebookVerify"),
-    *("WebFetch", "WebSearch", "TaskStop", "EnterPlanMode"),
+    *("WebFetch", "WebSearch", "TaskStop", "EnterPlanMode", "TodoRead"),
 )
 """Tools that most sessions never call, or have a plainer one for: told of by ToolSearch, where the API can load tools."""
 
@@ -161,13 +162,14 @@ def _named(tools: Sequence[Tool], names: Sequence[str]) -> tuple[Tool, ...]:
 
 
 def list_tools(environ: Mapping[str, str]) -> tuple[Tool, ...]:
-    """The tools for the list of what is to be done: TodoWrite, or the Task tools where the user opted in to them."""
+    """The tools for the list of what is to be done: TodoWrite and TodoRead, or the Task tools where the user wants them."""
     from cellwright.tools.planning.todos import task_tools_enabled
 
     if not task_tools_enabled(environ):
+        from cellwright.tools.planning.todo_read import todo_read_tool
         from cellwright.tools.planning.todo_write import todo_write_tool
 
-        return (todo_write_tool(),)
+        return (todo_write_tool(), todo_read_tool())
     from cellwright.tools.planning.tasks.session_tasks import SessionTasks
     from cellwright.tools.planning.tasks.task_create import task_create_tool
     from cellwright.tools.planning.tasks.task_get import task_get_tool
@@ -246,6 +248,11 @@ class ConversationTools:
     def forget(self) -> None:
         """The next run's tools are made anew, as the settings stand then: what was read is forgotten."""
         self._made = None
+
+    def in_folder(self, folder: Path) -> tuple[Tool, ...]:
+        """The built-in tools for work in `folder` instead, which know nothing of what was read before."""
+        place = self._workplace(FileState(self._is_unsaved))
+        return make_tools(replace(place, cwd=folder))
 
     def of(self, options: RunOptions) -> tuple[Tool, ...]:
         """The tools of a run: the built-in ones, this process's, and the ones that came with the options.

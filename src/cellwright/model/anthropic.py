@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import urllib.parse
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -23,6 +23,7 @@ from cellwright.model.credentials import choose_transport, is_own_platform
 from cellwright.model.deferred_tools import all_loaded, may_defer, without_references
 from cellwright.model.message_stream import MessageBuilder, SseParser, joined_deltas
 from cellwright.model.models import ModelLimits, limits, may_think_now, refined, thinking_field
+from cellwright.model.own_compaction import betas_of, fields_of, may_compact, with_summary_as_text
 from cellwright.model.provider import ProviderEvent, Request
 from cellwright.model.retry import (
     Clock,
@@ -55,6 +56,7 @@ def connect(environ: Mapping[str, str] | None = None) -> AnthropicProvider:
         choose_transport(environ),
         retry=RetryPolicy.from_environment(environ),
         defers_tools=may_defer(environ, is_own_platform=is_own_platform(environ)),
+        own_compaction=may_compact(environ, is_own_platform=is_own_platform(environ)),
     )
 
 
@@ -63,7 +65,7 @@ class AnthropicProvider:
 
     `retry` and `stall_seconds` (how long an answer may be silent) come from the environment by default. It may be used
     from several event loops; `aclose` closes the running loop's connections. `defers_tools`: the API at the other end loads
-    tools on demand (`deferred_tools.py`).
+    tools on demand (`deferred_tools.py`); `own_compaction`: it sums conversations up (`own_compaction.py`).
     """
 
     def __init__(
@@ -74,12 +76,14 @@ class AnthropicProvider:
         stall_seconds: float | None = None,
         clock: Clock | None = None,
         defers_tools: bool = False,
+        own_compaction: bool = False,
     ) -> None:
         self._transport = transport
         self._retry = retry or RetryPolicy.from_environment()
         self._stall_seconds = self._retry.stall_seconds if stall_seconds is None else stall_seconds
         self._clock = clock or Clock()
         self._defers_tools = defers_tools
+        self._own_compaction = own_compaction
         self._limits: dict[str, ModelLimits] = {}
 
     def __repr__(self) -> str:
@@ -103,12 +107,14 @@ class AnthropicProvider:
 
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         """The events of one message, as `Provider` promises."""
-        body = encode(request, defers_tools=self._defers_tools)
+        compacts = self._own_compaction and limits(request.model).compaction
+        body = encode(request, defers_tools=self._defers_tools, own_compaction=compacts)
+        betas = betas_of(request, is_there=compacts)
         began = self._clock.now()
         retry = 0
         while True:
             try:
-                async with contextlib.aclosing(self._attempt(body, request.model)) as events:
+                async with contextlib.aclosing(self._attempt(body, request.model, betas)) as events:
                     async for event in events:
                         yield event
             except RequestFailed as failed:
@@ -157,9 +163,9 @@ class AnthropicProvider:
             raise ValueError(f"status {reply.status}")
         return info
 
-    async def _attempt(self, body: bytes, model: str) -> AsyncGenerator[ProviderEvent, None]:
+    async def _attempt(self, body: bytes, model: str, betas: Sequence[str]) -> AsyncGenerator[ProviderEvent, None]:
         """One try: the events of a message that arrives whole, else `RequestFailed`."""
-        async with self._transport.post(body, stall_seconds=self._stall_seconds) as reply:
+        async with self._transport.post(body, stall_seconds=self._stall_seconds, betas=betas) as reply:
             if reply.status != 200 or not reply.is_stream:
                 error = await reply.body()
                 now = self._clock.today()
@@ -182,17 +188,26 @@ class AnthropicProvider:
             yield message.turn_end(request_id)
 
 
-def encode(request: Request, *, defers_tools: bool = False, streams: bool = True) -> bytes:
+def encode(
+    request: Request, *, defers_tools: bool = False, own_compaction: bool = False, streams: bool = True
+) -> bytes:
     """The body of a request: JSON in which the session's encoded parts stand as they are. A batch's do not stream.
 
-    Raises `CellwrightError` API_REQUEST_INVALID for an effort that the model does not take.
+    Raises `CellwrightError` API_REQUEST_INVALID for an effort that the model does not take, and where the API's own
+    compaction is asked for and there is none.
     """
     head = _head(request, streams=streams)
+    if request.compaction is not None and not own_compaction:
+        raise ApiError(ErrorCode.API_REQUEST_INVALID, f"The way to {request.model} has no compaction of its own.")
+    if own_compaction:
+        head |= fields_of(request)
     tools, messages = request.tools, request.messages
     if not (defers_tools and limits(request.model).tool_search):
         tools = all_loaded(tools)
         if tools is not request.tools:  # nothing is loaded where nothing was deferred
             messages = without_references(messages)
+    if request.summary_as_text or not own_compaction:
+        messages = with_summary_as_text(messages)
     parts = [json.dumps(head, ensure_ascii=False).encode()[:-1]]
     for name, array in ((b"system", system_with_ttl(request.system, request.cache_ttl)), (b"tools", tools)):
         if array not in (b"", b"[]"):

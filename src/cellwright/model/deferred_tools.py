@@ -28,8 +28,13 @@ def may_defer(environ: Mapping[str, str], *, is_own_platform: bool) -> bool:
     said = environ.get(VARIABLE, "").strip().lower()
     if said in _OFF or said in _ON:
         return said in _ON
+    return is_own_platform and is_anthropics_address(environ)
+
+
+def is_anthropics_address(environ: Mapping[str, str]) -> bool:
+    """Return whether requests go to Anthropic's own address, and not to a gateway."""
     host = urlsplit(environ.get("ANTHROPIC_BASE_URL", "").strip() or "https://api.anthropic.com").hostname or ""
-    return is_own_platform and (host == "anthropic.com" or host.endswith(".anthropic.com"))
+    return host == "anthropic.com" or host.endswith(".anthropic.com")
 
 
 @functools.lru_cache(maxsize=8)

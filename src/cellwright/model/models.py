@@ -31,7 +31,8 @@ class ModelLimits:
     """The limits of a model. Sizes are in tokens; `thinking` holds the `thinking.type` values it accepts.
 
     `known` is False where the sizes are a careful guess. `effort` says whether `output_config.effort` may be sent,
-    `tool_search` whether tools may be declared with `defer_loading` and loaded by a `tool_reference`.
+    `tool_search` whether tools may be declared with `defer_loading` and loaded by a `tool_reference`, `compaction` whether
+    the API sums up a conversation with it.
     """
 
     context_window: int
@@ -40,10 +41,17 @@ class ModelLimits:
     effort: bool = True
     known: bool = True
     tool_search: bool = False
+    compaction: bool = False
 
 
 def _limits(
-    context_window: int, max_output: int, thinking: str, *, effort: bool = True, tool_search: bool = True
+    context_window: int,
+    max_output: int,
+    thinking: str,
+    *,
+    effort: bool = True,
+    tool_search: bool = True,
+    compaction: bool = True,
 ) -> ModelLimits:
     return ModelLimits(
         context_window=context_window,
@@ -51,6 +59,7 @@ def _limits(
         thinking=frozenset(thinking.split()),
         effort=effort,
         tool_search=tool_search,
+        compaction=compaction,
     )
 
 
@@ -59,20 +68,20 @@ _LIMITS = {
     "claude-mythos-5": _limits(1_000_000, 128_000, "adaptive"),
     "claude-opus-5-5": _limits(1_000_000, 128_000, "adaptive"),
     "claude-sonnet-5-5": _limits(1_000_000, 128_000, "adaptive between_tools"),
-    "claude-haiku-5-5": _limits(1_000_000, 128_000, "adaptive", tool_search=False),
+    "claude-haiku-5-5": _limits(1_000_000, 128_000, "adaptive", tool_search=False, compaction=False),
     "claude-opus-5": _limits(1_000_000, 128_000, "adaptive disabled"),
     "claude-sonnet-5": _limits(1_000_000, 128_000, "adaptive disabled"),
     "claude-opus-4-8": _limits(1_000_000, 128_000, "adaptive disabled"),
     "claude-opus-4-7": _limits(1_000_000, 128_000, "adaptive disabled"),
     "claude-opus-4-6": _limits(1_000_000, 128_000, "adaptive enabled disabled"),
     "claude-sonnet-4-6": _limits(1_000_000, 64_000, "adaptive enabled disabled"),
-    "claude-opus-4-5": _limits(200_000, 64_000, "enabled disabled"),
-    "claude-sonnet-4-5": _limits(200_000, 64_000, "enabled disabled", effort=False),
-    "claude-haiku-4-5": _limits(200_000, 64_000, "enabled disabled", effort=False, tool_search=False),
+    "claude-opus-4-5": _limits(200_000, 64_000, "enabled disabled", compaction=False),
+    "claude-sonnet-4-5": _limits(200_000, 64_000, "enabled disabled", effort=False, compaction=False),
+    "claude-haiku-4-5": _limits(200_000, 64_000, "enabled disabled", effort=False, tool_search=False, compaction=False),
     # retired at Anthropic, still served by other platforms
-    "claude-opus-4": _limits(200_000, 32_000, "enabled disabled", effort=False),
-    "claude-sonnet-4": _limits(200_000, 64_000, "enabled disabled", effort=False),
-    "claude-3": _limits(200_000, 4_096, "disabled", effort=False, tool_search=False),
+    "claude-opus-4": _limits(200_000, 32_000, "enabled disabled", effort=False, compaction=False),
+    "claude-sonnet-4": _limits(200_000, 64_000, "enabled disabled", effort=False, compaction=False),
+    "claude-3": _limits(200_000, 4_096, "disabled", effort=False, tool_search=False, compaction=False),
 }
 
 _UNKNOWN_CLAUDE = ModelLimits(context_window=200_000, max_output=64_000, thinking=frozenset({"adaptive"}), known=False)

@@ -45,7 +45,10 @@ class Request(Struct, frozen=True, kw_only=True):
     `effort` None leaves the model's default; `thinking_budget` (tokens) is for models that think only with one; None:
     they do not. `output_format` is the API's `output_config.format`. `cache_whole` False keeps
     the cache for what the messages mark themselves: a request whose end nobody asks for again. `cache_ttl` is how long
-    what is cached lives; None: an hour for system and tools, five minutes for the messages.
+    what is cached lives; None: an hour for system and tools, five minutes for the messages. `compaction` asks for the API's
+    own summary of the messages and nothing else, by these instructions or, if they are "", by the API's; raises ApiError
+    API_REQUEST_INVALID where there is none. `summary_as_text`: such a summary is sent as text, because the API does not take
+    it back as it is. `clear_tool_results_at`: from so many tokens on the API is to leave old results out.
     """
 
     model: str
@@ -60,6 +63,9 @@ class Request(Struct, frozen=True, kw_only=True):
     stop_sequences: tuple[str, ...] = ()
     cache_whole: bool = True
     cache_ttl: CacheTtl | None = None
+    compaction: str | None = None
+    summary_as_text: bool = False
+    clear_tool_results_at: int | None = None
 
 
 class Provider(Protocol):

@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cellwright.errors import CellwrightError, ErrorCode, needs_extra
 from cellwright.model.retry import FailedAttempt, RequestFailed, broken_stream
 from cellwright.model.transport import (
+    BETA_HEADER,
     KEEP_WARM_SECONDS,
     MESSAGES_PATH,
     HttpReply,
@@ -69,14 +70,14 @@ class SdkTransport:
             await client.close()
 
     @contextlib.asynccontextmanager
-    async def post(self, body: bytes, *, stall_seconds: float) -> AsyncIterator[HttpReply]:
+    async def post(self, body: bytes, *, stall_seconds: float, betas: Sequence[str] = ()) -> AsyncIterator[HttpReply]:
         if self.platform in _REWRITTEN:
             content: dict[str, Any] = {"body": with_explicit_breakpoint(json.loads(body))}
         else:
             content = {"content": body}
 
         async def send(client: Any) -> httpx2.Response:
-            return await client.post(MESSAGES_PATH, **content, **_as_raw_stream(stall_seconds))  # type: ignore[no-any-return]
+            return await client.post(MESSAGES_PATH, **content, **_as_raw_stream(stall_seconds, betas))  # type: ignore[no-any-return]
 
         async with self._sent(send, stall_seconds) as response:
             if self.platform == "bedrock" and response.is_success:
@@ -144,7 +145,7 @@ def _can_be_cached(block: Mapping[str, Any]) -> bool:
     return block["type"] not in ("thinking", "redacted_thinking")
 
 
-def _as_raw_stream(stall_seconds: float) -> dict[str, Any]:
+def _as_raw_stream(stall_seconds: float, betas: Sequence[str] = ()) -> dict[str, Any]:
     """The options of a call that gives the response as it is, its body not yet read."""
     import httpx2
     from anthropic import AsyncStream
@@ -153,7 +154,10 @@ def _as_raw_stream(stall_seconds: float) -> dict[str, Any]:
         "cast_to": httpx2.Response,
         "stream": True,
         "stream_cls": AsyncStream[Any],
-        "options": {"timeout": stall_timeout(stall_seconds)},
+        "options": {
+            "timeout": stall_timeout(stall_seconds),
+            **({"headers": {BETA_HEADER: ",".join(betas)}} if betas else {}),
+        },
     }
 
 

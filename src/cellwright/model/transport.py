@@ -14,7 +14,7 @@ import contextlib
 import functools
 import os
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -58,6 +58,7 @@ class LoopClients(Generic[Client]):
 API_VERSION = "2026-10-21"
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 MESSAGES_PATH = "/v1/messages"
+BETA_HEADER = "anthropic-beta"
 CONNECT_SECONDS = 5.0
 KEEP_WARM_SECONDS = 120.0
 """The time an idle connection is kept: a turn's tools may take as long, and a new one costs a TLS handshake."""
@@ -139,8 +140,12 @@ class Transport(Protocol):
     unless the body was read to its end. What keeps an answer from coming is raised as `RequestFailed`.
     """
 
-    def post(self, body: bytes, *, stall_seconds: float) -> AbstractAsyncContextManager[HttpReply]:
-        """Send a request for a message. The answer fails when nothing comes for `stall_seconds`."""
+    def post(
+        self, body: bytes, *, stall_seconds: float, betas: Sequence[str] = ()
+    ) -> AbstractAsyncContextManager[HttpReply]:
+        """Send a request for a message, with the `betas` that it makes use of. The answer fails when nothing comes for
+        `stall_seconds`.
+        """
         ...
 
     def get(self, path: str, *, seconds: float) -> AbstractAsyncContextManager[HttpReply]:
@@ -197,10 +202,22 @@ class KeyTransport:
         if client is not None:
             await client.aclose()
 
+    def _beta_header(self, betas: Sequence[str]) -> dict[str, str]:
+        users = [name.strip() for name in self._headers.get(BETA_HEADER, "").split(",") if name.strip()]
+        return {BETA_HEADER: ",".join(dict.fromkeys([*users, *betas]))} if betas else {}
+
     @contextlib.asynccontextmanager
-    async def post(self, body: bytes, *, stall_seconds: float, path: str = MESSAGES_PATH) -> AsyncIterator[HttpReply]:
+    async def post(
+        self, body: bytes, *, stall_seconds: float, betas: Sequence[str] = (), path: str = MESSAGES_PATH
+    ) -> AsyncIterator[HttpReply]:
         client = await self._clients.get()
-        request = client.build_request("POST", self._url + path, content=body, timeout=stall_timeout(stall_seconds))
+        request = client.build_request(
+            "POST",
+            self._url + path,
+            content=body,
+            headers=self._beta_header(betas),
+            timeout=stall_timeout(stall_seconds),
+        )
         async with _sent(client, request, stall_seconds) as reply:
             yield reply
 

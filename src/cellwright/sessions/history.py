@@ -45,6 +45,16 @@ SHORT_CHARS = 400
 """The length of what a note quotes of one block."""
 
 
+SUMMARY, CONTINUES = "conversation-summary", "conversation-continues"
+"""The tags of what stands at a boundary: the summary, and what is told behind it."""
+
+
+def is_after_boundary(content: Sequence[Json]) -> bool:
+    """Return whether the blocks of a user's message are those of a boundary, and none of the user's words."""
+    first = str(content[0].get("text", "")) if content else ""
+    return first.startswith((f"<{SUMMARY}>", f"<{CONTINUES}>"))
+
+
 def is_note(text: str) -> bool:
     """Return whether a text in a user message is one of ours, and none of the user's words."""
     return _NOTE.fullmatch(text) is not None
@@ -143,8 +153,9 @@ def valid_history(messages: Sequence[Json]) -> list[Message]:
         if message["role"] == "assistant":
             if open_calls:
                 kept.append({"role": "user", "content": _results(open_calls, ())})
-            changed = changed or not kept or bool(open_calls)
-            if not kept:
+            begins_compacted = not kept and any(block["type"] == "compaction" for block in blocks)
+            changed = changed or not (kept or begins_compacted) or bool(open_calls)
+            if not kept and not begins_compacted:
                 kept.append({"role": "user", "content": [_text("(The beginning of this conversation is lost.)")]})
             valid, open_calls = _valid_answer(blocks, taken, without_thinking=changed)
         else:

@@ -33,7 +33,7 @@ _NOTHING = Total({}, 0.0)
 
 
 class SessionLines:
-    """`all` are the lines as they were written; `encoded` the messages of those that count.
+    """`all` are the lines as they were written; `story` the messages of those that count, `encoded` what is sent of them.
 
     The first `inherited` are another session's, where they were paid for.
     `context_tokens` is the API's last count, `uncounted_bytes` what came since. `not_kept` was paid for and is no message.
@@ -41,6 +41,7 @@ class SessionLines:
 
     def __init__(self, lines: Iterable[Line] = (), *, inherited: int = 0) -> None:
         self.all: list[Line] = []
+        self.story: list[bytes] = []
         self.encoded: list[bytes] = []
         self.context_tokens = 0
         self.uncounted_bytes = 0
@@ -59,6 +60,10 @@ class SessionLines:
 
     def in_effect(self) -> list[Line]:
         """The lines of `encoded`."""
+        return transcript.since_boundary(self.story_lines())
+
+    def story_lines(self) -> list[Line]:
+        """The lines of `story`."""
         return transcript.in_effect(self.all)
 
     def add(self, line: Line) -> None:
@@ -67,11 +72,16 @@ class SessionLines:
         if line.message == transcript.TAKEN_BACK:
             self._take_back()
             return
+        self.story.append(line.message)
+        if transcript.is_boundary(line):
+            self.encoded, self._decoded = [], []
         self.encoded.append(line.message)
         self._count(line)
 
     def _take_back(self) -> None:
-        kept = self.in_effect()
+        story = self.story_lines()
+        self.story = [line.message for line in story]
+        kept = transcript.since_boundary(story)
         same = next((at for at, line in enumerate(kept) if self.encoded[at : at + 1] != [line.message]), len(kept))
         del self._decoded[same:]
         self.encoded = [line.message for line in kept]
@@ -101,6 +111,12 @@ class SessionLines:
         self._kept = _with_paid(self._kept, self.all[self._summed :])
         self._summed = max(self._summed, len(self.all))
         return self._kept.plus(self.not_kept.usage, self.not_kept.cost_usd)
+
+    def compactions_usd(self) -> tuple[int, float | None]:
+        """Count the compactions that were paid for here, and sum up what they cost; None where a price is not known."""
+        own = [line.meta[transcript.COMPACTED] for line in self.all[self._inherited :] if transcript.is_boundary(line)]
+        costs = [about.get("cost_usd") for about in own]
+        return len(own), None if None in costs else sum(filter(None, costs))
 
     def spent_before(self) -> Total:
         """Sum up what the lines took that are another session's."""
@@ -380,8 +396,21 @@ class Session:
 
     @property
     def encoded(self) -> list[bytes]:
-        """The messages in effect, each as it was sent."""
+        """The messages that the API gets, each as it was sent: those in effect since the last boundary."""
         return self._lines.encoded
+
+    @property
+    def story(self) -> list[bytes]:
+        """All messages in effect, those before boundaries and the boundaries themselves among them."""
+        return self._lines.story
+
+    def story_lines(self) -> list[Line]:
+        """The lines of `story`, with what is known of each message."""
+        return self._lines.story_lines()
+
+    def said(self) -> list[dict[str, Any]]:
+        """Decode all messages in effect that somebody said, those before boundaries too: slow in a long session."""
+        return transcript.messages_of(filter(transcript.is_said, self.story_lines()))
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -419,6 +448,11 @@ class Session:
     def cost_before_usd(self) -> float | None:
         """The cost of the answers that a fork has of other sessions; 0 in a session that is none."""
         return self._lines.spent_before().cost_usd
+
+    @property
+    def compactions_usd(self) -> tuple[int, float | None]:
+        """The number of this session's compactions, and what they cost of `cost_usd`."""
+        return self._lines.compactions_usd()
 
     def spend(self, usage: Mapping[str, Any], cost_usd: float | None) -> None:
         """Count an answer that was paid for and is no message of the session; it is written with the next one."""
@@ -472,6 +506,18 @@ class Session:
             raise RuntimeError("begin the session before its first message: the header comes first")
         facts = {"usage": usage, "model": model, "cost_usd": cost_usd, "context_tokens": context_tokens, "cut": cut}
         self._write(transcript.encode_json(message), facts)
+
+    def compact(self, message: dict[str, Any], *, tokens: int, about: Mapping[str, Any]) -> None:
+        """Write a boundary: from here on `message` is sent in the place of all that was said before, which is kept.
+
+        `tokens` is what the conversation takes then, roughly; `about` as `transcript.COMPACTED` has it.
+        """
+        facts = {transcript.COMPACTED: dict(about), "context_tokens": tokens}
+        self._write(transcript.encode_json(message), facts)
+
+    def reattach(self, message: dict[str, Any], *, tokens: int) -> None:
+        """Add what Claude is told again behind a boundary; `tokens` is what the conversation takes then, roughly."""
+        self._write(transcript.encode_json(message), {transcript.REATTACHED: True, "context_tokens": tokens})
 
     def take_back(self) -> None:
         """Take the last message out again: the API would refuse every later request for it as well."""

@@ -1,11 +1,12 @@
 """The format of a transcript: JSON Lines, a header, then a line per message (docs/decisions/transcript.md).
 
-  {"cellwright_transcript":3,"crc32":…,"id":…,"created":…,"cwd":…,"epoch":1,"model":…,"system":[…],"tools":[…]}
+  {"cellwright_transcript":4,"crc32":…,"id":…,"created":…,"cwd":…,"epoch":1,"model":…,"system":[…],"tools":[…]}
   {"bytes":512,"crc32":…,"after":…,"seq":7,"at":…,"epoch":1,"usage":{…},"model":…,"cost_usd":…,"message":{…}}
 
 `message` comes last, and `bytes` is its length: a reader slices it out as it was sent, without decoding it. `crc32`
 is the checksum of everything behind it, from the comma on; `after` is that of the line before, and so is covered: a
-line that was altered, left out or doubled is noticed. A line with `aside` is no part of the conversation.
+line that was altered, left out or doubled is noticed. A line with `aside` is no part of the conversation. One with
+`compacted` is a boundary: its message stands for all before it in what is sent, and all before it stays in the file.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.file_changes import CallOutcome
 from cellwright.sessions.fork_point import ForkPoint, parent_gone, parent_path
 
-FORMAT = 3
-"""1 and 2 had no `after` and no asides; they are read, and written anew in this form by who goes on with them."""
+FORMAT = 4
+"""1 and 2 had no `after` and no asides, 3 no `compacted`; they are read, and written anew in this form by who goes on with
+them."""
 
 FORMAT_KEY = "cellwright_transcript"
 _FORMAT = b'{"%b":' % FORMAT_KEY.encode()
@@ -424,6 +426,30 @@ def in_effect(lines: Sequence[Line]) -> list[Line]:
     return kept[::-1]
 
 
+COMPACTED = "compacted"
+"""The field of a boundary: its message sums up what was said before it. It tells of the compaction, as JSON:
+`trigger`, `tokens_before`, `cost_usd`, and the `summary` where the message does not show it."""
+
+REATTACHED = "reattached"
+"""The field of the line behind a boundary, whose message tells Claude again what must not be lost."""
+
+
+def is_boundary(line: Line) -> bool:
+    """Return whether what is sent begins with the line."""
+    return COMPACTED in line.meta
+
+
+def is_said(line: Line) -> bool:
+    """Return whether somebody said the line's message; a boundary, and what is told behind it, nobody did."""
+    return COMPACTED not in line.meta and REATTACHED not in line.meta
+
+
+def since_boundary(lines: Sequence[Line]) -> list[Line]:
+    """The last of `lines` (those in effect), whose messages are sent: from the last boundary on."""
+    first = next((at for at in range(len(lines) - 1, -1, -1) if is_boundary(lines[at])), 0)
+    return list(lines[first:])
+
+
 class _State(Struct, frozen=True):
     """The conversation after `line`, and the one before that."""
 
@@ -432,11 +458,11 @@ class _State(Struct, frozen=True):
 
 
 def read_messages(path: Path) -> list[dict[str, Any]]:
-    """The messages of the transcript at `path` that can be read; for readers, who need no lease.
+    """The messages of the transcript at `path` that can be read, before a boundary too; for readers, who need no lease.
 
     What is no message is left out: another program may have written it, with a checksum that is right.
     """
-    return messages_of(in_effect(read_transcript(path).lines))
+    return messages_of(filter(is_said, in_effect(read_transcript(path).lines)))
 
 
 def messages_of(lines: Iterable[Line]) -> list[dict[str, Any]]:

@@ -106,7 +106,7 @@ class TurnJournal:
     def _id_of(self, index: int, wanted: str) -> str:
         if index not in self._ids:
             if self._taken is None:  # as far as the session has come; not asked for before there is a call
-                self._taken = {name.decode() for data in self._session.encoded for name in _TOOL_USE_ID.findall(data)}
+                self._taken = {name.decode() for data in self._session.story for name in _TOOL_USE_ID.findall(data)}
             self._ids[index] = unique_id(wanted, self._taken)
             self._taken.add(self._ids[index])
         return self._ids[index]

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.sessions.history import is_note
+from cellwright.sessions.history import is_after_boundary, is_note
 from cellwright.sessions.session import Session
-from cellwright.sessions.transcript import Line, in_effect
+from cellwright.sessions.transcript import Line, in_effect, is_said
 
 GO_ON = "Your answer was cut off at the output limit. Go on exactly where it stopped."
 """The agent's words in the user's place when an answer met the output limit."""
@@ -40,6 +40,8 @@ def begins_turn(message: Mapping[str, Any]) -> bool:
     content = message["content"]
     if isinstance(content, str):
         return True
+    if is_after_boundary(content):
+        return False
     if any(block.get("type") == "tool_result" for block in content):
         return False
     return not any(block.get("text") == GO_ON for block in content) and not _is_ours(content)
@@ -71,7 +73,8 @@ def until_turn_ended(lines: Sequence[Line], turn: int) -> list[Line] | None:
         if begins_turn(json.loads(line.message)):
             number += 1
             if number > turn:
-                return list(lines[:at])
+                # a summary behind it was made for the turns that follow
+                return list(lines[: next(end for end in range(at, 0, -1) if is_said(lines[end - 1]))])
     return list(lines) if number == turn else None
 
 
@@ -91,7 +94,7 @@ class TurnCount:
         self._turns = 0
 
     def of(self, session: Session) -> int:
-        encoded = session.encoded
+        encoded = session.story
         grown = session is self._session and self._messages <= len(encoded)
         if not grown or (self._messages and encoded[self._messages - 1] is not self._last):
             self._session, self._messages, self._turns = session, 0, 0

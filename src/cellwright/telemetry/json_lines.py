@@ -2,8 +2,8 @@
 
 Six types carry most of it (`tool_execution_start`, `tool_progress`, `tool_completion`, `claude_response_chunk`,
 `session_complete`, `error`); further ones carry what these cannot (`thinking_chunk`, `permission_request`,
-`permission_decision`, `question`, `todo`, `mode`, `steer`, `context_told`, `turn_changed`, `retry`, `notice`,
-`subagent_event`). A reader ignores types and fields that it does not know.
+`permission_decision`, `question`, `todo`, `mode`, `steer`, `context_told`, `context_compacted`, `turn_changed`, `retry`,
+`notice`, `subagent_event`). A reader ignores types and fields that it does not know.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from cellwright.events import (
     Asked,
     Changed,
     ContextAttached,
+    ContextCompacted,
     Decided,
     Event,
     ModeChanged,
@@ -94,6 +95,9 @@ class JsonLines:
                 yield "retry", self._retry(event)
             case Notice():
                 yield "notice", {"level": event.level, "message": event.message}
+            case ContextCompacted():
+                if event.state == "done":
+                    yield "context_compacted", _compacted(event)
             case TurnChanged():
                 yield "turn_changed", _turn_changed(event)
             case SubagentEvent():
@@ -237,6 +241,16 @@ def _turn_changed(event: TurnChanged) -> Line:
 
 def _changed(what: Changed) -> Line:
     return {"where": what.where, "kind": what.kind, "added": what.added, "removed": what.removed}
+
+
+def _compacted(event: ContextCompacted) -> Line:
+    return {
+        "trigger": event.trigger,
+        "tokens_before": event.tokens_before,
+        "tokens_after": event.tokens_after,
+        "cost_usd": event.cost_usd,
+        "summary": event.summary,
+    }
 
 
 def _context_line(event: ContextAttached) -> Line:

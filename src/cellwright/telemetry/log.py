@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from cellwright.events import (
     Answered,
     Asked,
+    ContextCompacted,
     Event,
     Notice,
     Retrying,
@@ -132,7 +133,7 @@ class RunLog:
     def run_added(self, run: ObservedRun) -> None:
         """It is told when it begins."""
 
-    def on_event(self, run: ObservedRun, event: Event) -> None:
+    def on_event(self, run: ObservedRun, event: Event) -> None:  # noqa: C901  one arm for each event
         """Log the event, if it says how the run goes."""
         match event:
             case UserPrompt():
@@ -152,6 +153,9 @@ class RunLog:
                 words = "%s: request failed, tried again (%d of %d) in %.1f s: %s %s"
                 tries = event.attempt, event.max_attempts, event.wait_seconds
                 logger.warning(words, run.id, *tries, event.code, event.message)
+            case ContextCompacted(state="done"):
+                words = "%s: conversation summarised (%s), %d tokens before, %d after, %s"
+                logger.info(words, run.id, event.trigger, event.tokens_before, event.tokens_after, _usd(event.cost_usd))
             case Notice(level="warning" | "error"):
                 logger.warning("%s: %s", run.id, event.message)
             case RunEnd():

@@ -20,10 +20,12 @@ from rich.markdown import Markdown
 from rich.segment import Segment
 from rich.text import Text
 
+from cellwright.agent.context.summary import compacted_line
 from cellwright.agent.subagent import progress_of
 from cellwright.events import (
     Call,
     ContextAttached,
+    ContextCompacted,
     Event,
     Json,
     ModeChanged,
@@ -214,6 +216,8 @@ class LiveView(Struct):
                 self._retry(event)
             case Notice():
                 self._print(visible_line(event.message, 1_000), "dim" if event.level == "info" else event.level)
+            case ContextCompacted():
+                self._print(visible_line(compacted_line(event), 1_000), "dim")
             case TurnChanged() if event.counts:
                 self._print(run_lines.changed(event), "dim")
             case RunEnd():

@@ -10,9 +10,11 @@ import json
 from collections.abc import Sequence
 from typing import Protocol, TextIO
 
+from cellwright.agent.context.summary import compacted_line
 from cellwright.events import (
     Call,
     ContextAttached,
+    ContextCompacted,
     Event,
     Json,
     ModeChanged,
@@ -146,6 +148,8 @@ class CallLines:
                 self._print(run_lines.retry(event))
             case Notice():
                 self._print(f"{event.level}: {visible_line(event.message, 1_000)}")
+            case ContextCompacted():
+                self._print(visible_line(compacted_line(event), 1_000))
             case TurnChanged() if event.counts:
                 self._print(run_lines.changed(event))
             case RunEnd():

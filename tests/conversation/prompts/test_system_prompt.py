@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.agent.context_usage import told_sections
+from cellwright.agent.context.context_usage import told_sections
 from cellwright.agent.tool import tool
 from cellwright.config.output_styles.output_style import BUILT_IN, find_styles
 from cellwright.config.skills.find_skills import SkillPlace

@@ -173,6 +173,7 @@ def calls(project: Path) -> list[Part]:
         use("Bash", command="sleep 60", run_in_background=True),
         use("TaskStop", task_id="bash-1"),
         use("TodoWrite", todos=[{"content": "Look", "status": "pending", "activeForm": "Looking"}]),
+        use("TodoRead"),
         use("Skill", skill="code-review"),
         use("Python", code="y = 6 * 7\ny"),
         use("Variables"),

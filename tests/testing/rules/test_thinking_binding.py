@@ -61,7 +61,7 @@ def test_what_was_streamed_can_be_sent_back(client, streamed):
 def same_content(body):
     """The same conversation said otherwise: blocks for strings, breakpoints elsewhere, messages split, defaults named."""
     messages = body["messages"]
-    messages[0]["content"] = [text("Hello", cache_control={"type": "ephemeral"})]
+    messages[0] = {**messages[0], "content": [text("Hello", cache_control={"type": "ephemeral"})]}
     body["system"] = [text("Be brief", cache_control={"type": "ephemeral"})]
     answer = messages[1]["content"]
     messages[1:2] = [{"role": "assistant", "content": answer[:2]}, {"role": "assistant", "content": answer[2:]}]
@@ -82,7 +82,7 @@ def change_tools(body):
 
 
 def change_first_message(body):
-    body["messages"][0]["content"] = "Hallo"
+    body["messages"][0] = {**body["messages"][0], "content": "Hallo"}
 
 
 def add_message(body):
@@ -141,7 +141,7 @@ def test_the_latest_thinking_must_not_be_left_out(talk):
 def test_a_rewritten_history_without_thinking_is_taken(talk):
     """The way out: whoever rewrites drops the thinking of what is kept, and asks anew."""
     messages = talk.next_body["messages"]
-    messages[0]["content"] = "Shortened"
+    messages[0] = {**messages[0], "content": "Shortened"}
     for message in (messages[1], messages[3]):
         del message["content"][0]
     messages += [{"role": "assistant", "content": "Done."}, {"role": "user", "content": "And now?"}]

@@ -66,10 +66,10 @@ def todo(content: str, status: str) -> dict[str, str]:
 @for_each_row(
     ("environ", "names"),
     [
-        ({}, {"TodoWrite"}),
-        ({"CLAUDE_CODE_ENABLE_TASKS": "0"}, {"TodoWrite"}),
-        ({"CLAUDE_CODE_ENABLE_TASKS": "false", "CLAUDE_CODE_ENABLE_TODO_TOOLS": "1"}, {"TodoWrite"}),
-        ({"CLAUDE_CODE_ENABLE_TODO_TOOLS": "0"}, {"TodoWrite"}),
+        ({}, {"TodoWrite", "TodoRead"}),
+        ({"CLAUDE_CODE_ENABLE_TASKS": "0"}, {"TodoWrite", "TodoRead"}),
+        ({"CLAUDE_CODE_ENABLE_TASKS": "false", "CLAUDE_CODE_ENABLE_TODO_TOOLS": "1"}, {"TodoWrite", "TodoRead"}),
+        ({"CLAUDE_CODE_ENABLE_TODO_TOOLS": "0"}, {"TodoWrite", "TodoRead"}),
         ({"CLAUDE_CODE_ENABLE_TODO_TOOLS": "1"}, {"TaskCreate", "TaskGet", "TaskUpdate", "TaskList"}),
         (TASKS, {"TaskCreate", "TaskGet", "TaskUpdate", "TaskList"}),
     ],
@@ -197,3 +197,16 @@ def test_another_session_has_a_list_of_its_own():
     session = with_tasks()
     session.id, session.messages = "s2", [{"role": "user", "content": "go"}]
     assert session.call("TaskList") == "There are no tasks."
+
+
+def test_the_list_is_read_as_the_last_good_call_left_it():
+    session = Session(list_tools({}))
+    assert session.call("TodoRead") == "There is nothing on the list."
+    session.call("TodoWrite", todos=[todo("look", "completed"), todo("write", "in_progress")])
+    session.call("TodoWrite", todos=[todo("", "pending")])
+    assert session.call("TodoRead") == "[x] look\n[>] write"
+    elsewhere = Session(list_tools({}))
+    elsewhere.messages = session.messages
+    assert elsewhere.call("TodoRead") == "[x] look\n[>] write"
+    session.call("TodoWrite", todos=[])
+    assert session.call("TodoRead") == "There is nothing on the list."

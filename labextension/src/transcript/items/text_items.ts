@@ -1,10 +1,10 @@
 /** The answer's own words. */
 
 import { element, setText } from "../dom";
-import { count, plural, wholeSeconds } from "../format";
+import { count, dollars, plural, wholeSeconds } from "../format";
 import { Markdown } from "../markdown/markdown";
-import type { Level, ContextPart } from "../protocol";
-import type { NoticeItem, UserMessageItem, TextItem, ThinkingItem, ContextItem } from "../store";
+import type { CompactedOp, Level, ContextPart } from "../protocol";
+import type { CompactedItem, NoticeItem, UserMessageItem, TextItem, ThinkingItem, ContextItem } from "../store";
 import { visibleText } from "../visible_text";
 import type { ItemView, TranscriptContext } from "./item_view";
 
@@ -71,6 +71,26 @@ export function attachedContext(item: ContextItem): ItemView {
   };
   node.addEventListener("toggle", fill, { once: true });
   return { node, update: () => undefined };
+}
+
+// The conversation so far was summed up: one quiet line, and in it the summary.
+
+export function compacted(item: CompactedItem): ItemView {
+  const summary = element("summary");
+  const body = element("pre", { tabindex: "0" });
+  const node = element("details", { class: "told compacted" }, summary, body);
+  const update = (): void => {
+    setText(summary, compactedLine(item.op));
+    body.replaceChildren(visibleText(item.op.summary || item.op.reason || "The summary is being written."));
+  };
+  return { node, update };
+}
+
+function compactedLine({ state, before, after, cost_usd: cost }: CompactedOp): string {
+  if (state === "started") return "Summarising the earlier conversation…";
+  if (state === "failed") return "The earlier conversation was not summarised";
+  const price = cost === null ? "" : `, ${dollars(cost)}`;
+  return `Earlier conversation summarised: ${before.toLocaleString("en")} → ${after.toLocaleString("en")} tokens${price}`;
 }
 
 function partView(part: ContextPart): HTMLElement {

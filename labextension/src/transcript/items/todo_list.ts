@@ -10,7 +10,7 @@ const MARKS: Record<Todo["status"], string> = { pending: "â—‹", in_progress: "â–
 const WORDS: Record<Todo["status"], string> = { pending: "to do", in_progress: "in progress", completed: "done" };
 
 /** These calls show in the list itself. */
-export const LIST_TOOLS: ReadonlySet<string> = new Set(["TodoWrite", "TaskCreate", "TaskUpdate", "TaskGet", "TaskList"]);
+export const LIST_TOOLS: ReadonlySet<string> = new Set(["TodoWrite", "TodoRead", "TaskCreate", "TaskUpdate", "TaskGet", "TaskList"]);
 
 export function progressText(todos: readonly Todo[]): string {
   return `${todos.filter((todo) => todo.status === "completed").length} of ${todos.length} done`;

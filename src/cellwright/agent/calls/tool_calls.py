@@ -396,7 +396,7 @@ class ToolCalls(Struct):
             self._progress_of(tool_use_id),
             session_id=self.session.id,
             emit=self.emit,
-            history=lambda: self.session.messages,
+            history=self.session.said,
             spend=self.spend,
             declared_tools=lambda: json.loads(self.session.tools),
             set_mode=self.gate.set_mode,

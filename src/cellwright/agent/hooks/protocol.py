@@ -39,7 +39,7 @@ class HookResult(Struct, frozen=True):
     reason it holds. `context` is for Claude to read, `messages` for the user, `problems` tell the user what failed.
     `updated_input` and `updated_output` stand in for the call's input and result. `rules` are allow rules and `mode` is a
     permission mode for the session, which go with an "allow"; `kept_rules` are those of `rules` that later sessions have
-    too. `interrupt` goes with a denial and ends the run.
+    too. `interrupt` goes with a denial and ends the run. `worktree` is the folder that a WorktreeCreate hook made.
     """
 
     behavior: Literal["", "allow", "ask", "deny"] = ""
@@ -55,6 +55,7 @@ class HookResult(Struct, frozen=True):
     kept_rules: tuple[str, ...] = ()
     mode: str | None = None
     interrupt: bool = False
+    worktree: str = ""
 
 
 NO_HOOK_RESULT = HookResult()

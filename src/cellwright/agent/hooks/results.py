@@ -93,6 +93,7 @@ def merged(results: Sequence[HookResult]) -> HookResult:
         kept_rules=tuple(rule for result in found for rule in result.kept_rules),
         mode=_last(result.mode for result in found),
         interrupt=any(result.interrupt for result in found),
+        worktree=_last(result.worktree or None for result in found) or "",
     )
 
 
@@ -184,6 +185,8 @@ class _Reader(Struct):
         if self.event == "PostToolUse":
             output = specific.get("updatedToolOutput", specific.get("updatedMCPToolOutput"))
             return replace(result, updated_output=output)
+        if self.event == "WorktreeCreate":
+            return replace(result, worktree=self._text(specific, "worktreePath"))
         if self.event == "PermissionRequest" and specific.get("decision") is not None:
             return self._request(result, specific["decision"])
         return result
@@ -235,9 +238,9 @@ class _Reader(Struct):
 
 
 class HooksTogether(Struct, frozen=True):
-    """Hooks of several origins, told at the same time."""
+    """Hooks of several origins, told at the same time; `parts` may grow."""
 
-    parts: tuple[Hooks, ...]
+    parts: Sequence[Hooks]
 
     def listens_to(self, event: str) -> bool:
         return any(part.listens_to(event) for part in self.parts)

@@ -124,6 +124,14 @@ class RunHooks(Struct):
         self.session.started_by = ""
         return blocks + context_blocks("UserPromptSubmit hook", submitted.context)
 
+    async def before_expansion(self, prompt: str, expansion: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+        """Collect what Claude is told with a prompt that calls a skill; raises as `before_prompt`."""
+        if expansion is None or self.subagent is not None:
+            return []
+        result = await self.fire("UserPromptExpansion", {**expansion, "prompt": prompt})
+        _refuse_if_stopped("UserPromptExpansion", result)
+        return context_blocks("UserPromptExpansion hook", result.context)
+
     async def before_steering(self, text: str) -> list[dict[str, Any]]:
         """Collect what Claude is told with words that the user adds to an ongoing run; raises as `before_prompt`."""
         submitted = await self.fire("UserPromptSubmit", {"prompt": replace_surrogates(text), "source": "user"})

@@ -11,6 +11,7 @@ from cellwright.tools.paths import shown_path
 _WHOSE = {
     "managed": "the administrator's",
     "user": "yours",
+    "plugin": "a plugin's",
     "project": "the project's",
     "built-in": "comes with Cellwright",
 }

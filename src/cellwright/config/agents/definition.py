@@ -10,11 +10,13 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from cellwright.config.front_matter import read_front_matter, texts
+from cellwright.config.skills.skill import hooks_of
 from cellwright.errors import CellwrightError
 from cellwright.model.models import EFFORTS
 from cellwright.permissions.modes import Mode, parse_mode
 
-AgentScope = Literal["managed", "project", "user", "built-in"]
+AgentMemory = Literal["user", "project", "local"]
+AgentScope = Literal["managed", "project", "user", "plugin", "built-in"]
 
 MAX_BYTES = 1_000_000
 """A larger file is no definition."""
@@ -23,7 +25,7 @@ DESCRIPTION_CHARS = 1_536
 """The part of a description that is told."""
 
 _YES = frozenset({"true", "yes", "on", "1"})
-_NOT_YET = ("hooks", "mcpServers", "memory", "isolation", "initialPrompt")
+_NOT_YET = ("mcpServers", "initialPrompt")
 
 
 class AgentDefinition(Struct, frozen=True, kw_only=True):
@@ -31,7 +33,9 @@ class AgentDefinition(Struct, frozen=True, kw_only=True):
 
     `tools` are the only tools it gets, None for all; `disallowed_tools` are those it does not get. `mode` is a permission
     mode, which can only be stricter than the session's; `skills` are loaded as it begins; `background`: it always works
-    beside the conversation. `instructions`: it is told the CLAUDE.md files. `problems` tell what was not understood.
+    beside the conversation. `instructions`: it is told the CLAUDE.md files. `hooks` are told while it works; `memory` says
+    where it keeps notes of its own; `own_worktree`: it works in a checkout of its own. `problems` tell what was
+    not understood.
     """
 
     name: str
@@ -49,6 +53,9 @@ class AgentDefinition(Struct, frozen=True, kw_only=True):
     background: bool = False
     instructions: bool = True
     color: str = ""
+    hooks: Mapping[str, Any] = field(default_factory=dict)
+    memory: AgentMemory | None = None
+    own_worktree: bool = False
     values: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
@@ -86,6 +93,9 @@ def read_definition(file: Path, scope: AgentScope) -> AgentDefinition:
         background=_flag(values.get("background")),
         instructions=not _flag(values.get("omitClaudeMd")),
         color=_text(values.get("color")),
+        hooks=hooks_of(values, problems),
+        memory=_memory(values, problems),
+        own_worktree=_own_worktree(values, problems),
         values=values,
         problems=tuple(problems),
     )
@@ -145,6 +155,24 @@ def _max_turns(values: Mapping[str, Any], problems: list[str]) -> int | None:
         return int(digits[:9])
     problems.append(f"maxTurns is {given!r}, no whole number above 0")
     return None
+
+
+def _memory(values: Mapping[str, Any], problems: list[str]) -> AgentMemory | None:
+    match _text(values.get("memory")):
+        case "user" | "project" | "local" as scope:
+            return scope
+        case "":
+            return None
+        case other:
+            problems.append(f"memory is {other!r}, not one of user, project, local")
+            return None
+
+
+def _own_worktree(values: Mapping[str, Any], problems: list[str]) -> bool:
+    given = _text(values.get("isolation"))
+    if given not in ("", "worktree"):
+        problems.append(f"isolation is {given!r}, not worktree")
+    return given == "worktree"
 
 
 def _effort(values: Mapping[str, Any], problems: list[str]) -> str | None:

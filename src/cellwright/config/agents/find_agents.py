@@ -1,7 +1,7 @@
 """The agents there are for a session, by their names.
 
 Of two with one name the higher counts, from the highest: the administrator's, the project's (the nearest folder
-first), the user's, ours. A project's wait for the user's trust in the folder.
+first), the user's, those of plugins, ours. A project's wait for the user's trust in the folder.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.config.agents.definition import AgentDefinition, AgentScope, NoAgent, read_definition
+from cellwright.config.plugins.plugin import Plugin, put_in
 from cellwright.config.skills.find_skills import SkillPlace, project_folders
 
 BUILT_IN = Path(__file__).parent / "built_in"
@@ -30,12 +32,13 @@ def find_agents(place: SkillPlace) -> FoundAgents:
     """All agents. Never raises."""
     found: dict[str, AgentDefinition] = {}
     skipped: list[tuple[Path, str]] = []
-    for file, scope in _files(place):
+    for file, scope, plugin in _files(place):
         try:
             agent = read_definition(file, scope)
         except NoAgent as problem:
             skipped.append((file, str(problem)))
         else:
+            agent = agent if plugin is None else _of_plugin(agent, plugin)
             found.setdefault(agent.name, agent)
     return FoundAgents(found, tuple(skipped))
 
@@ -45,16 +48,34 @@ def project_agent_files(cwd: Path, project: Path) -> list[Path]:
     return [file for folder in project_folders(cwd, project) for file in _files_in(folder / ".claude" / "agents")]
 
 
-def _files(place: SkillPlace) -> Iterator[tuple[Path, AgentScope]]:
+def _of_plugin(agent: AgentDefinition, plugin: Plugin) -> AgentDefinition:
+    """The agent by the name that it has with its plugin, without what a plugin's agent may not say."""
+    refused = [key for key in ("hooks", "mcpServers", "permissionMode") if agent.values.get(key)]
+    return replace(
+        agent,
+        name=f"{plugin.name}:{agent.name}",
+        body=put_in(agent.body, plugin.variables),
+        mode=None,
+        hooks={},
+        values={key: value for key, value in agent.values.items() if key not in refused},
+        problems=(*agent.problems, *(f"`{key}` counts for nothing in a plugin" for key in refused)),
+    )
+
+
+def _files(place: SkillPlace) -> Iterator[tuple[Path, AgentScope, Plugin | None]]:
     places: list[tuple[Path, AgentScope]] = [(place.managed / "agents", "managed")]
     if place.trusted:
         places += [(folder / ".claude" / "agents", "project") for folder in project_folders(place.cwd, place.project)]
-    for folder, scope in (*places, (place.users / "agents", "user"), (BUILT_IN, "built-in")):
-        for file in _files_in(folder):
-            yield file, scope
+    for folder, scope in (*places, (place.users / "agents", "user")):
+        yield from ((file, scope, None) for file in _files_in(folder))
+    for plugin in place.plugins:
+        yield from ((file, "plugin", plugin) for folder in plugin.agents for file in _files_in(folder))
+    yield from ((file, "built-in", None) for file in _files_in(BUILT_IN))
 
 
 def _files_in(folder: Path) -> list[Path]:
+    if folder.suffix == ".md" and folder.is_file():  # a plugin may name files
+        return [folder]
     try:
         return sorted(folder.rglob("*.md"))[:MAX_AGENTS]
     except OSError:  # there is none

@@ -29,6 +29,7 @@ from cellwright.agent.calls.tool_results import create_output_folder
 from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.results import BLOCKABLE, JUDGING, blocked, capped, read_answer
 from cellwright.config.hooks.entries import CommandHook, HookEntry
+from cellwright.config.plugins.plugin import put_in
 from cellwright.tools.process.children import MARK_NAME, ChildProcesses, Command, child_processes
 from cellwright.tools.process.environment import child_environment
 from cellwright.tools.process.runner import OutputHead, RunningProgram
@@ -79,7 +80,7 @@ async def read_exports(
 PLAIN_CONTEXT = frozenset({"SessionStart", "UserPromptSubmit", "UserPromptExpansion"})
 """The events for which text that is no JSON is for Claude to read."""
 
-_PLACEHOLDER = "${CLAUDE_PROJECT_DIR}"
+_PROJECT = "CLAUDE_PROJECT_DIR"
 
 
 class HookEnvironment(Struct, frozen=True):
@@ -102,7 +103,7 @@ async def run_command(
     confinement: Confinement | None = None,
 ) -> HookResult:
     """Run the hook, within `confinement` where that is given, and read its answer. Never raises but for a cancellation."""
-    environ = _environment(fields, environment)
+    environ = {**_environment(fields, environment), **dict(hook.variables)}
     folder = _folder(fields, environment)
     try:
         source = json.dumps(fields, ensure_ascii=False, default=str).encode("utf-8", "replace")
@@ -141,6 +142,13 @@ async def _run(command: Command, source: bytes, children: ChildProcesses) -> Hoo
 def read_end(hook: CommandHook, event: str, ended: HookExit) -> HookResult:
     """Translate the end of a command hook into a result."""
     complaint = capped(ended.errors.strip())
+    if (
+        event == "WorktreeCreate"
+        and ended.code == 0
+        and ended.output.strip()
+        and not ended.output.lstrip().startswith("{")
+    ):
+        return HookResult(worktree=ended.output.strip().splitlines()[-1].strip())
     if ended.code == 2:
         return _refused(event, _json_of(hook, event, ended.output), complaint)
     if ended.code == 0 or _is_object(ended.output):
@@ -202,7 +210,8 @@ def _refused(event: str, result: HookResult, complaint: str) -> HookResult:
 
 def _arguments(hook: CommandHook, environ: Mapping[str, str], environment: HookEnvironment) -> Sequence[str]:
     if hook.args is not None:
-        return [part.replace(_PLACEHOLDER, str(environment.project)) for part in (hook.command, *hook.args)]
+        variables = {_PROJECT: str(environment.project), **dict(hook.variables)}
+        return [put_in(part, variables) for part in (hook.command, *hook.args)]
     name = "pwsh" if hook.powershell else "bash"
     shell = shutil.which(name, path=environ.get("PATH"))
     if shell is None:
@@ -215,7 +224,7 @@ def _arguments(hook: CommandHook, environ: Mapping[str, str], environment: HookE
 def _environment(fields: Mapping[str, Any], environment: HookEnvironment) -> dict[str, str]:
     environ = {name: value for name, value in environment.environ.items() if not name.startswith("OTEL_")}
     effort = (fields.get("effort") or {}).get("level")
-    more = {"CLAUDE_PROJECT_DIR": str(environment.project), **({"CLAUDE_EFFORT": str(effort)} if effort else {})}
+    more = {_PROJECT: str(environment.project), **({"CLAUDE_EFFORT": str(effort)} if effort else {})}
     return {**child_environment(environ), **more}
 
 

@@ -40,12 +40,15 @@ _LONGEST_SECONDS = 86_400.0 * 365
 class HookEntry(abc.ABC):
     """The base of all hooks. `identity` is the same for equal definitions; `source` says where this one stands.
 
-    `from_project`: it stands in the folder's own settings, so what it runs is the project's code.
+    `from_project`: it stands in the folder's own settings, so what it runs is the project's code. `variables` are those of
+    the plugin that it comes with; `once`: it runs once in a session.
     """
 
     identity: str
     source: str
     from_project: bool = False
+    variables: tuple[tuple[str, str], ...] = ()
+    once: bool = False
     matcher: str = ""
     condition: str = ""
     seconds: float = _DEFAULT_SECONDS
@@ -117,22 +120,42 @@ class Malformed(Exception):
     """Raised for an entry that is left out, with the reason."""
 
 
+class _Origin(msgspec.Struct, frozen=True):
+    """Whose hooks they are."""
+
+    from_project: bool = False
+    variables: tuple[tuple[str, str], ...] = ()
+    of_component: bool = False
+
+
 class Entries(msgspec.Struct):
     """The hooks of all sources, by event; `problems` are for the user."""
 
     by_event: dict[str, list[HookEntry]] = msgspec.field(default_factory=dict)
     problems: list[str] = msgspec.field(default_factory=list)
 
-    def add(self, label: str, events: Mapping[str, Sequence[Any]], *, from_project: bool = False) -> None:
-        """Add what the file named `label` says, which is the project's own where it is `from_project`."""
+    def add(
+        self,
+        label: str,
+        events: Mapping[str, Sequence[Any]],
+        *,
+        from_project: bool = False,
+        variables: Mapping[str, str] | None = None,
+        of_component: bool = False,
+    ) -> None:
+        """Add what the file named `label` says, which is the project's own where it is `from_project`.
+
+        `variables` are those of the plugin whose file it is; `of_component`: it is a skill's or an agent's.
+        """
+        origin = _Origin(from_project, tuple((variables or {}).items()), of_component)
         for event, groups in events.items():
             if event not in EVENTS:
                 self.problems.append(f"{label}: there is no hook event `{event}`; its hooks are left out.")
                 continue
             for group in groups:
-                self._group(f"{label}: hooks.{event}", event, group, from_project=from_project)
+                self._group(f"{label}: hooks.{event}", event, group, origin)
 
-    def _group(self, place: str, event: str, group: Any, *, from_project: bool) -> None:
+    def _group(self, place: str, event: str, group: Any, origin: _Origin) -> None:
         raw = group.get("hooks") if isinstance(group, Mapping) else None
         matcher = group.get("matcher") or "" if isinstance(group, Mapping) else ""
         if not isinstance(raw, list) or not isinstance(matcher, str):
@@ -144,7 +167,7 @@ class Entries(msgspec.Struct):
             self.problems.append(f"{place}: the matcher {_shown(matcher)} {problem}. The hook runs for everything.")
         for entry in raw:
             try:
-                read = _Fields(entry, place, event, matcher, from_project).read()
+                read = _Fields(entry, place, event, matcher, origin).read()
             except Malformed as problem:
                 self.problems.append(f"{place}: {problem}. The hook {_shown(entry)} is left out.")
                 continue
@@ -158,7 +181,7 @@ class _Fields(msgspec.Struct, frozen=True):
     place: str
     event: str
     matcher: str
-    from_project: bool
+    origin: _Origin
 
     def read(self) -> HookEntry:
         if not isinstance(self.raw, Mapping):
@@ -181,9 +204,12 @@ class _Fields(msgspec.Struct, frozen=True):
         if not 0 < seconds < float("inf"):
             raise Malformed(f"`timeout` is {seconds!r}")
         return {
-            "identity": json.dumps(self.raw, sort_keys=True),
+            # plugins may say the same of different files
+            "identity": json.dumps([self.raw, self.origin.variables], sort_keys=True),
             "source": self.place,
-            "from_project": self.from_project,
+            "from_project": self.origin.from_project,
+            "variables": self.origin.variables,
+            "once": self.origin.of_component and self._get("once", bool, False),
             "matcher": self.matcher,
             "condition": condition,
             "seconds": min(seconds, _MAX_SECONDS.get(self.event, _LONGEST_SECONDS)),

@@ -105,12 +105,13 @@ def settings_hooks(
     environ: Mapping[str, str],
     *,
     trusted: bool,
+    more: Sequence[HooksSource] = (),
     call_mcp_tool: CallMcpTool | None = None,
     children: ChildProcesses | None = None,
     exported: dict[str, str] | None = None,
     save_rules: SaveRules | None = None,
 ) -> Hooks:
-    """The hooks that `settings` say. In a folder that is not trusted only the administrator's run.
+    """The hooks that `settings` say, and `more` of the user's. In a folder that is not trusted only the administrator's run.
 
     `exported` gets what hooks export for the session's shell commands; `save_rules` keeps allow rules for the project.
     """
@@ -118,7 +119,7 @@ def settings_hooks(
     if switched_off is not None and switched_off.scope == "managed":
         return NO_HOOKS
     only_managed = settings.allow_managed_hooks_only or settings.disable_all_hooks or not trusted
-    sources = [source for source in settings.hooks if source.scope == "managed" or not only_managed]
+    sources = [source for source in (*settings.hooks, *more) if source.scope == "managed" or not only_managed]
     return hooks_from(
         sources,
         environ=environ,
@@ -147,7 +148,14 @@ def hooks_from(
     """The hooks of `sources` together. Never raises: what is broken is told with the first run that has an event for it."""
     entries = Entries()
     for source in sources:
-        entries.add(source.label, source.events, from_project=source.scope in ("project", "local"))
+        from_project = source.scope in ("project", "local")
+        entries.add(
+            source.label,
+            source.events,
+            from_project=from_project,
+            variables=source.variables,
+            of_component=source.of_component,
+        )
     for entry in (entry for found in entries.by_event.values() for entry in found if entry.condition):
         if problem := condition_problem(entry.condition):
             entries.problems.append(f"{entry.source}: `if`: {problem} The hook runs for every call.")
@@ -167,6 +175,13 @@ def hooks_from(
     )
 
 
+def watched_names(hooks: Hooks) -> frozenset[str]:
+    """The names of the files that FileChanged hooks want to know of: those that their matchers list."""
+    entries = hooks.by_event.get("FileChanged", ()) if isinstance(hooks, SettingsHooks) else ()
+    names = (name.strip() for entry in entries for name in entry.matcher.split("|"))
+    return frozenset(name for name in names if name and not set(name) & set("*?[]()^$/\\"))
+
+
 class SettingsHooks(Struct):
     """The hooks of settings files.
 
@@ -182,6 +197,7 @@ class SettingsHooks(Struct):
     reported_problems: set[str]
     waiting: list[HookResult]
     _background: set[asyncio.Task[None]] = field(default_factory=set)
+    _done_once: set[str] = field(default_factory=set)
 
     def listens_to(self, event: str) -> bool:
         return event in self.by_event
@@ -218,12 +234,14 @@ class SettingsHooks(Struct):
     def _concerned(self, event: str, fields: Mapping[str, Any], tool: Tool | None) -> Iterator[HookEntry]:
         """The hooks whose matcher and `if` mean this."""
         for entry in self.by_event.get(event, ()):
-            if not matches(entry.matcher, event, fields):
+            if not matches(entry.matcher, event, fields) or entry.identity in self._done_once:
                 continue
             if entry.condition:
                 folder = str(fields.get("cwd") or self.environment.project)
                 if not concerns(entry.condition, tool, fields.get("tool_input") or {}, folder):
                     continue
+            if entry.once:
+                self._done_once.add(entry.identity)
             yield entry
 
     async def _bounded(

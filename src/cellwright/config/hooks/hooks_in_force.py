@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
 from cellwright.agent.hooks.run_hooks import session_fields
 from cellwright.agent.thread import AgentThread
+from cellwright.config.plugins.plugin import Plugin
+from cellwright.config.settings.layers import Scope
 from cellwright.config.settings.read import users_folder
+from cellwright.config.settings.settings import HooksSource
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.session import Session
 
 LONGEST_END_SECONDS = 61.0
 """The time for which the end of a session is waited for; each of its hooks has a time of its own."""
+
+
+def plugin_hooks(plugins: Iterable[Plugin]) -> tuple[HooksSource, ...]:
+    """The hooks that plugins bring: the user accepted each, so they count as the user's own."""
+    return tuple(
+        HooksSource(plugin.hooks, "user", f"the plugin {plugin.id}", None, plugin.variables)
+        for plugin in plugins
+        if plugin.hooks
+    )
 
 
 class HooksInForce:
@@ -32,6 +46,7 @@ class HooksInForce:
         self._read_from: object = ()
         self._changes: tuple[Path, ...] = ()
         self._hooks_before_changes: Hooks = NO_HOOKS
+        self._watched: dict[Path, tuple[int, int] | None] = {}
 
     def of(self, environ: Mapping[str, str]) -> Hooks:
         """The hooks that the settings say; the same ones as long as the settings say the same."""
@@ -40,12 +55,12 @@ class HooksInForce:
             if not self._changes:
                 self._hooks_before_changes = self._hooks  # a change may take away the hook that would refuse it
             self._changes = tuple(dict.fromkeys((*self._changes, *changed)))
-        trust = self._in_force.trust
-        # a hook of the user's own may run what the folder brings along: `npm run lint`
-        trusted = trust.trusted or not any(item.gate == "trust" for item in trust.waiting)
+        trusted = self._trusted
+        brought = plugin_hooks(self._in_force.plugins.plugins.values())
         key = (
             trusted,
             settings.hooks,
+            brought,
             settings.env,
             settings.disable_all_hooks,
             settings.allow_managed_hooks_only,
@@ -55,17 +70,62 @@ class HooksInForce:
         if key != self._read_from:
             self._read_from = key
             self._hooks = NO_HOOKS
-            if settings.hooks:
+            if settings.hooks or brought:
                 from cellwright.config.hooks.hooks import settings_hooks  # nobody without hooks waits for it
 
                 self._hooks = settings_hooks(
                     settings,
                     environ,
                     trusted=trusted,
+                    more=brought,
                     exported=self.exported,
                     save_rules=self._in_force.save_rules,
                 )
         return self._hooks
+
+    def of_component(
+        self, label: str, events: Mapping[str, Any], *, scope: Scope, variables: Mapping[str, str] | None = None
+    ) -> Hooks:
+        """The hooks of a skill or an agent at work, which `label` names; what holds for other hooks holds for them."""
+        found = {event: groups for event, groups in events.items() if isinstance(groups, list)}
+        if not found:
+            return NO_HOOKS
+        from cellwright.config.hooks.hooks import settings_hooks
+
+        return settings_hooks(
+            replace(self._in_force.settings, hooks=()),
+            self._in_force.environment,
+            trusted=self._trusted,
+            more=(HooksSource(found, scope, label, None, variables or {}, of_component=True),),
+            exported=self.exported,
+            save_rules=self._in_force.save_rules,
+        )
+
+    @property
+    def _trusted(self) -> bool:
+        trust = self._in_force.trust
+        # a hook of the user's own may run what the folder brings along: `npm run lint`
+        return trust.trusted or not any(item.gate == "trust" for item in trust.waiting)
+
+    async def fire_file_changes(self, session: Session, mode: str) -> None:
+        """Tell FileChanged hooks which of the files that their matchers name changed in the folder since the last look.
+
+        There is a look with each prompt and after each of Claude's steps, so that nothing has to watch all the time.
+        """
+        hooks = self._hooks
+        if not hooks.listens_to("FileChanged"):
+            return
+        from cellwright.config.hooks.hooks import watched_names
+
+        found = {self._in_force.cwd / name: _facts(self._in_force.cwd / name) for name in sorted(watched_names(hooks))}
+        before, self._watched = self._watched, found
+        for file, facts in found.items():
+            if file not in before or before[file] == facts:
+                continue
+            event = "add" if before[file] is None else "unlink" if facts is None else "change"
+            common = session_fields("FileChanged", session, mode)
+            result = await hooks.fire("FileChanged", {**common, "file_path": str(file), "event": event}, None)
+            session.notices += [*result.messages, *result.problems]
 
     async def fire_config_changes(self, session: Session, mode: str) -> None:
         """Tell ConfigChange hooks, before a run in `mode`, which settings files have changed.
@@ -111,3 +171,11 @@ class HooksInForce:
         if wait:
             with contextlib.suppress(TimeoutError, concurrent.futures.CancelledError):
                 task.future.result(LONGEST_END_SECONDS)
+
+
+def _facts(file: Path) -> tuple[int, int] | None:
+    try:
+        facts = file.stat()
+    except OSError:
+        return None
+    return facts.st_mtime_ns, facts.st_size

@@ -42,10 +42,15 @@ def _scope(path: Path) -> MemoryScope:
 
 def rule_matches(rule: MemoryFile, path: Path) -> bool:
     """Return whether a rule with paths counts for the file at `path`."""
-    if not path.is_relative_to(rule.base):
+    return matches_globs(path, rule.paths, rule.base)
+
+
+def matches_globs(path: Path, globs: Iterable[str], base: Path) -> bool:
+    """Return whether `path` lies below `base` and one of `globs` means it there."""
+    if not path.is_relative_to(base):
         return False
-    relative = path.relative_to(rule.base).as_posix()
-    for glob in rule.paths:
+    relative = path.relative_to(base).as_posix()
+    for glob in globs:
         try:
             if glob_matcher(glob.removeprefix("./"))(relative):
                 return True

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cellwright.config.settings.read import SettingsProblem, parse_settings
+from cellwright.config.strict_json import SettingsProblem, parse_settings
 from cellwright.tools.files.atomic_write import write_atomically
 from cellwright.tools.files.writing.open_folder import FileChanged
 

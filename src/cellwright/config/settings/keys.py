@@ -112,6 +112,11 @@ def amount_of_seconds(value: Any) -> str:
     return "" if fits else f"a number of seconds above 0, at most {_LONGEST_WAIT:,.0f}"
 
 
+def share_of_window(value: Any) -> str:
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and 0.1 <= value <= 0.95
+    return "" if fits else "a number from 0.1 to 0.95"
+
+
 def amount_of_money(value: Any) -> str:
     fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MAX_DOLLARS
     return "" if fits else f"an amount in US dollars from 0 to {_MAX_DOLLARS:,}"
@@ -144,6 +149,12 @@ def host(value: Any) -> str:
     except (AddressProblem, TypeError, AttributeError):
         return "a host such as `example.com`, `*.example.com` or `example.com:443`"
     return ""
+
+
+def known_marketplace(value: Any) -> str:
+    """Check a marketplace of `extraKnownMarketplaces`; where it is from is read when something of it is wanted."""
+    fits = isinstance(value, dict) and isinstance(value.get("source"), dict)
+    return "" if fits else '{"source": {"source": "github", "repo": "owner/name"}}'
 
 
 def hook_group(value: Any) -> str:
@@ -191,6 +202,10 @@ KEYS: dict[Path, Key] = {
         _key("skillOverrides", one_of("on", "name-only", "user-invocable-only", "off"), "members"),
         _key("disableSkillShellExecution", flag, folder="tightens"),
         _key("disableBundledSkills", flag),
+        _key("enabledPlugins", flag, "members"),
+        _key("extraKnownMarketplaces", known_marketplace, "members"),
+        _key("strictKnownMarketplaces", anything, "list", "managed"),
+        _key("blockedMarketplaces", anything, "list", "managed"),
         _key("apiKeyHelper", text, folder="confirm"),
         _key("hooks", hook_group, "lists"),
         _key("disableAllHooks", flag, folder="own"),
@@ -198,6 +213,8 @@ KEYS: dict[Path, Key] = {
         _key("allowedHttpHookUrls", text, "list", "own"),
         _key("httpHookAllowedEnvVars", text, "list", "own"),
         _key("respectGitignore", flag),
+        _key("autoCompactEnabled", flag),
+        _key("autoCompactWindow", whole_number(100_000, 1_000_000)),
         _key("promptCacheTtl", one_of("5m", "1h")),
         _key("bashOutputMaxChars", whole_number(1_000, 150_000)),
         _key("askUserQuestionTimeout", waiting_time, folder="own"),
@@ -237,6 +254,9 @@ KEYS: dict[Path, Key] = {
         _key("cellwright.inlineCompletionBudget", amount_of_money, folder="own"),
         _key("cellwright.onDenied", one_of("ask", "skip", "error")),
         _key("cellwright.sessionTitles", one_of("first-words", "model"), folder="own"),
+        _key("cellwright.autoCompactShare", share_of_window),
+        _key("cellwright.compaction", one_of("api", "prompt")),
+        _key("cellwright.clearToolResults", flag),
         _key("cellwright.maxFileSize", whole_number(1_000, 1_000_000_000)),
     )
 }
@@ -249,15 +269,15 @@ OBJECTS = {path[:length] for path in KEYS for length in range(1, len(path))}
 
 _WITHOUT_EFFECT = """
 advisorModel agent attribution.sessionUrl agentPushNotifEnabled allowAllClaudeAiMcps allowedChannelPlugins
-allowedMcpServers allowManagedMcpServersOnly autoCompactEnabled autoCompactWindow autoConnectIde
-autoContinueAtUsageLimit autoDreamEnabled autoInstallIdeExtension autoMode
+allowedMcpServers allowManagedMcpServersOnly autoConnectIde autoContinueAtUsageLimit
+autoDreamEnabled autoInstallIdeExtension autoMode
 autoScrollEnabled autoUpdatesChannel awaySummaryEnabled awsAuthRefresh awsCredentialExport axScreenReader
-bashEditDiffEnabled blockedMarketplaces browserExternalPageTools channelsEnabled claudeMd companyAnnouncements
+bashEditDiffEnabled browserExternalPageTools channelsEnabled claudeMd companyAnnouncements
 crossSessionInbound defaultShell deniedMcpServers dialogExpiry diffTool disableAgentView disableArtifact
 disableAutoMode disableBrowserExternalNavigation disableClaudeAiConnectors disableCommandPluginSources
 disableDeepLinkRegistration disabledMcpjsonServers disableMobileSimulatorTools disableRemoteControl
 disableSideloadFlags disableWorkflows editorMode emojiCompletionEnabled enableAllProjectMcpServers enableArtifact
-enabledMcpjsonServers enabledPlugins enableWorkflows externalEditorContext extraKnownMarketplaces fastMode
+enabledMcpjsonServers enableWorkflows externalEditorContext fastMode
 fastModePerSessionOptIn feedbackSurveyRate fileSuggestion footerLinksRegexes forceLoginGatewayUrl forceLoginMethod
 forceLoginOrgUUID forceRemoteSettingsRefresh gcpAuthRefresh idleCompaction includeGitInstructions
 inputNeededNotifEnabled isolatePeerMachines keybindingFlavor managedMcpServers managedSourcesBehavior minimumVersion
@@ -272,7 +292,7 @@ sandbox.network.allowUnixSockets sandbox.network.httpProxyPort sandbox.network.s
 sandbox.network.tlsTerminate sandbox.ripgrep sandbox.socatPath showClearContextOnPlanAccept showMessageTimestamps
 showTurnDuration skillListingBudgetFraction skillListingMaxDescChars skipAutoPermissionPrompt
 skipDangerousModePermissionPrompt skipWebFetchPreflight spellcheck spinnerTipsEnabled spinnerTipsOverride spinnerVerbs
-sshConfigs sshHostAllowlist statusLine strictKnownMarketplaces strictPluginOnlyCustomization subagentPromptCacheTtl
+sshConfigs sshHostAllowlist statusLine strictPluginOnlyCustomization subagentPromptCacheTtl
 subagentStatusLine switchModelsOnFlag syncClaudeAiSkills syntaxHighlightingDisabled teammateDefaultModel teammateMode
 terminalProgressBarEnabled terminalTitleFromRename theme timeFormat timeZone todoFeatureEnabled tui ultracode
 useAutoModeDuringPlan verbose viewMode vimInsertModeRemaps voice voiceEnabled wheelScrollAccelerationEnabled

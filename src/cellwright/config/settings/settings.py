@@ -30,7 +30,6 @@ from cellwright.config.settings.edit import add_allow_rules
 from cellwright.config.settings.keys import a_path, seconds_of
 from cellwright.config.settings.layers import Merged, Scope, SettingsEntry, merge
 from cellwright.config.settings.read import (
-    SettingsProblem,
     SettingsSources,
     came_with_project,
     local_settings_file,
@@ -38,6 +37,7 @@ from cellwright.config.settings.read import (
 )
 from cellwright.config.settings.sandbox import SandboxSettings, sandbox_settings
 from cellwright.config.settings.server_policy import own_credentials, own_environment
+from cellwright.config.strict_json import SettingsProblem
 from cellwright.config.trust.trust import judge, remember_rules
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.model.models import EFFORTS
@@ -58,12 +58,18 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class HooksSource(msgspec.Struct, frozen=True):
-    """The `hooks` object of one file, as it stands there: events with their lists of groups."""
+    """The `hooks` object of one file, as it stands there: events with their lists of groups.
+
+    `variables` are put into the environment of its programs, and into their arguments. `of_component`: they are a skill's or
+    an agent's, whose hooks may say `once`.
+    """
 
     events: Mapping[str, Sequence[Mapping[str, Any]]]
     scope: Scope
     label: str
     file: Path | None
+    variables: Mapping[str, str] = msgspec.field(default_factory=dict)
+    of_component: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +120,10 @@ class Settings:
     attribution_pr: str | None = None
     claude_md_excludes: tuple[str, ...] = ()
     skill_overrides: Mapping[str, str] = field(default_factory=dict)
+    enabled_plugins: Mapping[str, bool] = field(default_factory=dict)
+    known_marketplaces: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    allowed_marketplaces: tuple[Any, ...] | None = None
+    blocked_marketplaces: tuple[Any, ...] = ()
     disable_skill_shell_execution: bool = False
     disable_bundled_skills: bool = False
     api_key_helper: str | None = None
@@ -135,6 +145,11 @@ class Settings:
     inline_completion_budget: float = 1.0
     on_denied: str = "ask"
     session_titles: str = "first-words"
+    auto_compact: bool = True
+    auto_compact_window: int | None = None
+    auto_compact_share: float = 0.8
+    compaction: Literal["api", "prompt"] = "api"
+    clear_tool_results: bool = False
     tool_files: tuple[tuple[Path, bytes], ...] = ()
     notices: tuple[str, ...] = ()
     merged: Merged = field(default_factory=Merged, repr=False)
@@ -252,6 +267,10 @@ def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
         **_attribution(merged),
         "claude_md_excludes": _texts(value("claudeMdExcludes")),
         "skill_overrides": value("skillOverrides"),
+        "enabled_plugins": value("enabledPlugins"),
+        "known_marketplaces": _marketplaces(value("extraKnownMarketplaces")),
+        "allowed_marketplaces": _entries(value("strictKnownMarketplaces")),
+        "blocked_marketplaces": _entries(value("blockedMarketplaces")),
         "disable_skill_shell_execution": _any(merged, "disableSkillShellExecution", expected=True),
         "disable_bundled_skills": value("disableBundledSkills"),
         "api_key_helper": value("apiKeyHelper") if own_credentials(merged) else None,
@@ -271,6 +290,11 @@ def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
         "cache_ttl": value("cellwright", "cacheTtl"),
         "inline_completion_budget": value("cellwright", "inlineCompletionBudget"),
         "on_denied": value("cellwright", "onDenied"),
+        "auto_compact": value("autoCompactEnabled"),
+        "auto_compact_window": value("autoCompactWindow"),
+        "auto_compact_share": value("cellwright", "autoCompactShare"),
+        "compaction": value("cellwright", "compaction"),
+        "clear_tool_results": value("cellwright", "clearToolResults"),
         "session_titles": value("cellwright", "sessionTitles"),
     }
     return {name: each for name, each in found.items() if each is not None}
@@ -278,6 +302,14 @@ def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
 
 def _texts(values: list[str] | None) -> tuple[str, ...] | None:
     return None if values is None else tuple(values)
+
+
+def _entries(values: list[Any] | None) -> tuple[Any, ...] | None:
+    return None if values is None else tuple(values)
+
+
+def _marketplaces(values: Mapping[str, Mapping[str, Any]] | None) -> Mapping[str, Mapping[str, Any]] | None:
+    return None if values is None else {name: value["source"] for name, value in values.items()}
 
 
 def _listed(merged: Merged, name: str) -> list[SettingsEntry]:

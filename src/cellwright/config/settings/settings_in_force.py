@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 
 from cellwright.config.memory.chain import MemoryPlace
+from cellwright.config.plugins.in_force import PluginsInForce, find_plugins
 from cellwright.config.settings.layers import SCOPES, Layer, Scope, SettingsEntry
 from cellwright.config.settings.read import (
     InlineSettings,
@@ -201,6 +202,12 @@ class SettingsInForce:
         )
 
     @property
+    def plugins(self) -> PluginsInForce:
+        """The plugins that count now, and why others that are switched on do not."""
+        settings = self.settings
+        return find_plugins(settings.enabled_plugins, settings.allowed_marketplaces, settings.blocked_marketplaces)
+
+    @property
     def notes_folder(self) -> Path | None:
         """The folder of Claude's own notes on this project; None where it keeps none."""
         off = self.environ.get("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "").strip() not in ("", "0", "false")
@@ -219,6 +226,7 @@ class SettingsInForce:
             managed=place.managed / ".claude",
             trusted=place.trusted,
             built_in=not self.settings.disable_bundled_skills,
+            plugins=tuple(self.plugins.plugins.values()),
         )
 
     @property

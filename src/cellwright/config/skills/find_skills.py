@@ -1,16 +1,18 @@
 """The skills and commands there are for a session, by their names.
 
-Of two with one name the higher counts, from the highest: the administrator's, the user's, the project's (the nearest
-folder first), ours. A skill goes before a command. A project's wait for the user's trust in the folder.
+Of two with one name the higher counts, from the highest: the administrator's, the user's, those of plugins, the project's
+(the nearest folder first), ours. A skill goes before a command. A project's wait for the user's trust in the folder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from cellwright.config.plugins.plugin import Plugin
 from cellwright.config.skills.skill import SKILL_FILE, Skill, SkillScope, read_skill
 
 BUILT_IN = Path(__file__).parent / "built_in"
@@ -19,7 +21,10 @@ MAX_SKILLS = 500
 
 
 class SkillPlace(Struct, frozen=True, kw_only=True):
-    """The places of a session's skills and agents. `users` is `~/.claude`; `trusted`: the project's count."""
+    """The places of a session's skills and agents. `users` is `~/.claude`; `trusted`: the project's count.
+
+    `plugins` are those that count.
+    """
 
     cwd: Path
     project: Path
@@ -27,6 +32,7 @@ class SkillPlace(Struct, frozen=True, kw_only=True):
     managed: Path
     trusted: bool = False
     built_in: bool = True
+    plugins: tuple[Plugin, ...] = ()
 
 
 def find_skills(place: SkillPlace) -> dict[str, Skill]:
@@ -48,16 +54,12 @@ def project_skill_files(cwd: Path, project: Path) -> list[Path]:
 
 def _all(place: SkillPlace) -> Iterator[Skill]:
     project = list(project_folders(place.cwd, place.project)) if place.trusted else []
-    places: list[tuple[Path, SkillScope]] = [
-        (place.managed, "managed"),
-        (place.users, "user"),
-        *((folder / ".claude", "project") for folder in project),
-    ]
-    for folder, scope in places:
-        for name, file in _skill_files(folder / "skills"):
-            if (skill := read_skill(file, name, scope)) is not None:
-                yield skill
-    for folder, scope in places:
+    above: list[tuple[Path, SkillScope]] = [(place.managed, "managed"), (place.users, "user")]
+    below: list[tuple[Path, SkillScope]] = [(folder / ".claude", "project") for folder in project]
+    yield from _skills_in(above)
+    yield from _of_plugins(place.plugins)
+    yield from _skills_in(below)
+    for folder, scope in (*above, *below):
         for name, file in _command_files(folder / "commands"):
             if (skill := read_skill(file, name, scope, is_command=True)) is not None:
                 yield skill
@@ -65,6 +67,23 @@ def _all(place: SkillPlace) -> Iterator[Skill]:
         for name, file in _skill_files(BUILT_IN):
             if (skill := read_skill(file, name, "built-in")) is not None:
                 yield skill
+
+
+def _skills_in(places: Sequence[tuple[Path, SkillScope]]) -> Iterator[Skill]:
+    for folder, scope in places:
+        for name, file in _skill_files(folder / "skills"):
+            if (skill := read_skill(file, name, scope)) is not None:
+                yield skill
+
+
+def _of_plugins(plugins: Sequence[Plugin]) -> Iterator[Skill]:
+    for plugin in plugins:
+        files = [(each, False) for folder in plugin.skills for each in _skill_files(folder)]
+        files += [(each, True) for folder in plugin.commands for each in _command_files(folder)]
+        for (name, file), is_command in files:
+            skill = read_skill(file, f"{plugin.name}:{name}", "plugin", is_command=is_command)
+            if skill is not None:
+                yield replace(skill, variables=plugin.variables)
 
 
 def project_folders(cwd: Path, project: Path) -> Iterator[Path]:
@@ -77,6 +96,8 @@ def project_folders(cwd: Path, project: Path) -> Iterator[Path]:
 
 def _skill_files(folder: Path) -> list[tuple[str, Path]]:
     try:
+        if (folder / SKILL_FILE).is_file():  # a plugin may name a skill's own folder
+            return [(folder.name, folder / SKILL_FILE)]
         found = sorted(each for each in folder.iterdir() if not each.name.startswith("."))
         return [(each.name, each / SKILL_FILE) for each in found if (each / SKILL_FILE).is_file()][:MAX_SKILLS]
     except OSError:  # there is none
@@ -86,6 +107,8 @@ def _skill_files(folder: Path) -> list[tuple[str, Path]]:
 def _command_files(folder: Path) -> list[tuple[str, Path]]:
     """Commands by name; one in a folder has that folder's name before its own where another has its own already."""
     found: dict[str, Path] = {}
+    if folder.suffix == ".md" and folder.is_file():  # a plugin may name files
+        return [(folder.stem, folder)]
     try:
         files = sorted(folder.rglob("*.md"), key=lambda file: (len(file.parts), file))
     except OSError:  # there is none

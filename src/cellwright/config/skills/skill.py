@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from cellwright.config.front_matter import read_front_matter, texts
 from cellwright.model.models import EFFORTS
 
-SkillScope = Literal["managed", "user", "project", "built-in"]
+SkillScope = Literal["managed", "user", "plugin", "project", "built-in"]
 
 SKILL_FILE = "SKILL.md"
 MAX_BYTES = 1_000_000
@@ -30,7 +30,8 @@ class Skill(Struct, frozen=True, kw_only=True):
 
     `description` says when to use it; `argument_names` are `$name`s for its arguments; `allowed_tools` are rules that hold
     while it is at work. `by_user` and `by_claude` say who may call it; `paths` for which files it is offered at all.
-    `problems` tell what of its front matter was not understood.
+    `hooks` are told from its call to the end of the run; `background`: the agent that does it works beside the conversation.
+    `variables` stand for `${NAME}` in its text. `problems` tell what of its front matter was not understood.
     """
 
     name: str
@@ -51,6 +52,9 @@ class Skill(Struct, frozen=True, kw_only=True):
     by_user: bool = True
     by_claude: bool = True
     paths: tuple[str, ...] = ()
+    hooks: Mapping[str, Any] = field(default_factory=dict)
+    background: bool = False
+    variables: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
@@ -99,9 +103,23 @@ def read_skill(file: Path, name: str, scope: SkillScope, *, is_command: bool = F
         by_user=_flag(values.get("user-invocable"), otherwise=True),
         by_claude=not _flag(values.get("disable-model-invocation"), otherwise=False),
         paths=texts(values.get("paths")),
+        hooks=hooks_of(values, problems),
+        background=_flag(values.get("background"), otherwise=False),
         values=values,
         problems=tuple(problems),
     )
+
+
+def hooks_of(values: Mapping[str, Any], problems: list[str]) -> Mapping[str, Any]:
+    """The `hooks` of front matter; what is no object of lists is left out and put to `problems`."""
+    found = values.get("hooks")
+    if found is None:
+        return {}
+    if not isinstance(found, Mapping):
+        problems.append("`hooks` is no object of events")
+        return {}
+    problems += [f"`hooks`: {event} is no list" for event, groups in found.items() if not isinstance(groups, list)]
+    return {str(event): groups for event, groups in found.items() if isinstance(groups, list)}
 
 
 def _text(value: Any) -> str | None:

@@ -10,6 +10,7 @@ docs/decisions/trust.md has the reasons.
 from __future__ import annotations
 
 import fnmatch
+import functools
 import hashlib
 import json
 import re
@@ -20,6 +21,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cellwright.config.front_matter import read_front_matter
 from cellwright.config.settings.keys import KEYS, Key
 from cellwright.config.settings.layers import SettingsEntry
 from cellwright.config.settings.read import SettingsSources, home_folder
@@ -44,8 +46,8 @@ _REDIRECTS = re.compile(
 )
 """Variables that say where requests go, whose certificates count, whose key is used, or what programs run or load."""
 
-_GIVES_RIGHTS = re.compile(rb"^(allowed[-_]tools|hooks)[ \t]*:", re.MULTILINE)
-_BRINGS_ALONG = re.compile(rb"^(hooks|mcpServers)[ \t]*:", re.MULTILINE)
+_GIVES_RIGHTS = frozenset({"allowed-tools", "allowed_tools", "hooks"})
+_BRINGS_ALONG = frozenset({"hooks", "mcpServers"})
 _SKILL_RIGHTS = "rules or hooks that hold while the skill is at work"
 _AGENT_RIGHTS = "hooks or servers of an agent"
 _LONGEST_LINE = 300
@@ -71,7 +73,8 @@ class Trust(Struct, frozen=True, kw_only=True):
 
     `trusted`: the user said so before, so that what is `waiting` is new or changed since. `refused`: the administrator has
     no folder trusted but those that are listed, so that nothing waits. `outside` are the files from
-    elsewhere that the folder's instructions to Claude may bring along, `skill_rights` those of its skills whose rules hold.
+    elsewhere that the folder's instructions to Claude may bring along, `skill_rights` those of its skills whose rules and
+    hooks hold, `agent_rights` those of its agents whose hooks do.
     """
 
     folder: Path
@@ -82,6 +85,7 @@ class Trust(Struct, frozen=True, kw_only=True):
     tool_files: tuple[tuple[Path, bytes], ...] = ()
     outside: frozenset[Path] = frozenset()
     skill_rights: frozenset[Path] = frozenset()
+    agent_rights: frozenset[Path] = frozenset()
     notices: tuple[str, ...] = ()
 
 
@@ -149,6 +153,7 @@ def judge(reading: SettingsSources, environ: Mapping[str, str], *, for_now: froz
         tool_files=tuple((file, content) for file, content in reading.tool_files if file not in files),
         outside=frozenset(file for file in reading.outside if trust.trusted and file not in files),
         skill_rights=frozenset(file for file, _ in reading.skill_files if trust.trusted and file not in files),
+        agent_rights=frozenset(file for file, _ in reading.agent_files if trust.trusted and file not in files),
         notices=tuple(notices),
     )
 
@@ -279,7 +284,7 @@ def _items(reading: SettingsSources) -> tuple[Item, ...]:
         if names:
             found.append(Item(_digest([kind]), f"{called}: {', '.join(names)}", "trust", once=True))
         for name, (file, content) in zip(names, files, strict=True):
-            if rights.search(content):
+            if _has_key(content, rights):
                 digest = _digest([name, hashlib.sha256(content).hexdigest()])
                 found.append(Item(digest, f"{given}: {name}", "trust", file=file))
     if styles := [str(file.relative_to(reading.project)) for file in reading.style_files]:
@@ -288,6 +293,14 @@ def _items(reading: SettingsSources) -> tuple[Item, ...]:
         text = f"instructions to Claude from outside the folder: {file}"
         found.append(Item(_digest(["outside", str(file)]), text, "trust", file=file))
     return tuple(found)
+
+
+@functools.lru_cache(maxsize=1_000)
+def _has_key(content: bytes, keys: frozenset[str]) -> bool:
+    """Return whether a file's front matter has one of `keys`, however it is spelled there: YAML has escapes."""
+    if b"\\" not in content and not any(key.encode() in content for key in keys):
+        return False
+    return not keys.isdisjoint(read_front_matter(content.decode("utf-8", "replace")).values)
 
 
 def _asks(entry: SettingsEntry) -> bool:

@@ -6,6 +6,8 @@ import asyncio
 import re
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from cellwright.agent.agent import Agent
 from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
 from cellwright.config.agents.definition import AgentDefinition
@@ -33,7 +35,13 @@ class Agents:
 
     def found(self) -> FoundAgents:
         """The agents that count now, and the files that define none."""
-        return find_agents(self._in_force.skill_place)
+        found = find_agents(self._in_force.skill_place)
+        rights = self._in_force.trust.agent_rights
+        agents = {
+            name: replace(agent, hooks={}) if agent.scope == "project" and agent.file not in rights else agent
+            for name, agent in found.agents.items()
+        }
+        return replace(found, agents=agents)
 
     def named(self, name: str) -> AgentDefinition:
         """The agent of this name. Raises ToolError."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -64,19 +64,31 @@ def with_surroundings(
     list_skills: Callable[[Agent], str],
 ) -> FullPrompt:
     """The prompt with, when it is the session's first, where Claude works and its skills; in plan mode, how to plan."""
-    before: list[ContextBlock] = []
-    if not session.encoded:
-        before.append(
-            text_context("Where Claude works", "environment", environment_text(cwd, interface, list_skills(agent)))
-        )
-        if settings.language:
-            text = f"<language>The user wants your answers in: {settings.language}</language>"
-            before.append(text_context("The language of answers", "environment", text))
-        if attribution := _attribution_text(settings):
-            before.append(text_context("Attribution of commits", "environment", attribution))
+    before = () if session.encoded else place_blocks(agent, cwd, interface, settings, list_skills)
+    return FullPrompt(words=tuple(_blocks(prompt)), before=before, after=mode_blocks(session, agent))
+
+
+Surroundings = Callable[[Session, Agent], Sequence[ContextBlock]]
+"""Tells where Claude works, and in which mode."""
+
+
+def place_blocks(
+    agent: Agent, cwd: Path, interface: str, settings: Settings, list_skills: Callable[[Agent], str]
+) -> tuple[ContextBlock, ...]:
+    """Tell where Claude works, its skills, and the user's general wishes."""
+    found = [text_context("Where Claude works", "environment", environment_text(cwd, interface, list_skills(agent)))]
+    if settings.language:
+        text = f"<language>The user wants your answers in: {settings.language}</language>"
+        found.append(text_context("The language of answers", "environment", text))
+    if attribution := _attribution_text(settings):
+        found.append(text_context("Attribution of commits", "environment", attribution))
+    return tuple(found)
+
+
+def mode_blocks(session: Session, agent: Agent) -> tuple[ContextBlock, ...]:
+    """Tell how to plan, in plan mode."""
     plans = (session.mode or agent.policy.mode) == "plan" and any(tool.name == "ExitPlanMode" for tool in agent.tools)
-    after = (text_context("Plan mode", "mode", PLAN_MODE),) if plans else ()
-    return FullPrompt(words=tuple(_blocks(prompt)), before=tuple(before), after=after)
+    return (text_context("Plan mode", "mode", PLAN_MODE),) if plans else ()
 
 
 def _attribution_text(settings: Settings) -> str:
@@ -108,7 +120,7 @@ def gather_context(
     prompt_context = PromptContext(words=words, agent=agent, session=session, tools={tool.name: tool for tool in tools})
 
     async def collect_context() -> ProvidedContext:
-        found = await asyncio.gather(*(_provided(provider, prompt_context) for provider in providers))
+        found = await asyncio.gather(*(provided(provider, prompt_context) for provider in providers))
         return ProvidedContext(
             before=tuple(part for each in found for part in each.before),
             after=tuple(part for each in found for part in each.after),
@@ -118,8 +130,13 @@ def gather_context(
     return replace(full, collect_context=collect_context)
 
 
-def with_skill(full: FullPrompt, blocks: Callable[[], Awaitable[Sequence[ContextBlock]]]) -> FullPrompt:
-    """`full`, which calls a skill, with what that tells; where it cannot be told, the prompt is not sent."""
+def with_skill(
+    full: FullPrompt, blocks: Callable[[], Awaitable[Sequence[ContextBlock]]], expansion: Mapping[str, str]
+) -> FullPrompt:
+    """`full`, which calls a skill, with what that tells; where it cannot be told, the prompt is not sent.
+
+    `expansion` is what UserPromptExpansion hooks are told of it.
+    """
     before = full.collect_context
 
     async def collect_context() -> ProvidedContext:
@@ -127,10 +144,11 @@ def with_skill(full: FullPrompt, blocks: Callable[[], Awaitable[Sequence[Context
         found = ProvidedContext() if before is None else await before()
         return replace(found, after=(*told, *found.after))
 
-    return replace(full, collect_context=collect_context)
+    return replace(full, collect_context=collect_context, expansion=expansion)
 
 
-async def _provided(provider: ContextProvider, prompt_context: PromptContext) -> ProvidedContext:
+async def provided(provider: ContextProvider, prompt_context: PromptContext) -> ProvidedContext:
+    """Ask `provider`; where it fails, the user is told."""
     try:
         return await provider(prompt_context)
     except Exception as error:

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent.agent import Agent
+from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
+from cellwright.agent.hooks.results import HooksTogether
 from cellwright.agent.prompt import ContextBlock, PromptContext, ProvidedContext, text_context
 from cellwright.agent.tool import ToolContext, ToolResult
+from cellwright.config.hooks.hooks_in_force import HooksInForce
+from cellwright.config.memory.nested import matches_globs
+from cellwright.config.settings.layers import Scope
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.config.skills.arguments import Arguments
 from cellwright.config.skills.find_skills import find_skills
@@ -25,6 +32,7 @@ from cellwright.conversation.prompts.prompt import mentioned_files
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.permissions.rules.name_pattern import GENERAL_AGENT
+from cellwright.sessions.session import Session
 from cellwright.tools.skills.skill import LoadedSkill
 
 LISTING_CHARS = 16_000
@@ -37,7 +45,7 @@ _COMMAND = re.compile(
 _TAG = "skills"
 _FORKS = (
     '<wanted agent="{agent}">\nThis skill is done in a context of its own: call the tool Agent with subagent_type '
-    '"{agent}" and the whole text of the skill as its prompt, then tell what came of it.\n</wanted>'
+    '"{agent}"{more} and the whole text of the skill as its prompt, then tell what came of it.\n</wanted>'
 )
 
 
@@ -46,6 +54,16 @@ class SkillCall(Struct, frozen=True):
 
     skill: Skill
     arguments: str = ""
+
+    @property
+    def expansion(self) -> Mapping[str, str]:
+        """The fields that UserPromptExpansion hooks are told of it."""
+        return {
+            "expansion_type": "slash_command",
+            "command_name": self.skill.name,
+            "command_args": self.arguments,
+            "command_source": self.skill.scope,
+        }
 
     def options(self, options: RunOptions) -> RunOptions:
         """The options of a run that the user began with this call: what the skill wants and the user did not say."""
@@ -62,9 +80,12 @@ class SkillCall(Struct, frozen=True):
 class Skills:
     """Finds the skills that count, tells Claude of them, and renders the text of a call."""
 
-    def __init__(self, in_force: SettingsInForce) -> None:
+    def __init__(self, in_force: SettingsInForce, hooks: HooksInForce | None = None) -> None:
         self._in_force = in_force
+        self._hooks = hooks or HooksInForce(in_force)
         self._context: PromptContext | None = None
+        self._at_work: list[Hooks] = []
+        self._touched: WeakKeyDictionary[Session, set[Path]] = WeakKeyDictionary()
 
     def all(self) -> dict[str, Skill]:
         """The skills and commands that count now, by name; what settings switch off is not among them."""
@@ -83,9 +104,23 @@ class Skills:
                 case _:
                     pass
             if skill.scope == "project" and skill.file not in rights:
-                skill = replace(skill, allowed_tools=())
+                skill = replace(skill, allowed_tools=(), hooks={})
             found[name] = skill
         return found
+
+    def hooks_of_run(self, call: SkillCall | None) -> Hooks:
+        """The hooks of the skills at work in a run that begins: those of `call`, and of what Claude loads from now on."""
+        self._at_work = []
+        if call is not None:
+            self._put_to_work(call.skill)
+        return HooksTogether(self._at_work)
+
+    def _put_to_work(self, skill: Skill) -> None:
+        scope: Scope = skill.scope if skill.scope in ("managed", "project") else "user"
+        label = f"the skill {skill.name}"
+        hooks = self._hooks.of_component(label, skill.hooks, scope=scope, variables=skill.variables)
+        if hooks is not NO_HOOKS:
+            self._at_work.append(hooks)
 
     def called_by(self, prompt: object) -> SkillCall | None:
         """The call that a prompt is; None for any other prompt."""
@@ -129,24 +164,56 @@ class Skills:
         call = self.called_by_claude(name, arguments)
         if self._context is None:
             raise ToolError("No run is going on that could load a skill.")
-        agent = (call.skill.agent or GENERAL_AGENT) if call.skill.forks else ""
-        return LoadedSkill(await self.text(call, self._context), call.skill.allowed_tools, agent)
+        skill = call.skill
+        agent = (skill.agent or GENERAL_AGENT) if skill.forks else ""
+        text = await self.text(call, self._context)
+        self._put_to_work(skill)
+        return LoadedSkill(text, skill.allowed_tools, agent, skill.model or "", skill.effort, skill.background)
 
     async def listing(self, prompt_context: PromptContext) -> ProvidedContext:
         """Tell Claude which skills there are when that has changed; a `ContextProvider`."""
         self._context = prompt_context
         if not prompt_context.session.encoded:
             return ProvidedContext()  # it stands with where Claude works
-        block = await asyncio.to_thread(self.listed, prompt_context.agent)
+        block = await asyncio.to_thread(self.listed, prompt_context.agent, prompt_context.session)
         if was_told(_TAG, block, prompt_context.session):
             return ProvidedContext()
         return ProvidedContext(before=(text_context("Skills", "skill", block),))
 
-    def listed(self, agent: Agent) -> str:
-        """The list of skills as `agent` is told of it; "" where it could load none."""
+    def listed(self, agent: Agent, session: Session | None = None) -> str:
+        """The list of skills as `agent` is told of it; "" where it could load none.
+
+        Skills for certain files are in it once `session` has worked with one.
+        """
         if not any(tool.access.kind == "skill" for tool in agent.tools):
             return ""
-        return listing(_TAG, listing_text(self.all()))
+        return listing(_TAG, listing_text(self._offered(() if session is None else self._touched.get(session, ()))))
+
+    def _offered(self, touched: Collection[Path]) -> dict[str, Skill]:
+        return {name: each for name, each in self.all().items() if not each.paths or self._is_for(each, touched)}
+
+    def _is_for(self, skill: Skill, touched: Collection[Path]) -> bool:
+        project = self._in_force.memory_place.project
+        return any(matches_globs(path, skill.paths, project) for path in touched)
+
+    async def for_files(self, paths: Sequence[Path], session: Session, agent: Agent) -> list[ContextBlock]:
+        """Tell of skills for the files that calls have just read or changed, when they are the first of their kind."""
+        if not paths:
+            return []
+        known = self._touched.setdefault(session, set())
+        before = set(known)
+        known.update(paths)
+        if known == before or not any(tool.access.kind == "skill" for tool in agent.tools):
+            return []
+        skills = await asyncio.to_thread(self.all)
+        new = [
+            each
+            for each in skills.values()
+            if each.paths and each.by_claude and self._is_for(each, paths) and not self._is_for(each, before)
+        ]
+        if not new:
+            return []
+        return [text_context("Skills", "skill", listing(_TAG, listing_text(self._offered(known))))]
 
     async def block(self, call: SkillCall, prompt_context: PromptContext) -> tuple[ContextBlock, ...]:
         """Tell a skill that a prompt calls, and its files. Raises CellwrightError where a command of its may not run."""
@@ -156,7 +223,10 @@ class Skills:
         except ToolError as error:
             raise CellwrightError(error.code, f"/{name}: {error.message} Nothing was sent.") from None
         if call.skill.forks:
-            text += "\n" + _FORKS.format(agent=call.skill.agent or GENERAL_AGENT)
+            text += "\n" + _FORKS.format(
+                agent=call.skill.agent or GENERAL_AGENT,
+                more=", run_in_background true" if call.skill.background else "",
+            )
         told = await mentioned_files(self._in_force.cwd)(replace(prompt_context, words=text))
         return (text_context(f"/{name}", "skill", text), *told.after)
 
@@ -180,7 +250,8 @@ class Skills:
             "CLAUDE_SESSION_ID": prompt_context.session.id,
             "CLAUDE_EFFORT": prompt_context.agent.effort or "",
             "CLAUDE_SKILL_DIR": str(skill.folder),
-            "CLAUDE_PROJECT_DIR": str(self._in_force.skill_place.project),
+            "CLAUDE_PROJECT_DIR": str(self._in_force.memory_place.project),
+            **skill.variables,
         }
 
     async def _output(self, command: str, skill: Skill, prompt_context: PromptContext) -> str:

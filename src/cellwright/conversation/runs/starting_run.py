@@ -15,23 +15,33 @@ from cellwright.agent.agent import Agent
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.calls.permission_gate import LEAVING
 from cellwright.agent.calls.redaction import Redaction
+from cellwright.agent.context.compaction import CompactionSettings, TellAgain
 from cellwright.agent.hooks.protocol import as_hooks, together
-from cellwright.agent.prompt import FullPrompt, PromptContext
+from cellwright.agent.prompt import ContextBlock, ContextProvider, FullPrompt, PromptContext
 from cellwright.agent.thread import CallerJobs
 from cellwright.agent.turn_record import NO_CHECKPOINTS
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
 from cellwright.conversation.model_connection import ModelConnection
+from cellwright.conversation.prompts.after_compaction import told_again
 from cellwright.conversation.prompts.agents import Agents
 from cellwright.conversation.prompts.file_blocks import FileBlocks
 from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.output_styles import OutputStyles
-from cellwright.conversation.prompts.prompt import gather_context, mentioned_files, with_skill, with_surroundings
+from cellwright.conversation.prompts.prompt import (
+    gather_context,
+    mentioned_files,
+    mode_blocks,
+    place_blocks,
+    with_skill,
+    with_surroundings,
+)
 from cellwright.conversation.prompts.skills import Skills
 from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.conversation.resolve_options import (
     ask_all,
+    compaction_settings,
     effort_of,
     fallbacks_of,
     model_of,
@@ -87,8 +97,25 @@ class RunParts(Struct, frozen=True, kw_only=True):
     agents: Agents
     subagents: Subagents
 
-    def agent(self, options: RunOptions, provider: Provider, can_use_tool: CanUseTool | None) -> Agent:
-        """The agent of a run."""
+    def tell_again(self, context: Sequence[ContextProvider]) -> TellAgain:
+        """Find what Claude is told again behind a summary of the conversation; `context` is what a prompt brings along."""
+
+        def surroundings(session: Session, agent: Agent) -> Sequence[ContextBlock]:
+            settings, listed = self.in_force.settings, self.subagents.listed
+            place = place_blocks(agent, self.in_force.cwd, self.interface, settings, listed)
+            return (*place, *mode_blocks(session, agent))
+
+        tools = self.tools.of(RunOptions())
+        return told_again(self.in_force.cwd, surroundings, tools, (self.memory.for_prompt, *context))
+
+    def agent(
+        self,
+        options: RunOptions,
+        provider: Provider,
+        can_use_tool: CanUseTool | None,
+        context: Sequence[ContextProvider] = (),
+    ) -> Agent:
+        """The agent of a run; `context` is what its prompt brings along."""
         settings, environment = self.in_force.settings, self.in_force.environment
         defaults = {
             name: value
@@ -123,6 +150,9 @@ class RunParts(Struct, frozen=True, kw_only=True):
             answer_type=options.answer_type,
             file_context=self.subagents.for_step,
             file_proposals=self.file_blocks.proposals(self.tools.of(RunOptions())) if options.proposes_files else None,
+            compaction=compaction_settings(settings, environment),
+            clear_tool_results=settings.clear_tool_results,
+            tell_again=self.tell_again(context),
             **defaults,
         )
 
@@ -275,14 +305,19 @@ class StartingRun(Struct, frozen=True):
             options = skill_call.options(options)
         elif turn is None:
             parts.skills.check_trusted(request.prompt)
-        agent = parts.agent(options, request.provider or turn or parts.model.provider, self.run.surface.can_use_tool)
+        provider = request.provider or turn or parts.model.provider
+        agent = parts.agent(options, provider, self.run.surface.can_use_tool, request.context)
+        if turn is None:
+            agent = replace(agent, hooks=together(as_hooks(agent.hooks), parts.skills.hooks_of_run(skill_call)))
         if request.provider is not None:
             agent = replace(agent, checkpoints=NO_CHECKPOINTS)  # a dry run changes nothing
         if turn is not None:
             from cellwright.conversation.replay import replay_place  # few runs are played
 
             place = replay_place(cwd, parts.tools.file_state, parts.tools.open_notebooks, parts.checkpoints)
-            agent = replace(turn.played_by(agent, place), file_proposals=None)
+            agent = replace(
+                turn.played_by(agent, place), file_proposals=None, compaction=CompactionSettings(automatic=False)
+            )
             self.run.steering.close("This run plays a recording: what Claude says in it is known already.")
         own_tools = bool(options.tools) or not options.builtin_tools
         own_system = options.system_prompt is not None or bool(options.append_system_prompt)
@@ -312,7 +347,9 @@ class StartingRun(Struct, frozen=True):
                 context = PromptContext(
                     words="", agent=agent, session=session, tools={tool.name: tool for tool in agent.tools}
                 )
-                full = with_skill(full, functools.partial(parts.skills.block, skill_call, context))
+                full = with_skill(
+                    full, functools.partial(parts.skills.block, skill_call, context), skill_call.expansion
+                )
         parts.tool_log.keep_in(settings.tool_log)
         return ReadyRun(agent, full, session)
 

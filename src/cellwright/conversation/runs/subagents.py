@@ -9,29 +9,37 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace as variant
 
 from cellwright.agent.agent import Agent
+from cellwright.agent.hooks.protocol import Hooks, as_hooks, together
+from cellwright.agent.hooks.run_hooks import session_fields
 from cellwright.agent.prompt import ContextBlock, FullPrompt, PromptContext, ProvidedContext, text_context
 from cellwright.agent.subagent import MAX_DEPTH, Nesting, Subagent
 from cellwright.agent.tool import Tool, ToolContext, ToolResult
 from cellwright.config.agents.definition import AgentDefinition
+from cellwright.config.agents.notes import NOTE_TOOLS, memory_folder, notes_text, read_notes
+from cellwright.config.hooks.hooks_in_force import HooksInForce
+from cellwright.config.settings.layers import Scope
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.prompts.agents import Agents
 from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.prompt import gather_context, with_surroundings
 from cellwright.conversation.prompts.skills import Skills
 from cellwright.conversation.resolve_options import ALIASES, check_allowed, full_name
+from cellwright.conversation.runs.worktree import Worktree, leave_worktree, make_worktree
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Event, RunEnd, ToolEnd
 from cellwright.model.models import canonical
 from cellwright.permissions.modes import parse_mode, stricter
+from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import PRIVATE_FILE, write_atomic
 from cellwright.text import visible_line
@@ -100,11 +108,21 @@ class BackgroundAgent(Struct, eq=False):
 class Subagents:
     """Starts the agents of one conversation. All of it on the agent's loop."""
 
-    def __init__(self, in_force: SettingsInForce, agents: Agents, memory: MemoryContext, skills: Skills) -> None:
+    def __init__(
+        self,
+        in_force: SettingsInForce,
+        agents: Agents,
+        memory: MemoryContext,
+        skills: Skills,
+        hooks: HooksInForce,
+        tools_in: Callable[[Path], Sequence[Tool]],
+    ) -> None:
         self._in_force = in_force
         self._agents = agents
         self._memory = memory
         self._skills = skills
+        self._hooks = hooks
+        self._tools_in = tools_in
         self._in_memory: dict[str, tuple[Session, str]] = {}
         self._at_work: set[str] = set()
         self._background: dict[str, BackgroundAgent] = {}
@@ -135,13 +153,19 @@ class Subagents:
         session = await self._session(given, nesting.session)
         session.call_rate = nesting.session.call_rate
         subagent = Subagent(id=session.id, type=definition.name, background=background)
+        worktree: Worktree | None = None
         try:
             agent = self._agent(given, definition, nesting, background=background)
-            prompt = await self._prompt(given.prompt, definition, agent, session)
+            if definition.own_worktree:
+                worktree = await self._worktree(nesting, session)
+                agent = in_worktree(agent, worktree, self._tools_in(worktree.folder))
+            prompt = await self._prompt(given.prompt, definition, agent, session, worktree)
         except BaseException:
+            if worktree is not None:
+                await self._leave_worktree(worktree, nesting)
             self._leave(session, definition.name)
             raise
-        work = self._work(nesting, agent, prompt, session, subagent)
+        work = self._work(nesting, agent, prompt, session, subagent, worktree)
         if not background:
             return await work
         task = asyncio.get_running_loop().create_task(work)
@@ -192,11 +216,14 @@ class Subagents:
 
     async def for_prompt(self, prompt_context: PromptContext) -> ProvidedContext:
         """Tell with a prompt what has ended in the background since the last; a `ContextProvider`."""
+        await self._hooks.fire_file_changes(prompt_context.session, prompt_context.agent.policy.mode)
         return ProvidedContext(before=tuple(self.endings(prompt_context.session)))
 
     async def for_step(self, paths: Sequence[Path], session: Session, agent: Agent) -> list[ContextBlock]:
         """Tell after a batch of calls what goes with the files they touched, and what has ended in the background."""
-        return [*await self._memory.for_files(paths, session, agent), *self.endings(session)]
+        await self._hooks.fire_file_changes(session, agent.policy.mode)
+        told = await self._memory.for_files(paths, session, agent)
+        return [*told, *await self._skills.for_files(paths, session, agent), *self.endings(session)]
 
     def _agent(self, given: AgentInput, definition: AgentDefinition, nesting: Nesting, *, background: bool) -> Agent:
         parent = nesting.agent
@@ -212,12 +239,41 @@ class Subagents:
             system=(system,),
             tools=given_tools(parent.tools, definition, may_nest=nesting.may_nest, background=background),
             policy=parent.policy.in_mode(mode),
+            hooks=together(as_hooks(parent.hooks), self._hooks_of(definition)),
             max_turns=definition.max_turns or parent.max_turns,
             budget_usd=None,  # the run's counts
             answer_type=None,
             plan_model=None,  # its model is chosen here
             file_proposals=None,
         )
+
+    async def _worktree(self, nesting: Nesting, session: Session) -> Worktree:
+        """The work tree of an agent: made by a WorktreeCreate hook, where there is one, else by git. Raises ToolError."""
+        hooks, name = as_hooks(nesting.agent.hooks), f"agent-{session.id}"
+        if not hooks.listens_to("WorktreeCreate"):
+            return await make_worktree(self._in_force.memory_place.project, session.id, self._in_force.environ)
+        common = session_fields("WorktreeCreate", nesting.session, nesting.agent.policy.mode)
+        made = await hooks.fire("WorktreeCreate", {**common, "name": name}, None)
+        folder = Path(made.worktree)
+        if not made.worktree or not folder.is_absolute() or not await asyncio.to_thread(folder.is_dir):
+            why = " ".join((*made.messages, *made.problems)) or f"it named {made.worktree!r}, which is no folder"
+            raise ToolError(f"A WorktreeCreate hook made no work tree: {why}")
+        return Worktree(folder, "", folder, "")
+
+    async def _leave_worktree(self, worktree: Worktree, nesting: Nesting) -> str:
+        """Remove the work tree where nothing was changed in it, else say where it is; a hook's own it removes itself."""
+        hooks = as_hooks(nesting.agent.hooks)
+        left = await leave_worktree(worktree, self._in_force.environ) if worktree.branch else ""
+        if not left and hooks.listens_to("WorktreeRemove"):
+            common = session_fields("WorktreeRemove", nesting.session, nesting.agent.policy.mode)
+            await hooks.fire("WorktreeRemove", {**common, "worktree_path": str(worktree.folder)}, None)
+        return left or ("" if worktree.branch else f"It worked in {worktree.folder}.")
+
+    def _hooks_of(self, definition: AgentDefinition) -> Hooks:
+        """The hooks of an agent's own; its end is SubagentStop."""
+        events = {"SubagentStop" if event == "Stop" else event: groups for event, groups in definition.hooks.items()}
+        scope: Scope = definition.scope if definition.scope in ("managed", "project") else "user"
+        return self._hooks.of_component(f"the agent {definition.name}", events, scope=scope)
 
     def _model(self, given: AgentInput, definition: AgentDefinition, parent: Agent) -> str:
         environ, settings = self._in_force.environment, self._in_force.settings
@@ -237,17 +293,32 @@ class Subagents:
             return parent.model
         return full
 
-    async def _prompt(self, task: str, definition: AgentDefinition, agent: Agent, session: Session) -> FullPrompt:
+    async def _prompt(
+        self, task: str, definition: AgentDefinition, agent: Agent, session: Session, worktree: Worktree | None
+    ) -> FullPrompt:
         in_force = self._in_force
+        cwd = in_force.cwd if worktree is None else worktree.folder
         full = await asyncio.to_thread(
-            with_surroundings, task, session, agent, in_force.cwd, INTERFACE, in_force.settings, self.listed
+            with_surroundings, task, session, agent, cwd, INTERFACE, in_force.settings, self.listed
         )
         context = PromptContext(words="", agent=agent, session=session, tools={each.name: each for each in agent.tools})
         begins = not session.encoded
         skills = [await self._skill(name, context) for name in definition.skills] if begins else []
-        full = FullPrompt(words=full.words, before=(*full.before, *skills), after=full.after)
+        notes = await self._notes(definition, agent) if begins else []
+        full = FullPrompt(words=full.words, before=(*full.before, *skills, *notes), after=full.after)
         providers = (self._memory.for_prompt,) if definition.instructions else ()
         return gather_context(full, providers, task, agent, session, agent.tools)
+
+    async def _notes(self, definition: AgentDefinition, agent: Agent) -> list[ContextBlock]:
+        """Tell an agent of the notes that it keeps."""
+        place = self._in_force.memory_place
+        if definition.memory is None or (definition.memory != "user" and not place.trusted):
+            return []
+        folder = memory_folder(definition.memory, definition.name, users=place.users, project=place.project)
+        text = await asyncio.to_thread(read_notes, folder)
+        if agent.redaction is not None:
+            text = (await asyncio.to_thread(agent.redaction.clean, text)).text
+        return [text_context("Notes of its own", "memory", notes_text(folder, text))]
 
     async def _skill(self, name: str, context: PromptContext) -> ContextBlock:
         try:
@@ -262,9 +333,16 @@ class Subagents:
         return "\n".join(filter(None, (self._skills.listed(agent), self._agents.listed(agent))))
 
     async def _work(
-        self, nesting: Nesting, agent: Agent, prompt: FullPrompt, session: Session, subagent: Subagent
+        self,
+        nesting: Nesting,
+        agent: Agent,
+        prompt: FullPrompt,
+        session: Session,
+        subagent: Subagent,
+        worktree: Worktree | None,
     ) -> ToolResult:
         calls: list[str] = []
+        left = ""
 
         def on_event(event: Event) -> None:
             if isinstance(event, ToolEnd):
@@ -275,10 +353,14 @@ class Subagents:
             end = await nesting.work(agent, prompt, session, subagent, on_event)
         finally:
             self._leave(session, subagent.type)
+            if worktree is not None:
+                left = await self._leave_worktree(worktree, nesting)
             if subagent.background:
+                nesting.run.hooks.notify(f"The agent {subagent.type} has ended.", "agent_completed")
                 with suppress(CellwrightError):
                     main.settle()  # its cost, where the run it began in is over
-        return _result(end, session.id, subagent.type, calls)
+        result = _result(end, session.id, subagent.type, calls)
+        return variant(result, content=f"{result.content}\n[{left}]") if left else result
 
     async def _session(self, given: AgentInput, main: Session) -> Session:
         folder = None if main.path is None else main.path.parent / main.id / "subagents"
@@ -350,9 +432,21 @@ def given_tools(
             return False
         if background and tool.category == "kernel":
             return False  # they wait for the thread that waits for the run
+        if definition.memory is not None and tool.name in NOTE_TOOLS:
+            return True
         return definition.tools is None or tool.name in definition.tools
 
     return tuple(tool for tool in tools if is_given(tool))
+
+
+def in_worktree(agent: Agent, worktree: Worktree, tools: Sequence[Tool]) -> Agent:
+    """`agent` with those of its tools that work in `worktree`; what runs in the kernel knows the project's folder only."""
+    own = {tool.name: tool for tool in tools}
+    kept = tuple(own.get(tool.name, tool) for tool in agent.tools if tool.name in own or tool.name.startswith("mcp__"))
+    policy = agent.policy
+    if isinstance(policy, PermissionPolicy):
+        policy = replace(policy, cwd=worktree.folder, roots=(worktree.folder, *policy.roots))
+    return replace(agent, tools=kept, policy=policy)
 
 
 def _refuse_denied(name: str, agent: Agent) -> None:

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.events import ContextCompacted
 from cellwright.kernel.chat.log import RUNS_KEPT, ConversationLog, LoggedRun, past_run
 from cellwright.kernel.output.protocol import Op
-from cellwright.kernel.output.transcript_ops import DISPLAY_TYPES, RESULT_CHARS, cut, shortened, text_of
+from cellwright.kernel.output.transcript_ops import DISPLAY_TYPES, RESULT_CHARS, compacted_op, cut, shortened, text_of
 from cellwright.model.models import limits
 from cellwright.sessions.export.exchanges import ToolExchange
 from cellwright.sessions.session import Session
-from cellwright.sessions.transcript import NO_MESSAGES, Line
+from cellwright.sessions.transcript import COMPACTED, NO_MESSAGES, Line, is_boundary, is_said
 from cellwright.sessions.turns import begins_turn_encoded, split_attached
 
 logger = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ class PastTurns:
         return set(range(max(1, last - RUNS_KEPT + 1), last + 1)) - shown
 
     async def _draw(self, session: Session, missing: set[int]) -> None:
-        lines = session.in_effect()
+        lines = session.story_lines()
         runs = await asyncio.to_thread(past_runs, session.id, lines, missing)
         if self._conversation.sessions.started is session:
             self._log.insert_past(runs)
@@ -105,7 +106,11 @@ def _ops(session_id: str, asked_at: float, lines: Sequence[Line]) -> Iterator[Op
     model = next((str(line.meta["model"]) for line in lines if "model" in line.meta), "")
     yield {"op": "run", "model": model, "mode": "", "session": session_id, "started": asked_at}
     block, open_calls = 0, dict[str, float]()
-    for line in lines:
+    for number, line in enumerate(lines):
+        if is_boundary(line):
+            yield _compacted(line, lines[number + 1 : number + 2])
+        if not is_said(line):
+            continue
         message = json.loads(line.message)
         at = float(line.meta["at"])
         for part in _blocks(message["content"]):
@@ -125,6 +130,15 @@ def _ops(session_id: str, asked_at: float, lines: Sequence[Line]) -> Iterator[Op
         "ms": (float(lines[-1].meta["at"]) - asked_at) * 1000 if lines else 0.0,
         "error": None,
     }
+
+
+def _compacted(boundary: Line, behind: Sequence[Line]) -> Op:
+    about = boundary.meta[COMPACTED]
+    after = next((line for line in behind if not is_said(line)), boundary).meta.get("context_tokens", 0)
+    cost = about.get("cost_usd")
+    return compacted_op(
+        ContextCompacted("done", about["trigger"], about["tokens_before"], after, cost, str(about.get("summary", "")))
+    )
 
 
 def _block_ops(part: Json, block: int, at: float, open_calls: dict[str, float]) -> Iterator[Op]:

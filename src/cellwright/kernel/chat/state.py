@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.context_usage import ContextContents, context_parts, context_tokens
+from cellwright.agent.context.context_usage import ContextContents, context_parts, context_tokens
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import DEFAULT_MODEL, effort_of, full_name, mode_of, model_of, named_models
 from cellwright.conversation.runs.choices import leave_other_modes

@@ -20,8 +20,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from cellwright.agent.context.summary import compacted_line
 from cellwright.events import (
     Call,
+    ContextCompacted,
     Event,
     Notice,
     Retrying,
@@ -212,6 +214,8 @@ class SavedTranscript:
                 self._drop()
             case Notice(level="warning" | "error"):
                 self._parts.append(_Remark(event.message))
+            case ContextCompacted(state="done"):
+                self._parts.append(_Remark(compacted_line(event)))
             case TodosChanged():
                 self._todos = event.todos
             case Steered():

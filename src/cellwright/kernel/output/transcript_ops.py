@@ -17,6 +17,7 @@ from cellwright.events import (
     Call,
     Changed,
     ContextAttached,
+    ContextCompacted,
     Decided,
     Event,
     ModeChanged,
@@ -51,7 +52,20 @@ EFFECTS = 100
 DISPLAY_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp", "text/plain")
 
 QUIET_OPS = frozenset(
-    {"thinking", "tool_input", "tool", "output", "display", "tool_end", "turn", "decided", "todos", "changes", "told"}
+    {
+        "thinking",
+        "tool_input",
+        "tool",
+        "output",
+        "display",
+        "tool_end",
+        "turn",
+        "decided",
+        "todos",
+        "changes",
+        "told",
+        "compacted",
+    }
 )
 """The operations a quiet cell does not show. The answer and what of it is void are for every cell."""
 
@@ -173,7 +187,7 @@ class TranscriptOps:
         self._input_chars.clear()
 
 
-def _plain(
+def _plain(  # noqa: C901  one arm for each event
     event: UserPrompt
     | ContextAttached
     | Decided
@@ -182,6 +196,7 @@ def _plain(
     | Steered
     | Notice
     | TurnChanged
+    | ContextCompacted
     | RunEnd,
 ) -> Op:
     """The operation of an event that needs nothing but itself."""
@@ -220,6 +235,8 @@ def _plain(
             }
         case Notice():
             return {"op": "notice", "level": event.level, "text": event.message}
+        case ContextCompacted():
+            return compacted_op(event)
         case TurnChanged():
             return _changes(event)
         case RunEnd():
@@ -233,6 +250,19 @@ def _plain(
             }
         case _:
             assert_never(event)
+
+
+def compacted_op(event: ContextCompacted) -> Op:
+    return {
+        "op": "compacted",
+        "state": event.state,
+        "trigger": event.trigger,
+        "before": event.tokens_before,
+        "after": event.tokens_after,
+        "cost_usd": event.cost_usd,
+        "summary": cut(event.summary, CONTEXT_CHARS),
+        "reason": cut(event.reason, RESULT_CHARS),
+    }
 
 
 def _changes(event: TurnChanged) -> Op:

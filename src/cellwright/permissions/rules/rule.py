@@ -40,8 +40,17 @@ EDITORS = frozenset({"Edit", "Write", "NotebookEdit", "MultiEdit", "EditSymbol",
 
 NAMED = frozenset({"Agent", "Skill"})
 _OTHERS = (
-    *("Bash", "Python", "WebFetch", "WebSearch", "Git", "Lint", "RunTests", "TodoWrite", "TaskCreate", "TaskGet"),
-    *("TaskUpdate", "TaskList", "TaskStop", "EnterPlanMode", "ExitPlanMode", "AskUserQuestion", "NotebookRun"),
+    *("Bash", "Python", "WebFetch", "WebSearch", "Git", "Lint", "RunTests", "TodoWrite", "TodoRead", "TaskCreate"),
+    *(
+        "TaskGet",
+        "TaskUpdate",
+        "TaskList",
+        "TaskStop",
+        "EnterPlanMode",
+        "ExitPlanMode",
+        "AskUserQuestion",
+        "NotebookRun",
+    ),
     *("NotebookVerify", "ToolSearch"),
 )
 RULE_NAMES = (*READERS, *EDITORS, *NAMED, *_OTHERS)

@@ -23,6 +23,7 @@ from cellwright.sessions.transcript import (
     Transcript,
     in_effect,
     is_aside,
+    is_said,
     parse_lines,
     read_file,
     read_transcript,
@@ -74,7 +75,8 @@ class TranscriptExtract(Struct):
             self._count(line.meta)
         theirs = set(map(id, lines[:inherited]))
         for line in in_effect:
-            self._listen(json.loads(line.message), own=id(line) not in theirs)
+            if is_said(line):
+                self._listen(json.loads(line.message), own=id(line) not in theirs)
 
     def _count(self, meta: Mapping[str, Any]) -> None:
         self.updated = max(self.updated, meta["at"])

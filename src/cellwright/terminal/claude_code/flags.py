@@ -49,7 +49,7 @@ def _refused(why: str, takes: Takes = "nothing") -> Flag:
 
 _NO_MCP = "there are no MCP servers here yet"
 _NO_AGENTS = "there are no agents of your own here yet"
-_NO_PLUGINS = "there are no plug-ins here"
+_NO_PLUGINS = "plugins are installed first: `cellwright plugin install FOLDER`"
 _NO_REMOTE = "sessions run on this machine"
 _NO_BROWSER = "there is no browser to drive here"
 _OTHER_PLACE = "Claude would work in another place than you asked for"
@@ -88,7 +88,7 @@ FLAGS: dict[str, Flag] = {
     "--prompt-suggestions": _unused("no prompts are suggested here"),
     "--betas": _unused("what requests need is sent with them", "many"),
     "--advisor": _unused("there is no advisor here", "one"),
-    "--autocompact": _unused("conversations are not compacted here yet", "one"),
+    "--autocompact": _unused("the settings `autoCompactEnabled` and `cellwright.autoCompactShare` say when", "one"),
     "--ax-screen-reader": _unused("output is plain text where it is not a terminal, or with TERM=dumb"),
     "--debug-file": _unused("--verbose logs to stderr", "one"),
     "--name": _unused("`cellwright sessions rename` gives a session a title", "one"),
@@ -121,7 +121,7 @@ MANY_AS_CLAUDE = {"--allowed-tools": FLAGS["--allowedTools"], "--disallowed-tool
 """Flags that take all words up to the next flag, where the command is called `claude`; ours take one."""
 
 _COMMANDS = """
-agents attach auto-mode daemon install kill logs migrate-installer plugin plugins project rc remote-control respawn rm
+agents attach auto-mode daemon install kill logs migrate-installer project rc remote-control respawn rm
 setup-token stop ultrareview update upgrade
 """
 

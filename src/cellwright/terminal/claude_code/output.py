@@ -17,6 +17,7 @@ from cellwright.agent.structured_output.answer import AnswerProblem, AnswerType
 from cellwright.errors import ErrorCode
 from cellwright.events import (
     Call,
+    ContextCompacted,
     Event,
     Notice,
     Retrying,
@@ -108,6 +109,11 @@ class ClaudeMessages:
             case Notice():
                 level = "info" if event.level == "info" else "warning"
                 yield {"type": "system", "subtype": "informational", "content": event.message, "level": level}
+            case ContextCompacted(state="started"):
+                yield {"type": "system", "subtype": "status", "status": "compacting"}
+            case ContextCompacted(state="done"):
+                about = {"trigger": event.trigger, "pre_tokens": event.tokens_before, "post_tokens": event.tokens_after}
+                yield {"type": "system", "subtype": "compact_boundary", "compact_metadata": about}
             case RunEnd():
                 yield self._result(event)
             case _:

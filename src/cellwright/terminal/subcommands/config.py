@@ -13,9 +13,10 @@ from cellwright.commands.settings_pages import setting_rows, without_effect
 from cellwright.config.settings.edit import set_value
 from cellwright.config.settings.keys import KEYS, MODE_NAMES, WITHOUT_EFFECT, Key
 from cellwright.config.settings.layers import Merged
-from cellwright.config.settings.read import SettingsProblem, start_folder, users_folder
+from cellwright.config.settings.read import start_folder, users_folder
 from cellwright.config.settings.settings import Settings
 from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.config.strict_json import SettingsProblem
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.rules.rule import grant_problem, parse_rule
 from cellwright.terminal.exit_codes import ExitCode

@@ -16,6 +16,8 @@ SUBCOMMANDS = {
     "config": "cellwright.terminal.subcommands.config:config",
     "demo": "cellwright.terminal.demo.run_demo:main",
     "doctor": "cellwright.terminal.subcommands.doctor:doctor",
+    "plugin": "cellwright.terminal.subcommands.plugin:plugin",
+    "plugins": "cellwright.terminal.subcommands.plugin:plugin",
     "sessions": "cellwright.terminal.subcommands.sessions:sessions",
     "trust": "cellwright.terminal.subcommands.trust:trust",
     "trust-recording": "cellwright.terminal.subcommands.trust:trust_recordings",

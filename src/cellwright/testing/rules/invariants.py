@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from cellwright.testing.rules.api_error import ApiRejection
+from cellwright.testing.rules.compaction import check_compaction
+from cellwright.testing.rules.context_editing import check_edits, edited
 from cellwright.testing.rules.conversation import (
     check_content,
     check_conversation,
@@ -50,16 +52,19 @@ def check_request(
     _check_citations(body)
     turns = exchanges(body["messages"], tail_start(body["messages"], known))
     check_conversation(body["messages"], turns, model)
+    check_compaction(body, model, turns)
+    check_edits(body)
     prefix = chain(body, betas, base, known)
-    check_last(turns, model, paused=prefix.state in memory.paused)
+    if body.get("compaction") is None:
+        check_last(turns, model, paused=prefix.state in memory.paused)
     check_manual_thinking(body)
     check_pictures(prefix.pictures, model)
     check_breakpoints(body, prefix)
     check_binding(model, prefix, known)
     if thinking_display(body, model) is not None:
         memory.check_thinking_complete(body["model"], turns)
-    if prefix.total_tokens > model.context_window:
-        raise ApiRejection(f"prompt is too long: {prefix.total_tokens} tokens > {model.context_window} maximum")
+    if (tokens := edited(prefix)[0].total_tokens) > model.context_window:
+        raise ApiRejection(f"prompt is too long: {tokens} tokens > {model.context_window} maximum")
     memory.prefixes.remember(prefix)
     return prefix
 

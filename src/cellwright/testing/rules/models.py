@@ -37,6 +37,7 @@ class ServedModel:
     forced_tool_choice: bool = True
     system_messages: bool = True
     binds_thinking: bool = False
+    compaction: bool = True
 
     @property
     def display_name(self) -> str:
@@ -66,11 +67,12 @@ def _table() -> dict[str, ServedModel]:
         context_window=200_000,
         max_tokens=64_000,
         prefill=True,
+        compaction=False,
     )
     served = (
         replace(newest, id="claude-fable-5-2"),
         replace(newest, id="claude-mythos-5-2", line="mythos"),
-        replace(newest, id="claude-haiku-5-5", line="haiku", forced_tool_choice=True),
+        replace(newest, id="claude-haiku-5-5", line="haiku", forced_tool_choice=True, compaction=False),
         replace(
             newest,
             id="claude-sonnet-5-5",

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
 from cellwright.testing.rules.api_error import ApiRejection, error_json
+from cellwright.testing.rules.context_editing import edited
 from cellwright.testing.rules.invariants import check_request
 from cellwright.testing.rules.memory import Memory
 from cellwright.testing.rules.models import MODELS, ServedModel, model_info, model_list, served_model
@@ -221,18 +222,22 @@ class Endpoints:
     ) -> MessageReply:
         # the same request to the same server gets the same ids; another conversation never does
         digest = hashlib.sha256(b"%b/%d" % (record.raw, self.served)).hexdigest()
+        read, management = edited(prefix) if self.validate else (prefix, None)
         usage = (
-            self.memory.cache.usage(body, model, prefix)
+            self.memory.cache.usage(read.body, model, read)
             if self.validate
             else input_usage(len(record.raw) // CHARS_PER_TOKEN)
         )
+        compacts = body.get("compaction") is not None
         return MessageReply(
             model=str(body.get("model")),
             message_id=f"msg_01{digest[:22]}",
-            usage={**usage, **turn.usage, "output_tokens": 1},
+            usage=input_usage(0) | {"output_tokens": 0} if compacts else {**usage, **turn.usage, "output_tokens": 1},
             sign=signer(model, prefix),
             thinking=thinking_display(body, model),
             delta_chars=turn.delta_chars or self.delta_chars,
+            context_management=management,
+            compaction_usage={**usage, **turn.usage} if compacts else None,
         )
 
     async def _play(self, work: HttpExchange, turn: Turn, stream: MessageStream, streams: bool) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cellwright.testing.rules.compaction import signature_of_summary
 from cellwright.testing.server.script import DEFAULT_DELTA_CHARS, Fault, Hold, Say, ServerUse, Slow, Think, Turn, Use
 
 BROKEN_OFF = Say("This answer breaks off")
@@ -34,6 +35,7 @@ class MessageReply:
     """The facts a message needs beside its script: identity, usage so far, and how thinking is treated.
 
     `sign(text)` gives a thinking block's signature. `thinking` None leaves thinking blocks out; "omitted" their text.
+    With `compaction_usage` the answer is a `compaction` block whose summary is what the script says; that is its usage.
     """
 
     model: str
@@ -42,6 +44,8 @@ class MessageReply:
     sign: Callable[[str], str]
     thinking: str | None
     delta_chars: int = DEFAULT_DELTA_CHARS
+    compaction_usage: Mapping[str, Any] | None = None
+    context_management: Mapping[str, Any] | None = None
 
 
 def encode(value: Any) -> bytes:
@@ -93,9 +97,12 @@ class MessageStream:
     def steps(self) -> Iterator[Step]:
         yield self._message_start()
         previous: object = None
-        for part in self._parts():
-            yield from self._part(part, previous)
-            previous = part
+        if self.reply.compaction_usage is not None:
+            yield from self._compaction()
+        else:
+            for part in self._parts():
+                yield from self._part(part, previous)
+                previous = part
         yield from self._close_block()
         yield self._message_delta()
         yield StreamEvent("message_stop", b'{"type":"message_stop"}')
@@ -111,13 +118,28 @@ class MessageStream:
             "stop_sequence": self.turn.stop_sequence,
             "stop_details": self.turn.stop_details,
             "usage": {**self.reply.usage, **self._final_usage()},
+            **self._management(),
         }
 
     @property
     def stop_reason(self) -> str:
+        if self.reply.compaction_usage is not None:
+            return "compaction"
         if self.turn.stop_reason is not None:
             return self.turn.stop_reason
         return "tool_use" if any(isinstance(part, Use) for part in self.turn.parts) else "end_turn"
+
+    def _compaction(self) -> Iterator[Step]:
+        """The one block of a summary: its signature comes with its beginning, its content in one piece."""
+        content = "".join(part.text for part in self.turn.parts if isinstance(part, Say))
+        for part in self.turn.parts:
+            if isinstance(part, Hold | Slow | Fault):
+                yield part
+        block = {"type": "compaction", "content": None, "signature": signature_of_summary(content)}
+        yield from self._open_block(block)
+        yield self._delta({"type": "compaction_delta", "content": content or None, "encrypted_content": None})
+        self.content[-1].update(content=content or None, encrypted_content=None)
+        self.output_tokens += estimated_tokens(content)
 
     def _parts(self) -> tuple[Any, ...]:
         parts = self.turn.parts
@@ -241,6 +263,11 @@ class MessageStream:
         return StreamEvent("message_start", encode({"type": "message_start", "message": message}))
 
     def _final_usage(self) -> dict[str, Any]:
+        if self.reply.compaction_usage is not None:
+            counted = {**self.reply.compaction_usage, "output_tokens": max(1, self.output_tokens)}
+            names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "cache_creation")
+            iteration = {name: counted.get(name) for name in (*names, "output_tokens")}
+            return {"input_tokens": 0, "output_tokens": 0, "iterations": [{"type": "compaction", **iteration}]}
         cumulative = {
             name: self.reply.usage[name]
             for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
@@ -257,6 +284,10 @@ class MessageStream:
             "stop_sequence": self.turn.stop_sequence,
             "stop_details": self.turn.stop_details,
         }
-        return StreamEvent(
-            "message_delta", encode({"type": "message_delta", "delta": delta, "usage": self._final_usage()})
-        )
+        message_delta = {"type": "message_delta", "delta": delta, "usage": self._final_usage(), **self._management()}
+        return StreamEvent("message_delta", encode(message_delta))
+
+    def _management(self) -> dict[str, Any]:
+        """Tell what was left out before the model read the conversation, where the request asked for that."""
+        found = self.reply.context_management
+        return {} if found is None else {"context_management": found}

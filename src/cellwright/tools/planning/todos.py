@@ -9,7 +9,7 @@ import msgspec
 
 from cellwright.agent.calls.tool_output import ToolOutput
 
-LIST_TOOLS = frozenset({"TodoWrite", "TaskCreate", "TaskUpdate", "TaskGet", "TaskList"})
+LIST_TOOLS = frozenset({"TodoWrite", "TodoRead", "TaskCreate", "TaskUpdate", "TaskGet", "TaskList"})
 """The tools whose work shows in the list itself; views need not show each call as well."""
 
 MARKS = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}

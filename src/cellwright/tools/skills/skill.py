@@ -41,6 +41,10 @@ class LoadedSkill(NamedTuple):
     rules: tuple[str, ...] = ()
     agent: str = ""
     """The agent that does the skill in a context of its own; "" where Claude itself follows it."""
+    model: str = ""
+    effort: str | None = None
+    background: bool = False
+    """The model and effort of that agent ("" and None: its own), and whether it works in the background."""
 
 
 LoadSkill = Callable[[str, str], Awaitable[LoadedSkill]]
@@ -65,7 +69,14 @@ def skill_tool(load: LoadSkill, start: StartAgent | None = None) -> Tool:
         if loaded.rules:
             ctx.grant(loaded.rules)
         if loaded.agent and start is not None:
-            task = AgentInput(description=f"skill {given.skill}", prompt=loaded.text, subagent_type=loaded.agent)
+            task = AgentInput(
+                description=f"skill {given.skill}",
+                prompt=loaded.text,
+                subagent_type=loaded.agent,
+                model=loaded.model,
+                effort=loaded.effort,  # type: ignore[arg-type]  # one of them, as it was read
+                run_in_background=loaded.background,
+            )
             done = await start(task, ctx)
             output = SkillOutput(skill=given.skill, rules=loaded.rules, agent_id=done.structured.agent_id)
             return replace(done, structured=output)

@@ -27,12 +27,12 @@ class SessionTasks:
     def of(self, ctx: ToolContext) -> Tasks:
         """The list of the session that `ctx` is a call of."""
         if ctx.session_id != self._session_id:
-            self._tasks = _tasks_in(ctx.history())
+            self._tasks = tasks_in(ctx.history())
             self._session_id = ctx.session_id
         return self._tasks
 
 
-def _tasks_in(messages: Sequence[Mapping[str, Any]]) -> Tasks:
+def tasks_in(messages: Sequence[Mapping[str, Any]]) -> Tasks:
     """The list that the calls in `messages` left: those that were done, in their order."""
     tasks = Tasks()
     results = {block["tool_use_id"]: block for message in messages for block in _blocks(message, "tool_result")}

@@ -16,18 +16,20 @@ from msgspec import Struct
 
 from cellwright.agent.prompt import TOKENS_PER_DOCUMENT, TOKENS_PER_PICTURE
 from cellwright.events import CHARS_PER_TOKEN
+from cellwright.sessions.history import SUMMARY
 from cellwright.sessions.session import Session
 from cellwright.sessions.turns import PLAN_MODE
 
 Json = Mapping[str, Any]
 PartName = Literal[
-    "system", "tools", "memory", "told", "attachments", "words", "answers", "thinking", "results", "images"
+    "system", "tools", "memory", "summary", "told", "attachments", "words", "answers", "thinking", "results", "images"
 ]
 
 NAMES: Mapping[PartName, str] = {
     "system": "System prompt",
     "tools": "Tools",
     "memory": "Instructions (CLAUDE.md and the like)",
+    "summary": "Summary of the earlier conversation",
     "told": "Told with prompts",
     "attachments": "Attached files",
     "words": "Your words",
@@ -41,6 +43,7 @@ NAMES: Mapping[PartName, str] = {
 # what is told besides the user's words stands in a tag of its own
 _TAG = re.compile(r"\s*<(?P<tag>[a-z][\w-]*)[\s>]")
 _HEADING = re.compile(r"^(?=# )", re.MULTILINE)
+_PART_OF_TAG: Mapping[str, PartName] = {"instructions": "memory", SUMMARY: "summary"}
 _ATTACHED, _ATTACHED_END = "<attached ", "</attached>"
 
 Measured = tuple[PartName, float]
@@ -87,6 +90,12 @@ class ContextContents(Struct, frozen=True):
 def context_tokens(session: Session) -> int:
     """Estimate the tokens of the session's next request: the API's own number, and what came since."""
     return session.context_tokens + round(session.uncounted_bytes / CHARS_PER_TOKEN)
+
+
+def head_tokens(session: Session) -> int:
+    """Estimate the tokens of what is told before the first word: the system prompt, and tools that are not deferred."""
+    tools = [tool for tool in json.loads(session.tools or b"[]") if not tool.get("defer_loading")]
+    return round(len(session.system) / CHARS_PER_TOKEN + sum(map(_as_json, tools)))
 
 
 def context_parts(contents: ContextContents) -> list[ContextPart]:
@@ -182,8 +191,8 @@ def _kind_of_text(text: str) -> PartName:
     if text == PLAN_MODE:
         return "told"
     tag = _TAG.match(text)
-    if tag is not None and tag["tag"] == "instructions":
-        return "memory"
+    if tag is not None and (part := _PART_OF_TAG.get(tag["tag"])) is not None:
+        return part
     return "told" if tag is not None and text.rstrip().endswith(f"</{tag['tag']}>") else "words"
 
 
@@ -201,6 +210,8 @@ def _measure_answer(block: Json) -> Measured:
             return "answers", _tokens(str(block["text"]))
         case "thinking":  # its signature is no text that the model reads
             return "thinking", _tokens(str(block.get("thinking", "")))
+        case "compaction":
+            return "summary", _tokens(str(block.get("content") or ""))
         case "redacted_thinking":
             return "thinking", _tokens(str(block.get("data", "")))
         case kind if str(kind).endswith("_tool_result"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.context_usage import ContextContents, context_parts, context_tokens
+from cellwright.agent.context.context_usage import ContextContents, context_parts, context_tokens
 from cellwright.sessions.session import Session
 from cellwright.sessions.turns import PLAN_MODE
 

@@ -1,0 +1,306 @@
+"""Compaction: what was said is summed up where it fills the context window, and the conversation goes on from there.
+
+The summary is the API's own where the model has that (a signed block), else the answer to a prompt of ours, asked for with
+the very conversation, so that the cache is read. It is written to the session as a boundary: nothing is deleted, and what
+is sent begins there. Behind it Claude is told again what must not be lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cellwright.agent.context.context_usage import context_tokens, head_tokens
+from cellwright.agent.context.summary import (
+    before_prompt,
+    boundary_message,
+    going_on,
+    request_text,
+    summary_of,
+)
+from cellwright.agent.hooks.run_hooks import context_blocks
+from cellwright.agent.prompt import TOKENS_PER_PICTURE, ContextBlock
+from cellwright.agent.run_errors import compaction_no_help, compaction_stopped
+from cellwright.agent.side_request import text_of, whole_answer
+from cellwright.errors import ApiError, CellwrightError, ErrorCode
+from cellwright.events import CHARS_PER_TOKEN, ContextAttached, ContextCompacted, Emit, Notice, TurnEnd
+from cellwright.model.models import limits
+from cellwright.model.provider import Request
+from cellwright.sessions.turns import begins_turn
+
+if TYPE_CHECKING:
+    from cellwright.agent.agent import Agent
+    from cellwright.agent.budget import Spending
+    from cellwright.agent.hooks.run_hooks import RunHooks
+    from cellwright.sessions.session import Session
+
+Trigger = Literal["auto", "manual"]
+
+SUMMARY_TOKENS = 16_000
+"""The most that a summary may take, its thinking included."""
+
+MIN_ANSWERS = 3
+"""With fewer answers since the boundary before, a compaction was of little help."""
+
+MAX_QUICK = 2
+"""So many compactions of little help one after another end the run."""
+
+MAX_HELPFUL = 0.9
+"""A summary that leaves more than this part of what may be used is no help: the next request would have to be summed up."""
+
+TRIES = 3
+"""So many exchanges are left out of what is summed up, one after another, while it is too long for the model."""
+
+TellAgain = Callable[["Session", "Agent"], Awaitable[Sequence[ContextBlock]]]
+"""Finds what Claude is told again behind a boundary; raises nothing. Called on the agent's loop."""
+
+
+class CompactionSettings(Struct, frozen=True, kw_only=True):
+    """When a conversation is summed up by itself: at the part `share` of the model's window, or of `window` tokens if that
+    is less. `own_api`: by the API's own compaction where it is there.
+    """
+
+    automatic: bool = True
+    share: float = 0.8
+    window: int | None = None
+    own_api: bool = False
+
+    def limit(self, model: str) -> int:
+        """The tokens at which a conversation with `model` is summed up."""
+        window = limits(model).context_window
+        return round(self.share * min(window, self.window or window))
+
+
+AT_80_PERCENT = CompactionSettings()
+
+
+class _Summary(Struct, frozen=True):
+    """The model's own work: the message that stands for all before it, its text, and what it cost."""
+
+    message: dict[str, Any]
+    text: str
+    cost_usd: float | None
+
+
+class Compaction:
+    """The compactions of one run, or of one `/compact`."""
+
+    def __init__(self, agent: Agent, session: Session, emit: Emit, hooks: RunHooks, spending: Spending) -> None:
+        self._agent = agent
+        self._session = session
+        self._emit = emit
+        self._hooks = hooks
+        self._spending = spending
+        self._quick = 0
+        self._own_api = agent.compaction.own_api
+        self._blocked = False
+
+    def is_due(self, model: str, more_chars: int = 0) -> bool:
+        """Return whether the next request, with `more_chars` of a prompt, would pass what may be used of the window."""
+        settings = self._agent.compaction
+        if not settings.automatic or self._blocked or not self._has_answers():
+            return False
+        return context_tokens(self._session) + more_chars // CHARS_PER_TOKEN >= settings.limit(model)
+
+    def can_help(self) -> bool:
+        """Return whether there is something to sum up, and it may be done without being asked for."""
+        return self._agent.compaction.automatic and not self._blocked and self._has_answers()
+
+    def _has_answers(self) -> bool:
+        return self._answers() > 0
+
+    def _answers(self) -> int:
+        """The answers since the last boundary, which may be an answer's in form."""
+        return sum("usage" in line.meta for line in self._session.in_effect())
+
+    async def before_request(self, model: str) -> None:
+        """Sum up what was said if the next request would be too long. Raises `CellwrightError` where that is no help."""
+        if self.is_due(model):
+            await self.compact("auto", model, mid_turn=True)
+
+    async def before_prompt(self, model: str, blocks: Sequence[Mapping[str, Any]]) -> None:
+        """The same before a prompt of `blocks` is added, which then follows word for word."""
+        chars = sum(len(str(block["text"])) for block in blocks if block["type"] == "text")
+        pictures = sum(block["type"] != "text" for block in blocks)
+        if self.is_due(model, chars + pictures * TOKENS_PER_PICTURE * CHARS_PER_TOKEN):
+            await self.compact("auto", model, mid_turn=False)
+
+    async def after_too_long(self, model: str) -> bool:
+        """Sum up what the API says is too long; False where there is nothing to sum up."""
+        if not self.can_help():
+            return False
+        session = self._session
+        last = session.messages[-1]
+        if not begins_turn(last):
+            return await self.compact("auto", model, mid_turn=True, too_long=True)
+        session.take_back()
+        try:
+            return await self.compact("auto", model, mid_turn=False)
+        finally:  # whatever came of it, the prompt is the session's as it was
+            session.append(last)
+
+    async def compact(
+        self, trigger: Trigger, model: str, *, mid_turn: bool, too_long: bool = False, focus: str = ""
+    ) -> bool:
+        """Sum up the conversation; False where a hook says no, or no summary came of it, and the user was told so.
+
+        `too_long`: it is too long for the model as it stands. Raises `CellwrightError`: what the API says, a budget that is
+        spent, and CONTEXT_TOO_LONG where compaction is of no help.
+        """
+        session = self._session
+        self._stop_circles(trigger)
+        found = await self._hooks.fire("PreCompact", {"trigger": trigger, "custom_instructions": focus})
+        if found.block or found.stop is not None:
+            return self._given_up(
+                trigger, f"A PreCompact hook said no: {found.reason or found.stop or 'no reason given'}"
+            )
+        before, said = context_tokens(session), len(session.story)
+        self._emit(ContextCompacted("started", trigger, before))
+        try:
+            summary = await self._summary(model, focus, too_long=too_long)
+        except CellwrightError as error:
+            self._emit(ContextCompacted("failed", trigger, before, reason=error.message))
+            raise
+        if summary is None:
+            why = f"{model} gave no summary of the conversation."
+            self._emit(ContextCompacted("failed", trigger, before, reason=why))
+            return self._given_up(trigger, why)
+        if len(session.story) != said:  # /compact does not keep a run from beginning
+            raise CellwrightError(ErrorCode.EXECUTION_ERROR, "Something was said meanwhile, so nothing was replaced.")
+        tail = self._last_step() if mid_turn else []
+        again = going_on(session.said() if mid_turn else [], tail) if mid_turn else before_prompt()
+        about = {"trigger": trigger, "tokens_before": before, "cost_usd": summary.cost_usd, "summary": summary.text}
+        tokens = head_tokens(session) + len(summary.text) // CHARS_PER_TOKEN
+        session.compact(summary.message, tokens=tokens, about=about)
+        tokens = await self._tell_again(again, tokens, summary)
+        self._emit(ContextCompacted("done", trigger, before, tokens, summary.cost_usd, summary.text))
+        await self._hooks.fire("PostCompact", {"trigger": trigger, "compact_summary": summary.text})
+        limit = self._agent.compaction.limit(model)
+        if trigger == "auto" and tokens >= MAX_HELPFUL * limit:
+            raise compaction_no_help(tokens, limit)
+        return True
+
+    def _stop_circles(self, trigger: Trigger) -> None:
+        """Raise where compactions follow one another so fast that they only cost money."""
+        if trigger == "manual":
+            return
+        first = self._session.in_effect()[0]
+        quick = "compacted" in first.meta and self._answers() < MIN_ANSWERS
+        self._quick = self._quick + 1 if quick else 0
+        if self._quick >= MAX_QUICK:
+            self._blocked = True
+            raise compaction_stopped(self._quick + 1)
+
+    def _given_up(self, trigger: Trigger, why: str) -> bool:
+        self._blocked = True
+        if trigger == "manual":
+            raise CellwrightError(ErrorCode.EXECUTION_ERROR, f"{why} The conversation stays as it is.")
+        self._emit(Notice(f"The conversation was not summarised. {why}", "warning"))
+        return False
+
+    # ---- the summary ----
+
+    async def _summary(self, model: str, focus: str, *, too_long: bool) -> _Summary | None:
+        """The model's summary of what was said, without the last exchange where it is too long with it."""
+        messages = list(self._session.encoded)
+        if too_long:
+            messages = self._shorter(messages)
+        for left in reversed(range(TRIES)):
+            try:
+                return await self._asked(model, messages, focus)
+            except ApiError as error:
+                shorter = self._shorter(messages)
+                if error.code != ErrorCode.CONTEXT_TOO_LONG or not left or len(shorter) < 2:
+                    raise
+                messages = shorter
+        raise AssertionError("the last try raises or gives something")
+
+    def _shorter(self, messages: Sequence[bytes]) -> list[bytes]:
+        """The messages before the last answer: those of the request that the API took last."""
+        answers = (at for at in range(len(messages) - 1, 0, -1) if messages[at].startswith(b'{"role":"assistant"'))
+        return list(messages[: next(answers, len(messages))])
+
+    async def _asked(self, model: str, messages: Sequence[bytes], focus: str) -> _Summary | None:
+        agent, session = self._agent, self._session
+        request = Request(
+            model=model,
+            system=session.system,
+            tools=session.tools,
+            messages=messages,
+            max_tokens=min(SUMMARY_TOKENS, limits(model).max_output),
+            # as in the run's own requests: other thinking or effort would have the whole conversation read anew
+            effort=agent.effort if model == agent.model or limits(model).effort else None,
+            thinking=agent.thinking,
+            cache_ttl=agent.cache_ttl,
+        )
+        if self._own_api:
+            instructions = request_text(focus) if focus.strip() else ""
+            try:
+                turn, cost = await self._send(replace(request, compaction=instructions))
+            except ApiError as error:
+                if error.code != ErrorCode.API_REQUEST_INVALID:
+                    raise
+                self._own_api = False  # a key, a platform or a model that cannot
+            else:
+                block = next((each for each in turn.message["content"] if each["type"] == "compaction"), None)
+                if block is not None and block.get("content"):
+                    return _Summary({"role": "assistant", "content": [block]}, summary_of(block["content"]), cost)
+                self._own_api = False
+        asked = {"role": "user", "content": [{"type": "text", "text": request_text(focus)}]}
+        encoded = json.dumps(asked, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        turn, cost = await self._send(replace(request, messages=[*messages, encoded]))
+        text = summary_of(text_of(turn)) if turn.stop_reason != "refusal" else ""
+        return _Summary(boundary_message(text), text, cost) if text else None
+
+    async def _send(self, request: Request) -> tuple[TurnEnd, float | None]:
+        """The whole answer and what it cost with all tries; counted with the run, and within its budget."""
+        spent: list[float | None] = []
+
+        def spend(usage: Mapping[str, Any], cost_usd: float | None) -> None:
+            spent.append(cost_usd)
+            self._spending.count_side_request(usage, cost_usd)
+
+        try:
+            max_tokens = await self._spending.reserve(request.max_tokens)
+            if not max_tokens:
+                raise self._spending.refusal()
+            request = replace(request, max_tokens=max_tokens)
+            turn = await whole_answer(self._agent.provider, request, spend, self._emit)
+        finally:
+            self._spending.release()
+        known = [cost for cost in spent if cost is not None]
+        return turn, sum(known) if len(known) == len(spent) else None
+
+    # ---- what must not be lost ----
+
+    def _last_step(self) -> list[dict[str, Any]]:
+        """The last answer, and what was said to it."""
+        messages = self._session.messages
+        last = next(
+            (at for at in range(len(messages) - 1, -1, -1) if messages[at]["role"] == "assistant"), len(messages)
+        )
+        return messages[last:]
+
+    async def _tell_again(self, again: list[dict[str, Any]], tokens: int, summary: _Summary) -> int:
+        """Tell behind the boundary what must not be lost; gives what the conversation takes then."""
+        agent, session = self._agent, self._session
+        parts: Sequence[ContextBlock] = ()
+        if agent.tell_again is not None:
+            parts = await agent.tell_again(session, agent)
+        started = await self._hooks.fire("SessionStart", {"source": "compact", "model": agent.model})
+        blocks = [*again, *(dict(block) for part in parts for block in part.blocks)]
+        blocks += context_blocks("SessionStart hook", started.context)
+        pictures = sum(block["type"] == "image" for block in blocks)
+        chars = sum(len(str(block.get("text", ""))) for block in blocks)
+        tokens += chars // CHARS_PER_TOKEN + pictures * TOKENS_PER_PICTURE
+        session.reattach({"role": "user", "content": blocks}, tokens=tokens)
+        if parts:
+            self._emit(ContextAttached(tuple(part.as_attached() for part in parts)))
+        with contextlib.suppress(CellwrightError):  # what it cost stands in the boundary's line already
+            session.settle()
+        return tokens

@@ -1,0 +1,223 @@
+"""`/plugin`: plugins and marketplaces listed, installed after a look at what they bring, switched on and off, updated."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from cellwright.commands.command import CommandCall, CommandPage, Row, Section
+from cellwright.config.plugins.in_force import PluginsInForce, is_as_accepted
+from cellwright.config.plugins.install import PluginInstaller, PluginOffer, PluginRules, what_it_brings
+from cellwright.config.plugins.installed import Installed, read_installed
+from cellwright.config.plugins.marketplace import marketplace_folder, read_marketplace
+from cellwright.config.plugins.source import read_source
+from cellwright.config.settings.read import users_folder
+from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
+from cellwright.conversation.resolve_options import ask_about_trust
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.text import counted
+
+PLUGIN = "[list | show NAME | install WHAT | enable|disable|remove NAME | update [NAME] | marketplace …]"
+_USAGE = (
+    "/plugin list, /plugin show NAME, /plugin install NAME@MARKETPLACE or FOLDER or REPOSITORY, /plugin enable, disable or "
+    "remove NAME, /plugin update [NAME], /plugin marketplace list, add PLACE, update [NAME], remove NAME."
+)
+_REASON = "What a plugin's hooks and servers run, runs on your machine with your rights. Install only what you know."
+
+Accept = Callable[[TrustQuestion], Awaitable[Literal["yes", "no", "nobody"]]]
+"""Puts a question to the user."""
+
+
+async def plugin_page(call: CommandCall) -> CommandPage:
+    """Do what follows `/plugin`. Raises CellwrightError."""
+    conversation = call.conversation
+
+    async def accept(question: TrustQuestion) -> Literal["yes", "no", "nobody"]:
+        if call.ask_user is None:
+            return "nobody"
+        session = conversation.sessions.current
+        return (await ask_about_trust(question, call.ask_user, session, call.emit, name="Plugin"))[0]
+
+    try:
+        words = shlex.split(call.text)
+    except ValueError:
+        words = call.text.split()
+    return await PluginCommands(conversation.in_force, accept).do(words)
+
+
+class PluginCommands(Struct, frozen=True):
+    """The plugin commands of one folder; `accept` puts a question to the user."""
+
+    in_force: SettingsInForce
+    accept: Accept
+
+    async def do(self, words: Sequence[str]) -> CommandPage:
+        """Do one command. Raises CellwrightError."""
+        match words:
+            case [] | ["list"]:
+                return self._list()
+            case ["show", name]:
+                return self._show(name)
+            case ["install", *what] if what:
+                return await self._take(await self._installer.offer(" ".join(what)), "Install")
+            case ["enable" | "disable" as verb, name]:
+                return self._switch(name, on=verb == "enable")
+            case ["remove" | "uninstall", name]:
+                kept = self._installer.installed(name)
+                self._installer.remove(kept.id)
+                return _said(f"{kept.id} is removed, with its files and its data.")
+            case ["update", *names] if len(names) <= 1:
+                return await self._update(names)
+            case ["marketplace", *rest]:
+                return await self._marketplace(rest)
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"There is: {_USAGE} Nothing was changed.")
+
+    @property
+    def _installer(self) -> PluginInstaller:
+        settings, environ = self.in_force.settings, self.in_force.environ
+        rules = PluginRules(settings.known_marketplaces, settings.allowed_marketplaces, settings.blocked_marketplaces)
+        return PluginInstaller(users_folder(environ) / "settings.json", environ, self.in_force.cwd, rules)
+
+    async def _take(self, offer: PluginOffer, verb: str) -> CommandPage:
+        """Keep `offer` where the user wants it, after a look at what it brings."""
+        plugin = offer.plugin
+        lines = what_it_brings(plugin, offer.staged)
+        try:
+            question = TrustQuestion(
+                about="run",
+                title=f"{verb} the plugin {plugin.id}",
+                detail=_offered(offer, lines),
+                reason=_REASON,
+                yes=verb,
+                no="Leave everything as it is",
+                ids=frozenset(),
+            )
+            answer = await self.accept(question) if offer.is_new else "yes"
+            if answer == "yes":
+                self._installer.keep(offer)
+        finally:
+            self._installer.discard(offer)
+        if answer == "nobody":
+            how = f"There is nobody to ask here. In a terminal: cellwright plugin {verb.lower()} … --yes"
+            return CommandPage([Section(f"{plugin.id} was not taken", text=f"{how}\n{question.detail}")])
+        if answer == "no":
+            return _said("Nothing was changed.")
+        if not offer.is_new:
+            return _said(f"{plugin.id} is up to date.")
+        done = "installed and switched on" if offer.before is None else "brought up to date"
+        text = "\n".join([*lines, *plugin.problems])
+        return CommandPage([Section(f"{plugin.id} is {done}", text=f"{text}\nIt counts from the next prompt on.")])
+
+    async def _update(self, names: Sequence[str]) -> CommandPage:
+        ids = [self._installer.installed(name).id for name in names] or sorted(read_installed().plugins)
+        if not ids:
+            return _said("No plugin is installed.")
+        sections: list[Section] = []
+        for plugin_id in ids:
+            try:
+                page = await self._take(await self._installer.offer_update(plugin_id), "Update")
+            except CellwrightError as error:
+                if names:
+                    raise
+                page = CommandPage([Section(f"{plugin_id} is as it was", text=error.message)])
+            sections += page.sections
+        return CommandPage(sections)
+
+    def _switch(self, name: str, *, on: bool) -> CommandPage:
+        known = {**read_installed().plugins, **dict.fromkeys(self.in_force.settings.enabled_plugins)}
+        plugin_id = name if name in known else self._installer.installed(name).id
+        self._installer.switch(plugin_id, on=on)
+        return _said(f"{plugin_id} is switched {'on' if on else 'off'}, from the next prompt on.")
+
+    async def _marketplace(self, words: Sequence[str]) -> CommandPage:
+        match words:
+            case [] | ["list"]:
+                return CommandPage(_marketplaces(read_installed(), self.in_force))
+            case ["add", *place] if place:
+                found = await self._installer.add_marketplace(" ".join(place))
+                listed = counted(len(found.plugins), "plugin")
+                rows: list[Row] = [("plugin", "what it is")]
+                rows += [(f"{name}@{found.name}", each.description) for name, each in sorted(found.plugins.items())]
+                text = "\n".join(["/plugin install NAME installs one.", *found.problems])
+                return CommandPage([Section(f"The marketplace {found.name} is added: {listed}", rows, text)])
+            case ["update", *names] if len(names) <= 1:
+                names = names or sorted(read_installed().marketplaces)
+                for name in names:
+                    await self._installer.marketplace(name, fetch=True)
+                return _said(f"Fetched anew: {', '.join(names) or 'nothing, there is no marketplace'}.")
+            case ["remove" | "rm", name]:
+                self._installer.remove_marketplace(name)
+                return _said(f"The marketplace {name} is removed. What was installed from it stays.")
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"There is: {_USAGE} Nothing was changed.")
+
+    def _list(self) -> CommandPage:
+        installed, found = read_installed(), self.in_force.plugins
+        rows: list[Row] = [("plugin", "version", "state", "where from")]
+        for plugin_id, kept in sorted(installed.plugins.items()):
+            source = kept.source.get("url") or kept.source.get("repo") or kept.source.get("path") or ""
+            rows.append((plugin_id, kept.version or "—", self._state(plugin_id, found), str(source)))
+        rows += [
+            (plugin_id, "—", why, "settings")
+            for plugin_id, why in sorted(found.left_out.items())
+            if plugin_id not in installed.plugins
+        ]
+        text = (
+            ""
+            if len(rows) > 1
+            else "None is installed. /plugin install takes a folder, a repository, NAME@MARKETPLACE."
+        )
+        problems = [(each.id, problem) for each in found.plugins.values() for problem in each.problems]
+        sections = [Section("Plugins", rows, text)]
+        if problems:
+            sections.append(Section("Not understood", [("plugin", "problem"), *problems]))
+        return CommandPage([*sections, *_marketplaces(installed, self.in_force)])
+
+    def _state(self, plugin_id: str, found: PluginsInForce) -> str:
+        if plugin_id in found.plugins:
+            return "on"
+        if why := found.left_out.get(plugin_id):
+            return f"left out: {why}"
+        return "off"
+
+    def _show(self, name: str) -> CommandPage:
+        kept = self._installer.installed(name)
+        plugin = self.in_force.plugins.plugins.get(kept.id)
+        if plugin is None:
+            state = "switched off" if is_as_accepted(kept) else "not as you accepted it"
+            return _said(f"{kept.id} is {state}.")
+        rows: list[Row] = [("", ""), ("version", plugin.version), ("folder", str(plugin.root)), ("hash", kept.digest)]
+        rows += [("commit", kept.commit)] if kept.commit else []
+        lines = [plugin.description, *what_it_brings(plugin, plugin.root), *plugin.problems]
+        return CommandPage([Section(plugin.id, rows, "\n".join(filter(None, lines)))])
+
+
+def _offered(offer: PluginOffer, lines: Sequence[str]) -> str:
+    plugin = offer.plugin
+    head = " ".join(filter(None, (plugin.name, plugin.version, f"from {offer.where}")))
+    commit = f"\ncommit {offer.commit}" if offer.commit else ""
+    description = f"\n{plugin.description}" if plugin.description else ""
+    brings = "\n".join(f"  - {line}" for line in (*lines, *plugin.problems))
+    return f"{head}{commit}{description}\nIt brings:\n{brings}"
+
+
+def _marketplaces(installed: Installed, in_force: SettingsInForce) -> list[Section]:
+    rows: list[Row] = [("marketplace", "plugins", "where from")]
+    for name, known in sorted(installed.marketplaces.items()):
+        try:
+            listed = ", ".join(sorted(read_marketplace(marketplace_folder(known)).plugins))
+        except CellwrightError as error:
+            listed = error.message
+        rows.append((name, listed, read_source(known.source).shown))
+    for name, source in sorted(in_force.settings.known_marketplaces.items()):
+        if name not in installed.marketplaces:
+            where = source.get("repo") or source.get("url") or source.get("path") or ""
+            rows.append((name, "known from the settings; fetched when something of it is installed", str(where)))
+    text = "" if len(rows) > 1 else "None is added. /plugin marketplace add takes a folder or a repository."
+    return [Section("Marketplaces", rows, text)]
+
+
+def _said(text: str) -> CommandPage:
+    return CommandPage([Section("Plugins", text=text)])

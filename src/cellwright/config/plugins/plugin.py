@@ -1,0 +1,202 @@
+"""One plugin, read from its folder: what it says of itself in `.claude-plugin/plugin.json`, and what it brings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
+
+from cellwright.config.strict_json import SettingsProblem, read_settings_file
+from cellwright.errors import CellwrightError, ErrorCode
+
+MANIFEST = ".claude-plugin/plugin.json"
+ROOT_VARIABLE = "CLAUDE_PLUGIN_ROOT"
+DATA_VARIABLE = "CLAUDE_PLUGIN_DATA"
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""Names of plugins and of marketplaces: they are parts of paths, of commands and of tools' names."""
+
+_MAX_TEXT = 500
+_PLACES = ("skills", "commands", "agents", "hooks", "mcpServers", "outputStyles")
+_NOT_USED = {
+    "lspServers": "language servers",
+    "workflows": "workflows",
+    "channels": "channels",
+    "dependencies": "plugins that it needs",
+    "userConfig": "settings of its own",
+}
+
+
+class Plugin(Struct, frozen=True, kw_only=True):
+    """A plugin and what it brings. `id` is `name@marketplace`; `root` is its folder, `data` one that it may write in.
+
+    `skills`, `commands` and `agents` are folders, or files by themselves, as a project's `.claude` has them. `hooks` are
+    events with their groups, as settings have them; `mcp_servers` are configurations by the name `plugin:NAME:SERVER`, with
+    the plugin's folders put in. `problems` tell what was not understood, and what there is no use for here.
+    """
+
+    id: str
+    name: str
+    root: Path
+    data: Path
+    version: str = ""
+    description: str = ""
+    skills: tuple[Path, ...] = ()
+    commands: tuple[Path, ...] = ()
+    agents: tuple[Path, ...] = ()
+    hooks: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    mcp_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    output_styles: tuple[Path, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables of its hooks, and what stands for them in its texts."""
+        return {ROOT_VARIABLE: str(self.root), DATA_VARIABLE: str(self.data)}
+
+
+def read_plugin(root: Path, marketplace: str, data: Path, *, listed: Mapping[str, Any] | None = None) -> Plugin:
+    """Read the plugin in `root`, of which `listed` is what its marketplace says. `data` is the folder of all its data.
+
+    Raises CellwrightError CONFIG_INVALID for what is no plugin, or has paths that leave it.
+    """
+    manifest = _object(root, MANIFEST)
+    said = {**(listed or {}), **(manifest or {})}
+    name = said.get("name") or root.name
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise _invalid(root, f"its name is {name!r}: letters, digits, `-`, `_` and `.` make up a name")
+    reading = _Reading(root, name, data / f"{name}@{marketplace}", said)
+    problems = reading.problems
+    plugin = Plugin(
+        id=f"{name}@{marketplace}",
+        name=name,
+        root=root,
+        data=reading.data,
+        version=_text(said.get("version")),
+        description=_text(said.get("description")),
+        skills=reading.places("skills", "skills"),
+        commands=reading.places("commands", "commands"),
+        agents=reading.places("agents", "agents"),
+        hooks=reading.hooks(),
+        mcp_servers=reading.mcp_servers(),
+        output_styles=reading.places("outputStyles", "output-styles"),
+        problems=(*problems, *(f"its {what} have no use here" for key, what in _NOT_USED.items() if said.get(key))),
+    )
+    brings = (plugin.skills, plugin.commands, plugin.agents, plugin.hooks, plugin.mcp_servers, plugin.output_styles)
+    if manifest is None and not any(brings):
+        raise _invalid(root, f"there is no {MANIFEST}, and nothing that a plugin could bring")
+    return plugin
+
+
+class _Reading(Struct):
+    """A plugin while it is read."""
+
+    root: Path
+    name: str
+    data: Path
+    said: Mapping[str, Any]
+    problems: list[str] = field(default_factory=list)
+
+    def places(self, key: str, usual: str) -> tuple[Path, ...]:
+        """The files and folders that it has at the usual place, and those that it names."""
+        named = [place for place in self._named(key) if isinstance(place, str)]
+        found = [self.root / usual, *(_inside(self.root, place) for place in named)]
+        missing = [place for place, path in zip(named, found[1:], strict=True) if not path.exists()]
+        self.problems += [f"`{key}` names {place}, which is not there" for place in missing]
+        return tuple(dict.fromkeys(path for path in found if path.exists()))
+
+    def hooks(self) -> Mapping[str, Sequence[Any]]:
+        joined: dict[str, list[Any]] = {}
+        for where, content in self._objects("hooks", "hooks/hooks.json"):
+            events = content.get("hooks", content)
+            if not isinstance(events, dict):
+                self.problems.append(f"{where}: `hooks` is not an object")
+                continue
+            for event, groups in events.items():
+                if event == "description":
+                    continue
+                if not isinstance(groups, list):
+                    self.problems.append(f"{where}: `{event}` is not a list")
+                    continue
+                joined.setdefault(event, []).extend(groups)
+        return joined
+
+    def mcp_servers(self) -> Mapping[str, Mapping[str, Any]]:
+        servers: dict[str, Mapping[str, Any]] = {}
+        folders = {ROOT_VARIABLE: str(self.root), DATA_VARIABLE: str(self.data)}
+        for where, content in self._objects("mcpServers", ".mcp.json"):
+            found = content.get("mcpServers", content)
+            for server, entry in (found if isinstance(found, dict) else {}).items():
+                if isinstance(entry, dict):
+                    servers[f"plugin:{self.name}:{server}"] = put_in(entry, folders)
+                else:
+                    self.problems.append(f"{where}: the server {server!r} is not an object")
+        return servers
+
+    def _objects(self, key: str, usual: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The JSON at the usual place, in the files that it names, and in the manifest itself."""
+        named = [usual] if (self.root / usual).exists() else []
+        for place in self._named(key):
+            if isinstance(place, dict):
+                yield f"{MANIFEST}: {key}", place
+            elif isinstance(place, str) and (self.root / usual) != _inside(self.root, place):
+                named.append(place)
+        for place in named:
+            content = _object(self.root, place)
+            if content is None:
+                self.problems.append(f"`{key}` names {place}, which is not there")
+            else:
+                yield place, content
+
+    def _named(self, key: str) -> list[Any]:
+        given = self.said.get(key)
+        listed = given if isinstance(given, list) else [] if given is None else [given]
+        wrong = [each for each in listed if not isinstance(each, str | dict)]
+        self.problems += [f"`{key}` holds {str(each)[:80]!r}, which is no path" for each in wrong]
+        return [each for each in listed if each not in wrong]
+
+
+def put_in(value: Any, variables: Mapping[str, str]) -> Any:
+    """`value` with `${NAME}` in its texts replaced by what `variables` say.
+
+    >>> put_in({"args": ["${CLAUDE_PLUGIN_ROOT}/server.py"]}, {"CLAUDE_PLUGIN_ROOT": "/p"})
+    {'args': ['/p/server.py']}
+    """
+    if isinstance(value, dict):
+        return {key: put_in(each, variables) for key, each in value.items()}
+    if isinstance(value, list):
+        return [put_in(each, variables) for each in value]
+    if isinstance(value, str):
+        for name, text in variables.items():
+            value = value.replace(f"${{{name}}}", text)
+    return value
+
+
+def _inside(root: Path, place: str) -> Path:
+    """The path in the plugin that `./place` names. Raises CellwrightError for one that leads out of it."""
+    parts = place.removeprefix("./").split("/")
+    if place.startswith(("/", "~")) or "\\" in place or "\0" in place or ".." in parts:
+        raise _invalid(root, f"it names {place!r}: paths begin with `./` and stay inside of the plugin")
+    path = root.joinpath(*(part for part in parts if part not in ("", ".")))
+    if not path.resolve().is_relative_to(root.resolve()):
+        raise _invalid(root, f"it names {place!r}, which leads out of it")
+    return path
+
+
+def _object(root: Path, place: str) -> dict[str, Any] | None:
+    path = _inside(root, place)
+    try:
+        return read_settings_file(path)
+    except SettingsProblem as problem:
+        raise _invalid(root, str(problem)) from None
+
+
+def _text(value: Any) -> str:
+    return " ".join(str(value).split())[:_MAX_TEXT] if isinstance(value, str | int | float) else ""
+
+
+def _invalid(root: Path, why: str) -> CellwrightError:
+    return CellwrightError(ErrorCode.CONFIG_INVALID, f"{root} is no plugin that can be used: {why}.")

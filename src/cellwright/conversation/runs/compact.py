@@ -1,0 +1,49 @@
+"""`/compact`: the conversation summed up because its user wants it, without a run."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from cellwright.agent.budget import Spending
+from cellwright.agent.context.compaction import Compaction
+from cellwright.agent.hooks.protocol import HookRun, as_hooks
+from cellwright.agent.hooks.run_hooks import RunHooks
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import ContextCompacted, Emit, Event
+
+if TYPE_CHECKING:
+    from cellwright.conversation.runs.run_options import RunOptions
+    from cellwright.conversation.runs.starting_run import RunParts
+
+
+async def compact_session(parts: RunParts, options: RunOptions, focus: str, emit: Emit) -> ContextCompacted:
+    """Sum up the conversation's session, with particular attention to `focus`. On the agent's thread.
+
+    Raises `CellwrightError`: while a run goes on, where there is nothing to sum up, where a hook says no, what the API says.
+    """
+    parts.queue.refuse_while_running()
+    session = parts.sessions.current
+    if not any("usage" in line.meta for line in session.in_effect()):
+        message = "There is nothing to summarise yet: nothing was said since the session, or its last summary, began."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    # a key helper may take its time
+    agent = await asyncio.to_thread(lambda: parts.agent(options, parts.model.provider, None))
+    done: list[ContextCompacted] = []
+
+    def take(event: Event) -> None:
+        if isinstance(event, ContextCompacted) and event.state == "done":
+            done.append(event)
+        emit(event)
+
+    spending = Spending(agent.model, session, agent.budget_usd)
+    hooks = RunHooks(HookRun(agent, take, spending.count_side_request, spending.left), session, as_hooks(agent.hooks))
+    session.repair()
+    try:
+        await Compaction(agent, session, take, hooks, spending).compact(
+            "manual", agent.model, mid_turn=False, focus=focus
+        )
+    finally:
+        session.settle()
+        session.flush()
+    return done[-1]

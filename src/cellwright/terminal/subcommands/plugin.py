@@ -1,0 +1,47 @@
+"""`cellwright plugin`: the same as `/plugin`, without a conversation."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from typing import Literal
+
+from cellwright.commands.extensions.plugins import PluginCommands
+from cellwright.config.settings.read import start_folder
+from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
+from cellwright.terminal.exit_codes import ExitCode
+from cellwright.text import visible
+
+
+def plugin(argv: Sequence[str]) -> int:
+    """Do one plugin command; FAILED where the user was asked and did not say yes. Raises `CellwrightError`."""
+    parser = argparse.ArgumentParser(
+        prog="cellwright plugin",
+        description="Plugins: list, show NAME, install WHAT (NAME@MARKETPLACE, a folder, a repository), enable NAME, "
+        "disable NAME, update [NAME], remove NAME, marketplace list, add PLACE, update [NAME], remove NAME.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("words", metavar="COMMAND", nargs="*", help="default: list")
+    parser.add_argument("-y", "--yes", action="store_true", help="take what is offered without a question")
+    options = parser.parse_intermixed_args(argv)
+    refused = False
+
+    async def accept(question: TrustQuestion) -> Literal["yes", "no", "nobody"]:
+        nonlocal refused
+        print(f"{question.title}?\n{visible(question.detail)}\n{question.reason}", file=sys.stderr)
+        if options.yes:
+            return "yes"
+        answer: Literal["yes", "no", "nobody"] = "nobody"
+        if sys.stdin.isatty():
+            print(f"{question.yes}? [y/N] ", end="", file=sys.stderr, flush=True)
+            answer = "yes" if sys.stdin.readline().strip().lower() in ("y", "yes") else "no"
+        refused = refused or answer != "yes"
+        return answer
+
+    in_force = SettingsInForce(start_folder(os.environ), os.environ)
+    page = asyncio.run(PluginCommands(in_force, accept).do(options.words))
+    print(page.plain())
+    return ExitCode.FAILED if refused else ExitCode.OK

@@ -1,0 +1,188 @@
+"""A conversation that fills the window goes on: summed up in time, with what must survive, and never in circles."""
+
+import json
+
+import pytest
+from tests.agent.plain_tools import look
+
+import cellwright
+from cellwright.agent.context.compaction import CompactionSettings
+from cellwright.agent.context.context_usage import context_tokens
+from cellwright.agent.hooks.callbacks import HookMatcher
+from cellwright.events import ContextCompacted, Notice, TurnEnd
+from cellwright.sessions.session import Session
+from cellwright.sessions.transcript import read_messages
+from cellwright.sessions.turns import count_turns
+from cellwright.testing import fault, say, think, turn, use
+
+ASKED = "nearly filled the context window"
+SUMMARY = "<summary>The tide gauge of Brest is 42 years old.</summary>"
+SMALL = CompactionSettings(window=10_000)
+
+
+@cellwright.tool(read_only=True)
+def dig(words: int = 1_000) -> str:
+    """So many words."""
+    return "mud and sand, " * (words // 3)
+
+
+def last_text(body):
+    content = body["messages"][-1]["content"]
+    return content if isinstance(content, str) else "\n".join(str(block.get("text", "")) for block in content)
+
+
+def digging(steps, words=900, summary=SUMMARY):
+    """A model that digs so many times, and sums up when it is asked to."""
+    left = iter(range(steps))
+
+    def answer(body):
+        if ASKED in last_text(body):
+            return say(summary)
+        return turn(think("Deeper."), use("dig", words=words)) if next(left, None) is not None else say("done")
+
+    return answer
+
+
+def sizes(played):
+    return [
+        end.usage["input_tokens"] + end.usage["cache_read_input_tokens"] + end.usage["cache_creation_input_tokens"]
+        for end in played.of(TurnEnd)
+    ]
+
+
+def test_a_turn_goes_on_behind_its_summary(play):
+    played = play(digging(20), "Dig at Brest, please.", tools=[dig], compaction=SMALL)
+    assert played.end.ok, played.end.error
+    assert played.server.rejected == []
+    done = [event for event in played.of(ContextCompacted) if event.state == "done"]
+    assert len(done) >= 2
+    assert all(event.tokens_after < event.tokens_before and event.cost_usd > 0 for event in done)
+    assert max(sizes(played)) < 10_000
+    first = next(body for body in played.bodies if "42 years old" in json.dumps(body["messages"][0]))
+    told = json.dumps(first["messages"])
+    assert "Dig at Brest, please." in told
+    assert "mud and sand" in told, "the last result is told again"
+    assert [message["role"] for message in first["messages"]] == ["user", "user"]
+
+
+def test_what_was_said_stays_in_the_transcript_and_comes_back_with_a_resume(play):
+    played = play(digging(20), tools=[dig], compaction=SMALL)
+    session = played.session
+    sent, story = list(session.encoded), list(session.story)
+    session.close()
+    resumed = Session.load(session.path)
+    assert resumed.encoded == sent, "byte for byte: the cache holds"
+    assert resumed.story == story
+    assert len(sent) < len(story)
+    said = read_messages(session.path)
+    assert count_turns(said) == 1
+    assert sum(block["type"] == "tool_result" for m in said if m["role"] == "user" for block in m["content"]) == 20
+    assert not any("42 years old" in json.dumps(message) for message in said)
+    fork = resumed.fork()
+    assert (fork.encoded, fork.story) == (sent, story)
+    resumed.return_to(session.story_lines()[2].meta["seq"])
+    assert resumed.encoded == story[:3], "before the boundary the conversation is whole"
+
+
+def test_a_prompt_that_would_not_fit_follows_the_summary_word_for_word(scene):
+    played = scene(digging(1, words=24_000), tools=[dig], compaction=CompactionSettings(window=40_000))
+    played.go_on("Dig.")
+    assert context_tokens(played.session) < 32_000
+    prompt = "And what of this? " * 2_000
+    played.go_on(prompt)
+    assert played.end.ok
+    last = played.bodies[-1]["messages"]
+    assert prompt in json.dumps(last[-1])
+    assert "42 years old" in json.dumps(last[0])
+    assert count_turns(played.session.said()) == 2
+
+
+@pytest.mark.parametrize("where", ["prompt", "results"])
+def test_a_conversation_that_the_api_calls_too_long_goes_on_in_the_same_turn(scene, where):
+    refused = fault(
+        "status", status=400, error_type="invalid_request_error", message="prompt is too long: 9 tokens > 8 maximum"
+    )
+    steps = [use("dig"), say("first")] + ([use("dig"), refused] if where == "results" else [refused])
+    played = scene([*steps, turn(say(SUMMARY), when=ASKED), say("done")], tools=[dig])
+    played.go_on("Dig.")
+    played.go_on("Dig again, and keep these words.")
+    assert played.end.ok, played.end.error
+    assert played.end.text == "done"
+    told = json.dumps(played.bodies[-1]["messages"])
+    assert "42 years old" in told
+    assert "Dig again, and keep these words." in told
+    assert count_turns(played.session.said()) == 2
+
+
+def test_compactions_that_follow_one_another_end_the_run(play):
+    played = play(digging(50, words=9_000), tools=[dig], compaction=CompactionSettings(window=12_000))
+    assert played.end.error["code"] == "CONTEXT_TOO_LONG"
+    assert "circles" in played.end.error["message"] or "summarise it again" in played.end.error["message"]
+    assert len(played.bodies) < 15
+
+
+def test_a_summary_that_is_as_long_as_what_it_sums_up_ends_the_run(play):
+    played = play(digging(30, summary="<summary>" + "all of it " * 4_000 + "</summary>"), tools=[dig], compaction=SMALL)
+    assert played.end.error["code"] == "CONTEXT_TOO_LONG"
+    assert len([event for event in played.of(ContextCompacted) if event.state == "done"]) == 1
+
+
+def test_hooks_are_told_and_may_say_no(play):
+    heard = []
+
+    async def hear(given, _id, _context):
+        heard.append((given["hook_event_name"], given.get("trigger") or given.get("source")))
+        if given["hook_event_name"] == "SessionStart" and given["source"] == "compact":
+            return {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": "The tide is out."}}
+        return {}
+
+    async def refuse(_given, _id, _context):
+        return {"decision": "block", "reason": "I want it all."}
+
+    events = ("PreCompact", "PostCompact", "SessionStart")
+    played = play(
+        digging(9), tools=[dig], compaction=SMALL, hooks={event: [HookMatcher(None, [hear])] for event in events}
+    )
+    assert heard[1:4] == [("PreCompact", "auto"), ("PostCompact", "auto"), ("SessionStart", "compact")] or heard[
+        1:4
+    ] == [
+        ("PreCompact", "auto"),
+        ("SessionStart", "compact"),
+        ("PostCompact", "auto"),
+    ]
+    assert "The tide is out." in json.dumps(played.bodies[-1]["messages"])
+
+    only_auto = {"PreCompact": [HookMatcher("manual", [hear]), HookMatcher("auto", [refuse])]}
+    refused = play(digging(9), tools=[dig], compaction=SMALL, hooks=only_auto)
+    assert refused.end.ok
+    assert not refused.of(ContextCompacted)
+    assert [n.message for n in refused.of(Notice) if "I want it all." in n.message]
+
+
+def test_what_a_summary_costs_counts_in_the_budget(play):
+    played = play(digging(20), tools=[dig], compaction=SMALL)
+    total = sum(end.cost_usd for end in played.of(TurnEnd))
+    summaries = sum(event.cost_usd for event in played.of(ContextCompacted) if event.state == "done")
+    assert played.end.cost_usd == pytest.approx(total + summaries)
+    assert played.session.cost_usd == pytest.approx(total + summaries)
+    poor = play(digging(50), tools=[dig], compaction=SMALL, budget_usd=0.12)
+    assert poor.end.stop_reason in ("budget", "error")
+    assert poor.end.error["code"] == "BUDGET_EXCEEDED"
+    assert poor.end.cost_usd <= 0.12
+
+
+def test_without_it_the_user_is_told_how_full_it_is(play):
+    off = CompactionSettings(automatic=False)
+    filled = turn(use("look", name="a"), usage={"input_tokens": 850_000})
+    played = play([filled, say("done")], tools=[look], compaction=off)
+    assert [n.message for n in played.of(Notice) if "takes 850," in n.message]
+
+
+def test_an_answer_that_meets_the_windows_end_is_gone_on_with(scene):
+    full = turn(say("The tide is"), use("dig"), stop_reason="model_context_window_exceeded")
+    played = scene([full, turn(say(SUMMARY), when=ASKED), say("at three.")], tools=[dig])
+    assert played.go_on("When is the tide?").text == "at three."
+    told = json.dumps(played.bodies[-1]["messages"])
+    assert "When is the tide?" in told
+    assert "The tide is" in told
+    assert played.server.rejected == []

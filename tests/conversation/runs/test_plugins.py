@@ -1,0 +1,190 @@
+"""What a plugin brings, in a conversation: its skills, commands, agents and hooks, once the user has taken it in."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellwright.agent.calls.approval import Allow, Deny, ToolUse
+from cellwright.commands.command import CommandCall
+from cellwright.commands.registry import answer_of, command_of
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.request import RunRequest, RunSurface
+from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.events import Event, RunEnd, ToolEnd
+from cellwright.testing import MessagesServer, say, use
+
+HOOK = (
+    "import json, os, sys; json.load(sys.stdin); print(os.environ['CLAUDE_PLUGIN_ROOT'], file=sys.stderr); sys.exit(2)"
+)
+
+
+class Talk:
+    """A conversation with a user who answers questions about plugins."""
+
+    def __init__(self, server: MessagesServer, root: Path) -> None:
+        self.server, self.home = server, root / "home"
+        self.project, self.plugin = self.home / "project", root / "demo"
+        (self.project / ".git").mkdir(parents=True)
+        self.events: list[Event] = []
+        self.asked: list[ToolUse] = []
+        self.answer: Allow | Deny = Allow(by="widget")
+        environ = {
+            "ANTHROPIC_BASE_URL": server.url,
+            "ANTHROPIC_API_KEY": server.api_key,
+            "HOME": str(self.home),
+            "PATH": "/usr/bin:/bin",
+        }
+        self.conversation = Conversation(cwd=self.project, interface="a test", environ=environ)
+
+    def write(self, name: str, content: Any) -> None:
+        file = self.plugin / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
+
+    async def ask_user(self, question: ToolUse) -> Allow | Deny:
+        self.asked.append(question)
+        return self.answer
+
+    def command(self, text: str) -> str:
+        command, words = command_of(text)
+        call = CommandCall(self.conversation, RunOptions(), words, self.events.append, self.ask_user)
+        return self.conversation.thread.submit(answer_of(command, call)).future.result().plain()
+
+    def say(self, prompt: str, *turns: Any) -> RunEnd:
+        self.server.add(*turns or (say("Good."),))
+        self.events.clear()
+        run = self.conversation.start(
+            RunRequest(prompt=prompt, options=RunOptions(allow=("Skill",))), RunSurface(self.events.append)
+        )
+        self.conversation.jobs.work_until_done(run)
+        return run.result()
+
+    @property
+    def told(self) -> str:
+        return json.dumps(self.server.requests[-1].body["messages"])
+
+    @property
+    def results(self) -> list[ToolEnd]:
+        return [event for event in self.events if isinstance(event, ToolEnd)]
+
+
+@pytest.fixture
+def talk(messages_server: Callable[..., MessagesServer], tmp_path: Path) -> Iterator[Talk]:
+    made = Talk(messages_server(), tmp_path)
+    made.write(".claude-plugin/plugin.json", {"name": "demo"})
+    yield made
+    made.conversation.close()
+    assert made.server.rejected == []
+
+
+def test_its_skill_and_command_are_called_by_their_full_names(talk: Talk) -> None:
+    talk.write("skills/hello/SKILL.md", "---\ndescription: Greet warmly.\n---\nGreet from ${CLAUDE_PLUGIN_ROOT}.")
+    talk.write("commands/bye.md", "Wave to $0.")
+    assert "demo@local is installed" in talk.command(f"/plugin install {talk.plugin}")
+    assert "skills: hello" in talk.asked[0].preview.detail
+    talk.say("/demo:hello")
+    root = talk.conversation.in_force.plugins.plugins["demo@local"].root
+    assert f"Greet from {root}." in talk.told
+    talk.say("/demo:bye Ada")
+    assert "Wave to Ada." in talk.told
+    talk.say("What can you do?", use("Skill", skill="demo:hello"), say("Hello."))
+    assert "Greet warmly." in talk.told
+    assert "Greet from" in str(talk.results[0].content)
+
+
+def test_its_agent_has_its_name_and_may_not_loosen(talk: Talk) -> None:
+    talk.write(
+        "agents/helper.md",
+        "---\nname: helper\ndescription: Helps.\npermissionMode: acceptEdits\n---\nYou are in ${CLAUDE_PLUGIN_ROOT}.",
+    )
+    talk.command(f"/plugin install {talk.plugin}")
+    call = use("Agent", description="d", prompt="Help.", subagent_type="demo:helper")
+    talk.say("Have it help.", call, say("I helped."), say("It helped."))
+    system = talk.server.requests[-2].body["system"][0]["text"]
+    assert f"You are in {talk.conversation.in_force.plugins.plugins['demo@local'].root}." in system
+    assert "`permissionMode` counts for nothing in a plugin" in talk.command("/agents")
+
+
+def test_its_hook_runs_once_the_user_said_yes(talk: Talk) -> None:
+    run = f"{shlex.quote(sys.executable)} -c {shlex.quote(HOOK)}"
+    hooks = {"PreToolUse": [{"matcher": "Glob", "hooks": [{"type": "command", "command": run}]}]}
+    talk.write("hooks/hooks.json", {"hooks": hooks})
+    talk.answer = Deny("no", by="widget")
+    assert "Nothing was changed" in talk.command(f"/plugin install {talk.plugin}")
+    assert "hook PreToolUse (Glob) runs:" in talk.asked[0].preview.detail
+    talk.say("Look.", use("Glob", pattern="*"), say("Seen."))
+    assert talk.results[0].status == "success"
+    talk.answer = Allow(by="widget")
+    talk.command(f"/plugin install {talk.plugin}")
+    talk.say("Look.", use("Glob", pattern="*"), say("Not seen."))
+    root = talk.conversation.in_force.plugins.plugins["demo@local"].root
+    assert (talk.results[0].status, str(root) in str(talk.results[0].content)) == ("denied", True)
+    talk.command("/plugin disable demo")
+    talk.say("Look.", use("Glob", pattern="*"), say("Seen."))
+    assert talk.results[0].status == "success"
+
+
+def test_an_update_asks_again_and_until_then_the_old_files_count(talk: Talk) -> None:
+    talk.write("commands/bye.md", "Wave once.")
+    talk.command(f"/plugin install {talk.plugin}")
+    assert "up to date" in talk.command("/plugin update demo")
+    talk.write("commands/bye.md", "Wave twice.")
+    talk.answer = Deny("no", by="widget")
+    talk.command("/plugin update demo")
+    talk.say("/demo:bye")
+    assert "Wave once." in talk.told
+    talk.answer = Allow(by="widget")
+    assert "brought up to date" in talk.command("/plugin update")
+    talk.say("/demo:bye")
+    assert "Wave twice." in talk.told
+
+
+def test_a_marketplace_from_the_list_to_a_removed_plugin(talk: Talk) -> None:
+    talk.write("plugins/small/commands/hi.md", "Say hi.")
+    listed = [{"name": "small", "source": "./plugins/small", "description": "Small."}]
+    talk.write(".claude-plugin/marketplace.json", {"name": "shop", "plugins": listed})
+    assert "small@shop" in talk.command(f"/plugin marketplace add {talk.plugin}")
+    assert "small@shop is installed" in talk.command("/plugin install small")
+    assert "Say hi." in (talk.say("/small:hi") and talk.told)
+    shown = talk.command("/plugin")
+    assert all(each in shown for each in ("small@shop", "on", "shop"))
+    assert "commands: hi" in talk.command("/plugin show small")
+    talk.command("/plugin remove small")
+    assert "small" not in talk.command("/skills")
+    talk.command("/plugin marketplace remove shop")
+    assert "None is added" in talk.command("/plugin marketplace list")
+
+
+def test_nobody_to_ask_installs_nothing(talk: Talk) -> None:
+    talk.write("commands/bye.md", "Wave.")
+    talk.answer = Allow(by="policy")
+    assert "was not taken" in talk.command(f"/plugin install {talk.plugin}")
+    assert talk.conversation.in_force.plugins.plugins == {}
+
+
+def test_how_to_upgrade_is_said_and_nothing_is_run(talk: Talk) -> None:
+    shown = talk.command("/upgrade")
+    assert "installed by" in shown
+    assert "each kernel" in shown
+
+
+def test_a_report_of_a_bug_has_nothing_of_what_was_said_unless_asked(talk: Talk) -> None:
+    talk.say("My secret plan is a lighthouse.")
+    shown = talk.command("/bug The panel is empty")
+    file = Path(shown.split("The report is in ")[1].splitlines()[0])
+    report = file.read_text("utf-8")
+    assert report.startswith("# The panel is empty\n")
+    assert "The doctor" in report
+    assert "lighthouse" not in report
+    assert str(talk.home) not in report
+    assert talk.server.api_key not in report
+    assert file.stat().st_mode & 0o777 == 0o600
+    asked = talk.command("/bug with-messages It said too much")
+    assert "lighthouse" in Path(asked.split("The report is in ")[1].splitlines()[0]).read_text("utf-8")

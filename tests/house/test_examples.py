@@ -1,0 +1,124 @@
+"""The examples of docs/examples, each played: what they promise is what happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellwright.agent.calls.approval import Allow, Deny, ToolUse
+from cellwright.commands.command import CommandCall
+from cellwright.commands.registry import answer_of, command_of
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.request import RunRequest, RunSurface
+from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.events import Event, ToolEnd
+from cellwright.testing import MessagesServer, say, use
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+
+
+class Talk:
+    """A conversation in a project that holds an example; its user says yes to whatever comes with it."""
+
+    def __init__(self, server: MessagesServer, root: Path) -> None:
+        self.server = server
+        self.project = root / "home" / "project"
+        (self.project / ".git").mkdir(parents=True)
+        self.events: list[Event] = []
+
+    def begin(self, example: str = "") -> None:
+        if example:
+            shutil.copytree(EXAMPLES / example, self.project, dirs_exist_ok=True)
+        environ = {
+            "ANTHROPIC_BASE_URL": self.server.url,
+            "ANTHROPIC_API_KEY": self.server.api_key,
+            "HOME": str(self.project.parent),
+            "PATH": os.environ["PATH"],
+        }
+        self.conversation = Conversation(cwd=self.project, interface="a test", environ=environ)
+        while (question := self.conversation.in_force.question()) is not None:
+            self.conversation.in_force.answer(question, yes=True)
+
+    async def ask_user(self, _question: ToolUse) -> Allow | Deny:
+        return Allow(by="widget")
+
+    def command(self, text: str) -> str:
+        command, words = command_of(text)
+        call = CommandCall(self.conversation, RunOptions(), words, self.events.append, self.ask_user)
+        return self.conversation.thread.submit(answer_of(command, call)).future.result().plain()
+
+    def say(self, prompt: str, *turns: Any) -> str:
+        """Send a prompt; gives the messages of the last request."""
+        self.server.add(*turns or (say("Good."),))
+        self.events.clear()
+        options = RunOptions(allow=("Write", "Read", "NotebookRead"))
+        run = self.conversation.start(RunRequest(prompt=prompt, options=options), RunSurface(self.events.append))
+        self.conversation.jobs.work_until_done(run)
+        assert run.result().error is None
+        return json.dumps(self.server.requests[-1].body["messages"])
+
+    @property
+    def results(self) -> list[ToolEnd]:
+        return [event for event in self.events if isinstance(event, ToolEnd)]
+
+
+@pytest.fixture
+def talk(messages_server: Callable[..., MessagesServer], tmp_path: Path) -> Iterator[Talk]:
+    made = Talk(messages_server(), tmp_path)
+    yield made
+    made.conversation.close()
+    assert made.server.rejected == []
+
+
+def test_the_hook_keeps_raw_data_as_it_is(talk: Talk) -> None:
+    talk.begin("hook")
+    raw, clean = talk.project / "data" / "raw" / "a.csv", talk.project / "data" / "clean" / "a.csv"
+    for folder in (raw.parent, clean.parent):
+        folder.mkdir(parents=True)
+    calls = (use("Write", file_path=str(raw), content="x"), use("Write", file_path=str(clean), content="x"))
+    talk.say("Write.", *calls, say("Done."))
+    refused, written = talk.results
+    assert (refused.status, written.status) == ("denied", "success")
+    assert "stays as it is" in str(refused.content)
+    assert not raw.exists()
+
+
+def test_the_skill_is_called_with_a_file(talk: Talk) -> None:
+    talk.begin("skill")
+    told = talk.say("/describe-table tides.csv")
+    assert "Describe the table tides.csv" in told
+    assert (talk.project / ".claude" / "skills" / "describe-table" / "checklist.md").is_file()
+    assert talk.conversation.skills.all()["describe-table"].problems == ()
+
+
+def test_the_agent_checks_and_keeps_notes(talk: Talk) -> None:
+    talk.begin("agent")
+    call = use("Agent", description="check", prompt="Check data/raw.", subagent_type="data-checker")
+    talk.say("@agent-data-checker check data/raw", call, say("No rows."), say("It found no rows."))
+    worked = talk.server.requests[-2].body
+    assert "You check data sets" in worked["system"][0]["text"]
+    assert str(talk.project / ".claude" / "agent-memory" / "data-checker") in json.dumps(worked["messages"])
+    assert talk.conversation.agents.found().agents["data-checker"].problems == ()
+
+
+def test_the_plugin_is_installed_from_its_marketplace(talk: Talk) -> None:
+    talk.begin()
+    talk.command(f"/plugin marketplace add {EXAMPLES / 'plugin'}")
+    installed = talk.command("/plugin install notebook-habits")
+    assert "installed and switched on" in installed
+    assert "runs from top to bottom" in talk.say("/notebook-habits:tidy")
+    assert "below notebooks since" in talk.say("/notebook-habits:what-changed notebooks")
+    cells = [{"cell_type": "code", "execution_count": n, "source": "", "metadata": {}, "outputs": []} for n in (2, 1)]
+    file = talk.project / "a.ipynb"
+    file.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    told = talk.say("Read it.", use("NotebookRead", notebook_path=str(file)), say("Read."))
+    assert "cells were run out of order: [1]" in told
+    call = use("Agent", description="read", prompt="Read a.ipynb.", subagent_type="notebook-habits:reader")
+    talk.say("Have it read.", call, say("I was lost in cell 1."), say("It was lost."))
+    assert "for the first time" in talk.server.requests[-2].body["system"][0]["text"]
