@@ -10,6 +10,7 @@ from markdown_it import MarkdownIt
 from nbconvert.filters.markdown_mistune import markdown2html_mistune
 
 from cellwright.markdown.escaping import code_span, escaped, fenced, folded
+from cellwright.markdown.inspection import active_parts, active_tokens
 from cellwright.markdown.links import destination
 from cellwright.markdown.safe_markdown import safe_markdown
 from markdown_payloads import PAYLOADS, cuts
@@ -99,6 +100,21 @@ def test_no_cut_of_any_payload_is_active(part: int):
         safe = safe_markdown(cut)
         if found := active_in(GFM.render(safe)):
             wrong.append((cut, safe, found))
+    assert wrong == []
+
+
+def test_the_second_parser_passes_over_nothing_that_is_active():
+    """It leaves out lines of words, and emphasis: what it finds is what mistune finds that takes all of it apart."""
+    plugins = ["strikethrough", "table", "url", "task_lists", "def_list"]
+    whole = mistune.create_markdown(renderer=None, plugins=plugins)
+    wrong = []
+    for cut in EVERY_CUT[::5]:
+        for text in (cut, f"- *a **{cut}*\n\n| {cut} |\n|---|\n| `{cut}` |"):
+            tokens = whole(text)
+            assert isinstance(tokens, list)
+            found = list(active_parts(text))
+            if found != list(active_tokens(tokens)):
+                wrong.append((text, found))
     assert wrong == []
 
 

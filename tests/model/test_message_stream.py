@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from cellwright.events import TextDelta, ToolInputDelta, TurnEnd
-from cellwright.model.message_stream import MessageBuilder
+from cellwright.events import Event, TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
+from cellwright.model.message_stream import MessageBuilder, joined_deltas
 from cellwright.model.provider import BlockEnd, MessageStart
 from row_tables import for_each_row
 
@@ -226,3 +226,68 @@ def test_a_value_of_a_wrong_type_is_noticed_where_it_comes_in(event):
     builder.add(json.dumps(start(0, {"type": "text", "text": ""})).encode())
     with pytest.raises((KeyError, TypeError, AttributeError)):
         builder.add(json.dumps(event).encode())
+
+
+@for_each_row(
+    ("events", "joined"),
+    [
+        ([], []),
+        ([TextDelta("a")], [TextDelta("a")]),
+        ([TextDelta("a"), TextDelta("b"), TextDelta("c")], [TextDelta("abc")]),
+        ([TextDelta("a", 0), TextDelta("b", 1)], [TextDelta("a", 0), TextDelta("b", 1)]),
+        ([ThinkingDelta("a"), ThinkingDelta("b"), TextDelta("c")], [ThinkingDelta("ab"), TextDelta("c")]),
+        ([TextDelta("a"), BlockEnd(0, {}), TextDelta("b")], [TextDelta("a"), BlockEnd(0, {}), TextDelta("b")]),
+        (
+            [
+                ToolInputDelta("t", "Read", "", 1),
+                ToolInputDelta("t", "Read", "{", 1),
+                ToolInputDelta("t", "Read", "}", 1),
+            ],
+            [ToolInputDelta("t", "Read", "{}", 1)],
+        ),
+        (
+            [ToolInputDelta("t", "Read", "{}", 1), ToolInputDelta("u", "Read", "", 2)],
+            [ToolInputDelta("t", "Read", "{}", 1), ToolInputDelta("u", "Read", "", 2)],
+        ),
+    ],
+)
+def test_deltas_that_come_together_are_one(events: list[Any], joined: list[Event]):
+    assert list(joined_deltas(events)) == joined
+
+
+@for_each_row(
+    ("raw", "text"),
+    [
+        (b'{"type":"text_delta","text":"a"}', "a"),
+        (b'{"text":"a","type":"text_delta"}', "a"),
+        (b'{"type":"text_delta","text":"a","more":[1]}', "a"),
+        (b'{"type":"text_delta","text":"\\ud83c\\udf89 \\n"}', "\U0001f389 \n"),
+        (b'{"type":"text_delta","text":"\\ud83c"}', "\ufffd"),
+        (b'{"type":"text_delta","text":"\\udf89"}', "\ufffd"),
+    ],
+)
+def test_a_delta_of_text_however_it_is_written(raw: bytes, text: str):
+    builder = MessageBuilder("m")
+    builder.add(json.dumps(message_start()).encode())
+    builder.add(json.dumps(start(3, {"type": "text", "text": ""})).encode())
+    shown = builder.add(b'{"type":"content_block_delta","index":3,"delta":' + raw + b"}")
+    assert shown == TextDelta(text, 3)
+
+
+@for_each_row(
+    "data",
+    [
+        b'{"type":"content_block_delta","index":3,"delta":{"type":"text_delta","text":1}}',
+        b'{"type":"content_block_delta","index":3,"delta":{"type":"text_delta"}}',
+        b'{"type":"content_block_delta","index":4,"delta":{"type":"text_delta","text":"a"}}',
+        b'{"type":"content_block_delta","index":3,"delta":{"type":"text_delta","text":"a"}} x',
+        b'{"type":"content_block_delta","index":3,"delta":{"type":"text_delta","text":"a',
+        b'{"type":"content_block_delta","index":3,"delta":{"type":"text_delta","text":"\xff"}}',
+    ],
+)
+def test_a_delta_of_text_that_the_api_does_not_send(data: bytes):
+    builder = MessageBuilder("m")
+    builder.add(json.dumps(message_start()).encode())
+    builder.add(json.dumps(start(3, {"type": "text", "text": ""})).encode())
+    with pytest.raises((ValueError, KeyError, TypeError)):
+        builder.add(data)

@@ -3,13 +3,18 @@
 import asyncio
 import contextlib
 import json
+import sys
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
+import cellwright
 from cellwright.errors import ApiError, ErrorCode
 from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
 from cellwright.model.provider import MessageStart
+from cellwright.model.retry import RetryPolicy
 from cellwright.testing import Gate, fault, hold, say, think, turn, use, use_json
 
 
@@ -85,6 +90,34 @@ def test_the_body_may_be_cut_anywhere(line):
     played = line([turn(say(text), use("Read", file_path=text), chunk_bytes=1)]).play()
     assert "".join(delta.text for delta in played.of(TextDelta)) == text
     assert played.of(TurnEnd)[0].message["content"][1]["input"] == {"file_path": text}
+
+
+def test_a_delta_costs_few_calls_and_those_that_come_together_are_one_event(key_line):
+    deltas, word = 4_000, "some words of an answer "
+    playing = key_line([turn(say(word * deltas), delta_chars=len(word), events_per_write=40)])
+    here = str(Path(cellwright.__file__).parent / "model")
+    calls = 0
+
+    def count(frame: FrameType, happened: str, argument: object) -> None:
+        nonlocal calls
+        calls += happened == "call" and frame.f_code.co_filename.startswith(here)
+
+    sys.setprofile(count)
+    try:
+        played = playing.play()
+    finally:
+        sys.setprofile(None)
+    shown = played.of(TextDelta)
+    assert "".join(delta.text for delta in shown) == word * deltas
+    assert len(shown) <= deltas / 4
+    assert calls <= 10 * deltas
+
+
+def test_what_came_before_a_failure_is_shown(line):
+    playing = line([turn(say("begun "), fault("malformed", after=4))], retry=RetryPolicy(max_retries=0))
+    played = playing.play()
+    assert played.error is not None
+    assert "".join(delta.text for delta in played.of(TextDelta)) == "begun "
 
 
 def test_a_refusal_carries_its_details(line):

@@ -11,6 +11,7 @@ import sys
 import textwrap
 import threading
 import traceback
+from collections.abc import AsyncGenerator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,11 @@ import pytest
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import TurnEnd
 from cellwright.model.anthropic import AnthropicProvider, connect, encode
+from cellwright.model.retry import Clock
 from cellwright.model.sdk_transport import SdkTransport, with_explicit_breakpoint
-from cellwright.model.transport import KeyTransport, network_failure
+from cellwright.model.transport import QUICK_WAITS, READ_SECONDS, KeyTransport, network_failure, paced
 from cellwright.testing import fault, say, think, turn
+from row_tables import for_each_row
 
 OURS = {"user-agent", "host", "content-length"}
 
@@ -338,6 +341,36 @@ def test_a_platform_without_its_settings_says_what_is_missing(key_line, monkeypa
         asyncio.run(ask())
     assert caught.value.code == ErrorCode.API_KEY_MISSING
     assert words in caught.value.message
+
+
+@for_each_row(
+    ("chunks", "seconds_apart", "pauses"),
+    [
+        (20, 0.002, 0),  # a short answer: a call of a tool waits for nothing
+        (QUICK_WAITS + 100, 0.002, 100),
+        (QUICK_WAITS + 100, 0.0, 0),  # there already: it came with one read
+        (QUICK_WAITS + 100, READ_SECONDS * 2, 0),  # slower than that, each is shown when it comes
+    ],
+)
+def test_a_long_answer_that_comes_quickly_is_read_in_turns(chunks: int, seconds_apart: float, pauses: int) -> None:
+    time, slept = 0.0, list[float]()
+
+    async def sleep(seconds: float) -> None:
+        nonlocal time
+        time += seconds
+        slept.append(seconds)
+
+    async def coming() -> AsyncGenerator[bytes, None]:
+        nonlocal time
+        for number in range(chunks):
+            time += seconds_apart
+            yield b"%d " % number
+
+    async def read() -> bytes:
+        return b"".join([chunk async for chunk in paced(coming(), Clock(now=lambda: time, sleep=sleep))])
+
+    assert asyncio.run(read()) == b"".join(b"%d " % number for number in range(chunks))
+    assert slept == [READ_SECONDS] * pauses
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ export function open(channel: Channel): Transcript {
   let askedFor = -1;
   let askedAt = 0;
   const ready = (): void => {
-    // messages go on arriving at 30 a second until the kernel has answered: one `ready` for each gap
+    // messages go on arriving at 20 a second until the kernel has answered: one `ready` for each gap
     if (askedFor === store.have && Date.now() - askedAt < RESEND_AFTER_MS) return;
     askedFor = store.have;
     askedAt = Date.now();

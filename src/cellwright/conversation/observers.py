@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+FAILED = "an observer of the conversation failed"
+
 
 class Observer(Protocol):
     """One who looks on. Called on whatever thread it happens on, for a run's events the agent's; must not block."""
@@ -64,11 +66,15 @@ class Observers:
         self._notify(lambda observer: observer.session_changed(session))
 
     def _on_event(self, run: Run, event: Event) -> None:
-        self._notify(lambda observer: observer.on_event(run, event))
+        for observer in self._observers:  # not by `_notify`: this is done for each delta
+            try:
+                observer.on_event(run, event)
+            except Exception:  # noqa: BLE001  whoever looks on must not be able to break what they look at
+                log_fault(logger, FAILED)
 
     def _notify(self, notify: Callable[[Observer], None]) -> None:
         for observer in self._observers:
             try:
                 notify(observer)
             except Exception:  # noqa: BLE001  whoever looks on must not be able to break what they look at
-                log_fault(logger, "an observer of the conversation failed")
+                log_fault(logger, FAILED)

@@ -61,6 +61,8 @@ def add_rules(parser: MarkdownIt) -> None:
 
 
 def _inline_rule(state: StateInline, silent: bool) -> bool:
+    if state.src[state.pos] not in "$\\":
+        return False
     found = _found_at(state.src, state.pos, state.posMax, _IN_LINES)
     if found is None:
         return False
@@ -73,9 +75,7 @@ def _inline_rule(state: StateInline, silent: bool) -> bool:
 
 def _found_at(text: str, start: int, limit: int, openings: Mapping[str, str]) -> tuple[str, str, int] | None:
     """The kind of the formula that begins at `start`, what is in it, and where it ends."""
-    if text[start] not in "$\\":
-        return None
-    if text[start] == "$" and not text.startswith("$$", start):
+    if text.startswith("$", start) and not text.startswith("$$", start):
         return _in_dollars(text, start, limit)
     if environment := _ENVIRONMENT.match(text, start, limit):
         closing = f"\\end{{{environment[1]}}}"
@@ -112,6 +112,8 @@ def _closing_at(text: str, start: int) -> str | None:
 def _block_rule(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
     """Take a formula in lines of its own, which a list's or a quotation's marks in it do not end."""
     begin = state.bMarks[start_line] + state.tShift[start_line]
+    if not state.src.startswith(("$", "\\"), begin):
+        return False
     if state.is_code_block(start_line) or (closing := _closing_at(state.src, begin)) is None:
         return False
     # found before lines are put together: a text may have an opening in each of its lines

@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import urllib.parse
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,7 +21,7 @@ from cellwright.events import Retrying
 from cellwright.model.cache_breakpoints import cache_control, system_with_ttl, with_request_ends
 from cellwright.model.credentials import choose_transport, is_own_platform
 from cellwright.model.deferred_tools import all_loaded, may_defer, without_references
-from cellwright.model.message_stream import MessageBuilder, SseParser
+from cellwright.model.message_stream import MessageBuilder, SseParser, joined_deltas
 from cellwright.model.models import ModelLimits, limits, may_think_now, refined, thinking_field
 from cellwright.model.own_compaction import betas_of, fields_of, may_compact, with_summary_as_text
 from cellwright.model.provider import ProviderEvent, Request
@@ -33,7 +33,7 @@ from cellwright.model.retry import (
     failure_of_event,
     failure_of_response,
 )
-from cellwright.model.transport import KeyTransport, Transport
+from cellwright.model.transport import KeyTransport, Transport, paced
 
 if TYPE_CHECKING:
     from cellwright.model.message_batches import MessageBatches
@@ -173,17 +173,15 @@ class AnthropicProvider:
             request_id = reply.headers.get("request-id") or reply.headers.get("x-amzn-requestid") or ""
             message = MessageBuilder(model)
             parser = SseParser()
-            async for chunk in reply.chunks:
-                for name, data in parser.feed(chunk):
+            async with contextlib.aclosing(paced(reply.chunks, self._clock)) as chunks:
+                async for chunk in chunks:
+                    events, failed = _told(message, parser.feed(chunk), request_id)
+                    for event in events if len(events) < 2 else joined_deltas(events):
+                        yield event
+                    if failed is not None:
+                        raise failed
                     if message.is_complete:
-                        break  # some gateways say `[DONE]`, and whatever follows changes nothing
-                    if name == "error":
-                        raise RequestFailed(failure_of_event(data, model=model, request_id=request_id))
-                    delta = _added(message, data, request_id)
-                    if delta is not None:
-                        yield delta
-                if message.is_complete:
-                    break
+                        break
             if not message.is_complete:
                 raise RequestFailed(broken_stream("The answer ended before it was complete.", request_id))
             await reply.read_to_end(END_SECONDS)
@@ -258,6 +256,24 @@ def _output_config(request: Request) -> dict[str, Any]:
     if request.output_format is not None:
         config["format"] = dict(request.output_format)
     return config
+
+
+def _told(
+    message: MessageBuilder, parsed: Iterable[tuple[str, bytes]], request_id: str
+) -> tuple[list[ProviderEvent], RequestFailed | None]:
+    """The events of what has arrived, up to the end of the message or to a failure, which is given as well."""
+    events: list[ProviderEvent] = []
+    try:
+        for name, data in parsed:
+            if message.is_complete:
+                break  # some gateways say `[DONE]`, and whatever follows changes nothing
+            if name == "error":
+                raise RequestFailed(failure_of_event(data, model=message.model, request_id=request_id))
+            if (event := _added(message, data, request_id)) is not None:
+                events.append(event)
+    except RequestFailed as failed:
+        return events, failed
+    return events, None
 
 
 def _added(message: MessageBuilder, data: bytes, request_id: str) -> ProviderEvent | None:

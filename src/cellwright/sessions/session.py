@@ -529,11 +529,6 @@ class Session:
         """Count an answer that was paid for and is no message of the session; it is written with the next one."""
         self._lines.spend(usage, cost_usd)
 
-    @property
-    def has_begun(self) -> bool:
-        """True when what the session has once is set."""
-        return self._header is not None
-
     def begin(self, *, model: str, system: list[dict[str, Any]], tools: list[dict[str, Any]]) -> None:
         """Set what the session has once, and make its transcript; does nothing in a session that has begun."""
         if self.has_begun:

@@ -347,6 +347,31 @@ def test_stop_in_the_panel_ends_the_code_of_a_cells_run(
     assert kernel.value("1 + 1") == "2"
 
 
+def test_what_was_shown_before_stop_is_kept_in_the_panel_and_in_the_conversation(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel
+):
+    gate = Gate()
+    model.add(turn(say("I will now "), hold(gate), say("never say this")))
+    run = panel.prompt("/clear") and panel.prompt("go")
+    panel.wait(lambda: panel.text(run) == "I will now ")
+    shown = list(panel.ops[run])
+    panel.send({"type": "stop", "run": run})
+    assert panel.wait_for_end(run)["error"]["code"] == "INTERRUPTED"
+    gate.open()
+    assert panel.runs[run]["state"] == "interrupted"
+    assert panel.ops[run][: len(shown)] == shown
+    assert "drop" not in [op["op"] for op in panel.ops[run]]
+    reloaded = ChatPanel(kernel).connect()
+    assert reloaded.text(run) == panel.text(run) == "I will now "
+    assert reloaded.runs[run] == panel.runs[run]
+    reloaded.close()
+    model.add(say("Still here."))
+    panel.wait_for_end(panel.prompt("and now?"))
+    *_, answer, note, _prompt = model.requests[-1].body["messages"]
+    assert answer == {"role": "assistant", "content": [{"type": "text", "text": "I will now "}]}
+    assert "The user stopped you here" in note["content"][0]["text"]
+
+
 @needs_subshells
 def test_stop_in_the_panel_ends_a_run_that_python_waits_for(
     kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel

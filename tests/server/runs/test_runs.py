@@ -66,6 +66,38 @@ def test_the_same_as_json_lines(server, model, kernel):
     assert _answer(events) == "Line by line."
 
 
+RAISING = """
+import logging
+from cellwright.telemetry.log import RUNS
+
+class Raising(logging.Handler):
+    raised = 0
+
+    def emit(self, record):
+        Raising.raised += 1
+        raise RuntimeError("a handler that the user has added")
+
+raising = Raising()
+logging.getLogger(RUNS).addHandler(raising)
+logging.getLogger(RUNS).setLevel(logging.INFO)
+"""
+
+
+def test_a_run_has_one_end_when_what_looks_on_fails(server, model, kernel):
+    assert server.execute(kernel, RAISING, wait=False).wait() == "ok"
+    answers = turn(say("I look. "), use("LS", path=".")), say("There it is.")
+    model.add(*answers, *answers)
+    events = server.stream("POST", f"kernels/{kernel}/run", {"prompt": "go"}).rest()
+    reply = server.api("POST", f"kernels/{kernel}/run", {"prompt": "go"}, Accept="application/x-ndjson")
+    lines = [json.loads(line) for line in reply.body.splitlines() if line]
+    for told in (events, lines):
+        assert [event["type"] for event in told].count("session_complete") == 1
+        assert told[-1]["type"] == "session_complete"
+        assert told[-1]["data"]["final_response"] == "There it is."
+    after = "logging.getLogger(RUNS).removeHandler(raising)\nassert Raising.raised >= 8"
+    assert server.execute(kernel, after, wait=False).wait() == "ok"
+
+
 def test_a_question_is_answered_over_http(server, model, kernel):
     model.add(use("Bash", command="touch made-by-claude"), say("Made."))
     stream = server.stream("POST", f"kernels/{kernel}/run", {"prompt": "Make a file"})

@@ -7,7 +7,7 @@ import type { MarkedExtension, Token, Tokens, TokensList } from "marked";
 import { Lexer, Marked } from "marked";
 
 import { updateCodeBlock } from "./code_block";
-import { language, renderBlock, renderListItem } from "./markdown_dom";
+import { language, renderBlock, renderListItem, renderTableRow } from "./markdown_dom";
 
 // While text streams: the marks of its last block that are still open are closed, so that `**bol` is bold, not asterisks.
 
@@ -168,6 +168,8 @@ function grow(drawn: Drawn, token: Token): boolean {
     updateCodeBlock(node as HTMLElement, (token as Tokens.Code).text);
   } else if (old.type === "list" && token.type === "list") {
     if (!growList(old as Tokens.List, token as Tokens.List, node as HTMLElement)) return false;
+  } else if (old.type === "table" && token.type === "table") {
+    if (!growTable(old as Tokens.Table, token as Tokens.Table, node as HTMLElement)) return false;
   } else {
     return false;
   }
@@ -182,4 +184,18 @@ function growList(old: Tokens.List, list: Tokens.List, node: HTMLElement): boole
   while (node.childNodes.length > keep) node.lastChild?.remove();
   node.append(...list.items.slice(keep).map(renderListItem));
   return true;
+}
+
+function growTable(old: Tokens.Table, table: Tokens.Table, node: HTMLElement): boolean {
+  const body = node.querySelector("tbody");
+  if (!body || !sameCells(old.header, table.header)) return false;
+  const same = table.rows.findIndex((cells, index) => !sameCells(old.rows[index] ?? [], cells));
+  const keep = same === -1 ? table.rows.length : same;
+  while (body.childNodes.length > keep) body.lastChild?.remove();
+  body.append(...table.rows.slice(keep).map((cells) => renderTableRow("td", cells)));
+  return true;
+}
+
+function sameCells(a: Tokens.TableCell[], b: Tokens.TableCell[]): boolean {
+  return a.length === b.length && b.every((cell, index) => a[index]?.text === cell.text && a[index].align === cell.align);
 }

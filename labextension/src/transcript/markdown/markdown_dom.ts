@@ -60,20 +60,22 @@ function wrap(nodes: Child[]): DocumentFragment {
 }
 
 function table(token: Tokens.Table): HTMLElement {
-  const cell = (tag: "th" | "td", { tokens, align }: Tokens.TableCell): HTMLElement =>
-    element(tag, { style: align !== null && `text-align: ${align}` }, ...inline(tokens));
-  const row = (tag: "th" | "td", cells: Tokens.TableCell[]): HTMLElement =>
-    element("tr", {}, ...cells.map((one) => cell(tag, one)));
   return element(
     "div",
     { class: "table", tabindex: "0", role: "group", "aria-label": "Table" },
     element(
       "table",
       {},
-      element("thead", {}, row("th", token.header)),
-      element("tbody", {}, ...token.rows.map((cells) => row("td", cells))),
+      element("thead", {}, renderTableRow("th", token.header)),
+      element("tbody", {}, ...token.rows.map((cells) => renderTableRow("td", cells))),
     ),
   );
+}
+
+export function renderTableRow(tag: "th" | "td", cells: Tokens.TableCell[]): HTMLElement {
+  const cell = ({ tokens, align }: Tokens.TableCell): HTMLElement =>
+    element(tag, { style: align !== null && `text-align: ${align}` }, ...inline(tokens));
+  return element("tr", {}, ...cells.map(cell));
 }
 
 function inline(tokens: Token[]): Child[] {

@@ -93,6 +93,26 @@ describe("what is settled stays", () => {
     expect(node.querySelectorAll("li")).toHaveLength(3);
   });
 
+  it("keeps the rows of a growing table, and of each that is new draws it alone", () => {
+    const node = document.createElement("div");
+    const markdown = new Markdown(node);
+    let source = "| a | b |\n|---|--:|\n| 1 | **2** |\n| 3 | 4 |\n";
+    markdown.update(source, true);
+    const [head, first] = [node.querySelector("thead"), node.querySelector("tbody tr")];
+    for (let row = 0; row < 20; row++) {
+      source += `| ${row} | **bo`;
+      markdown.update(source, true);
+      source += `ld** |\n`;
+      markdown.update(source, true);
+    }
+    expect(node.querySelector("thead")).toBe(head);
+    expect(node.querySelector("tbody tr")).toBe(first);
+    expect(node.querySelectorAll("tbody tr")).toHaveLength(22);
+    expect(node.innerHTML).toBe(whole(source));
+    markdown.update("| a | c |\n|---|---|\n| 1 | 2 |\n", false);
+    expect(node.innerHTML).toBe(whole("| a | c |\n|---|---|\n| 1 | 2 |\n"));
+  });
+
   it("draws a long answer without drawing it again and again", () => {
     const node = document.createElement("div");
     const markdown = new Markdown(node);

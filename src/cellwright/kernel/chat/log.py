@@ -285,7 +285,7 @@ class ConversationLog:
             logged.session, logged.home = event.session_id, self._home
             logged.turn = self._next_turn(event.session_id)
         logged.on_event(event)
-        if logged.has_changed():
+        if not isinstance(event, TextDelta | ThinkingDelta) and logged.has_changed():
             self.run_changed(logged)
 
     def run_ended(self, run: Run) -> None:

@@ -33,7 +33,10 @@ from cellwright.kernel.output.transcript_ops import TranscriptOps, displayed, te
 
 logger = logging.getLogger(__name__)
 
-SECONDS_BETWEEN_MESSAGES = 1 / 30
+SECONDS_BETWEEN_MESSAGES = 0.05
+
+MESSAGES_AT_ONCE = 3
+"""After a pause: the run's beginning, what Claude was told, the first words. None of them waits for the one before."""
 
 LIVE_OUTPUT_CHARS = 100_000
 """Of what one call prints."""
@@ -179,7 +182,8 @@ class OpLog:
         self._only: OpReader | None = None
         # replaced, never changed: a subscriber may leave while all are told
         self._subscribers: tuple[Callable[[], object], ...] = ()
-        self._last_told = float("-inf")
+        self._used_until = float("-inf")
+        """The time that is taken by what was told: each time takes `SECONDS_BETWEEN_MESSAGES`."""
         self._timer: asyncio.TimerHandle | None = None
 
     def on_event(self, event: Event, only: OpReader | None = None) -> None:
@@ -191,7 +195,7 @@ class OpLog:
         self._add(op, only)
 
     def subscribe(self, subscriber: Callable[[], object]) -> Callable[[], None]:
-        """Call `subscriber` on the agent's loop when there is news: the first at once, then at most 30 times a second.
+        """Call `subscriber` on the agent's loop when there is news: at once after a pause, then at most 20 times a second.
 
         Gives how to stop that.
         """
@@ -229,7 +233,7 @@ class OpLog:
             self._kept.add(what, only)
         if self._timer is not None or not self._subscribers:
             return
-        wait = self._last_told + SECONDS_BETWEEN_MESSAGES - time.monotonic()
+        wait = self._used_until - time.monotonic() - (MESSAGES_AT_ONCE - 1) * SECONDS_BETWEEN_MESSAGES
         if wait <= 0:
             self._tell()
         else:
@@ -237,7 +241,7 @@ class OpLog:
 
     def _tell(self) -> None:
         self._timer = None
-        self._last_told = time.monotonic()
+        self._used_until = max(self._used_until, time.monotonic()) + SECONDS_BETWEEN_MESSAGES
         for subscriber in self._subscribers:
             try:
                 subscriber()

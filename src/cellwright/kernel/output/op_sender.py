@@ -1,7 +1,7 @@
 """Sending a run's operations to the pages that show its cell: the one that runs it, and those that come later.
 
 A kernel message costs some 80 µs and an envelope of half a kilobyte, so what comes in quick succession goes out
-together: the first at once, then at most 30 messages a second, only what is new.
+together: at once after a pause, then at most 20 messages a second, only what is new.
 
 JupyterLab puts an update of an output only into the page that ran the cell, which alone knows the display's id. Every
 other page (the same notebook reloaded, or open in a second tab) shows what was displayed first, and saves it: so these
