@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.agent.agent import Agent
-from cellwright.agent.prompt import system_blocks
 from cellwright.agent.tool import tool
+from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.model.anthropic import connect
 from cellwright.model.pricing import cost_usd
 from cellwright.permissions.policy import PermissionPolicy

@@ -127,7 +127,7 @@ def sdk(url: str, folder: Path, tools: bool) -> Ask:
 def cellwright(url: str, folder: Path, tools: bool) -> Ask:
     """The whole loop: permission checks, transcript on disk, every event made and numbered."""
     import cellwright
-    from cellwright.agent.prompt import system_blocks
+    from cellwright.conversation.prompts.system_prompt import system_blocks
     from cellwright.sessions.session import Session
     from cellwright.tools.code.edit_symbol import edit_symbol_tool
     from cellwright.tools.files.apply_patch import apply_patch_tool

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cellwright.agent.agent import Agent
-from cellwright.agent.prompt import system_blocks
+from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.events import Event, RunEnd
 from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy

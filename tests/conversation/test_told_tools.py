@@ -15,9 +15,9 @@ from msgspec import structs
 from cellwright.agent.agent import Agent
 from cellwright.agent.calls.told_schema import told_schema
 from cellwright.agent.context_usage import ContextContents, context_parts, told_tools
-from cellwright.agent.prompt import system_blocks
 from cellwright.agent.tool import TOOL_SEARCH, Tool
 from cellwright.config.settings.settings import load_settings
+from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.conversation.toolset import RARELY_USED, ToolEnvironment, all_tools
 from cellwright.events import CHARS_PER_TOKEN, RunEnd, ToolEnd, TurnEnd
 from cellwright.model.anthropic import connect
@@ -47,7 +47,7 @@ def test_what_is_told_before_the_first_word_is_small() -> None:
     tools = with_tool_search(whole_set(), RARELY_USED)
     assert {tool.name for tool in tools if tool.defer_loading} == set(RARELY_USED)
     told = [tool.to_param() for tool in tools if not tool.defer_loading]
-    assert tokens(told) + tokens(system_blocks()) <= MAX_TOKENS
+    assert tokens(told) + tokens(system_blocks(tools)) <= MAX_TOKENS
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 
 from cellwright.agent.agent import Agent
 from cellwright.agent.calls.approval import Allow, ToolUse
-from cellwright.agent.prompt import system_blocks
 from cellwright.agent.tool import Tool
+from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.events import Decided
 from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy

@@ -10,8 +10,8 @@ import pytest
 
 from cellwright.agent.agent import Agent
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
-from cellwright.agent.prompt import system_blocks
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext
+from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.events import Answered, Asked
 from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import CanUseTool, Policy
+from cellwright.agent.calls.file_blocks import FileProposals
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks, as_hooks
 from cellwright.agent.loop import AgentRun
@@ -38,14 +39,16 @@ FileContext = Callable[["Sequence[Path]", "Session", "Agent"], Awaitable[Sequenc
 class Agent:
     """A model with a system prompt, tools and a policy. Frozen: a variant is `dataclasses.replace(agent, …)`.
 
-        `max_turns` bounds the requests of one run, `budget_usd` its cost in US dollars. `max_tokens` bounds one answer.
-        `tool_timeout` (seconds) bounds every call, besides the tool's own limit. `hooks` are told what happens, by event:
-        `{"PreToolUse": [HookMatcher("Bash", [check])]}`, where `check` is `async (input, tool_use_id, context) -> dict`.
-        `cache_ttl` is how long the API's cache keeps the conversation (see `Request`).
-    `answer_type` is what the last answer has to be; without one it is text. `ends_when_denied`: where nobody can be asked, a
-    call that needs it ends the run; else Claude is told of the denial and goes on. `fallback_models` take over for the rest
-    of a run, one after another, where a model is overloaded or not there. `file_context` finds what Claude has to
-    know after a batch of calls: what goes with the files they have read or changed, what has ended in the background.
+    `max_turns` bounds the requests of one run, `budget_usd` its cost in US dollars. `max_tokens` bounds one answer.
+    `tool_timeout` (seconds) bounds every call, besides the tool's own limit. `hooks` are told what happens, by event:
+    `{"PreToolUse": [HookMatcher("Bash", [check])]}`, where `check` is `async (input, tool_use_id, context) -> dict`.
+    `cache_ttl` is how long the API's cache keeps the conversation (see `Request`).
+    `answer_type` is what the last answer has to be; without one it is text. `ends_when_denied`: where nobody can be asked,
+    a call that needs it ends the run; else Claude is told of the denial and goes on. `fallback_models` take over for the
+    rest of a run, one after another, where a model is overloaded or not there. `plan_model` answers while the session is in
+    plan mode. `thinking_budget` (tokens) is for models that think only with one; None: those do not think. `file_context`
+    finds what Claude has to know after a batch of calls: what goes with the files they have read or changed, what has ended
+    in the background. `file_proposals`: blocks of the last answer that name files are offered to be written.
     """
 
     provider: Provider
@@ -60,6 +63,8 @@ class Agent:
     max_tokens: int = 32_000
     effort: str | None = None
     thinking: Thinking = "summarized"
+    thinking_budget: int | None = None
+    plan_model: str | None = None
     fallback_models: Sequence[str] = ()
     cache_ttl: CacheTtl | None = None
     max_parallel_tools: int = 10
@@ -69,6 +74,7 @@ class Agent:
     checkpoints: TurnRecords = NO_CHECKPOINTS
     answer_type: AnswerType | None = None
     file_context: FileContext | None = None
+    file_proposals: FileProposals | None = None
 
     def __post_init__(self) -> None:
         # what is wrong with them is said here, and not when a run begins

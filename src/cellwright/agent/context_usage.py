@@ -118,14 +118,14 @@ def told_tools(contents: ContextContents) -> list[ToldPart]:
     return sorted(tools, key=lambda part: (part.deferred, -part.tokens))
 
 
-def told_sections(contents: ContextContents) -> list[ToldPart]:
-    """The sections of the system prompt, by their headings."""
+def told_sections(system: bytes) -> list[ToldPart]:
+    """The sections of a session's system prompt, by their headings; what is appended to it is the last."""
     sections: list[ToldPart] = []
-    for block in json.loads(contents.system or b"[]"):
+    for index, block in enumerate(json.loads(system or b"[]")):
         for section in _HEADING.split(str(block["text"])):
             if section.strip():
                 first = section.strip().partition("\n")[0]
-                name = first.removeprefix("# ") if first.startswith("# ") else "Introduction"
+                name = first.removeprefix("# ") if first.startswith("# ") else "Appended" if index else "Introduction"
                 sections.append(ToldPart(name, round(_tokens(section))))
     return sections
 

@@ -101,7 +101,7 @@ class AgentRun:
             None if within is None else SubagentHooks(within.subagent, within.run.session),
         )
         self.calls: ToolCalls = ToolCalls(
-            tools=_by_name(agent.tools),
+            tools=_by_name(agent.tools if agent.file_proposals is None else (*agent.tools, agent.file_proposals.tool)),
             gate=PermissionGate(
                 agent.policy,
                 agent.can_use_tool,
@@ -169,7 +169,7 @@ class AgentRun:
             while True:
                 await self._turn()
         except _Stop as stop:
-            end = stop
+            end = stop if stop.error is not None else await self._propose_files(stop)
         except CellwrightError as error:
             with contextlib.suppress(CellwrightError):  # what ended the run is what the user must know
                 if self.requests and (notice := run_errors.take_back_refused(self.session, error)):
@@ -179,10 +179,22 @@ class AgentRun:
             await self.hooks.after_failure(end.error, self.text)
         return end
 
+    async def _propose_files(self, stop: _Stop) -> _Stop:
+        """Offer the files that the answer names to be written; the run's end, another where nobody could be asked."""
+        if (proposals := self.agent.file_proposals) is None:
+            return stop
+        calls = proposals.calls(self.text, f"{self.session.id}_{self.log.next_seq}")
+        if calls:
+            proposals.tell(calls, await self.calls.run_beside(calls))
+        if self.calls.unanswered:
+            return _Stop("error", run_errors.not_permitted(self.calls.unanswered))
+        return stop
+
     async def _begin(self, prompt: Prompt | FullPrompt) -> None:
         agent = self.agent
         full = full_prompt(prompt)
-        self.emit(UserPrompt(full.text, agent.model, self.session.mode or agent.policy.mode, self.session.id))
+        self._take_planner()
+        self.emit(UserPrompt(full.text, self.model, self.session.mode or agent.policy.mode, self.session.id))
         self.steering.open(self.emit)
         full = await full.with_collected_context()
         # before anything is written: a prompt that a hook refuses leaves no trace
@@ -266,6 +278,7 @@ class AgentRun:
             raise _Stop("max_turns", run_errors.too_many_turns(agent.max_turns))
         self.requests += 1
         went_back = False
+        self._take_planner()
         while True:
             max_tokens = await self._reserved_tokens()
             request = Request(
@@ -276,6 +289,8 @@ class AgentRun:
                 max_tokens=max_tokens,
                 effort=agent.effort if self.model == agent.model or limits(self.model).effort else None,
                 thinking=agent.thinking,
+                # in mid-turn a model with a budget goes on only with thinking of its own
+                thinking_budget=agent.thinking_budget if self.model == agent.model else None,
                 cache_ttl=agent.cache_ttl,
                 output_format=self.answer.output_format,
             )
@@ -305,6 +320,16 @@ class AgentRun:
             self._count_lost()
             self._fall_back(error.message)
             return None
+
+    def _take_planner(self) -> None:
+        """Have the model answer that is meant for the mode the session is in, unless a fallback goes on already."""
+        agent = self.agent
+        if agent.plan_model is None or self.model not in (agent.model, agent.plan_model):
+            return
+        model = agent.plan_model if self.calls.gate.mode == "plan" else agent.model
+        if model != self.model:
+            self.model = self.spending.model = model
+            self.max_tokens = min(agent.max_tokens, limits(model).max_output)
 
     def _fall_back(self, why: str) -> None:
         """Have the next model answer from here on, until the run ends."""

@@ -207,6 +207,7 @@ class Tool(Struct, frozen=True, kw_only=True):
 
     `access` is what the permission policy judges calls by. `read_only` calls of a turn run in parallel.
     `title(input)` is the line on the tool's card; `preview(input)`, which may raise CannotBeDone, is what a question shows.
+    `best_for` says in a few words what it is the right one for; the system prompt lists it so, under its category.
     `limits.seconds` bounds a call from outside. `input_examples` fit `input_schema` and go to the model with it.
     `defer_loading`: the model is told of it by ToolSearch, and not before the first word.
     `asks` is what the user is asked where the policy says "ask": whether the call may run, or, where the call is itself a
@@ -227,6 +228,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     read_only: bool = False
     limits: ToolLimits = field(default_factory=ToolLimits)
     category: Category = "other"
+    best_for: str = ""
     input_examples: Sequence[Mapping[str, Any]] = ()
     defer_loading: bool = False
     asks: QuestionKind = "permission"
@@ -306,6 +308,7 @@ def tool(
     read_only: bool = False,
     limits: ToolLimits | None = None,
     category: Category = "other",
+    best_for: str = "",
     examples: Sequence[Mapping[str, Any]] = (),
     offered: type[ToolInput] | None = None,
     output: type[ToolOutput] | None = None,
@@ -327,6 +330,7 @@ def tool(
     read_only: bool = False,
     limits: ToolLimits | None = None,
     category: Category = "other",
+    best_for: str = "",
     examples: Sequence[Mapping[str, Any]] = (),
     offered: type[ToolInput] | None = None,
     output: type[ToolOutput] | None = None,
@@ -349,6 +353,7 @@ def tool(
 
     `read_only=True` says that the function changes nothing: it may run in parallel and is not asked for. `access` says
     what it touches, so that the user's rules for files hold for it: `ToolAccess("read", "path")` is judged like Read.
+    `category` and `best_for` ("questions about our tickets") are how the system prompt lists it.
 
     For a typed input, `prepare`, `facts`, `title` and `preview` (see `Tool`) get that input; `fields` changes keywords of
     its schema, by field; `offered` is what Claude may send where the function's own input also holds the user's answer.
@@ -381,6 +386,7 @@ def tool(
             read_only=read_only,
             limits=limits or ToolLimits(),
             category=category,
+            best_for=" ".join(best_for.split()),
             input_examples=examples,
             asks=asks,
             asks_together=asks_together,

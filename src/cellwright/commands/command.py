@@ -20,12 +20,13 @@ _LONGEST_LINE = 1_000
 
 
 class Section(Struct, frozen=True):
-    """A table under a title, the first row its head; `code`, then `text`, stand above it."""
+    """A table under a title, the first row its head; `code` (in `language`), then `text`, stand above it."""
 
     title: str
     rows: Sequence[Row] = ()
     text: str = ""
     code: str = ""
+    language: str = ""
 
 
 class CommandPage(Struct, frozen=True):
@@ -37,7 +38,7 @@ class CommandPage(Struct, frozen=True):
         parts: list[str] = []
         for section in self.sections:
             title = escaped(visible_line(section.title, _LONGEST_LINE))
-            parts += [f"**{title}**", _fenced(visible(section.code)), _lines(visible(section.text))]
+            parts += [f"**{title}**", _fenced(visible(section.code), section.language), _lines(visible(section.text))]
             if len(section.rows) > 1:
                 head, *body = section.rows
                 lines = [head, tuple("---" for _ in head), *body]
@@ -61,9 +62,9 @@ class CommandPage(Struct, frozen=True):
         return "\n\n".join(parts)
 
 
-def _fenced(code: str) -> str:
+def _fenced(code: str, language: str) -> str:
     fence = code_fence(code)
-    return f"{fence}\n{code}\n{fence}" if code else ""
+    return f"{fence}{language}\n{code}\n{fence}" if code else ""
 
 
 def _lines(text: str) -> str:

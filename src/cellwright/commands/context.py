@@ -43,7 +43,7 @@ async def context_page(call: CommandCall) -> CommandPage:
         rows.append(_row("Free", max(0, whole - used), whole))
     window = f" of {whole:,} ({used / whole:.1%})" if known.known else ""
     text = f"About {used:,} tokens{window}, {model}. How they are shared out is estimated by size."
-    tools, sections = told_tools(contents), told_sections(contents)
+    tools, sections = told_tools(contents), told_sections(contents.system)
     return CommandPage(
         [
             Section("Context", rows, text),

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import re
 
+from cellwright.commands.choices import (
+    EFFORT,
+    MODE,
+    MODEL,
+    STYLE,
+    effort_page,
+    mode_page,
+    model_page,
+    output_style_page,
+)
 from cellwright.commands.command import CommandCall, CommandPage, Section, SlashCommand
 from cellwright.commands.context import context_page
 from cellwright.commands.cost import cost_page
+from cellwright.commands.diff import DIFF, diff_page
 from cellwright.commands.doctor import DOCTOR, doctor_page
 from cellwright.commands.export import CELLS, EXPORT, cells_page, export_page
 from cellwright.commands.extensions.agents import agents_page
+from cellwright.commands.extensions.hooks import hooks_page
 from cellwright.commands.extensions.memory import memory_page
 from cellwright.commands.extensions.skills import skills_page
 from cellwright.commands.sandbox import sandbox_page
@@ -102,12 +114,18 @@ _OWN_COMMAND = SlashCommand(user_command_page, "run a command of your own", "COM
 
 COMMANDS: dict[str, SlashCommand] = {
     "help": SlashCommand(_help, "this list"),
+    "model": SlashCommand(model_page, "the models with their prices; with a name, go on with that one", MODEL),
+    "mode": SlashCommand(mode_page, "the permission modes; with a name, go on in that one", MODE),
+    "effort": SlashCommand(effort_page, "how hard the model thinks; with a level, that hard", EFFORT),
+    "output-style": SlashCommand(output_style_page, "the output styles; with a name, answer in that one", STYLE),
     "config": SlashCommand(config_page, "each setting with its value and where it comes from"),
     "memory": SlashCommand(memory_page, "the instructions that Claude is told: CLAUDE.md, rules, what they import"),
     "skills": SlashCommand(skills_page, "the skills and commands there are, and where they come from"),
     "agents": SlashCommand(agents_page, "the agents there are, what they may use, and where they come from"),
+    "hooks": SlashCommand(hooks_page, "the hooks in force, by event, and where they come from"),
     "permissions": SlashCommand(permissions_page, "the mode, each rule with where it comes from, trust and folders"),
     "sandbox": SlashCommand(sandbox_page, "what commands are confined by, and what they may read, write and reach"),
+    "diff": SlashCommand(diff_page, "what this session or a turn of it has changed, as a diff", DIFF),
     "undo": SlashCommand(undo_page, "take back what the last turns changed, after a look at it", UNDO, asks=True),
     "redo": SlashCommand(redo_page, "bring back what the last undo took away", REDO, asks=True),
     "rewind": SlashCommand(

@@ -121,6 +121,9 @@ class AskOptions(TypedDict, total=False):
     max_turns: int | None
     budget: float | None
     effort: str | None
+    fallback_models: Sequence[str]
+    system_prompt: str | None
+    append_system_prompt: str
     max_tokens: int | None
     tool_timeout: float | None
     session: Session | _Shared | None
@@ -141,6 +144,9 @@ _DEFAULTS: AskOptions = {
     "max_turns": None,
     "budget": None,
     "effort": None,
+    "fallback_models": (),
+    "system_prompt": None,
+    "append_system_prompt": "",
     "max_tokens": None,
     "tool_timeout": None,
     "session": SHARED,
@@ -171,6 +177,8 @@ def ask(prompt: Prompt, **options: Unpack[AskOptions]) -> Result:
     to work in besides. With `on_denied="error"` a call that needs a permission ends the run, with "skip" Claude goes on
     without it; nobody is asked. `hooks` are told what happens, and may say no:
     `{"PreToolUse": [HookMatcher("Bash", [check])]}`.
+    `fallback_models` go on, one after another, where the model is overloaded or not there. `system_prompt` stands in place
+    of ours, `append_system_prompt` after it; a session that was begun with another one goes on in a fork.
     `budget` is in US dollars. `session=None` keeps nothing on disk. `schema` makes of the answer a value, `Result.value`: a
     pydantic model, dataclass, TypedDict, an annotation such as `list[Model]`, or a JSON schema (a dict).
     Raises `RunError` when the run did not end by itself, `KeyboardInterrupt` when it was interrupted.
@@ -247,6 +255,9 @@ def _request(here: ProcessConversation, prompt: Prompt, options: AskOptions, typ
         max_turns=given["max_turns"],
         budget_usd=given["budget"],
         effort=given["effort"],
+        fallback_models=tuple(given["fallback_models"]) or None,
+        system_prompt=given["system_prompt"],
+        append_system_prompt=given["append_system_prompt"],
         max_tokens=given["max_tokens"],
         tool_timeout=given["tool_timeout"],
         answer_type=typed,

@@ -27,9 +27,12 @@ from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.observers import Observers
 from cellwright.conversation.prompts.agents import Agents
+from cellwright.conversation.prompts.file_blocks import FileBlocks
 from cellwright.conversation.prompts.memory import MemoryContext
+from cellwright.conversation.prompts.output_styles import OutputStyles
 from cellwright.conversation.prompts.prompt import checked
 from cellwright.conversation.prompts.skills import Skills
+from cellwright.conversation.runs.choices import Choices, with_choices
 from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
@@ -88,10 +91,12 @@ class Conversation:
         self.thread = thread or AgentThread()
         self.jobs = jobs or CallerJobs()
         self.checks = checks
+        self.choices = Choices(folder=cwd)
+        """The choices of the user for the prompts to come."""
         self.in_force = SettingsInForce(
             cwd,
             os.environ if environ is None else environ,
-            inline_settings=inline_settings,
+            inline_settings=with_choices(inline_settings, self.choices),
             scopes=setting_scopes,
             trusts_folder=trusts_folder,
         )
@@ -106,6 +111,7 @@ class Conversation:
         self.sandbox = SandboxLookup(find_sandbox)
         self.user_commands = UserCommands(cwd, lambda: self.in_force.environ)
         self.memory = MemoryContext(self.in_force)
+        self.styles = OutputStyles(self.in_force)
         self.skills = Skills(self.in_force)
         self.agents = Agents(self.in_force)
         self.subagents = Subagents(self.in_force, self.agents, self.memory, self.skills)
@@ -144,6 +150,8 @@ class Conversation:
             sandbox=self.sandbox,
             user_commands=self.user_commands,
             memory=self.memory,
+            file_blocks=FileBlocks(),
+            styles=self.styles,
             skills=self.skills,
             agents=self.agents,
             subagents=self.subagents,

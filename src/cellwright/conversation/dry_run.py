@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncGenerator
 from typing import Any
 
+from cellwright.agent.context_usage import told_sections
 from cellwright.agent.structured_output.answer import AnswerType
 from cellwright.events import TurnEnd
 from cellwright.model.provider import ProviderEvent, Request
@@ -37,6 +38,7 @@ class DryRun:
             "effort": request.effort,
             "output_format": None if typed is None else typed.output_format,
             "about_input_tokens": round(size / BYTES_PER_TOKEN),
+            "sections": {part.name: part.tokens for part in told_sections(request.system)},
             "system": json.loads(request.system),
             "tools": json.loads(request.tools),
             "messages": [json.loads(message) for message in request.messages],
@@ -62,7 +64,7 @@ def shown(summary: dict[str, Any]) -> str:
         *([f"answer: {json.dumps(schema['schema'])}"] if (schema := summary["output_format"]) else []),
         f"tools: {', '.join(tool['name'] for tool in summary['tools']) or 'none'}",
         "",
-        "system:",
+        f"system ({', '.join(f'{name}: {tokens:,}' for name, tokens in summary['sections'].items())} tokens):",
         *(block.get("text", "") for block in summary["system"]),
     ]
     for message in summary["messages"]:

@@ -37,12 +37,15 @@ ALIASES = {
     "default": DEFAULT_MODEL,
     "best": DEFAULT_MODEL,
     "opus": DEFAULT_MODEL,
-    "opusplan": DEFAULT_MODEL,
+    "opusplan": "claude-sonnet-5-5",
     "sonnet": "claude-sonnet-5-5",
     "haiku": "claude-haiku-5-5",
     "fable": "claude-fable-5",
 }
 """Claude Code's short names for models, which settings files use."""
+
+OPUS_PLAN = "opusplan"
+"""The short name of two: while a session is in plan mode Opus answers, else Sonnet."""
 
 _LONG_CONTEXT = re.compile(r"\[1m\]$", re.IGNORECASE)
 
@@ -52,13 +55,26 @@ PEOPLE = ("widget", "sidebar", "input", "terminal")
 
 def model_of(options: RunOptions, settings: Settings, environ: Mapping[str, str]) -> str:
     """The model of a run, by its full name. Raises CellwrightError CONFIG_INVALID for one that settings exclude."""
-    asked = options.model if not _is_administrators(settings, "model") else None
-    requested = asked or settings.model or environ.get("ANTHROPIC_MODEL")
+    requested = _requested(options, settings, environ)
     name = full_name(requested or DEFAULT_MODEL, environ)
     if requested is None and not _may_be_default(name, settings, environ):
         name = _first_allowed(settings, environ)
     check_allowed(name, settings, environ)
     return name
+
+
+def plan_model_of(options: RunOptions, settings: Settings, environ: Mapping[str, str]) -> str | None:
+    """The model that answers while a session is in plan mode, where that is another. Raises as `model_of`."""
+    if _short(_requested(options, settings, environ) or "") != OPUS_PLAN:
+        return None
+    name = full_name("opus", environ)
+    check_allowed(name, settings, environ)
+    return name
+
+
+def _requested(options: RunOptions, settings: Settings, environ: Mapping[str, str]) -> str | None:
+    asked = options.model if not _is_administrators(settings, "model") else None
+    return asked or settings.model or environ.get("ANTHROPIC_MODEL")
 
 
 def named_models(settings: Settings) -> tuple[str, ...]:
@@ -98,10 +114,16 @@ def check_allowed(name: str, settings: Settings, environ: Mapping[str, str]) -> 
 def full_name(name: str, environ: Mapping[str, str]) -> str:
     """The model that `name`, perhaps a short name of Claude Code's, means."""
     short = _LONG_CONTEXT.sub("", name.strip())
-    alias = short.lower()
+    alias = _short(name)
     if alias not in ALIASES:
         return short
+    if alias == OPUS_PLAN:
+        return full_name("sonnet", environ)
     return environ.get(f"ANTHROPIC_DEFAULT_{alias.upper()}_MODEL") or ALIASES[alias]
+
+
+def _short(name: str) -> str:
+    return _LONG_CONTEXT.sub("", name.strip()).lower()
 
 
 def _names(entry: str, model: str, environ: Mapping[str, str]) -> bool:
@@ -154,6 +176,19 @@ def thinking_of(settings: Settings, environ: Mapping[str, str]) -> Thinking:
     return "summarized" if settings.show_thinking else "omitted"
 
 
+USUAL_THINKING_BUDGET = 16_000
+"""The tokens that a model thinks for which wants a budget, where the user wants thinking and names none."""
+
+
+def thinking_budget_of(settings: Settings, environ: Mapping[str, str]) -> int | None:
+    """The tokens for which models of 4.5 and before may think; None for no thinking, unless somebody asks for it."""
+    tokens = environ.get("MAX_THINKING_TOKENS", "").strip()
+    if tokens.isdecimal():
+        return int(tokens) or None
+    asked = settings.origin("alwaysThinkingEnabled")
+    return USUAL_THINKING_BUDGET if asked is not None and asked.value is True else None
+
+
 def mode_of(options: RunOptions, settings: Settings, environ: Mapping[str, str]) -> str:
     """The mode of a run. Raises CellwrightError for one that is unknown or refused here."""
     mode = settings.default_mode if options.mode is None else parse_mode(options.mode)[0]
@@ -182,10 +217,12 @@ def policy_of(
     cwd: Path,
     environ: Mapping[str, str],
     means: SandboxAbilities | FindAbilities | None = None,
+    notes: Path | None = None,
 ) -> PermissionPolicy:
     """The policy of a run: the settings', and the rules and the mode of the options.
 
-    `means` is what commands can be confined by, as in `SandboxRules`. Raises `CellwrightError` for a mode that is refused
+    `means` is what commands can be confined by, as in `SandboxRules`; `notes` is the folder of Claude's own notes, which it
+    may read. Raises `CellwrightError` for a mode that is refused
     here, for a malformed rule, and where settings want a sandbox and there is none.
     """
     sandbox = sandbox_rules(options, settings, cwd, means)
@@ -198,7 +235,7 @@ def policy_of(
         roots=(cwd, *settings.additional_directories, *options.add_dirs),
         cwd=cwd,
         # long outputs of commands are read from where Bash keeps them
-        readable=(output_folder(),),
+        readable=(output_folder(), *(() if notes is None else (notes,))),
         block_reads_outside=settings.block_reads_outside,
         block_writes_outside=settings.block_writes_outside,
         # what a plan or a hook leads to is no way around the administrator

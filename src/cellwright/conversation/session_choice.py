@@ -161,9 +161,14 @@ class ConversationSessions:
             self._own_tools = session if own else None
         return session
 
-    def with_system(self, system: Sequence[Mapping[str, Any]], session: Session) -> Session:
-        """The session, or a fork of it when it was begun with another system prompt: a session keeps its own."""
-        if not session.encoded or json.loads(session.system) == list(system):
+    def with_system(self, system: Sequence[Mapping[str, Any]], session: Session, *, whole: bool) -> Session:
+        """The session, or a fork of it when it was begun with another system prompt: a session keeps its own.
+
+        `whole`: all of it is the user's; else what comes after ours, which other tools may have made different.
+        """
+        before = json.loads(session.system) if session.encoded else []
+        users = list(system) if whole else list(system[1:])
+        if not before or (len(before) == len(system) and before[-len(users) :] == users):
             return session
         fork = session.fork(system=system)
         fork.notices.append(f"Another system prompt than before: this goes on in a fork of the session, {fork.id}.")

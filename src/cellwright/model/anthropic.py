@@ -22,7 +22,7 @@ from cellwright.model.cache_breakpoints import cache_control, system_with_ttl, w
 from cellwright.model.credentials import choose_transport, is_own_platform
 from cellwright.model.deferred_tools import all_loaded, may_defer, without_references
 from cellwright.model.message_stream import MessageBuilder, SseParser
-from cellwright.model.models import ModelLimits, limits, refined, thinking_field
+from cellwright.model.models import ModelLimits, limits, may_think_now, refined, thinking_field
 from cellwright.model.provider import ProviderEvent, Request
 from cellwright.model.retry import (
     Clock,
@@ -217,11 +217,17 @@ def _head(request: Request, *, streams: bool) -> dict[str, Any]:
         head["cache_control"] = cache_control(request.cache_ttl)
     if request.stop_sequences:
         head["stop_sequences"] = list(request.stop_sequences)
-    if (thinking := thinking_field(request.model, request.thinking, request.effort)) is not None:
+    if (thinking := _thinking(request)) is not None:
         head["thinking"] = thinking
     if output_config := _output_config(request):
         head["output_config"] = output_config
     return head
+
+
+def _thinking(request: Request) -> dict[str, Any] | None:
+    budget = min(request.thinking_budget or 0, request.max_tokens - 1)
+    field = thinking_field(request.model, request.thinking, request.effort, budget)
+    return None if field is not None and "budget_tokens" in field and not may_think_now(request.messages) else field
 
 
 def _output_config(request: Request) -> dict[str, Any]:

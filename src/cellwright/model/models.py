@@ -7,8 +7,9 @@ cache.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal
@@ -106,14 +107,38 @@ def limits(model: str) -> ModelLimits:
     return _UNKNOWN_CLAUDE
 
 
-def thinking_field(model: str, wanted: Thinking = "summarized", effort: str | None = None) -> dict[str, str] | None:
-    """The `thinking` of a request. Summaries are asked for: what 5.5 models say between calls comes as thinking."""
+MIN_THINKING_BUDGET = 1_024
+"""The fewest tokens that a model may be given to think."""
+
+
+def thinking_field(
+    model: str, wanted: Thinking = "summarized", effort: str | None = None, budget: int = 0
+) -> dict[str, Any] | None:
+    """The `thinking` of a request. Summaries are asked for: what 5.5 models say between calls comes as thinking.
+
+    `budget` (tokens, below the request's `max_tokens`) is for models that think only with one; with less than the API's
+    least they do not think.
+    """
     accepted = limits(model).thinking
     if wanted == "disabled" and "disabled" in accepted and effort not in NEEDS_THINKING:
         return {"type": "disabled"}
     if "adaptive" in accepted:
         return {"type": "adaptive", "display": "omitted" if wanted == "omitted" else "summarized"}
+    if "enabled" in accepted and wanted != "disabled" and budget >= MIN_THINKING_BUDGET:
+        return {"type": "enabled", "budget_tokens": budget}
     return None
+
+
+def may_think_now(messages: Sequence[bytes]) -> bool:
+    """Return whether thinking with a budget may begin with this request: not in mid-turn, where the turn began without.
+
+    The API refuses it behind a call whose message did not begin with thinking.
+    """
+    if not messages or b'"tool_result"' not in messages[-1]:
+        return True
+    answer = next((json.loads(message) for message in reversed(messages) if b'"assistant"' in message), None)
+    content = answer["content"] if answer is not None else ()
+    return not content or content[0]["type"] in ("thinking", "redacted_thinking")
 
 
 def refined(table: ModelLimits, model_info: Mapping[str, Any]) -> ModelLimits:

@@ -96,6 +96,12 @@ def cost_usd(model: str, usage: Mapping[str, Any]) -> float | None:
     return tokens_usd + searches * WEB_SEARCH_USD
 
 
+def price_of(model: str, prompt_tokens: int = 0) -> Price | None:
+    """The price of `model` for a prompt of this size; None where it is not known."""
+    tariff = _TARIFFS.get(canonical(model))
+    return None if tariff is None else tariff.of(prompt_tokens)
+
+
 def worst_case_usd(model: str, input_tokens: int, max_tokens: int) -> float | None:
     """The most a request of `input_tokens` can cost, in US dollars: all of them written to the cache, all output used.
 

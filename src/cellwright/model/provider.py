@@ -42,7 +42,8 @@ class Request(Struct, frozen=True, kw_only=True):
 
     `system` and `tools` are JSON arrays as the session's header holds them (`system` ends with the 1 h cache breakpoint);
     `messages` are the session's messages, one JSON object each, never changed once they are there.
-    `effort` None leaves the model's default; `output_format` is the API's `output_config.format`. `cache_whole` False keeps
+    `effort` None leaves the model's default; `thinking_budget` (tokens) is for models that think only with one; None:
+    they do not. `output_format` is the API's `output_config.format`. `cache_whole` False keeps
     the cache for what the messages mark themselves: a request whose end nobody asks for again. `cache_ttl` is how long
     what is cached lives; None: an hour for system and tools, five minutes for the messages.
     """
@@ -54,6 +55,7 @@ class Request(Struct, frozen=True, kw_only=True):
     max_tokens: int
     effort: str | None = None
     thinking: Thinking = "summarized"
+    thinking_budget: int | None = None
     output_format: Mapping[str, Any] | None = None
     stop_sequences: tuple[str, ...] = ()
     cache_whole: bool = True

@@ -17,6 +17,15 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 LISTED_MODES: tuple[str, ...] = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
 """In the order in which they are offered to people; Shift-Tab goes through them in it."""
 
+MODE_LABELS: Mapping[str, tuple[str, str]] = {
+    "default": ("Ask", "Asks before it changes anything or runs commands"),
+    "acceptEdits": ("Accept edits", "Changes files and cells unasked; asks before commands and code"),
+    "plan": ("Plan", "Only looks, then proposes a plan"),
+    "dontAsk": ("Don't ask", "Does what the rules allow, and nothing that would have to be asked"),
+    "bypassPermissions": ("Bypass permissions", "Does everything unasked, but what a rule denies"),
+}
+"""By Claude Code's names: how they are called, and what they do."""
+
 _CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
 _CONTAINER_CGROUPS = ("docker", "kubepods", "containerd", "libpod", "lxc")
 

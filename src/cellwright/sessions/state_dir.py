@@ -55,6 +55,11 @@ def sessions_folder(cwd: Path) -> Path:
     return state_folder() / "sessions" / f"{name}-{hashlib.sha256(os.fsencode(project)).hexdigest()[:12]}"
 
 
+def notes_folder(project: Path) -> Path:
+    """The folder of Claude's own notes on `project`, in our state: in the project, others could write them for it."""
+    return state_folder() / "memory" / sessions_folder(project).name
+
+
 def find_sessions(cwd: Path) -> list[Path]:
     """The transcripts of the project at `cwd`, the one written last first."""
     written: list[tuple[int, Path]] = []

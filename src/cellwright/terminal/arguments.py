@@ -72,6 +72,11 @@ def _add_run_options(group: argparse._ArgumentGroup) -> None:
         type=_names,
         help='the only tools that Claude has, with commas; "" for none, "default" for all',
     )
+    group.add_argument(
+        "--no-tools",
+        action="store_true",
+        help="let Claude answer without tools; blocks that are named lang:path are offered as files to write",
+    )
     group.add_argument("--system-prompt", metavar="TEXT", help="the system prompt, in place of Cellwright's own")
     group.add_argument(
         "--system-prompt-file", metavar="FILE", type=_text_of, dest="system_prompt", help=argparse.SUPPRESS

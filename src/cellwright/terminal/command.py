@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from cellwright.agent.prompt import Prompt
 from cellwright.agent.recording.recordings import prompt_key
 from cellwright.agent.recording.replay_drift import check_drift, describe_drift
 from cellwright.agent.recording.replay_ways import process_replay_way
+from cellwright.agent.steering import SteeringText
 from cellwright.agent.structured_output.answer import AnswerType, answer_type
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import (
@@ -44,6 +46,7 @@ from cellwright.model.provider import Provider
 from cellwright.sessions.session import Session
 from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS
 from cellwright.terminal.exit_codes import ExitCode, exit_code_of
+from cellwright.terminal.keys import KeysAtWork, reads_keys
 from cellwright.terminal.plain_view import Unseen, View
 from cellwright.terminal.run import TerminalRun
 from cellwright.terminal.views import Streams, asker_maker, confirmed, make_view
@@ -88,6 +91,8 @@ class TerminalCommand:
     streams: Streams
     interactive: bool = False
     """Somebody types the prompts: then `!command` is a command. What is piped in may be anybody's words."""
+    _keys: KeysAtWork | None = field(default=None, init=False)
+    _details: bool = field(default=False, init=False)
     _unsaved: Session | None = field(default=None, init=False)
     _read: Replay | None = field(default=None, init=False)
     _asked: Counter[str] = field(default_factory=Counter, init=False)
@@ -152,7 +157,7 @@ class TerminalCommand:
         if self.options.dry_run:
             return self._dry_run(prompt)
         plan = self._plan(words)
-        run = TerminalRun(self._make_view, self._asker, self.conversation.in_force.save_rules)
+        run = self._terminal_run(self._make_view)
         with run.signals():
             surface = replace(run.surface, belongs_to=plan.belongs_to)
             end = run.until_end(self.conversation.start(self._request(prompt, plan), surface))
@@ -160,11 +165,54 @@ class TerminalCommand:
             print(f"warning: {notice}", file=self.streams.stderr)
         return self._exit_code(end, run.signal_number)
 
+    def prompt_line(self) -> Callable[[], str] | None:
+        """The line that prompts are typed in; None on a terminal that cannot be drawn on."""
+        streams = self.streams
+        if not (reads_keys(streams.stdin) and streams.draws_on(streams.stdout)):
+            return None
+        from cellwright.terminal.session_line import SessionLine  # prompt_toolkit takes a tenth of a second
+
+        self._keys = KeysAtWork(streams.stdin)
+        line = SessionLine(
+            self.conversation,
+            options=self._run_options,
+            page_of=self._do,
+            keys=self._keys,
+            toggle_details=self._toggle_details,
+            details=lambda: self._details,
+            keep_history=not self.options.no_session,
+        )
+        return line.read
+
+    def _toggle_details(self) -> bool:
+        self._details = not self._details
+        return self._details
+
+    def _terminal_run(self, make_view: Callable[[], View]) -> TerminalRun:
+        return TerminalRun(
+            make_view,
+            self._asker,
+            self.conversation.in_force.save_rules,
+            keys=self._keys,
+            steer=self._steer,
+            toggle_details=self._toggle_details,
+        )
+
+    def _steer(self, text: str) -> None:
+        self.conversation.runs.steer(SteeringText(secrets.token_hex(8), text, "steer"))
+
     def _make_view(self) -> View:
         options = self.options
         claude = self._claude_output if options.output_format in CLAUDE_FORMATS else None
         output_format, all_messages = options.output_format, options.all_messages
-        return make_view(self.streams, output_format, quiet=options.quiet, claude=claude, all_messages=all_messages)
+        return make_view(
+            self.streams,
+            output_format,
+            quiet=options.quiet,
+            claude=claude,
+            all_messages=all_messages,
+            details=self._details,
+        )
 
     @property
     def _asker(self) -> Callable[[], Asker] | None:
@@ -187,7 +235,7 @@ class TerminalCommand:
 
     def _claude_facts(self) -> dict[str, object]:
         """The facts that Claude Code's first message gives of the conversation, besides the model and the mode."""
-        conversation, options = self.conversation, run_options(self.options)
+        conversation, options = self.conversation, self._run_options()
         in_force = conversation.in_force
         policy = policy_of(options, in_force.settings, conversation.cwd, in_force.environ)
         return {
@@ -197,7 +245,7 @@ class TerminalCommand:
             "slash_commands": list(COMMANDS),
             "apiKeySource": source_of_credential(in_force.environment) or "none",
             "claude_code_version": VERSION,
-            "output_style": "default",
+            "output_style": conversation.styles.chosen()[0].name,
             "agents": [],
             "skills": [],
             "plugins": [],
@@ -216,11 +264,16 @@ class TerminalCommand:
             )
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
 
-        run = TerminalRun(Unseen, self._asker, self.conversation.in_force.save_rules)
+        run = self._terminal_run(Unseen)
+        if command_name(prompt) != OWN_COMMAND:
+            run.keys = None  # the line that it is typed in has the keyboard
         with run.signals():
-            options, surface = run_options(self.options), run.surface
+            options, surface = self._run_options(), run.surface
             call = CommandCall(self.conversation, options, text, surface.emit, surface.ask_user)
             return run.result_of(self.conversation.thread.submit(answer_of(command, call)))
+
+    def _run_options(self) -> RunOptions:
+        return self.conversation.choices.over(run_options(self.options))
 
     def _show_page(self, name: str, page: CommandPage) -> int:
         match self.options.output_format:
@@ -240,7 +293,7 @@ class TerminalCommand:
         answer_type = None if self.options.dry_run else self._answer_type
         return RunRequest(
             prompt=prompt,
-            options=replace(run_options(self.options), answer_type=answer_type),
+            options=replace(self._run_options(), answer_type=answer_type),
             session=self._unsaved,
             provider=plan.provider,
             replay=plan.replay,
@@ -358,7 +411,8 @@ def run_options(options: argparse.Namespace) -> RunOptions:
         deny=options.disallowed_tools,
         on_denied=options.on_denied,
         fallback_models=options.fallback_model,
-        builtin_tools=options.tools in (None, ("default",)),
+        builtin_tools=options.tools in (None, ("default",)) and not options.no_tools,
+        proposes_files=options.no_tools,
         tool_names=() if options.tools in (None, ("default",)) else options.tools,
         system_prompt=options.system_prompt,
         append_system_prompt=options.append_system_prompt,

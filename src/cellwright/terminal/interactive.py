@@ -29,7 +29,7 @@ LEAVE = ("/exit", "/quit")
 
 
 KEYS = """\
-Enter sends, Alt-Enter begins a new line (so does \\ at its end), Tab completes /commands and @files, Ctrl-R searches what was asked.
+Enter sends, Alt-Enter begins a new line (so does \\ at its end), Tab completes / and @, Ctrl-R finds old prompts.
 While Claude works: Escape stops it, what you write and send is told to it, Ctrl-O shows results whole.
 Shift-Tab changes the mode; a line that begins with ! is a command of your own; Ctrl-D leaves; /help lists the commands."""
 

@@ -69,12 +69,25 @@ def key_of(stdin: TextIO, keys: Collection[str]) -> str | None:
             data = os.read(descriptor, 1)
             if data in (b"", b"\x04"):
                 return None
-            if data == b"\x1b" and select.select([descriptor], [], [], SEQUENCE_SECONDS)[0]:
-                os.read(descriptor, READ_BYTES)  # an arrow, or another key that is none of these
+            if data == b"\x1b" and _pass_over_sequence(descriptor):
                 continue
             key = data.decode(errors="replace")
             if key == ESCAPE or key in keys:
                 return key
+
+
+def _pass_over_sequence(descriptor: int) -> bool:
+    """Read the rest of an escape sequence; False where the Escape key was pressed alone."""
+
+    def follows() -> bool:
+        return bool(select.select([descriptor], [], [], SEQUENCE_SECONDS)[0])
+
+    if not follows():
+        return False
+    if os.read(descriptor, 1) in (b"[", b"O"):
+        while follows() and not (end := os.read(descriptor, 1)).isalpha() and end not in (b"~", b""):
+            pass
+    return True
 
 
 def _without_sequences(text: str) -> str:

@@ -210,6 +210,8 @@ class LiveView(Struct):
                 self._todos_changed(event)
             case ModeChanged():
                 self._print(f"Mode: {event.mode}", "hunk")
+            case Steered(state="waiting"):
+                self._print(f"Claude is told with its next step: {visible_line(event.text, 1_000)}", "dim")
             case Steered(state="delivered"):
                 self._print(f"You: {visible_line(event.text, 1_000)}", "hunk")
             case Retrying():

@@ -81,21 +81,11 @@ def _lines(title: str, shown: _Shown) -> StyleAndTextTuples:
 def _keys(shown: _Shown) -> KeyBindings:
     keys = KeyBindings()
 
-    @keys.add("up")
-    def _up(_event: KeyPressEvent) -> None:
-        shown.move(-1)
+    def moves(key: str, by: int) -> None:
+        keys.add(key)(lambda _event: shown.move(by))
 
-    @keys.add("down")
-    def _down(_event: KeyPressEvent) -> None:
-        shown.move(1)
-
-    @keys.add("pageup")
-    def _page_up(_event: KeyPressEvent) -> None:
-        shown.move(-MAX_ROWS)
-
-    @keys.add("pagedown")
-    def _page_down(_event: KeyPressEvent) -> None:
-        shown.move(MAX_ROWS)
+    for key, by in (("up", -1), ("down", 1), ("pageup", -MAX_ROWS), ("pagedown", MAX_ROWS)):
+        moves(key, by)
 
     @keys.add("enter")
     def _take(event: KeyPressEvent) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, ThreadedCompleter
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, has_completions
@@ -67,7 +68,7 @@ class PromptLine:
         suggest: Suggest,
         status: Callable[[], tuple[str, str]],
         cycle_mode: Callable[[], None],
-        toggle_details: Callable[[], None],
+        toggle_details: Callable[[], object],
         history: Path | None,
         keyboard: Input | None = None,
         screen: Output | None = None,
@@ -131,14 +132,14 @@ def _history(file: Path | None) -> History:
     return FileHistory(str(file))
 
 
-def _keys(cycle_mode: Callable[[], None], toggle_details: Callable[[], None]) -> KeyBindings:
+@Condition
+def goes_on() -> bool:
+    """True behind a backslash: the line goes on."""
+    return get_app().current_buffer.document.text_before_cursor.endswith("\\")
+
+
+def _keys(cycle_mode: Callable[[], None], toggle_details: Callable[[], object]) -> KeyBindings:
     keys = KeyBindings()
-
-    @Condition
-    def goes_on() -> bool:
-        from prompt_toolkit.application import get_app
-
-        return get_app().current_buffer.document.text_before_cursor.endswith("\\")
 
     @keys.add("enter")
     def _send(event: KeyPressEvent) -> None:
@@ -155,8 +156,9 @@ def _keys(cycle_mode: Callable[[], None], toggle_details: Callable[[], None]) ->
         state = buffer.complete_state
         if state is not None and state.current_completion is not None:
             buffer.apply_completion(state.current_completion)
-        else:
-            buffer.validate_and_handle()
+            if not buffer.text.startswith("/") or buffer.text.endswith(" "):
+                return  # there is more to write
+        buffer.validate_and_handle()
 
     @keys.add("escape", "enter")
     def _new_line(event: KeyPressEvent) -> None:
@@ -166,14 +168,12 @@ def _keys(cycle_mode: Callable[[], None], toggle_details: Callable[[], None]) ->
     def _close_menu(event: KeyPressEvent) -> None:
         event.current_buffer.cancel_completion()
 
-    @keys.add("s-tab")
-    def _next_mode(event: KeyPressEvent) -> None:
-        cycle_mode()
-        event.app.invalidate()
+    def calls(key: str, function: Callable[[], object]) -> None:
+        @keys.add(key)
+        def _call(event: KeyPressEvent) -> None:
+            function()
+            event.app.invalidate()
 
-    @keys.add("c-o")
-    def _details(event: KeyPressEvent) -> None:
-        toggle_details()
-        event.app.invalidate()
-
+    calls("s-tab", cycle_mode)
+    calls("c-o", toggle_details)
     return keys

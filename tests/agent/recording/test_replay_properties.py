@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from cellwright.agent.agent import Agent
 from cellwright.agent.calls.redaction import Redaction
-from cellwright.agent.prompt import system_blocks
 from cellwright.agent.recording.recorder import Recorder
 from cellwright.agent.recording.replay import Replay
 from cellwright.agent.recording.replay_drift import check_drift
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult
+from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.conversation.replay import ReplayedEdits
 from cellwright.conversation.runs.event_bus import EventBus
 from cellwright.errors import ToolError

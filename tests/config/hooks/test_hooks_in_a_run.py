@@ -8,8 +8,8 @@ from hook_scenes import command, group, hooks_of, saying
 
 from cellwright.agent.agent import Agent
 from cellwright.agent.hooks.protocol import as_hooks, together
-from cellwright.agent.prompt import system_blocks
 from cellwright.agent.tool import tool
+from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.events import Notice, RunEnd, ToolEnd, ToolProgress
 from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy

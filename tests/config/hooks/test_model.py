@@ -8,10 +8,10 @@ import pytest
 from hook_scenes import group, hooks_of
 
 from cellwright.agent.agent import Agent
-from cellwright.agent.prompt import system_blocks
 from cellwright.agent.tool import tool
 from cellwright.config.hooks.entries import ModelHook
 from cellwright.config.hooks.model import read_verdict
+from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.events import Notice, RunEnd, ToolEnd, TurnEnd
 from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy

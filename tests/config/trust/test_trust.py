@@ -106,7 +106,7 @@ def test_a_no_holds_for_this_process_and_is_not_kept(place):
         {},
         {"permissions": {"deny": ["Bash"], "ask": ["Python"], "defaultMode": "plan"}},
         {"permissions": {"defaultMode": "bypassPermissions", "blockWritesOutsideWorkingDirectories": True}},
-        {"deniedModels": ["opus"], "outputStyle": "Concise", "permissions": {"allow": []}},
+        {"deniedModels": ["opus"], "theme": "dark", "permissions": {"allow": []}},
     ],
 )
 def test_a_folder_that_gives_nothing_asks_nothing(place, content):

@@ -7,7 +7,7 @@ import statistics
 import pytest
 
 from cellwright.agent.agent import Agent
-from cellwright.agent.prompt import system_blocks
+from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session

@@ -152,6 +152,24 @@ class ToolCalls(Struct):
             if any(_edits_files(self.tools.get(tool_use["name"])) for tool_use in calls):
                 forget_outcomes(self.session.id)
 
+    async def run_beside(self, calls: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        """Run `calls` that stand in no message, one after another; their results, by id, are in none either.
+
+        Each has its end, also when cancelled on the way.
+        """
+        results: dict[str, dict[str, Any]] = {}
+        self._answering = 0
+        try:
+            for tool_use in calls:
+                if self.stop_reason is None and not self.unanswered:
+                    await self._run_batch([tool_use], results)
+        finally:
+            for tool_use in calls:
+                if tool_use["id"] not in results:
+                    self._end(tool_use, _failure(INTERRUPTED, "interrupted", ErrorCode.INTERRUPTED), results)
+            forget_outcomes(self.session.id)
+        return results
+
     async def _after_all(self, calls: Sequence[dict[str, Any]], results: Mapping[str, Mapping[str, Any]]) -> None:
         """Tell hooks of all calls of the message, and have what hooks said meanwhile go with the results."""
         hook_result = await self.hooks.after_batch(

@@ -5,7 +5,10 @@
     of each folder from the root down to the session's: CLAUDE.md, .claude/CLAUDE.md, CLAUDE.local.md
     <project>/.claude/rules/**/*.md
 
-Each file is followed by what it imports. `AGENTS.md` stands in where no `CLAUDE.md` is in the session's folder or above.
+    <our state, of the project>/MEMORY.md, where Claude keeps notes of its own
+
+Each file but the last is followed by what it imports. `AGENTS.md` stands in where no `CLAUDE.md` is in the session's
+folder or above.
 A project's files wait for the user's trust in it, as its settings do; what lies above the project must belong to the user.
 """
 
@@ -17,12 +20,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cellwright.config.memory.memory_file import MemoryFile, MemoryScope, imports, read_memory_file
+from cellwright.config.memory.memory_file import MemoryFile, MemoryScope, imports, read_memory_file, read_notes
 from cellwright.tools.search.glob_regex import glob_matcher
 
 NAMES = ("CLAUDE.md", ".claude/CLAUDE.md")
 LOCAL_NAME = "CLAUDE.local.md"
 FALLBACK_NAME = "AGENTS.md"
+NOTES_NAME = "MEMORY.md"
 RULES_FOLDER = ".claude/rules"
 MAX_IMPORT_HOPS = 4
 MAX_RULES = 500
@@ -32,7 +36,8 @@ class MemoryPlace(Struct, frozen=True, kw_only=True):
     """The places of a session's instructions, and how far they count.
 
     `users` is `~/.claude`; `trusted` says that the project's files count; `outside` are the files outside the project
-    that its files may bring along; `excludes` are globs on whole paths.
+    that its files may bring along; `excludes` are globs on whole paths. `notes` is the folder of Claude's own notes, None
+    where it keeps none.
     """
 
     cwd: Path
@@ -42,6 +47,7 @@ class MemoryPlace(Struct, frozen=True, kw_only=True):
     trusted: bool = False
     outside: frozenset[Path] = frozenset()
     excludes: tuple[str, ...] = ()
+    notes: Path | None = None
 
 
 class Memory(Struct, frozen=True):
@@ -107,6 +113,8 @@ def _all(place: MemoryPlace) -> Iterator[MemoryFile]:
         file = read_memory_file(path, scope, base)
         if file is not None:
             yield from with_imports_that_count(file, place, seen)
+    if place.notes is not None and (notes := read_notes(place.notes / NOTES_NAME)) is not None:
+        yield notes
 
 
 def _paths(place: MemoryPlace) -> Iterator[tuple[Path, MemoryScope, Path]]:

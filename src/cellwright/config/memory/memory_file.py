@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.config.front_matter import read_front_matter, texts
 from cellwright.markdown.code_places import without_code
@@ -20,6 +21,10 @@ MAX_BYTES = 4 * 1024 * 1024
 
 MAX_CHARS = 100_000
 """The part of one file that Claude is told: about 25,000 tokens of every request."""
+
+NOTES_LINES = 200
+NOTES_BYTES = 25_000
+"""The part of the index of Claude's own notes that is told, as in Claude Code."""
 
 _IMPORT = re.compile(r"(?:^|(?<=\s))@(?P<path>(?:[^\s\\]|\\ )+)", re.MULTILINE)
 _COMMENT = re.compile(r"^ {0,3}<!--", re.MULTILINE)
@@ -72,6 +77,24 @@ def read_memory_file(
         imported_by=imported_by,
         notice=notice,
     )
+
+
+def read_notes(path: Path) -> MemoryFile | None:
+    """Read the index of Claude's own notes, as far as it is told; it imports nothing. Never raises."""
+    file = read_memory_file(path, "auto", path.parent)
+    if file is None or not file.text:
+        return file
+    lines = file.text.splitlines(keepends=True)
+    told = "".join(lines[:NOTES_LINES])
+    if len(told.encode("utf-8", "surrogatepass")) > NOTES_BYTES:
+        told = told.encode("utf-8", "surrogatepass")[:NOTES_BYTES].decode("utf-8", "ignore")
+        told = told[: told.rfind("\n") + 1 or len(told)]
+    if told == file.text:
+        return file
+    rest = (
+        f"\n[Only the first {NOTES_LINES} lines, at most {NOTES_BYTES // 1000} KB, are told. Keep the index shorter.]"
+    )
+    return replace(file, text=f"{told.rstrip()}{rest}")
 
 
 def _left_out(path: Path, scope: MemoryScope, base: Path, why: str) -> MemoryFile:

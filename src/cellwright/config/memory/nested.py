@@ -26,7 +26,7 @@ def memory_for_files(paths: Iterable[Path], place: MemoryPlace, memory: Memory) 
     found: list[MemoryFile] = []
     fallback = uses_fallback(place.cwd)
     for path in paths:
-        found += (rule for rule in memory.rules if rule not in found and _matches(rule, path))
+        found += (rule for rule in memory.rules if rule not in found and rule_matches(rule, path))
         if not place.trusted or not path.is_relative_to(place.cwd):
             continue
         for folder in reversed([each for each in path.parents if each != place.cwd and place.cwd in each.parents]):
@@ -40,7 +40,8 @@ def _scope(path: Path) -> MemoryScope:
     return "local" if path.name == LOCAL_NAME else "project"
 
 
-def _matches(rule: MemoryFile, path: Path) -> bool:
+def rule_matches(rule: MemoryFile, path: Path) -> bool:
+    """Return whether a rule with paths counts for the file at `path`."""
     if not path.is_relative_to(rule.base):
         return False
     relative = path.relative_to(rule.base).as_posix()

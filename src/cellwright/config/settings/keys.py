@@ -181,6 +181,9 @@ KEYS: dict[Path, Key] = {
         _key("availableModels", text, "list"),
         _key("deniedModels", text, "list", "tightens"),
         _key("language", text),
+        _key("outputStyle", text),
+        _key("autoMemoryEnabled", flag),
+        _key("autoMemoryDirectory", a_path, folder="own"),
         _key("attribution.commit", any_text),
         _key("attribution.pr", any_text),
         _key("includeCoAuthoredBy", flag),
@@ -247,7 +250,7 @@ OBJECTS = {path[:length] for path in KEYS for length in range(1, len(path))}
 _WITHOUT_EFFECT = """
 advisorModel agent attribution.sessionUrl agentPushNotifEnabled allowAllClaudeAiMcps allowedChannelPlugins
 allowedMcpServers allowManagedMcpServersOnly autoCompactEnabled autoCompactWindow autoConnectIde
-autoContinueAtUsageLimit autoDreamEnabled autoInstallIdeExtension autoMemoryDirectory autoMemoryEnabled autoMode
+autoContinueAtUsageLimit autoDreamEnabled autoInstallIdeExtension autoMode
 autoScrollEnabled autoUpdatesChannel awaySummaryEnabled awsAuthRefresh awsCredentialExport axScreenReader
 bashEditDiffEnabled blockedMarketplaces browserExternalPageTools channelsEnabled claudeMd companyAnnouncements
 crossSessionInbound defaultShell deniedMcpServers dialogExpiry diffTool disableAgentView disableArtifact
@@ -258,7 +261,7 @@ enabledMcpjsonServers enabledPlugins enableWorkflows externalEditorContext extra
 fastModePerSessionOptIn feedbackSurveyRate fileSuggestion footerLinksRegexes forceLoginGatewayUrl forceLoginMethod
 forceLoginOrgUUID forceRemoteSettingsRefresh gcpAuthRefresh idleCompaction includeGitInstructions
 inputNeededNotifEnabled isolatePeerMachines keybindingFlavor managedMcpServers managedSourcesBehavior minimumVersion
-modelOverrides modelPicker modelPricing modelSettings otelHeadersHelper outputStyle parentSettingsBehavior
+modelOverrides modelPicker modelPricing modelSettings otelHeadersHelper parentSettingsBehavior
 permissionExplainerEnabled permissions.disableAutoMode pluginConfigs pluginSuggestionMarketplaces pluginTrustMessage
 policyHelper precomputeCompactionEnabled preferredNotifChannel prefersReducedMotion processWrapper
 promptSuggestionEnabled proxyAuthHelper prUrlTemplate remote remoteControlAtStartup requiredMaximumVersion

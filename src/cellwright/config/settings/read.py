@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from cellwright.config.agents.find_agents import project_agent_files
 from cellwright.config.memory.chain import outside_files, project_instructions
+from cellwright.config.output_styles.output_style import project_style_files
 from cellwright.config.settings.layers import SCOPES, Layer, Scope, SettingsEntry, entries_of
 from cellwright.config.settings.server_policy import servers_policy
 from cellwright.config.skills.find_skills import project_skill_files
@@ -97,7 +98,7 @@ class SettingsSources(Struct, frozen=True, kw_only=True):
     """The content of all sources, before it is judged what counts. `tool_files` are the folder's, with contents.
 
     `instructions` are the project's files of instructions to Claude, `outside` what they bring along from elsewhere.
-    `skill_files` are its skills and commands, `agent_files` its agents.
+    `skill_files` are its skills and commands, `agent_files` its agents, `style_files` its output styles.
     """
 
     cwd: Path
@@ -108,6 +109,7 @@ class SettingsSources(Struct, frozen=True, kw_only=True):
     outside: tuple[Path, ...] = ()
     skill_files: tuple[tuple[Path, bytes], ...] = ()
     agent_files: tuple[tuple[Path, bytes], ...] = ()
+    style_files: tuple[Path, ...] = ()
     notices: tuple[str, ...] = ()
     broken: bool = False
 
@@ -204,6 +206,7 @@ def read_all(
         outside=tuple(outside_files(instructions, project)),
         skill_files=tuple(_contents(project_skill_files(cwd, project))),
         agent_files=tuple(_contents(project_agent_files(cwd, project))),
+        style_files=tuple(project_style_files(cwd, project)),
         notices=tuple(notices),
         broken=broken,
     )
@@ -232,6 +235,7 @@ def watched_files(cwd: Path, environ: Mapping[str, str], managed: Path | None = 
         *project_instructions(cwd.absolute(), project),
         *project_skill_files(cwd.absolute(), project),
         *project_agent_files(cwd.absolute(), project),
+        *project_style_files(cwd.absolute(), project),
     ]
 
 

@@ -107,6 +107,9 @@ class Settings:
     allowed_mcp_servers: tuple[str, ...] | None = None
     denied_tools: tuple[str, ...] = ()
     language: str | None = None
+    output_style: str | None = None
+    auto_memory: bool = False
+    auto_memory_directory: Path | None = None
     attribution_commit: str | None = None
     attribution_pr: str | None = None
     claude_md_excludes: tuple[str, ...] = ()
@@ -222,6 +225,7 @@ def settings_of(
 def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
     """Collect values passed on as they stand, by the names of the fields of `Settings`, without what is not set."""
     value = merged.value
+    memory = value("autoMemoryDirectory")
     waiting, plans, log = value("askUserQuestionTimeout"), value("plansDirectory"), value("cellwright", "toolLog")
     found = {
         "disable_all_hooks": value("disableAllHooks"),
@@ -239,6 +243,9 @@ def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
         "allowed_mcp_servers": _texts(value("cellwright", "allowedMcpServers")),
         "denied_tools": _texts(value("cellwright", "deniedTools")),
         "language": value("language"),
+        "output_style": value("outputStyle"),
+        "auto_memory": value("autoMemoryEnabled"),
+        "auto_memory_directory": None if memory is None else Path(memory).expanduser().absolute(),
         "always_thinking": value("alwaysThinkingEnabled"),
         "show_thinking": value("showThinkingSummaries"),
         "fallback_models": _texts(value("fallbackModel")),

@@ -30,9 +30,11 @@ from cellwright.config.settings.read import (
 from cellwright.config.settings.server_policy import VARIABLE
 from cellwright.config.settings.settings import Settings, save_allow_rules, settings_of
 from cellwright.config.skills.find_skills import SkillPlace
+from cellwright.config.trust.repository import main_checkout
 from cellwright.config.trust.store import changing_answers, read_answers, texts, trust_file
 from cellwright.config.trust.trust import Item, Trust, accept, describe, judge, tightens, trusted_as_it_is
 from cellwright.errors import CellwrightError
+from cellwright.sessions.state_dir import notes_folder
 
 
 class Quarantine(NamedTuple):
@@ -195,7 +197,16 @@ class SettingsInForce:
             trusted=self._trust.trusted,
             outside=self._trust.outside,
             excludes=self.settings.claude_md_excludes,
+            notes=self.notes_folder,
         )
+
+    @property
+    def notes_folder(self) -> Path | None:
+        """The folder of Claude's own notes on this project; None where it keeps none."""
+        off = self.environ.get("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "").strip() not in ("", "0", "false")
+        if off or not self.settings.auto_memory:
+            return None
+        return self.settings.auto_memory_directory or notes_folder(main_checkout(self._reading.project))
 
     @property
     def skill_place(self) -> SkillPlace:
@@ -334,7 +345,7 @@ class SettingsInForce:
     def _is_files(self, before: Settings, key: str) -> bool:
         """Return whether files alone said `key`, before and now: what the user says in the kernel counts at once."""
         origins = (*before.origins(key)[-1:], *self.settings.origins(key)[-1:])
-        return all(origin.scope not in ("config", "environment") for origin in origins)
+        return all(origin.scope not in ("config", "environment", "options") for origin in origins)
 
     @property
     def _held(self) -> tuple[dict[str, SettingsEntry], dict[str, SettingsEntry]]:

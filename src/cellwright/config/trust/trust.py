@@ -269,15 +269,18 @@ def _items(reading: SettingsSources) -> tuple[Item, ...]:
         name = str(file.relative_to(reading.project))
         text = f"instructions to Claude: {name}"
         found.append(Item(_digest(["instructions", name]), text, "trust", file=file, once=True))
-    if names := [str(file.relative_to(reading.project)) for file, _ in reading.skill_files]:
-        found.append(Item(_digest(["skills"]), f"skills and commands: {', '.join(names)}", "trust", once=True))
+    for key, what, files in (
+        ("skills", "skills and commands", [file for file, _ in reading.skill_files]),
+        ("agents", "agents", [file for file, _ in reading.agent_files]),
+        ("output styles", "output styles", reading.style_files),
+    ):
+        if names := [str(file.relative_to(reading.project)) for file in files]:
+            found.append(Item(_digest([key]), f"{what}: {', '.join(names)}", "trust", once=True))
     for file, content in reading.skill_files:
         name = str(file.relative_to(reading.project))
         if _GIVES_RIGHTS.search(content):
             text = f"rules or hooks that hold while the skill is at work: {name}"
             found.append(Item(_digest([name, hashlib.sha256(content).hexdigest()]), text, "trust", file=file))
-    if names := [str(file.relative_to(reading.project)) for file, _ in reading.agent_files]:
-        found.append(Item(_digest(["agents"]), f"agents: {', '.join(names)}", "trust", once=True))
     for file, content in reading.agent_files:
         name = str(file.relative_to(reading.project))
         if _BRINGS_ALONG.search(content):

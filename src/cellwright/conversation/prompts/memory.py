@@ -14,8 +14,10 @@ import re
 import weakref
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from cellwright.agent.hooks.protocol import as_hooks
+from cellwright.agent.hooks.run_hooks import session_fields
 from cellwright.agent.prompt import ContextBlock, PromptContext, ProvidedContext, text_context
 from cellwright.config.memory.chain import Memory, read_memory
 from cellwright.config.memory.memory_file import MemoryFile
@@ -44,6 +46,46 @@ _FROM = {
 _OPENING = re.compile(rf'<{TAG} file="(?P<file>[^"]*)" digest=(?P<digest>\w+)')
 
 
+NOTES_TAG = "own-notes"
+HOW_TO_KEEP_NOTES = """\
+This folder is yours, for notes that later sessions on this project begin with. MEMORY.md is the index: a line for each \
+thing worth knowing, its first 200 lines are told at the start; details go into other files there, which the index names. \
+Note with the file tools what you could not find out quickly again: how the user wants things done, decisions and their \
+reasons, commands that work, traps. Correct what proves wrong. No secrets, nothing that the project's files say already."""
+
+_MEMORY_TYPES = {"managed": "Managed", "user": "User", "project": "Project", "local": "Local"}
+"""Claude Code's names for whose instructions they are."""
+
+
+async def _fire_loaded(
+    file: MemoryFile, reason: str, session: Session, agent: Agent, paths: Sequence[Path] = ()
+) -> list[str]:
+    """Tell InstructionsLoaded hooks that Claude is told `file`; gives what they say to the user. Nothing can be refused.
+
+    `paths` are the files that Claude has just read or changed.
+    """
+    hooks = as_hooks(agent.hooks)
+    if file.scope not in _MEMORY_TYPES or not hooks.listens_to("InstructionsLoaded"):
+        return []
+    from cellwright.config.memory.nested import rule_matches
+
+    fields: dict[str, Any] = {
+        **session_fields("InstructionsLoaded", session, agent.policy.mode),
+        "file_path": str(file.path),
+        "memory_type": _MEMORY_TYPES[file.scope],
+        "load_reason": reason,
+    }
+    if file.paths:
+        fields["globs"] = list(file.paths)
+    if file.imported_by is not None:
+        fields["parent_file_path"] = str(file.imported_by)
+    concerned = (rule_matches(file, path) if file.paths else path.is_relative_to(file.base) for path in paths)
+    if trigger := next((path for path, counts in zip(paths, concerned, strict=True) if counts), None):
+        fields["trigger_file_path"] = str(trigger)
+    result = await hooks.fire("InstructionsLoaded", fields, None)
+    return [*result.messages, *result.problems]
+
+
 class MemoryContext:
     """The instructions that the prompts and the calls of one conversation are told."""
 
@@ -65,6 +107,10 @@ class MemoryContext:
             notices += problems
             if part is not None:
                 parts.append(part)
+                reason = "session_start" if file.imported_by is None else "include"
+                notices += await _fire_loaded(file, reason, session, agent)
+        if (how := self._how_to_keep_notes(session, agent)) is not None:
+            parts.append(how)
         parts += [_gone(path) for path, digest in known.items() if digest != "gone" and not Path(path).is_file()]
         chars = sum(len(file.text) for file in memory.files)
         if not session.encoded and chars > LARGE_CHARS:
@@ -91,8 +137,29 @@ class MemoryContext:
         if not files:
             return []
         known = self._told_in(session).digests(session)
-        blocks = [(await self._block(file, known, agent))[0] for file in files]
-        return [block for block in blocks if block is not None]
+        blocks: list[ContextBlock] = []
+        for file in files:
+            block, _ = await self._block(file, known, agent)
+            if block is not None:
+                blocks.append(block)
+                reason = (
+                    "path_glob_match" if file.paths else "nested_traversal" if file.imported_by is None else "include"
+                )
+                await _fire_loaded(file, reason, session, agent, paths)
+        return blocks
+
+    def _how_to_keep_notes(self, session: Session, agent: Agent) -> ContextBlock | None:
+        """Tell Claude of the folder of its notes, once in a session; None where it keeps none or could not write."""
+        folder = self._in_force.notes_folder
+        if folder is None or not any(tool.access.edits_files for tool in agent.tools):
+            return None
+        opening = f"<{NOTES_TAG} folder="
+        if any(opening.encode() in message for message in session.encoded):
+            return None
+        name = _name(folder)
+        return text_context(
+            "Notes of Claude's own", "memory", f'{opening}"{name}">\n{HOW_TO_KEEP_NOTES}\n</{NOTES_TAG}>'
+        )
 
     async def _block(
         self, file: MemoryFile, known: dict[str, str], agent: Agent

@@ -69,7 +69,9 @@ class PolicyInForce:
 
     def _made(self) -> PermissionPolicy:
         in_force = self._in_force
-        return policy_of(self._options, self._made_from, in_force.cwd, in_force.environ, self._means)
+        return policy_of(
+            self._options, self._made_from, in_force.cwd, in_force.environ, self._means, in_force.notes_folder
+        )
 
 
 class _NothingRuns(Struct, frozen=True):

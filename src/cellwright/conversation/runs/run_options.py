@@ -46,6 +46,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     tool_names: tuple[str, ...] = ()
     """The built-in tools that a run without the others has."""
     builtin_tools: bool = True
+    proposes_files: bool = False
+    """In a run without tools: blocks of the answer that name files are offered to be written."""
     system_prompt: str | None = None
     append_system_prompt: str = ""
     hooks: GivenHooks = msgspec.field(default_factory=dict)

@@ -16,7 +16,7 @@ from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.calls.permission_gate import LEAVING
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.hooks.protocol import as_hooks, together
-from cellwright.agent.prompt import FullPrompt, PromptContext, system_blocks
+from cellwright.agent.prompt import FullPrompt, PromptContext
 from cellwright.agent.thread import CallerJobs
 from cellwright.agent.turn_record import NO_CHECKPOINTS
 from cellwright.checkpoints.checkpoints import Checkpoints
@@ -24,14 +24,19 @@ from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.prompts.agents import Agents
+from cellwright.conversation.prompts.file_blocks import FileBlocks
 from cellwright.conversation.prompts.memory import MemoryContext
+from cellwright.conversation.prompts.output_styles import OutputStyles
 from cellwright.conversation.prompts.prompt import gather_context, mentioned_files, with_skill, with_surroundings
 from cellwright.conversation.prompts.skills import Skills
+from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.conversation.resolve_options import (
     ask_all,
     effort_of,
     fallbacks_of,
     model_of,
+    plan_model_of,
+    thinking_budget_of,
     thinking_of,
     unasked_text,
     unconfined_text,
@@ -76,6 +81,8 @@ class RunParts(Struct, frozen=True, kw_only=True):
     sandbox: SandboxLookup
     user_commands: UserCommands
     memory: MemoryContext
+    file_blocks: FileBlocks
+    styles: OutputStyles
     skills: Skills
     agents: Agents
     subagents: Subagents
@@ -89,16 +96,25 @@ class RunParts(Struct, frozen=True, kw_only=True):
             if (value := getattr(options, name)) is not None
         }
         on_denied = options.on_denied or settings.on_denied
+        policy = PolicyInForce(self.in_force, options, self.sandbox.abilities)
+        tools = self.tools.of(options)
         return Agent(
             provider=provider,
             model=model_of(options, settings, environment),
+            plan_model=plan_model_of(options, settings, environment),
             effort=effort_of(options, settings),
             cache_ttl=settings.prompt_cache_ttl,
             thinking=thinking_of(settings, environment),
+            thinking_budget=thinking_budget_of(settings, environment),
             fallback_models=fallbacks_of(options, settings, environment),
-            system=system_blocks(options.append_system_prompt, options.system_prompt),
-            tools=self.tools.of(options),
-            policy=PolicyInForce(self.in_force, options, self.sandbox.abilities),
+            system=system_blocks(
+                [tool for tool in tools if not policy.hides(tool)],
+                style=self.styles.chosen()[0],
+                append=options.append_system_prompt,
+                instead=options.system_prompt,
+            ),
+            tools=tools,
+            policy=policy,
             can_use_tool=can_use_tool if on_denied == "ask" else None,
             ends_when_denied=on_denied == "error",
             checkpoints=self.checkpoints,
@@ -106,6 +122,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
             redaction=self.redaction if settings.redact_secrets else None,
             answer_type=options.answer_type,
             file_context=self.subagents.for_step,
+            file_proposals=self.file_blocks.proposals(self.tools.of(RunOptions())) if options.proposes_files else None,
             **defaults,
         )
 
@@ -265,13 +282,13 @@ class StartingRun(Struct, frozen=True):
             from cellwright.conversation.replay import replay_place  # few runs are played
 
             place = replay_place(cwd, parts.tools.file_state, parts.tools.open_notebooks, parts.checkpoints)
-            agent = turn.played_by(agent, place)
+            agent = replace(turn.played_by(agent, place), file_proposals=None)
             self.run.steering.close("This run plays a recording: what Claude says in it is known already.")
         own_tools = bool(options.tools) or not options.builtin_tools
         own_system = options.system_prompt is not None or bool(options.append_system_prompt)
         session = parts.sessions.with_tools(agent.tool_params, request.session, own=own_tools)
         if own_system:
-            session = parts.sessions.with_system(agent.system, session)
+            session = parts.sessions.with_system(agent.system, session, whole=options.system_prompt is not None)
         if options.mode is not None:
             session.mode = None  # what the user says now goes before what the session came to
         self._emit_notices(session)
@@ -281,6 +298,7 @@ class StartingRun(Struct, frozen=True):
             own = () if request.provider is not None else (parts.user_commands.provide_context,)
             providers = (
                 *own,
+                parts.file_blocks.for_prompt,
                 parts.memory.for_prompt,
                 parts.skills.listing,
                 parts.agents.for_prompt,
@@ -304,7 +322,17 @@ class StartingRun(Struct, frozen=True):
             parts.sessions.add_notices(session, [*parts.in_force.settings.notices, *parts.retention.at_run(session)])
         grants = [problem for rule in options.allow if (problem := grant_problem(parse_rule(rule)))]
         restrictions = [problem for rule in options.deny if (problem := restriction_problem(parse_rule(rule)))]
-        parts.sessions.add_notices(session, [*grants, *restrictions, *parts.tools.notices, *self._unconfined()])
+        style_problem = "" if session.encoded else parts.styles.chosen()[1]
+        parts.sessions.add_notices(
+            session,
+            [
+                *grants,
+                *restrictions,
+                *parts.tools.notices,
+                *self._unconfined(),
+                *([style_problem] if style_problem else []),
+            ],
+        )
 
     def _unconfined(self) -> list[str]:
         """Tell that nothing confines commands here, where it is so: with the first run that begins when that is known."""

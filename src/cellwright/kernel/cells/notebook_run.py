@@ -277,6 +277,7 @@ def notebook_run_tool(runner: Runner) -> Tool:
         description=DESCRIPTION,
         access=ToolAccess("cells", "notebook_path"),
         category="notebooks",
+        best_for="running cells",
         # the outputs are bounded already, piece by piece; here is room for what stands around them
         limits=ToolLimits(seconds=None, result_chars=HEAD_CHARS + TAIL_CHARS + 50_000),
         examples=EXAMPLES,

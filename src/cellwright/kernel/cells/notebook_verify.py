@@ -380,6 +380,7 @@ def notebook_verify_tool(verifier: Verifier) -> Tool:
         description=DESCRIPTION,
         access=ToolAccess("cells", "notebook_path"),
         category="notebooks",
+        best_for="a fresh run of all",
         limits=ToolLimits(seconds=None, result_chars=20_000),
         examples=EXAMPLES,
         prepare=verifier.prepare,

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 from cellwright.agent.context_usage import ContextContents, context_parts, context_tokens
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import DEFAULT_MODEL, effort_of, full_name, mode_of, model_of, named_models
+from cellwright.conversation.runs.choices import leave_other_modes
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
 from cellwright.kernel.pages.comm import PageError, optional
 from cellwright.kernel.run.idle_kernel import loses_output
 from cellwright.model.models import EFFORTS, limits
-from cellwright.permissions.modes import LISTED_MODES
+from cellwright.permissions.modes import LISTED_MODES, MODE_LABELS
 from cellwright.telemetry.log import last_lines
 
 if TYPE_CHECKING:
@@ -33,15 +34,6 @@ if TYPE_CHECKING:
     from cellwright.kernel.magic.config import Claude
 
 MODELS = (DEFAULT_MODEL, "claude-sonnet-5-5", "claude-haiku-5-5")
-
-MODE_LABELS: Mapping[str, tuple[str, str]] = {
-    "default": ("Ask", "Asks before it changes anything or runs commands"),
-    "acceptEdits": ("Accept edits", "Changes files and cells unasked; asks before commands and code"),
-    "plan": ("Plan", "Only looks, then proposes a plan"),
-    "dontAsk": ("Don't ask", "Does what the rules allow, and nothing that would have to be asked"),
-    "bypassPermissions": ("Bypass permissions", "Does everything unasked, but what a rule denies"),
-}
-"""By Claude Code's names: how they are called, and what they do."""
 
 
 class Choices:
@@ -56,7 +48,7 @@ class Choices:
     def model(self) -> str:
         """The model of the next prompt; "" where the settings exclude the one they name."""
         try:
-            return self._model(self._config.model)
+            return self._model(self._conversation.choices.model or self._config.model)
         except CellwrightError:
             return ""
 
@@ -85,7 +77,8 @@ class Choices:
     @property
     def effort(self) -> str:
         """The effort with which the model thinks; "" leaves it to the model."""
-        return effort_of(RunOptions(effort=self._config.effort), self._conversation.in_force.settings) or ""
+        chosen = self._conversation.choices.effort or self._config.effort
+        return effort_of(RunOptions(effort=chosen), self._conversation.in_force.settings) or ""
 
     @property
     def efforts(self) -> list[str]:
@@ -107,36 +100,26 @@ class Choices:
             raise PageError("PERMISSION_DENIED", f"The settings allow no mode as loose as {mode}.")
         if effort and effort not in EFFORTS:
             raise PageError("invalid", f"There is no effort {effort!r}; there are {', '.join(EFFORTS)}.")
+        chosen = self._conversation.choices  # what is picked now is newer
         with self._conversation.in_force.users_change():
             if model is not None:
                 self._config.model = model
+                chosen.model = None
             if effort is not None:
                 self._config.effort = effort or None
+                chosen.effort = None
             if mode is not None:
                 self._config.mode = mode
+                chosen.mode = None
         if mode is not None:
-            self._leave_other_modes(mode)
-
-    def _leave_other_modes(self, mode: str) -> None:
-        """Have what the user says now go before what the session came to, and before what a cell's run was begun in."""
-        session, run = self._conversation.sessions.current, self._conversation.runs.current
-        if run is None or run.task is None:
-            session.mode = None
-            return
-
-        def run_ended(_future: object) -> None:
-            if session.mode == mode:  # now the settings say so
-                session.mode = None
-
-        session.mode = mode
-        run.task.future.add_done_callback(run_ended)
+            leave_other_modes(self._conversation.sessions.current, self._conversation.runs, mode)
 
     def _model(self, model: str | None) -> str:
         in_force = self._conversation.in_force
         return model_of(RunOptions(model=model), in_force.settings, in_force.environment)
 
     def _mode(self, mode: str | None) -> str:
-        asked = mode or self._config.mode
+        asked = mode or self._conversation.choices.mode or self._config.mode
         in_force = self._conversation.in_force
         return mode_of(RunOptions(mode=asked), in_force.settings, in_force.environment)
 

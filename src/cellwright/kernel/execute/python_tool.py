@@ -217,6 +217,7 @@ def python_tool(
         description=DESCRIPTION,
         access=ToolAccess("python", "code"),
         category="kernel",
+        best_for="work on variables",
         # the output is bounded already, piece by piece; here is room for the sentences about what was left out
         limits=ToolLimits(seconds=None, result_chars=HEAD_CHARS + TAIL_CHARS + 1_000),
         examples=(

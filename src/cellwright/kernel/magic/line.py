@@ -56,6 +56,11 @@ class MagicOptions:
     deny: tuple[str, ...] = ()
     add_dir: tuple[str, ...] = ()
     on_denied: OnDenied | None = None
+    fallback_model: tuple[str, ...] = ()
+    system_prompt: str | None = None
+    append_system_prompt: tuple[str, ...] = ()
+    system_prompt_file: str | None = None
+    append_system_prompt_file: tuple[str, ...] = ()
 
 
 def _text(value: str) -> str:
@@ -130,6 +135,13 @@ OPTIONS: dict[str, Option] = {
     "max-turns": Option("N", _count, "at most N requests to the model"),
     "budget": Option("USD", _dollars, "stop before the run costs more than this"),
     "effort": Option("E", _one_of(*EFFORTS), f"how hard the model thinks: {', '.join(EFFORTS)}"),
+    "fallback-model": Option(
+        "M", _text, "go on with this model where the other is overloaded or not there", repeats=True
+    ),
+    "system-prompt": Option("TEXT", _text, "the system prompt, in place of Cellwright's own"),
+    "system-prompt-file": Option("FILE", _text, "the same, from a file"),
+    "append-system-prompt": Option("TEXT", _text, "text that goes behind the system prompt", repeats=True),
+    "append-system-prompt-file": Option("FILE", _text, "the same, from a file", repeats=True),
     "quiet": Option("", None, "show the answer alone: no tools, no thinking, no cost"),
     "format": Option("F", _one_of(*FORMATS), "text (the default), json or json-lines, for programs"),
     "out": Option(
@@ -142,7 +154,9 @@ OPTIONS: dict[str, Option] = {
         "FILE", _text, "play the turn from FILE without a request; auto, strict or off: as the docs say", "auto"
     ),
     "background": Option("", None, "let the cell end at once; Claude goes on in it while you use the kernel"),
-    "no-tools": Option("", None, "let Claude answer without any tools"),
+    "no-tools": Option(
+        "", None, "let Claude answer without tools; blocks named lang:path are offered as files to write"
+    ),
     "context": Option(
         "HOW",
         _one_of(*CONTEXTS),
@@ -197,8 +211,15 @@ def _parse_option(match: re.Match[str], rest: str, given: dict[str, Any]) -> str
     return rest[value.end() :]
 
 
+_APART = (
+    *(("new", "resume"), ("record", "replay"), ("dry_run", "replay"), ("dry_run", "background")),
+    ("system_prompt", "system_prompt_file"),
+)
+"""Options of which only one of two may be given."""
+
+
 def _check_together(given: dict[str, Any]) -> None:
-    for one, other in (("new", "resume"), ("record", "replay"), ("dry_run", "replay"), ("dry_run", "background")):
+    for one, other in _APART:
         if one in given and other in given:
             names = f"--{one.replace('_', '-')} and --{other.replace('_', '-')}"
             raise _usage(f"{names} do not go together.")

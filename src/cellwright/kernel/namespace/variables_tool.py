@@ -107,6 +107,7 @@ def variables_tool(
         access=ToolAccess("variables"),
         read_only=True,
         category="kernel",
+        best_for="what is there",
         limits=ToolLimits(seconds=busy_seconds + 10 * SECONDS_ALL, result_chars=CHARS_ALL + 2_000),
         examples=EXAMPLES,
         title=_title,

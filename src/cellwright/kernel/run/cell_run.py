@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
@@ -189,8 +190,24 @@ def run_options(options: MagicOptions, typed: AnswerType | None = None) -> RunOp
         add_dirs=tuple(map(existing_folder, options.add_dir)),
         on_denied=options.on_denied,
         builtin_tools=not options.no_tools,
+        proposes_files=options.no_tools,
+        fallback_models=options.fallback_model or None,
+        system_prompt=_file_text(options.system_prompt_file) if options.system_prompt_file else options.system_prompt,
+        append_system_prompt="\n\n".join(
+            [*options.append_system_prompt, *map(_file_text, options.append_system_prompt_file)]
+        ),
         answer_type=typed,
     )
+
+
+def _file_text(name: str) -> str:
+    """The text of a file that an option names. Raises CellwrightError INVALID_PARAMETERS where it cannot be read."""
+    try:
+        return Path(name).expanduser().read_text("utf-8")
+    except (OSError, ValueError, RuntimeError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        message = f"The file {name!r} cannot be read: {why}. Nothing was sent."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message) from None
 
 
 def runs_in_background(options: MagicOptions, front_end: FrontEnd) -> bool:

@@ -79,6 +79,7 @@ def edit_symbol_tool(state: FileState, cwd: Path) -> Tool:
         description=DESCRIPTION,
         access=ToolAccess("edit", "file_path"),
         category="code",
+        best_for="a function or class by its name",
         limits=ToolLimits(file_bytes=PARSED_BYTES),
         examples=[
             {

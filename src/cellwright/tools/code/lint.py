@@ -91,6 +91,7 @@ def lint_tool(cwd: Path, environ: Mapping[str, str] = os.environ, keeper: Backup
         description=DESCRIPTION,
         access=ToolAccess("lint", "path"),
         category="code",
+        best_for="the project's linters",
         limits=timed_limits(results=LISTED),
         examples=[{}, {"paths": ["src/app.py"], "linter": "ruff", "fix": True}],
         facts=facts,

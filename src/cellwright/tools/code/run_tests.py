@@ -96,6 +96,7 @@ def run_tests_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
         description=DESCRIPTION,
         access=ToolAccess("tests", "path"),
         category="code",
+        best_for="the project's tests",
         limits=timed_limits(MAX_TEST_SECONDS),
         examples=[{}, {"framework": "pytest", "paths": ["tests/test_io.py"], "filter": "encoding"}],
         title=_title,

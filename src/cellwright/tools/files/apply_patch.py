@@ -82,6 +82,7 @@ def apply_patch_tool(state: FileState, cwd: Path) -> Tool:
         description=DESCRIPTION,
         access=ToolAccess("patch", "patch"),
         category="files",
+        best_for="changes of several files",
         limits=ToolLimits(seconds=60, file_bytes=EDITED_BYTES),
         examples=[
             {"patch": "--- a/app.py\n+++ b/app.py\n@@ -1,2 +1,3 @@\n import sys\n+import os\n \n"},

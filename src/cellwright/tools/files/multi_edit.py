@@ -75,6 +75,7 @@ def multi_edit_tool(state: FileState, cwd: Path) -> Tool:
         description=DESCRIPTION,
         access=ToolAccess("edit", "file_path"),
         category="files",
+        best_for="several changes of a file",
         limits=ToolLimits(file_bytes=EDITED_BYTES),
         examples=[
             {

@@ -151,6 +151,7 @@ def read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | None = Non
         access=ToolAccess("read", "file_path"),
         read_only=True,
         category="files",
+        best_for="a known path",
         # the tool keeps its own, narrower limit, which the environment and allow_large move
         limits=ToolLimits(
             result_chars=MAX_CHARS + LINE_CHARS, result_tokens=read_limits(os.environ, large=False).tokens

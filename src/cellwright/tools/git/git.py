@@ -84,6 +84,7 @@ def git_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
         access=ToolAccess("repository", "path"),
         read_only=True,
         category="git",
+        best_for="status, history, diffs",
         limits=timed_limits(),
         examples=[
             {"subcommand": "status"},

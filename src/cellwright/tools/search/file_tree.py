@@ -76,6 +76,7 @@ def file_tree_tool(cwd: Path) -> Tool:
         access=ToolAccess("list", "path"),
         read_only=True,
         category="search",
+        best_for="a project's outline",
         limits=timed_limits(),
         examples=[{}, {"path": "src", "depth": 2, "ignore": ["static"]}],
         title=lambda given: f"Tree of {shown_path(cwd, cwd / given.path)}",

@@ -77,6 +77,7 @@ def glob_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
         access=ToolAccess("find", "path"),
         read_only=True,
         category="search",
+        best_for="names",
         limits=LIMITS,
         examples=[{"pattern": "**/*.py"}, {"pattern": "*.{ts,tsx}", "path": "web", "ignore": ["dist"]}],
         title=lambda given: f"Glob {given.pattern}{in_folder(cwd, given.path)}",

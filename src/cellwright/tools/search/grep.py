@@ -144,6 +144,7 @@ def grep_tool(cwd: Path) -> Tool:
         access=ToolAccess("search", "path"),
         read_only=True,
         category="search",
+        best_for="text",
         limits=timed_limits(),
         examples=[
             {"pattern": r"def \w+_page\(", "type": "py"},

@@ -77,6 +77,7 @@ def ls_tool(cwd: Path) -> Tool:
         read_only=True,
         limits=ToolLimits(results=PAGE_ENTRIES),
         category="search",
+        best_for="a folder",
         examples=[{}, {"path": "src", "ignore": ["__pycache__"], "limit": 100}],
         title=lambda given: f"List {shown_path(cwd, cwd / given.path)}",
     )

@@ -266,6 +266,7 @@ def bash_tool(
         description=DESCRIPTION,
         access=ToolAccess("shell", "command"),
         category="shell",
+        best_for="what no other tool does",
         limits=ToolLimits(seconds=None, result_chars=limits.shown_chars * 2, child_memory_mb=limits.memory_mb),
         examples=EXAMPLES,
         fields={"timeout": _timeout_field(limits)},

@@ -398,6 +398,7 @@ def web_fetch_tool(
         access=ToolAccess("fetch", "url"),
         read_only=True,
         category="web",
+        best_for="a page",
         limits=ToolLimits(seconds=MAX_SECONDS + 60, file_bytes=most_bytes, calls_per_minute=60),
         examples=EXAMPLES,
         fields={"timeout_seconds": {"description": f"How long getting the page may take (default {seconds:g})."}},

@@ -391,6 +391,7 @@ def web_search_tool(engine: Engine, environ: Mapping[str, str] = os.environ) -> 
         access=ToolAccess("web_search", "query"),
         read_only=True,
         category="web",
+        best_for="what is newer than you",
         limits=ToolLimits(seconds=SECONDS + 10, results=MAX_HITS, calls_per_minute=30),
         examples=EXAMPLES,
         title=_title,

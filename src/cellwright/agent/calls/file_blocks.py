@@ -1,0 +1,73 @@
+"""Files that an answer without tools proposes: fenced blocks whose first line names them, as `python:src/app.py`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from cellwright.agent.tool import Tool
+
+MAX_BLOCKS = 50
+"""Of one answer; nobody looks through more."""
+
+_NAMED = re.compile(r"(?P<language>[\w+#.-]*):(?P<path>(?!/{2})[^\s\x00-\x1f](?:[^\x00-\x1f]*\S)?)\s*")
+
+
+class FileBlock(Struct, frozen=True):
+    """One block: the path that it names, and the content of the file."""
+
+    path: str
+    content: str
+
+
+class FileProposals(Struct, frozen=True):
+    """The way of a run's blocks to the disk: each is a call of `tool`, which is Write, and judged as one.
+
+    `report` is told each path with what became of it.
+    """
+
+    tool: Tool
+    report: Callable[[Sequence[tuple[str, str]]], None]
+
+    def calls(self, answer: str, run_id: str) -> list[dict[str, Any]]:
+        """The calls that the blocks of `answer` are; `run_id` makes their ids its own."""
+        return [
+            {
+                "type": "tool_use",
+                "id": f"block_{run_id}_{number}",
+                "name": self.tool.name,
+                "input": {"file_path": block.path, "content": block.content},
+            }
+            for number, block in enumerate(find_blocks(answer), 1)
+        ]
+
+    def tell(self, calls: Sequence[Mapping[str, Any]], results: Mapping[str, Mapping[str, Any]]) -> None:
+        """Report what became of `calls`, by their results."""
+        self.report([(str(call["input"]["file_path"]), _outcome(results.get(call["id"]))) for call in calls])
+
+
+def find_blocks(markdown: str) -> list[FileBlock]:
+    """The blocks of `markdown` that name a file, in their order.
+
+    >>> find_blocks("```python:src/app.py\\nprint(1)\\n```\\n```python\\nprint(2)\\n```")
+    [FileBlock(path='src/app.py', content='print(1)\\n')]
+    """
+    if "```" not in markdown and "~~~" not in markdown:
+        return []
+    from markdown_it import MarkdownIt  # few runs go without tools
+
+    blocks = []
+    for token in MarkdownIt("commonmark").parse(markdown):
+        named = _NAMED.fullmatch(token.info) if token.type == "fence" and token.level == 0 else None
+        if named is not None:
+            blocks.append(FileBlock(named["path"], token.content))
+    return blocks[:MAX_BLOCKS]
+
+
+def _outcome(result: Mapping[str, Any] | None) -> str:
+    if result is None:
+        return "not written"
+    return f"not written: {result['content']}" if result.get("is_error") else "written"

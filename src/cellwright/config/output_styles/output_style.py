@@ -1,0 +1,107 @@
+"""The output styles there are for a session, and what each says.
+
+Of two with one name the higher counts, from the highest: the administrator's, the project's (the nearest folder
+first), the user's, ours. A project's wait for the user's trust in the folder.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from cellwright.config.front_matter import read_front_matter
+from cellwright.config.skills.find_skills import SkillPlace, project_folders
+
+StyleScope = Literal["managed", "user", "project", "built-in"]
+
+BUILT_IN = Path(__file__).parent / "built_in"
+FOLDER = "output-styles"
+DEFAULT = "default"
+"""The style of a session whose settings name none: nothing is added, nothing left out."""
+
+MAX_BYTES = 100_000
+"""A larger file is no style: it would be part of every request."""
+
+MAX_STYLES = 200
+"""Of one folder; nobody has more by intent."""
+
+_YES = frozenset({"true", "yes", "on", "1"})
+
+
+class OutputStyle(Struct, frozen=True, kw_only=True):
+    """A style. `text` is its section of the system prompt.
+
+    `keeps_coding` says that what the system prompt has on working on code stays beside it.
+    """
+
+    name: str
+    description: str
+    text: str
+    scope: StyleScope
+    file: Path | None = None
+    keeps_coding: bool = False
+
+
+DEFAULT_STYLE = OutputStyle(
+    name=DEFAULT,
+    description="Short answers, work on code as everywhere in Cellwright",
+    text="",
+    scope="built-in",
+    keeps_coding=True,
+)
+
+
+def find_styles(place: SkillPlace) -> dict[str, OutputStyle]:
+    """All styles by their names in small letters, as they are chosen. Never raises."""
+    found = {DEFAULT: DEFAULT_STYLE}
+    for file, scope in _files(place):
+        if (style := _read(file, scope)) is not None:
+            found.setdefault(style.name.lower(), style)
+    return found
+
+
+def project_style_files(cwd: Path, project: Path) -> list[Path]:
+    """The files of styles that the project brings along."""
+    return [file for folder in project_folders(cwd, project) for file in _files_in(folder / ".claude" / FOLDER)]
+
+
+def _files(place: SkillPlace) -> Iterator[tuple[Path, StyleScope]]:
+    places: list[tuple[Path, StyleScope]] = [(place.managed / FOLDER, "managed")]
+    if place.trusted:
+        places += [(folder / ".claude" / FOLDER, "project") for folder in project_folders(place.cwd, place.project)]
+    for folder, scope in (*places, (place.users / FOLDER, "user"), (BUILT_IN, "built-in")):
+        for file in _files_in(folder):
+            yield file, scope
+
+
+def _files_in(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.glob("*.md"))[:MAX_STYLES]
+    except OSError:  # there is none
+        return []
+
+
+def _read(file: Path, scope: StyleScope) -> OutputStyle | None:
+    try:
+        facts = file.stat()
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > MAX_BYTES:
+            return None
+        front = read_front_matter(file.read_bytes().decode("utf-8", "replace"))
+    except (OSError, ValueError):
+        return None
+    text = front.body.strip()
+    if not text:
+        return None
+    name, description = front.values.get("name"), front.values.get("description")
+    return OutputStyle(
+        name=" ".join(str(name).split()) if name else file.stem,
+        description=" ".join(str(description or "").split()),
+        text=text,
+        scope=scope,
+        file=file,
+        keeps_coding=str(front.values.get("keep-coding-instructions", "")).strip().lower() in _YES,
+    )

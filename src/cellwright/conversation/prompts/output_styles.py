@@ -1,0 +1,32 @@
+"""The output style of a conversation: what the settings name, found among those that count."""
+
+from __future__ import annotations
+
+from cellwright.config.output_styles.output_style import DEFAULT, DEFAULT_STYLE, OutputStyle, find_styles
+from cellwright.config.settings.settings_in_force import SettingsInForce
+
+
+class OutputStyles:
+    """Finds the styles that count, and the one that sessions begin with."""
+
+    def __init__(self, in_force: SettingsInForce) -> None:
+        self._in_force = in_force
+
+    def all(self) -> dict[str, OutputStyle]:
+        """The styles that count now, by their names in small letters."""
+        return find_styles(self._in_force.skill_place)
+
+    @property
+    def named(self) -> str:
+        """The name that the settings have for the style."""
+        return self._in_force.settings.output_style or DEFAULT
+
+    def chosen(self) -> tuple[OutputStyle, str]:
+        """The style that a session begins with now, and what the user must know of it ("" where all is well)."""
+        if (name := self.named.lower()) == DEFAULT:
+            return DEFAULT_STYLE, ""
+        styles = self.all()
+        if name in styles:
+            return styles[name], ""
+        known = ", ".join(style.name for style in styles.values())
+        return DEFAULT_STYLE, f"There is no output style {self.named!r}; the styles are {known}. The default is used."
