@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pexpect import EOF
 
 from cellwright.testing import MessagesServer, fault, say, use
 
@@ -176,3 +177,34 @@ def test_what_has_no_effect_is_named_once(messages_server: Server, command_for: 
     assert "Known, without effect here\n  statusLine.type, theme, worktree.baseRef" in shown
     assert "nonsense" in shown
     assert "no setting that is known" in shown
+
+
+def test_without_tools_a_block_is_written_where_the_mode_allows_it(
+    messages_server: Server, command_for: For, own_place: Path
+) -> None:
+    answer = "```python:a.py\nx = 1\n```"
+    server = messages_server([say(answer), say(answer)])
+    command = command_for(server)
+    denied = command.run("--no-tools", "make it")
+    assert not (command.folder / "a.py").exists()
+    assert "Write" in denied.stderr
+    done = command.run("--no-tools", "--permission-mode", "acceptEdits", "make it")
+    assert done.returncode == 0
+    assert (command.folder / "a.py").read_text() == "x = 1\n"
+    assert all("tools" not in request.body for request in server.requests)
+    assert command.run("--no-tools", "--tools", "Read", "x").returncode == 2
+    assert server.rejected == []
+
+
+def test_a_chosen_model_goes_before_the_command_lines(
+    messages_server: Server, command_for: For, own_place: Path
+) -> None:
+    server = messages_server([say("One."), say("Two.")])
+    child = command_for(server).terminal("--model", "haiku")
+    for words, answer in (("first", "One."), ("/model sonnet", "answers from the next prompt on"), ("second", "Two.")):
+        child.expect("> ")
+        child.sendline(words)
+        child.expect(answer)
+    child.sendeof()
+    child.expect(EOF)
+    assert models(server) == ["claude-haiku-5-5", "claude-sonnet-5-5"]

@@ -25,6 +25,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.models import EFFORTS, canonical, limits
 from cellwright.model.pricing import PRICES_DATE, Price, price_of
 from cellwright.permissions.modes import LISTED_MODES, MODE_LABELS, parse_mode
+from cellwright.tools.paths import shown_path
 
 MODEL, MODE, EFFORT, STYLE = "[NAME]", "[NAME]", "[LEVEL]", "[NAME]"
 IN_FORCE = "in force"
@@ -105,8 +106,9 @@ def _models(call: CommandCall) -> Section:
         state = IN_FORCE if name == now else "in plan mode" if name == planner else ""
         rows.append((name, ", ".join(dict.fromkeys(aliases)), *prices, window, state))
     text = (
-        f"US dollars per million tokens, Anthropic's list of {PRICES_DATE}. /model NAME goes on with another one; "
-        f"{OPUS_PLAN} is Opus in plan mode and Sonnet else; /model {RESET} is what the settings say."
+        f"US dollars per million tokens (input, output, read from the cache), Anthropic's list of {PRICES_DATE}. "
+        f"/model NAME goes on with another one; {OPUS_PLAN} is Opus in plan mode and Sonnet else; /model {RESET} is what "
+        "the settings say."
     )
     if not now:
         text = f"The settings allow no model that is chosen now. {text}"
@@ -198,14 +200,14 @@ def output_style_page(call: CommandCall) -> CommandPage:
 def _styles(call: CommandCall) -> Section:
     conversation = call.conversation
     now, problem = conversation.styles.chosen()
-    rows: list[Row] = [("style", "what it is", "where from", "")]
+    rows: list[Row] = [("style", "", "what it is", "where from")]
     for style in conversation.styles.all().values():
         rows.append(
             (
                 style.name,
-                style.description,
-                "comes with Cellwright" if style.scope == "built-in" else str(style.file),
                 IN_FORCE if style.name == now.name else "",
+                style.description,
+                "comes with Cellwright" if style.scope == "built-in" else shown_path(conversation.cwd, style.file),
             )
         )
     text = f"/output-style NAME chooses another one; it holds for sessions that begin then. {problem}".strip()

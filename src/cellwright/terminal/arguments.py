@@ -236,6 +236,7 @@ def _check_together(made: argparse.ArgumentParser, options: argparse.Namespace) 
     streams = options.output_format == "stream-json"
     for wrong, problem in (
         (options.dry_run and options.replay is not None, "--dry-run and --replay do not go together"),
+        (options.no_tools and options.tools is not None, "--no-tools and --tools do not go together"),
         (options.fork_session and not resumes, "--fork-session needs --continue or --resume"),
         (
             options.session_id and resumes and not options.fork_session,

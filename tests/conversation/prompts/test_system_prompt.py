@@ -13,7 +13,7 @@ from cellwright.config.output_styles.output_style import BUILT_IN, find_styles
 from cellwright.config.skills.find_skills import SkillPlace
 from cellwright.conversation.prompts.system_prompt import system_blocks, system_sections
 from cellwright.sessions.transcript import encode_json
-from cellwright.testing import MessagesServer, say, use
+from cellwright.testing import MessagesServer, say, think, turn, use
 from declared_tools import declared
 from talk import Talk
 
@@ -133,3 +133,11 @@ def test_models_that_want_a_budget_think_with_one(
     assert fields == [expected, None]
     assert not talk.server.rejected
     talk.close()
+
+
+def test_a_turn_that_began_with_thinking_goes_on_with_it(talk: Talk) -> None:
+    talk.settings(model="claude-haiku-4-5", alwaysThinkingEnabled=True)
+    end = talk.say("hi", turn(think("A look."), use("Glob", pattern="*")), say("done"))
+    assert end.error is None
+    assert [request.body["thinking"]["type"] for request in talk.server.requests] == ["enabled", "enabled"]
+    assert not talk.server.rejected

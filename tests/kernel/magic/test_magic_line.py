@@ -33,6 +33,12 @@ NONE = MagicOptions()
         ("--dry-run what is sent", MagicOptions(dry_run=True), "what is sent"),
         ("--allow 'Bash(ls *)' --allow Edit x", MagicOptions(allow=("Bash(ls *)", "Edit")), "x"),
         ("--deny Bash --add-dir ../a --add-dir b", MagicOptions(deny=("Bash",), add_dir=("../a", "b")), ""),
+        (
+            "--append-system-prompt 'Be kind.' --append-system-prompt x --fallback-model sonnet hi",
+            MagicOptions(append_system_prompt=("Be kind.", "x"), fallback_model=("sonnet",)),
+            "hi",
+        ),
+        ("--system-prompt-file a.txt hi", MagicOptions(system_prompt_file="a.txt"), "hi"),
         ("--on-denied error go", MagicOptions(on_denied="error"), "go"),
     ],
 )

@@ -97,6 +97,8 @@ class HookRun(Struct, frozen=True):
             max_turns=max_turns,
             budget_usd=self.budget_left(),
             effort=None,
+            plan_model=None,
+            file_proposals=None,
             hooks=NO_HOOKS,
         )
         return await agent.run(prompt, session, on_event)

@@ -33,7 +33,7 @@ _YES = frozenset({"true", "yes", "on", "1"})
 
 
 class OutputStyle(Struct, frozen=True, kw_only=True):
-    """A style. `text` is its section of the system prompt.
+    """A style. `text` is its section of the system prompt; the default has none, and no file either.
 
     `keeps_coding` says that what the system prompt has on working on code stays beside it.
     """
@@ -42,7 +42,7 @@ class OutputStyle(Struct, frozen=True, kw_only=True):
     description: str
     text: str
     scope: StyleScope
-    file: Path | None = None
+    file: Path
     keeps_coding: bool = False
 
 
@@ -51,6 +51,7 @@ DEFAULT_STYLE = OutputStyle(
     description="Short answers, work on code as everywhere in Cellwright",
     text="",
     scope="built-in",
+    file=BUILT_IN / "default.md",
     keeps_coding=True,
 )
 

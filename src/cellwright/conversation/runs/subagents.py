@@ -215,6 +215,8 @@ class Subagents:
             max_turns=definition.max_turns or parent.max_turns,
             budget_usd=None,  # the run's counts
             answer_type=None,
+            plan_model=None,  # its model is chosen here
+            file_proposals=None,
         )
 
     def _model(self, given: AgentInput, definition: AgentDefinition, parent: Agent) -> str:

@@ -1,0 +1,55 @@
+"""Command pages in cells: models, modes, styles and hooks, and a file proposed without tools in the session's diff."""
+
+import json
+
+import pytest
+from accessibility import check_accessible
+from playwright.sync_api import expect
+
+from cellwright.testing import say
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+HOOK = {"hooks": [{"type": "command", "command": "make check", "timeout": 60}]}
+FILES = {
+    ".claude/settings.json": json.dumps({"hooks": {"Stop": [HOOK]}}),
+    "prices.py": "pears = 3\nplums = 4\n",
+}
+ANSWER = "Plums are dearer now:\n\n```python:prices.py\npears = 3\nplums = 5\n```\n"
+
+
+def test_a_file_is_proposed_without_tools_and_pages_are_read(notebook, model, page):
+    book = notebook(
+        "%load_ext cellwright",
+        "%claude /model",
+        "%claude /mode",
+        "%claude /output-style",
+        "%claude /hooks",
+        "%%claude --no-tools\nPut the plums in @prices.py up to 5",
+        "%claude /diff",
+        "%claude /model sonnet",
+        files=FILES,
+    )
+    for cell in range(5):
+        book.run(cell)
+        book.wait_done(cell)
+    expect(book.output(1).locator("tr", has_text="in force")).to_contain_text("claude-opus-5-5")
+    expect(book.output(2).locator("tr", has_text="in force")).to_contain_text("default")
+    expect(book.output(3)).to_contain_text("Learning")
+    expect(book.output(4)).to_contain_text("waits")
+    model.add(say(ANSWER))
+    book.run(5)
+    card = book.asked_by_keys(5)
+    expect(card).to_contain_text("Trust the folder")
+    page.keyboard.press("4")
+    expect(book.asked_by_keys(5)).to_contain_text("plums = 5")
+    page.keyboard.press("1")
+    book.wait_done(5)
+    assert (book.lab.root / book.path).parent.joinpath("prices.py").read_text("utf-8") == "pears = 3\nplums = 5\n"
+    for cell in (6, 7):
+        book.run(cell)
+        book.wait_done(cell)
+    expect(book.output(6)).to_contain_text("+plums = 5")
+    expect(book.output(7)).to_contain_text("anew")
+    for cell in (1, 6):
+        check_accessible(book.output(cell))
