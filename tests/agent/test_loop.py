@@ -592,5 +592,5 @@ def test_stream_gives_the_events_and_leaving_it_stops_the_run(scene):
 
     asyncio.run(main())
     assert not played.of(RunEnd)
-    played.server.wait_for_disconnect(timeout=5)
+    played.server.wait_for_disconnect(timeout=60)
     gate.open()

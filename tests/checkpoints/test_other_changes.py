@@ -129,7 +129,7 @@ def test_an_interrupted_turn_is_taken_back(work):
     task = there.conversation.start(
         RunRequest(prompt="Go.", options=RunOptions(mode="bypassPermissions")), RunSurface(listen)
     )
-    assert streaming.wait(30)
+    assert streaming.wait(60)
     task.cancel()
     there.conversation.jobs.work_until_done(task)
     with pytest.raises(CancelledError):

@@ -8,8 +8,6 @@ import os
 import shlex
 import sys
 import textwrap
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +18,6 @@ from cellwright.config.hooks.hooks import hooks_from
 from cellwright.config.settings.settings import HooksSource
 from cellwright.permissions.policy import PermissionPolicy
 from declared_tools import tool_named
-
-SOON = 60.0
-"""It takes a tenth of a second; the rest is for machines that are busy with other things."""
 
 
 def source(events: dict[str, Any], label: str = "settings.json", scope: Any = "user") -> HooksSource:
@@ -80,24 +75,3 @@ def fire_command(project: Path, event: str, text: str, **fields: Any) -> HookRes
 def saying(answer: Any) -> str:
     """A command that answers `answer` as JSON."""
     return f"printf %s {shlex.quote(json.dumps(answer))}"
-
-
-def processes(marker: str) -> list[int]:
-    """The processes that have `marker` in their environment."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if marker.encode() in (folder / "environ").read_bytes():
-                found.append(int(folder.name))
-        except OSError:
-            continue
-    return found
-
-
-def wait_for(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + SOON
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        os.sched_yield()
-    return True

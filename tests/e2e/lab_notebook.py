@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from eventual import SECONDS, eventually
 from lab_server import Lab
 from lab_tab import LabTab, opened_page, wait_loaded
 from playwright.sync_api import expect
+
+from eventual import SECONDS, eventually
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 TAKE_PICTURES = os.environ.get("CELLWRIGHT_TAKE_PICTURES") == "1"

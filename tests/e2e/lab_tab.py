@@ -12,10 +12,11 @@ import json
 import os
 from typing import Any
 
-from eventual import SECONDS
 from lab_server import Lab
 from playwright.sync_api import Error as PageError
 from playwright.sync_api import expect
+
+from eventual import SECONDS
 
 SLOW = float(os.environ.get("CELLWRIGHT_E2E_SLOW", "1"))
 VIEWPORT = {"width": 1180, "height": 900}

@@ -12,6 +12,7 @@ import pytest
 from notebook_kernel import NotebookKernel, Page, model_of, running_kernel
 
 from cellwright.testing import MessagesServer, say, turn, use
+from eventual import eventually
 
 pytestmark = pytest.mark.kernel
 
@@ -152,27 +153,7 @@ def test_a_killed_kernel_takes_its_children_along(bare: NotebookKernel, model: M
     cell = bare.begin("%%claude --new\ngo")
     page.answer(page.wait_for_op("ask", cell)["question"], "allow")
     page.wait_for_op("answered", cell)
-    pid = _content_of(tmp_path / "pid")
+    pid = eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
     page.close()
     bare.manager.shutdown_kernel(now=True)
-    _wait_until_gone(Path("/proc") / pid)
-
-
-def _content_of(path: Path) -> str:
-    import time
-
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        if path.exists() and (text := path.read_text().strip()):
-            return text
-        time.sleep(0.01)  # another process writes it: there is nothing to wait on
-    raise TimeoutError(f"{path} was not written")
-
-
-def _wait_until_gone(path: Path) -> None:
-    import time
-
-    deadline = time.monotonic() + 30
-    while path.exists() and time.monotonic() < deadline:
-        time.sleep(0.01)  # not our child: there is nothing to wait on
-    assert not path.exists()
+    eventually(lambda: not Path(f"/proc/{pid}").exists())

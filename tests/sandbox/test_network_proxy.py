@@ -91,7 +91,7 @@ async def curl(access: ProxyAccess, *arguments: str) -> tuple[int, str]:
 
 
 def play(scene: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(scene(), 40))
+    asyncio.run(asyncio.wait_for(scene(), 60))
 
 
 def test_an_allowed_host_is_reached_in_the_clear_and_encrypted(web: Web) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -82,7 +83,9 @@ def test_an_address_where_nobody_answers_is_given_up(messages_server):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         environ = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": KEY}
-        (listed,), (by_proxy,) = lists(environ), lists({}, upstream=Upstream(KEY, url))
+        with ThreadPoolExecutor() as threads:  # each waits for its 5 s
+            both = threads.submit(lists, environ), threads.submit(lists, {}, upstream=Upstream(KEY, url))
+        (listed,), (by_proxy,) = (future.result() for future in both)
     assert not listed.models
     assert "5 s" in listed.problem
     assert "5 s" in by_proxy.problem

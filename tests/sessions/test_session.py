@@ -524,13 +524,13 @@ def test_resuming_costs_less_than_decoding_the_file(tmp_path, capsys):
     session.close()
     loads, decodes = [], []
     for _ in range(7):
-        started = time.perf_counter()
+        started = time.process_time()
         again = Session.load(session.path)
-        loads.append(time.perf_counter() - started)
+        loads.append(time.process_time() - started)
         again.close()
-        started = time.perf_counter()
+        started = time.process_time()
         decoded = [json.loads(line) for line in session.path.read_bytes().split(b"\n") if line]
-        decodes.append(time.perf_counter() - started)
+        decodes.append(time.process_time() - started)
 
     with capsys.disabled():
         print(

@@ -110,7 +110,7 @@ def test_an_idle_pipe_is_not_waited_for_long(messages_server: Server, command_fo
             [*command.argv, "--quiet", "hi"], stdin=read_end, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             cwd=command.folder, env=command.environ,
         )  # fmt: skip
-        out, err = running.communicate(timeout=30)
+        out, err = running.communicate(timeout=60)
     assert (running.returncode, out) == (0, "Hello.\n")
     assert "Nothing came through stdin" in err
 
@@ -187,7 +187,7 @@ def test_json_lines_are_the_run_as_it_goes(messages_server: Server, command_for:
     while not (read and read[-1]["data"].get("chunk") == "Sec"):
         read += lines_of(running.stdout.readline())
     gate.open()
-    rest, _ = running.communicate(timeout=30)
+    rest, _ = running.communicate(timeout=60)
     read += lines_of(rest)
     assert running.returncode == 0
     assert [line["type"] for line in read] == [
@@ -371,7 +371,7 @@ def test_a_signal_ends_the_run_in_good_order(messages_server: Server, command_fo
     assert lines_of(running.stdout.readline())[0]["type"] == "context_told"
     assert lines_of(running.stdout.readline())[0]["data"]["chunk"] == "I begin"
     running.send_signal(number)
-    rest, errors = running.communicate(timeout=30)
+    rest, errors = running.communicate(timeout=60)
     assert running.returncode == 128 + number
     assert errors.startswith("INTERRUPTED: ")
     assert lines_of(rest)[-1]["data"]["metadata"]["stop_reason"] == "interrupted"
@@ -390,7 +390,7 @@ def test_a_run_under_nohup_survives_the_terminal(messages_server: Server, comman
     running.stdout.readline()
     running.send_signal(signal.SIGHUP)
     gate.open()
-    out, _ = running.communicate(timeout=30)
+    out, _ = running.communicate(timeout=60)
     assert running.returncode == 0
     assert lines_of(out)[-1]["data"]["final_response"] == "I begin and end."
 
@@ -404,7 +404,7 @@ def test_an_interrupt_ends_a_command_that_runs(messages_server: Server, command_
     while "started" not in (line := running.stdout.readline()):
         assert line
     running.send_signal(signal.SIGINT)
-    rest, _ = running.communicate(timeout=30)
+    rest, _ = running.communicate(timeout=60)
     assert running.returncode == 130
     [end] = [line["data"] for line in lines_of(rest) if line["type"] == "tool_completion"]
     assert end["status"] == "interrupted"
@@ -419,7 +419,7 @@ def test_a_reader_that_goes_away_ends_the_run_quietly(messages_server: Server, c
     running.stdout.readline()
     running.stdout.close()
     gate.open()
-    assert running.wait(timeout=30) == 141
+    assert running.wait(timeout=60) == 141
     assert running.stderr.read() == ""
 
 

@@ -71,7 +71,7 @@ def parse_sse(text: str) -> list[dict[str, Any]]:
 def client(messages_server: Callable[..., MessagesServer]) -> Iterator[Callable[..., Client]]:
     """Starts a server for a script and gives a client of it."""
     # without TLS there is nothing to verify, and an SSL context takes 40 ms
-    with httpx2.Client(timeout=10, trust_env=False, verify=False) as http:
+    with httpx2.Client(timeout=60, trust_env=False, verify=False) as http:
 
         def connect(script: Any = (), **options: Any) -> Client:
             server = messages_server(script, **options)

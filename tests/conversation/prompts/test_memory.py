@@ -5,56 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import RunRequest, RunSurface
-from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.events import ContextAttached, Event, Notice, RunEnd
+from cellwright.events import ContextAttached, Notice
 from cellwright.testing import MessagesServer, say, use
+from project_talk import ProjectTalk
 
 TOLD = re.compile(r'<instructions file="([^"]*)"[^\n]*?( changed=yes)?>\n(.*)\n</instructions>', re.DOTALL)
 
 
-class Talk:
-    """A conversation in a folder whose instructions are trusted, and what its requests told."""
-
-    def __init__(self, server: MessagesServer, root: Path) -> None:
-        self.server, self.root = server, root
-        self.project = root / "home" / "project"
-        (self.project / ".git").mkdir(parents=True)
-        (root / "home/.claude").mkdir()
-        self.events: list[Event] = []
-
-    def write(self, name: str, text: str) -> Path:
-        path = self.root / "home" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-        return path
-
-    def begin(self, *, trust: bool = True) -> Conversation:
-        environ = {
-            "ANTHROPIC_BASE_URL": self.server.url,
-            "ANTHROPIC_API_KEY": self.server.api_key,
-            "HOME": str(self.root / "home"),
-        }
-        self.conversation = Conversation(cwd=self.project, interface="a test", environ=environ)
-        if trust and (question := self.conversation.in_force.question()) is not None:
-            self.conversation.in_force.answer(question, yes=True)
-        return self.conversation
-
-    def say(self, prompt: str, *turns: Any, **request: Any) -> RunEnd:
-        self.server.add(*turns or (say("Good."),))
-        self.events.clear()
-        task = self.conversation.start(
-            RunRequest(prompt=prompt, options=RunOptions(), **request), RunSurface(self.events.append)
-        )
-        self.conversation.jobs.work_until_done(task)
-        end = task.result()
-        assert end.error is None, end.error
-        return end
+class Talk(ProjectTalk):
+    """What its requests told of instructions."""
 
     def told(self, at: int = -1) -> list[str]:
         """The files that the newest request told of in its last message of the user, with what was told."""
@@ -80,8 +42,7 @@ class Talk:
 def talk(messages_server: Callable[..., MessagesServer], tmp_path: Path) -> Iterator[Talk]:
     made = Talk(messages_server(), tmp_path)
     yield made
-    made.conversation.close()
-    assert made.server.rejected == []
+    made.end()
 
 
 def test_instructions_are_told_once_and_shown_with_their_size(talk: Talk) -> None:
@@ -90,7 +51,7 @@ def test_instructions_are_told_once_and_shown_with_their_size(talk: Talk) -> Non
     talk.begin()
     talk.say("hello")
     assert talk.told() == ["CLAUDE.md: Answer in rhymes.", "CLAUDE.md: Tests live in `checks/`."]
-    assert talk.shown == [str(talk.root / "home/.claude/CLAUDE.md"), "CLAUDE.md"]
+    assert talk.shown == [str(talk.home / ".claude/CLAUDE.md"), "CLAUDE.md"]
     talk.say("and now?")
     assert talk.told() == []
     assert talk.shown == []

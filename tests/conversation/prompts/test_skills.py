@@ -4,57 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import RunRequest, RunSurface
-from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
-from cellwright.events import ContextAttached, Event, RunEnd, ToolEnd, UserPrompt
+from cellwright.events import ContextAttached, UserPrompt
 from cellwright.testing import MessagesServer, say, use
+from project_talk import ProjectTalk
 
 
-class Talk:
-    """A conversation in a project, and the text blocks of its newest prompt."""
-
-    def __init__(self, server: MessagesServer, root: Path) -> None:
-        self.server, self.home = server, root / "home"
-        self.project = self.home / "project"
-        (self.project / ".git").mkdir(parents=True)
-        self.events: list[Event] = []
-
-    def write(self, name: str, text: str) -> Path:
-        path = self.home / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-        return path
-
-    def begin(self, *, trust: bool = True) -> None:
-        environ = {
-            "ANTHROPIC_BASE_URL": self.server.url,
-            "ANTHROPIC_API_KEY": self.server.api_key,
-            "HOME": str(self.home),
-            "PATH": "/usr/bin:/bin",
-        }
-        self.conversation = Conversation(cwd=self.project, interface="a test", environ=environ)
-        if trust and (question := self.conversation.in_force.question()) is not None:
-            self.conversation.in_force.answer(question, yes=True)
-
-    def start(self, prompt: str, *turns: Any, **options: Any) -> RunEnd:
-        self.server.add(*turns or (say("Good."),))
-        self.events.clear()
-        task = self.conversation.start(
-            RunRequest(prompt=prompt, options=RunOptions(**options)), RunSurface(self.events.append)
-        )
-        self.conversation.jobs.work_until_done(task)
-        return task.result()
-
-    def say(self, prompt: str, *turns: Any, **options: Any) -> RunEnd:
-        end = self.start(prompt, *turns, **options)
-        assert end.error is None, end.error
-        return end
+class Talk(ProjectTalk):
+    """The text blocks of its newest prompt."""
 
     @property
     def texts(self) -> list[str]:
@@ -62,17 +22,12 @@ class Talk:
         content = next(m["content"] for m in reversed(self.server.requests[-1].body["messages"]) if m["role"] == "user")
         return [b["text"] for b in content if b["type"] == "text" and not b["text"].startswith(("<env", "<skills"))]
 
-    @property
-    def results(self) -> list[ToolEnd]:
-        return [event for event in self.events if isinstance(event, ToolEnd)]
-
 
 @pytest.fixture
 def talk(messages_server: Callable[..., MessagesServer], tmp_path: Path) -> Iterator[Talk]:
     made = Talk(messages_server(), tmp_path)
     yield made
-    made.conversation.close()
-    assert made.server.rejected == []
+    made.end()
 
 
 def test_a_command_of_the_project_is_called_with_a_slash(talk: Talk) -> None:
@@ -134,10 +89,10 @@ def test_a_command_that_would_ask_or_fails_sends_nothing(talk: Talk) -> None:
     talk.write("project/.claude/commands/worse.md", "!`ls nothing-there`")
     talk.begin()
     before = len(talk.server.requests)
-    end = talk.start("/bad")
+    end = talk.run("/bad")
     assert end.error is not None
     assert "/bad: it runs `touch made` before it is sent, and that is not allowed unasked" in end.error["message"]
-    end = talk.start("/worse", allow=("Bash(ls *)",))
+    end = talk.run("/worse", allow=("Bash(ls *)",))
     assert end.error is not None
     assert "/worse: its command `ls nothing-there` failed" in end.error["message"]
     assert len(talk.server.requests) == before
@@ -176,7 +131,7 @@ def test_nothing_of_a_folder_that_is_not_trusted(talk: Talk) -> None:
     talk.begin(trust=False)
     assert "fix" not in talk.conversation.skills.all()
     with pytest.raises(CellwrightError, match=r"/fix comes with the folder .*, which you have not trusted"):
-        talk.start("/fix")
+        talk.run("/fix")
     talk.server.clear()
     assert talk.server.requests == []
     talk.say("/nothing like that")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cellwright.agent.steering import SteeringText
-from cellwright.agent.thread import CallerJobs, running_agent_code
+from cellwright.agent.thread import WAITING_NOTICE_SECONDS, CallerJobs, running_agent_code
 from cellwright.agent.tool import tool
 from cellwright.commands.command import CommandCall
 from cellwright.commands.registry import answer_of, command_of
@@ -178,6 +178,7 @@ def test_what_is_wrong_at_its_turn_is_the_run_s_end(talk: Talk, gate: Gate):
     assert end.error is not None
     assert end.error["code"] == "SESSION_NOT_FOUND"
     assert "no-such-session" in end.error["message"]
+    talk.ends.wait(2)
     assert (second.state, second.last_event) == ("failed", end)
     assert talk.conversation.runs.active == []
 
@@ -377,9 +378,11 @@ def test_a_call_that_waits_for_the_users_cell_does_not_run_out_of_time(talk: Tal
             told.set()
 
     talk.server.add(use("look"), say("Fine."))
-    options = RunOptions(builtin_tools=False, tools=(look,), tool_timeout=0.4, mode="bypassPermissions")
+    limit = WAITING_NOTICE_SECONDS * 4
+    options = RunOptions(builtin_tools=False, tools=(look,), tool_timeout=limit, mode="bypassPermissions")
     task = talk.conversation.start(RunRequest(prompt="go", options=options, background=True), RunSurface(hear))
-    assert told.wait(60)  # longer than the call may take
+    assert told.wait(60)
+    threading.Event().wait(limit)  # longer than the call may take
     asyncio.run(jobs.work_off())
     assert task.future.result(60).tools_succeeded == 1
     assert "seen" in str(talk.server.requests[-1].body["messages"][-1])

@@ -11,73 +11,23 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.calls.approval import Allow, Deny, ToolUse
+from cellwright.agent.calls.approval import Allow
 from cellwright.commands.command import CommandCall
 from cellwright.commands.extensions.agents import agents_page
 from cellwright.commands.tasks import tasks_page
-from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import RunRequest, RunSurface
-from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import Answered, Asked, Event, RunEnd, SubagentEvent, ToolEnd, ToolStart, TurnEnd
 from cellwright.sessions.catalog.deletion import delete_session
 from cellwright.telemetry.json_lines import JsonLines
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
+from project_talk import ProjectTalk
 
 
-class Talk:
-    """A conversation in a project with agents of the user's own."""
-
-    def __init__(self, server: MessagesServer, root: Path) -> None:
-        self.server, self.home = server, root / "home"
-        self.project = self.home / "project"
-        (self.project / ".git").mkdir(parents=True)
-        self.events: list[Event] = []
-        self.asked: list[ToolUse] = []
-        self.answer: Allow | Deny = Deny("not now")
-        self.environ = {
-            "ANTHROPIC_BASE_URL": server.url,
-            "ANTHROPIC_API_KEY": server.api_key,
-            "HOME": str(self.home),
-            "PATH": "/usr/bin:/bin",
-        }
-
-    def write(self, name: str, text: str) -> Path:
-        path = self.home / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-        return path
+class Talk(ProjectTalk):
+    """With agents of the user's own."""
 
     def define(self, name: str, front: str = "", body: str = "You work.") -> None:
         self.write(f".claude/agents/{name}.md", f"---\nname: {name}\ndescription: Does {name}.\n{front}\n---\n{body}\n")
-
-    def begin(self) -> None:
-        self.conversation = Conversation(cwd=self.project, interface="a test", environ=self.environ)
-
-    async def can_use_tool(self, use: ToolUse) -> Allow | Deny:
-        self.asked.append(use)
-        return self.answer
-
-    def start(self, prompt: str, *turns: Any, **options: Any) -> Run:
-        self.server.add(*turns)
-        self.events.clear()
-        return self.conversation.start(
-            RunRequest(prompt=prompt, options=RunOptions(**options)), RunSurface(self.events.append, self.can_use_tool)
-        )
-
-    def run(self, prompt: str, *turns: Any, **options: Any) -> RunEnd:
-        run = self.start(prompt, *turns, **options)
-        self.conversation.jobs.work_until_done(run)
-        return run.result()
-
-    def say(self, prompt: str, *turns: Any, **options: Any) -> RunEnd:
-        end = self.run(prompt, *turns, **options)
-        assert end.error is None, end.error
-        return end
-
-    @property
-    def results(self) -> list[ToolEnd]:
-        return [event for event in self.events if isinstance(event, ToolEnd)]
 
     def within(self, kind: type[Event]) -> list[Any]:
         return [e.event for e in self.events if isinstance(e, SubagentEvent) and isinstance(e.event, kind)]
@@ -91,8 +41,7 @@ class Talk:
 def talk(messages_server: Callable[..., MessagesServer], tmp_path: Path) -> Iterator[Talk]:
     made = Talk(messages_server(), tmp_path)
     yield made
-    made.conversation.close()
-    assert made.server.rejected == []
+    made.end()
 
 
 def hand(prompt: str, kind: str = "general-purpose", **more: Any) -> Any:
@@ -331,7 +280,7 @@ def test_an_agent_in_the_background_is_told_when_it_has_ended(talk: Talk) -> Non
     assert not working.task.done()
     gate.open()
     ended = talk.conversation.thread.submit(_ended(working.task)).future
-    ended.result(30)
+    ended.result(60)
     talk.say("And?", say("Done."))
     told = json.dumps(talk.server.requests[-1].body["messages"][-1])
     assert re.search(r'<agent id=\\"[\w-]+\\" type=\\"general-purpose\\">.*has ended.*Slowly done\.', told)
@@ -463,7 +412,7 @@ def test_what_ends_while_claude_ends_is_told_in_the_same_run(talk: Talk) -> None
     )
     last.wait_until_reached()
     (working,) = talk.conversation.subagents.background
-    talk.conversation.thread.submit(_ended(working.task)).future.result(30)
+    talk.conversation.thread.submit(_ended(working.task)).future.result(60)
     last.open()
     talk.conversation.jobs.work_until_done(run)
     assert run.result().text == "It said so."
@@ -482,7 +431,7 @@ def test_tasks_lists_and_stops_agents(talk: Talk) -> None:
 
     def page(text: str) -> str:
         call = CommandCall(talk.conversation, RunOptions(), text)
-        return talk.conversation.thread.submit(tasks_page(call)).future.result(30).plain()
+        return talk.conversation.thread.submit(tasks_page(call)).future.result(60).plain()
 
     assert re.search(rf"{working.id} +general-purpose +a task +has worked for", page(""))
     assert "was stopped (by the user)" in page(f"stop {working.id}")

@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from eventual import eventually
 from lab_tab import DARK, LIGHT
 from playwright.sync_api import expect
 
 from cellwright.testing import Gate, hold, say, think, turn, use
+from eventual import eventually
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from apps import in_apps
-from eventual import SECONDS
 from playwright.sync_api import TimeoutError as NotYet
 from playwright.sync_api import expect
 
 from cellwright.testing import MessagesServer, say, turn
+from eventual import SECONDS
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 

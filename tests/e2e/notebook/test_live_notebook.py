@@ -7,11 +7,11 @@ import ipykernel
 import nbformat
 import pytest
 from apps import in_apps
-from eventual import eventually
 from nbformat.sign import NotebookNotary
 from playwright.sync_api import expect
 
 from cellwright.testing import say, turn, use
+from eventual import eventually
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 

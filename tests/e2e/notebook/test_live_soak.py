@@ -10,9 +10,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import pytest
-from eventual import eventually
 
 from cellwright.testing import MessagesServer, say, turn, use
+from eventual import eventually
 
 playwright = pytest.importorskip("playwright.sync_api")
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]

@@ -6,12 +6,12 @@ import json
 
 import pytest
 from accessibility import check_accessible
-from eventual import eventually
 from lab_tab import DARK, LIGHT
 from PIL import Image
 from playwright.sync_api import expect
 
 from cellwright.testing import Gate, hold, say, turn
+from eventual import eventually
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 

@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from eventual import SECONDS, eventually
 from playwright.sync_api import expect
 
 from cellwright.testing import say, turn, use
+from eventual import SECONDS, eventually
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 

@@ -6,11 +6,11 @@ import sys
 
 import ipykernel
 import pytest
-from eventual import eventually
 from lab_tab import DARK, LIGHT, wait_loaded
 from playwright.sync_api import expect
 
 from cellwright.testing import Gate, hold, say, turn, use
+from eventual import eventually
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 

@@ -198,7 +198,7 @@ def test_the_agent_hears_of_what_another_thread_puts_in() -> None:
         changed = asyncio.Event()
         outputs = CellOutputs(asyncio.get_running_loop(), changed.set)
         threading.Thread(target=outputs.write, args=("from afar",)).start()
-        await asyncio.wait_for(changed.wait(), 10)
+        await asyncio.wait_for(changed.wait(), 60)
         assert [output["text"] for output in outputs.outputs()] == ["from afar"]
 
     asyncio.run(main())

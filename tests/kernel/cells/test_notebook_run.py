@@ -17,6 +17,7 @@ from cellwright.agent.tool import ToolContext
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.read import read_tool
 from cellwright.tools.notebook.notebook_edit import notebook_edit_tool
+from eventual import eventually
 
 pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
 
@@ -337,12 +338,15 @@ def test_outputs_go_only_into_the_cell_that_gave_them(notebook: Notebook) -> Non
 
 def test_the_time_limit_ends_the_run(notebook: Notebook) -> None:
     notebook.write("print('started')\nwhile True: pass", "print('after')")
-    told = notebook.ask("which='all', timeout_seconds=5")
-    assert told["status"] == "EXECUTION_TIMEOUT"
+    for seconds in (5, 60):  # a busy machine takes longer to begin
+        told = notebook.ask(f"which='all', timeout_seconds={seconds}")
+        assert told["status"] == "EXECUTION_TIMEOUT"
+        assert f"[Interrupted after {seconds} s, the time limit of this call.]" in told["text"]
+        if "started\n" in told["text"]:
+            break
     assert notebook.texts("c0") == ["stdout: started\n", "KeyboardInterrupt: "]
     assert "started\n" in told["text"]
     assert "[1 cell did not run: c1]" in told["text"]
-    assert "[Interrupted after 5 s, the time limit of this call.]" in told["text"]
     assert notebook.texts("c1") == ["stdout: old\n"]
     assert notebook.value("1 + 1") == "2"
 
@@ -377,12 +381,7 @@ def test_the_kernels_interrupt_ends_the_cell_and_the_call(notebook: Notebook) ->
 
 def interrupt_when(notebook: Notebook, holds: Any) -> None:
     """The outputs are in the file while the cell still runs."""
-    from time import monotonic, sleep
-
-    deadline = monotonic() + 30
-    while not holds():
-        assert monotonic() < deadline
-        sleep(0.05)  # another process writes the file: it can only be looked at
+    eventually(holds)
     notebook.kernel.interrupt()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from cellwright.kernel.cells.notebook_verify import Verifier, notebook_verify_to
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebook
+from eventual import eventually
 
 pytestmark = pytest.mark.kernel
 
@@ -253,10 +253,7 @@ STARTS_SOMETHING = "import subprocess\nchild = subprocess.Popen(['sleep', '1000'
 
 def assert_gone(place: Place) -> None:
     """The fresh kernel and what it had started have ended: all of them have the notebook's folder as theirs."""
-    deadline = time.monotonic() + 10
-    while any(folder_of(process) == place.path.parent for process in Path("/proc").glob("[0-9]*")):
-        assert time.monotonic() < deadline, "it runs on"
-        time.sleep(0.02)  # somebody else's child: it can only be looked at
+    eventually(lambda: not any(folder_of(process) == place.path.parent for process in Path("/proc").glob("[0-9]*")))
 
 
 def folder_of(process: Path) -> Path | None:

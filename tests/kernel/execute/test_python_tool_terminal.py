@@ -79,7 +79,7 @@ def test_what_the_shell_replaced_is_itself_again(session: Session) -> None:
 def test_a_call_that_was_cancelled_before_its_turn_never_runs(session: Session) -> None:
     task = session.start("never = True")
     task.cancel()
-    concurrent.futures.wait([task.future], timeout=30)
+    concurrent.futures.wait([task.future], timeout=60)
     assert task.future.cancelled()
     assert session.call("'never' in globals()").content == "False"
 

@@ -527,7 +527,7 @@ def test_where_nobody_works_off_jobs_the_kernel_is_said_to_be_busy(shell: Intera
     try:
         task = thread.submit(tool.call({}, ToolContext("toolu_1", lambda **_: None)))  # type: ignore[arg-type]
         with pytest.raises(ToolError, match="busy with other code"):
-            task.future.result(20)
+            task.future.result(60)
     finally:
         thread.stop()
 

@@ -33,7 +33,7 @@ def later(kernel: NotebookKernel) -> Iterator[Page]:
 def found(kernel: NotebookKernel) -> set[str]:
     """The widgets that a page finds when it is loaded."""
     kernel.client.comm_info("jupyter.widget")
-    while (reply := kernel.client.get_shell_msg(timeout=30))["msg_type"] != "comm_info_reply":
+    while (reply := kernel.client.get_shell_msg(timeout=60))["msg_type"] != "comm_info_reply":
         pass
     return set(reply["content"]["comms"])
 

@@ -171,4 +171,4 @@ def test_code_that_swallows_interrupts_is_ended_by_a_restart(kernel: NotebookKer
     assert stuck["id"] == page.wait_for_op("tool")["id"]
     assert kernel.manager.is_alive()
     page.send({"type": "restart"})
-    assert kernel.manager.provisioner.process.wait(30) != 0
+    assert kernel.manager.provisioner.process.wait(60) != 0

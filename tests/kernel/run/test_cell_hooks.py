@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +11,8 @@ import pytest
 from notebook_kernel import NotebookKernel, Page
 
 from cellwright.testing import MessagesServer, say, use
+from eventual import eventually
+from marked_processes import wait_until_gone
 
 pytestmark = pytest.mark.kernel
 
@@ -65,14 +65,10 @@ def test_stop_ends_a_hook_that_hangs(kernel: NotebookKernel, project: Path, mode
     users_hooks(Stop=f"test -e {ready} && exit 0; {hang}")
     model.add(say("Done."))
     cell = kernel.begin("%%claude --new\ngo")
-    deadline = time.monotonic() + 20
-    while not ready.exists():
-        assert time.monotonic() < deadline
-        os.sched_yield()
+    eventually(ready.exists)
     kernel.interrupt()
     kernel.finish(cell)
     assert cell.reply["ename"] == "KeyboardInterrupt"
-    found = subprocess.run(["pgrep", "-f", f"^sleep {seconds}"], capture_output=True, text=True, check=False)
-    assert found.stdout == ""
+    wait_until_gone(f"sleep\0{seconds}")
     model.add(say("Still here."))
     assert kernel.run("%%claude\nand now?").status == "ok"

@@ -12,6 +12,7 @@ import pytest
 from notebook_kernel import Cell, NotebookKernel, Page, model_of, running_kernel
 
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
+from eventual import eventually
 
 pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
 
@@ -67,7 +68,7 @@ def test_after_kill_minus_9_while_the_answer_streams(model: MessagesServer, tmp_
         page = Page(killed)
         killed.begin("%%claude --new\nname two")
         gate.wait_until_reached()
-        (transcript,) = wait_for_words(own_place, b"Second, wasps.")
+        (transcript,) = eventually(lambda: transcripts_with(own_place, b"Second, wasps."))
         page.close()
         os.kill(killed.manager.provisioner.pid, signal.SIGKILL)  # a shutdown would interrupt it first
         killed.manager.shutdown_kernel(now=True)
@@ -85,13 +86,8 @@ def test_after_kill_minus_9_while_the_answer_streams(model: MessagesServer, tmp_
     assert model.rejected == []
 
 
-def wait_for_words(home: Path, words: bytes) -> list[Path]:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        if found := [path for path in home.rglob("*.jsonl") if words in path.read_bytes()]:
-            return found
-        time.sleep(0.01)  # another process writes it: there is nothing to wait on
-    raise TimeoutError(f"{words!r} were not written")
+def transcripts_with(home: Path, words: bytes) -> list[Path]:
+    return [path for path in home.rglob("*.jsonl") if words in path.read_bytes()]
 
 
 def test_while_a_question_waits(kernel: NotebookKernel, page: Page, model: MessagesServer):

@@ -50,9 +50,9 @@ def test_nothing_runs_in_plan_mode_until_the_plan_is_approved(
     denials = [op for op in page.ops if op["op"] == "decided" and op["behavior"] == "deny"]
     assert len(denials) == 3
     page.answer(first["question"], "deny", reason="be precise")
-    kernel.wait_for(lambda _: page.wait_for_op("ask", cell)["question"] != first["question"], cell, 30)
+    kernel.wait_for(lambda _: page.wait_for_op("ask", cell)["question"] != first["question"], cell)
     page.answer(page.wait_for_op("ask", cell)["question"], "allow", input={"decision": "approve"})
-    kernel.wait_for(lambda _: page.wait_for_op("ask", cell)["kind"] == "permission", cell, 30)
+    kernel.wait_for(lambda _: page.wait_for_op("ask", cell)["kind"] == "permission", cell)
     assert page.wait_for_op("mode", cell)["mode"] == "default"
     page.answer(page.wait_for_op("ask", cell)["question"], "allow")
     kernel.finish(cell)

@@ -347,21 +347,21 @@ def test_the_widgets_answer_to_a_question_or_a_plan_fills_the_fields_for_it_alon
 
 
 def test_a_question_that_is_not_answered_in_time_lets_claude_go_on_and_a_plan_waits():
-    async def scene(use: ToolUse) -> Allow | Deny | None:
+    async def scene(use: ToolUse, seconds: float) -> Allow | Deny | None:
         given = questions(widget=True)
         given.answer_seconds = 0.01
         given.ready.set()
         asking = asyncio.ensure_future(given.can_use_tool(use))
-        done, _ = await asyncio.wait({asking}, timeout=0.5)
+        done, _ = await asyncio.wait({asking}, timeout=seconds)
         asking.cancel()
         return asking.result() if done else None
 
-    late = asyncio.run(scene(question_of("question", {"questions": [STORE]})))
+    late = asyncio.run(scene(question_of("question", {"questions": [STORE]}), 60))
     assert isinstance(late, Allow)
     assert late.by == "policy"
     assert late.updated_input is not None
     assert late.updated_input["annotations"] == {"Where to keep it?": {"unanswered": "timed_out"}}
-    assert asyncio.run(scene(question_of("plan", {"plan": "1."}))) is None
+    assert asyncio.run(scene(question_of("plan", {"plan": "1."}), 0.2)) is None
 
 
 def test_a_wait_that_is_ended_by_an_answer_elsewhere_is_no_interrupt_of_the_users():

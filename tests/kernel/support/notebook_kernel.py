@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -353,18 +354,35 @@ def running_kernel(
     folder: Path, environ: dict[str, str], *, sources: Sequence[Path] = (SOURCES,)
 ) -> Iterator[NotebookKernel]:
     """A kernel in `folder` that finds Cellwright in `sources`."""
-    manager = KernelManager(kernel_name="python3")
     # PYTEST_CURRENT_TEST would turn off what ipykernel does with file descriptors
     inherited = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
-    manager.start_kernel(env={**inherited, **environ, "PYTHONPATH": python_path(*sources)}, cwd=str(folder))
-    client = manager.client()
-    client.start_channels()
-    try:
-        client.wait_for_ready(timeout=60)
+    with started_kernel(folder, {**inherited, **environ, "PYTHONPATH": python_path(*sources)}) as (manager, client):
         yield NotebookKernel(manager, client)
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
+
+
+@contextlib.contextmanager
+def started_kernel(
+    folder: Path, environ: dict[str, str], *, python: Path | None = None
+) -> Iterator[tuple[KernelManager, BlockingKernelClient]]:
+    """A kernel in `folder` that answers, with the environment `environ`; by another `python` than this one.
+
+    It listens at sockets that are files: a free port that jupyter_client chooses for it may be another process's by the
+    time it has started, and then it ends (jupyter/jupyter_client#154).
+    """
+    with tempfile.TemporaryDirectory(prefix="kernel-") as sockets:  # a socket's path has 107 bytes at most
+        manager = KernelManager(kernel_name="python3", transport="ipc", connection_file=f"{sockets}/kernel.json")
+        if python is not None:
+            assert manager.kernel_spec is not None
+            manager.kernel_spec.argv[0] = str(python)
+        manager.start_kernel(env=environ, cwd=str(folder))
+        client = manager.client()
+        client.start_channels()
+        try:
+            client.wait_for_ready(timeout=SECONDS)
+            yield manager, client
+        finally:
+            client.stop_channels()
+            manager.shutdown_kernel(now=True)
 
 
 def model_of(server: MessagesServer) -> dict[str, str]:

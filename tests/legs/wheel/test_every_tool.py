@@ -20,8 +20,7 @@ import nbformat
 import pytest
 import trustme
 from fresh_environment import install, without_this_checkout
-from jupyter_client.manager import KernelManager
-from notebook_kernel import Cell, NotebookKernel, model_of
+from notebook_kernel import Cell, NotebookKernel, model_of, started_kernel
 
 from cellwright.testing import MessagesServer, Part, say, searched, turn, use
 
@@ -114,21 +113,12 @@ def project(tmp_path: Path) -> Path:
 @contextlib.contextmanager
 def kernel_of(python: Path, folder: Path, environ: dict[str, str]) -> Iterator[NotebookKernel]:
     """A kernel of the environment of `python`."""
-    manager = KernelManager(kernel_name="python3")
-    assert manager.kernel_spec is not None
-    manager.kernel_spec.argv[0] = str(python)
-    manager.start_kernel(env={**without_this_checkout(), **environ, "IS_SANDBOX": "1"}, cwd=str(folder))
-    client = manager.client()
-    client.start_channels()
-    try:
-        client.wait_for_ready(timeout=60)
+    known = {**without_this_checkout(), **environ, "IS_SANDBOX": "1"}
+    with started_kernel(folder, known, python=python) as (manager, client):
         kernel = NotebookKernel(manager, client)
         loaded = kernel.run("%load_ext cellwright")
         assert loaded.status == "ok", loaded.error
         yield kernel
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
 
 
 def run_answering(kernel: NotebookKernel, prompt: str) -> Cell:

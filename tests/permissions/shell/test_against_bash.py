@@ -40,7 +40,7 @@ def test_the_words_of_a_simple_command_are_those_of_bash(text):
         return
     script = "words() { printf '%s\\0' \"$@\"; }\n" + command
     done = subprocess.run(
-        [str(BASH), "--norc", "-c", script], capture_output=True, stdin=subprocess.DEVNULL, timeout=20
+        [str(BASH), "--norc", "-c", script], capture_output=True, stdin=subprocess.DEVNULL, timeout=60
     )
     assert done.returncode == 0, done.stderr
     given_by_bash = done.stdout.decode().split("\0")[:-1] if len(words) > 1 else []
@@ -101,6 +101,6 @@ def test_a_command_that_makes_bash_run_rm_is_denied(command):
             env={"PATH": str(programs()), "RAN": str(mark)},
             capture_output=True,
             stdin=subprocess.DEVNULL,
-            timeout=20,
+            timeout=60,
         )
         assert not mark.exists()

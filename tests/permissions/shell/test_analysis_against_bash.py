@@ -122,7 +122,7 @@ def run(command: str) -> tuple[str, list[list[str]]]:
             env={"PATH": str(programs()), "RAN": str(ran), "HOME": str(Path.home())},
             capture_output=True,
             stdin=subprocess.DEVNULL,
-            timeout=20,
+            timeout=60,
         )
         told = ran.read_text("utf-8", errors="surrogateescape") if ran.exists() else ""
     return str(work), [record.split("\0")[:-1] for record in told.split(f"{END}\0") if record]
@@ -146,7 +146,7 @@ def check(command: str) -> None:
     before = analyse(command, "/x")
     if before.problem:
         return
-    valid = subprocess.run([str(BASH), "-n", "-c", "--", command], capture_output=True, timeout=20)
+    valid = subprocess.run([str(BASH), "-n", "-c", "--", command], capture_output=True, timeout=60)
     assert valid.returncode == 0, valid.stderr
     folder, ran = run(command)
     found = analyse(command, folder).commands

@@ -193,7 +193,7 @@ def test_a_command_that_changes_its_folder_very_often_is_asked_for_where_a_rule_
 @pytest.mark.skipif(BASH is None, reason="needs bash")
 def test_every_word_that_bash_makes_of_braces_is_found(text):
     done = subprocess.run(
-        [str(BASH), "--norc", "-c", f"printf '%s\\n' {text}"], capture_output=True, text=True, cwd=Path("/"), timeout=20
+        [str(BASH), "--norc", "-c", f"printf '%s\\n' {text}"], capture_output=True, text=True, cwd=Path("/"), timeout=60
     )
     if done.returncode or done.stderr:
         return

@@ -18,21 +18,21 @@ REQUIRED = os.environ.get("CELLWRIGHT_REQUIRE_FUZZER") == "1"
 pytestmark = pytest.mark.skipif(bool(MISSING) and not REQUIRED, reason=f"the fuzzer cannot run: {MISSING}")
 
 COMMANDS = 400
+LEAST_COMMANDS = 100
 SECONDS = 35.0
 SEED = "1"
 
 
 def test_generated_commands_touch_only_what_was_allowed() -> None:
-    tally = fuzz(SEED, COMMANDS, SECONDS)
+    tally = fuzz(SEED, COMMANDS, SECONDS, at_least=LEAST_COMMANDS)
     print(tally)
     assert [str(failure) for failure in tally.failures] == []
-    assert tally.made.total() >= 100, "too slow to say anything"
     assert tally.allowed.total() > 0.25 * tally.made.total(), "most of what is made is refused: it tries nothing"
 
 
 @pytest.fixture(scope="module")
 def player() -> Iterator[tuple[World, Player]]:
-    with traced_shell() as (base, shell):
+    with traced_shell(seconds=60) as (base, shell):
         world = build_world(base, "plain")
         yield world, Player(world, shell)
 

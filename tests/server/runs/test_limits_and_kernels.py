@@ -288,6 +288,7 @@ def test_the_network_to_a_gateway_is_lost_in_mid_run(start_server, model):
     network.cut()
     gate.open()
     events = stream.rest()
+    near.stop()  # it ends its kernels, for which it waits long where there is no network
     network.close()
     assert _answer(events) == "Before the cut, and after."
     assert [event["id"] for event in events] == list(range(1, len(events) + 1))

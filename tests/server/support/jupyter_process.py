@@ -5,10 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPResponse
@@ -20,6 +24,7 @@ import websocket
 
 TOKEN = "a-token-of-tests"
 SECONDS = 60.0
+NUDGE_SECONDS = 1.0
 QUIET_EXTENSIONS = dict.fromkeys(
     ("jupyterlab", "notebook", "jupyter_lsp", "notebook_shim", "jupyter_server_fileid", "jupyter_server_ydoc"), False
 )
@@ -156,6 +161,12 @@ class JupyterServer:
             execution.wait()
         return execution
 
+    def stop(self) -> None:
+        """End it, before the block does."""
+        for reader in self.readers:
+            reader.close()
+        _end(self.process)
+
     def wait_for(self, what: Callable[[], Any], why: str) -> Any:
         """Ask until it is so."""
         deadline = time.monotonic() + SECONDS
@@ -167,21 +178,26 @@ class JupyterServer:
 
 
 class Execution:
-    """Code on its way in a kernel."""
+    """Code on its way in a kernel.
+
+    First the kernel is asked for its info until it has answered and what it publishes arrives. Jupyter Server does not
+    wait for the latter where it takes a kernel to be busy, and ipykernel 7.0 to 7.3 leaves a request unread that comes
+    while it answers another one, as those of Jupyter Server, until the next one comes (ipython/ipykernel#1554).
+    """
 
     def __init__(self, server: JupyterServer, kernel: str, code: str) -> None:
         path = urlsplit(server.url).path
         self._server = server
+        # as each page has: with the session of a connection that is just closing it would get that one's sockets
+        self._session = uuid.uuid4().hex
         self._socket = websocket.create_connection(
-            f"ws://{server.host}{path}/api/kernels/{kernel}/channels?session_id=notebook",
+            f"ws://{server.host}{path}/api/kernels/{kernel}/channels?session_id={self._session}",
             header={"Authorization": f"token {TOKEN}"},
             timeout=SECONDS,
         )
-        header = {"msg_id": f"m-{time.monotonic_ns()}", "msg_type": "execute_request", "session": "notebook"}
+        self._wait_for_kernel()
         content = {"code": code, "silent": False, "store_history": False, "user_expressions": {}, "allow_stdin": False}
-        self._id = header["msg_id"]
-        message = {"header": header, "parent_header": {}, "metadata": {}, "content": content, "channel": "shell"}
-        self._socket.send(json.dumps(message))
+        self._id = self._send("execute_request", content)
         self._status = ""
         self.text = ""
 
@@ -197,12 +213,33 @@ class Execution:
         self._socket.close()
         return self._status
 
-    def _next(self) -> None:
+    def _wait_for_kernel(self) -> None:
+        asked, came = {self._send("kernel_info_request", {})}, set[tuple[str, str]]()
+        while not (
+            asked <= {parent for kind, parent in came if kind == "kernel_info_reply"} and "status" in dict(came)
+        ):
+            if select.select([self._socket.sock], [], [], NUDGE_SECONDS)[0]:
+                message = self._read()
+                came.add((message["msg_type"], message["parent_header"].get("msg_id", "")))
+            else:
+                asked.add(self._send("kernel_info_request", {}))
+
+    def _send(self, kind: str, content: dict[str, Any]) -> str:
+        header = {"msg_id": uuid.uuid4().hex, "msg_type": kind, "session": self._session}
+        message = {"header": header, "parent_header": {}, "metadata": {}, "content": content, "channel": "shell"}
+        self._socket.send(json.dumps(message))
+        return header["msg_id"]
+
+    def _read(self) -> dict[str, Any]:
         try:
-            message = json.loads(self._socket.recv())
+            message: dict[str, Any] = json.loads(self._socket.recv())
         except (OSError, websocket.WebSocketException) as error:
             log = self._server.log.read_text()[-3000:]
             raise AssertionError(f"the websocket of the kernel ended: {error!r}\n{log}") from error
+        return message
+
+    def _next(self) -> None:
+        message = self._read()
         if message["parent_header"].get("msg_id") != self._id:
             return
         if message["msg_type"] == "stream":
@@ -223,6 +260,7 @@ def jupyter_server(
     root, home, log = folder / "root", folder / "home", folder / "server.log"
     root.mkdir(parents=True)
     home.mkdir()
+    runtime = Path(tempfile.mkdtemp(prefix="jupyter-"))  # a socket's path has 107 bytes at most
     known = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER_", "JPY_"))}
     command = [
         *(sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root", "--ServerApp.port=0"),
@@ -230,13 +268,15 @@ def jupyter_server(
         f"--IdentityProvider.token={TOKEN}",
         f"--ServerApp.base_url={base_url}",
         f"--ServerApp.root_dir={root}",
+        # files, since a port that is free may be another process's by the time the kernel has started
+        "--KernelManager.transport=ipc",
         *arguments,
     ]
     places = {
         "HOME": str(home),
         "CELLWRIGHT_HOME": str(home / "state"),
         "JUPYTER_CONFIG_DIR": str(home / "config"),
-        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+        "JUPYTER_RUNTIME_DIR": str(runtime),
         "JUPYTER_DATA_DIR": str(home / "data"),
         "IPYTHONDIR": str(home / "ipython"),
     }
@@ -250,12 +290,14 @@ def jupyter_server(
             start_new_session=True,
         )
     try:
-        server = JupyterServer(_url(home / "runtime", process, log), root, home, process, log)
+        server = JupyterServer(_url(runtime, process, log), root, home, process, log)
         yield server
     finally:
-        for reader in server.readers if "server" in locals() else ():
-            reader.close()
-        _end(process)
+        if "server" in locals():
+            server.stop()
+        else:
+            _end(process)
+        shutil.rmtree(runtime, ignore_errors=True)  # a kernel of a server that was killed may still write there
 
 
 def _url(runtime: Path, process: subprocess.Popen[bytes], log: Path) -> str:
@@ -274,6 +316,8 @@ def _url(runtime: Path, process: subprocess.Popen[bytes], log: Path) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.returncode is not None:  # it was stopped before
+        return
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     try:

@@ -15,7 +15,7 @@ from typing import Literal
 
 from shell_fuzzer.grammar import Grammar
 from shell_fuzzer.judge import Bounds, failures
-from shell_fuzzer.traced_shell import Touch, Trace, TracedShell
+from shell_fuzzer.traced_shell import COMMAND_SECONDS, Touch, Trace, TracedShell
 from shell_fuzzer.world import (
     DENIED,
     ENVIRONMENT_CANARY,
@@ -125,8 +125,12 @@ class Tally:
         return "\n".join((head, *sorted(modes), sandbox))
 
 
-def fuzz(seed: str, commands: int, seconds: float, tell: Callable[[Failure], None] | None = None) -> Tally:
-    """Play commands until there were as many or the time is over; `tell` is told each failure that is unlike the others.
+def fuzz(
+    seed: str, commands: int, seconds: float, tell: Callable[[Failure], None] | None = None, *, at_least: int = 0
+) -> Tally:
+    """Play commands until there were as many, or `at_least` so many and the time is over.
+
+    `tell` is told each failure that is unlike the others.
 
     The same seed plays the same commands.
     """
@@ -134,8 +138,8 @@ def fuzz(seed: str, commands: int, seconds: float, tell: Callable[[Failure], Non
     begun, number = time.monotonic(), 0
     with traced_shell() as (base, shell):
         tally.sandbox, tally.not_started = str(shell.abilities.get("name", "")), shell.not_started
-        while tally.made.total() < commands and time.monotonic() - begun < seconds:
-            play_world(base, shell, f"{seed}:{number}", tally, commands - tally.made.total())
+        while (made := tally.made.total()) < commands and (made < at_least or time.monotonic() - begun < seconds):
+            play_world(base, shell, f"{seed}:{number}", tally, commands - made)
             number += 1
             tally.seconds = time.monotonic() - begun
     return tally
@@ -152,8 +156,8 @@ def play_world(base: Path, shell: TracedShell, seed: str, tally: Tally, most: in
 
 
 @contextlib.contextmanager
-def traced_shell() -> Iterator[tuple[Path, TracedShell]]:
-    """Start a watched shell in a folder of its own, and remove both in the end."""
+def traced_shell(seconds: float = COMMAND_SECONDS) -> Iterator[tuple[Path, TracedShell]]:
+    """Start a watched shell in a folder of its own, and remove both in the end; each command may take `seconds`."""
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir=_MEMORY) as folder:
         base = Path(folder).resolve() / "world"
         base.mkdir()
@@ -162,7 +166,7 @@ def traced_shell() -> Iterator[tuple[Path, TracedShell]]:
             made.mkdir(parents=True)
         environ = {"HOME": str(places.home), "TMPDIR": str(places.temporary), "LANG": "C.UTF-8"}
         environ["CELLWRIGHT_CANARY"] = ENVIRONMENT_CANARY
-        shell = TracedShell(base.parent, {"PATH": os.environ["PATH"], **environ})
+        shell = TracedShell(base.parent, {"PATH": os.environ["PATH"], **environ}, seconds)
         try:
             yield base, shell
         finally:

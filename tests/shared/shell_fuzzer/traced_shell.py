@@ -20,8 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-SECONDS = 2.0
+COMMAND_SECONDS = 2.0
 """The time that a command may take."""
+TRACE_SECONDS = 60.0
+"""The time that strace may take to tell of it, and to end: more than on the busiest machine."""
 
 _SYSCALLS = (
     *(
@@ -137,10 +139,11 @@ class TracedShell:
 
     `base` is the only folder that can be written; the environment of commands is `environ`, less what children do not get.
     `abilities` are those of the sandbox that it can confine commands by, empty where there is none. `not_started`: why
-    commands that were allowed could not be confined.
+    commands that were allowed could not be confined. A command may take `seconds`.
     """
 
-    def __init__(self, base: Path, environ: Mapping[str, str]) -> None:
+    def __init__(self, base: Path, environ: Mapping[str, str], seconds: float) -> None:
+        self._seconds = seconds
         trace = base / "trace"
         trace.touch()
         self._trace = trace.open("rb")
@@ -157,7 +160,7 @@ class TracedShell:
     def run(self, given: Mapping[str, Any]) -> Trace | None:
         """Have a command decided, and run to its end where it is allowed; None where it is not."""
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({**given, "seconds": SECONDS}) + "\n")
+        self._process.stdin.write(json.dumps({**given, "seconds": self._seconds}) + "\n")
         self._process.stdin.flush()
         told = self._answer()
         lines = self._lines()
@@ -178,14 +181,14 @@ class TracedShell:
         """End the watched process."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(10)
+        self._process.wait(TRACE_SECONDS)
         self._trace.close()
 
     def _lines(self) -> list[str]:
         """Return the new lines, up to the mark that the driver sets behind each command."""
         lines: list[str] = []
         rest = b""
-        deadline = time.monotonic() + 10 * SECONDS
+        deadline = time.monotonic() + TRACE_SECONDS
         while time.monotonic() < deadline:
             rest += self._trace.readline()
             if not rest.endswith(b"\n"):

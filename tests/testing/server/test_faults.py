@@ -29,7 +29,7 @@ def event_names(lines):
 
 def sdk_message(api, **changes):
     with (
-        anthropic.Anthropic(base_url=api.server.url, api_key=api.server.api_key, max_retries=0, timeout=5) as sdk,
+        anthropic.Anthropic(base_url=api.server.url, api_key=api.server.api_key, max_retries=0, timeout=60) as sdk,
         sdk.messages.stream(**api.body(**changes)) as stream,
     ):
         return stream.get_final_message()
@@ -190,7 +190,7 @@ def test_stall_ends_when_it_is_released(client):
     gate.wait_until_reached()
     assert thread.is_alive()
     gate.open()
-    thread.join(10)
+    thread.join(60)
     assert isinstance(failures[0], httpx2.NetworkError)
     assert event_names(seen)[-1] == "content_block_delta"
 
@@ -199,8 +199,9 @@ def test_stall_ends_when_it_is_released(client):
 def test_a_client_that_leaves_a_stall_is_noticed(client, stalled):
     api = client([stalled])
     body = {**api.body(), "stream": True}
+    read_timeout = httpx2.Timeout(60, read=0.05)
     with pytest.raises(httpx2.ReadTimeout), httpx2.Client(verify=False) as impatient:
-        impatient.post(f"{api.server.url}/v1/messages", json=body, headers=api.headers, timeout=0.05)
+        impatient.post(f"{api.server.url}/v1/messages", json=body, headers=api.headers, timeout=read_timeout)
     (request,) = api.server.wait_for_disconnect()
     assert request.disconnected
     assert not request.finished

@@ -45,7 +45,7 @@ def test_requests_at_the_same_time_are_answered_at_the_same_time(client):
     for gate in gates:
         gate.open()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert statuses == [200] * 10
 
 
@@ -150,7 +150,7 @@ def test_a_client_may_ask_before_it_sends(client):
     host, port = api.server.url.removeprefix("http://").split(":")
     body = b'{"model":"claude-opus-5-5","max_tokens":9,"messages":[{"role":"user","content":"x"}]}'
     head = "\r\n".join(f"{name}: {value}" for name, value in api.headers.items())
-    with socket.create_connection((host, int(port)), timeout=10) as raw:
+    with socket.create_connection((host, int(port)), timeout=60) as raw:
         raw.sendall(
             f"POST /v1/messages HTTP/1.1\r\nhost: x\r\n{head}\r\nexpect: 100-continue\r\n"
             f"content-length: {len(body)}\r\n\r\n".encode()
@@ -164,7 +164,7 @@ def test_a_client_may_ask_before_it_sends(client):
 def test_what_is_no_http_is_dropped(client, garbage):
     api = client([say("x")])
     host, port = api.server.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as raw:
+    with socket.create_connection((host, int(port)), timeout=60) as raw:
         raw.sendall(garbage)
         raw.shutdown(socket.SHUT_WR)
         assert raw.recv(1000) == b""

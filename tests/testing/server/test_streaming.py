@@ -240,7 +240,7 @@ def test_a_gate_outlives_its_server(messages_server):
     thread.start()
     gate.wait_until_reached()
     server.stop()
-    thread.join(10)
+    thread.join(60)
     gate.open()
     assert failed
 

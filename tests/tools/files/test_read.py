@@ -364,7 +364,7 @@ def test_a_cancelled_read_of_a_huge_file_ends_its_thread(tools):
             await task
 
     # asyncio.run waits for its threads: it would take a minute to read 50 GB
-    asyncio.run(asyncio.wait_for(scene(), 20))
+    asyncio.run(asyncio.wait_for(scene(), 60))
 
 
 def notebook(cells: list[dict[str, object]], minor: int = 5) -> str:

@@ -277,12 +277,12 @@ def test_when_old_string_is_not_there_the_nearest_place_is_shown(tools, content,
 
 
 def test_the_nearest_place_of_a_large_file_takes_bounded_time():
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(ToolError):
         replace_text(
             "some text that is like\n" * 200_000, "some tixt that os loke the oters", "", replace_all=False, shown=""
         )
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_an_empty_old_string_creates_and_fills_but_never_overwrites(tools):
@@ -590,7 +590,7 @@ def test_titles(tools):
 
 def test_a_diff_of_large_files_takes_bounded_time(tools):
     path = put(tools, "a.txt", b"".join(b"%d\n" % n for n in range(15_000)))
-    started = time.perf_counter()
+    started = time.process_time()
     tools.result("Edit", file_path="a.txt", old_string="0\n", new_string="zero\n", replace_all=True)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
     assert path.read_bytes().count(b"zero") == 1500

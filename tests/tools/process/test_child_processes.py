@@ -8,16 +8,16 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are counted in /proc")
+from eventual import SECONDS, eventually
+from marked_processes import marked
 
-SOON = 4.0
-"""It takes a quarter of a second; the rest is for machines that are busy with other things."""
+pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are counted in /proc")
 
 PARENT = """
 import asyncio, os, signal, sys
@@ -40,28 +40,6 @@ def tell(text):
     # print may be in the middle of itself when a signal's handler tells something
     os.write(1, (str(text) + chr(10)).encode())
 """
-
-
-def marked(marker: str) -> dict[int, str]:
-    """Processes with `marker` in their environment or command line: pid to command line."""
-    found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            line = (folder / "cmdline").read_bytes()
-            if marker.encode() in line or marker.encode() in (folder / "environ").read_bytes():
-                found[int(folder.name)] = line.replace(b"\0", b" ").decode("utf-8", "replace")
-        except OSError:
-            continue
-    return found
-
-
-def wait_for(condition: Callable[[], bool], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        os.sched_yield()
-    return True
 
 
 class Parent:
@@ -98,7 +76,15 @@ class Parent:
     def watchdogs(self) -> list[int]:
         """The watchdogs whose parent is this process."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text("utf-8").split()
-        return [int(pid) for pid in children if "watchdog" in Path(f"/proc/{pid}/cmdline").read_text("utf-8")]
+        return [int(pid) for pid in children if "watchdog" in command_line(int(pid))]
+
+
+def command_line(pid: int) -> str:
+    """What it runs; nothing once it has ended, whether or not whoever inherited it has reaped it."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text("utf-8")
+    except OSError:  # it has just ended
+        return ""
 
 
 @pytest.fixture
@@ -122,7 +108,8 @@ def ended(parent: Parent) -> Iterator[None]:
     finally:
         for pid in [*parent.others(), parent.process.pid]:
             if parent.process.poll() is None or pid != parent.process.pid:
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it has just ended
+                    os.kill(pid, signal.SIGKILL)
         parent.process.wait()
         for stream in (parent.process.stdin, parent.process.stdout):
             assert stream is not None
@@ -157,25 +144,28 @@ SCENES = [(command, "SIGKILL") for command in COMMANDS] + [
 @pytest.mark.parametrize(("command", "ending"), SCENES)
 def test_nothing_runs_on_when_the_parent_is_killed(start, command, ending):
     parent = start(f"asyncio.run(bash({COMMANDS[command]!r}))")
-    assert wait_for(lambda: len(parent.watchdogs()) == 1, 20)
-    assert wait_for(lambda: bool(running(parent)), 20)
-    watchdog = parent.watchdogs()[0]
+    (watchdog,) = eventually(parent.watchdogs)
+    eventually(lambda: running(parent))
     groups = [pid for pid, line in parent.others().items() if "bash --no" in line]
     assert groups
     ENDINGS[ending](parent)
     parent.process.wait()
-    assert wait_for(lambda: not parent.others(), SOON), parent.others()
-    assert wait_for(lambda: not Path(f"/proc/{watchdog}").exists(), SOON)
-    assert wait_for(lambda: not any(members(group) for group in groups), SOON)
+    eventually(parent.others, nothing)
+    eventually(lambda: not command_line(watchdog))
+    eventually(lambda: [members(group) for group in groups], lambda found: not any(found))
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_what_only_reads_ends_with_the_parent_too(start, ending):
     parent = start("asyncio.run(read_only('sleep', '1000'))")
-    assert wait_for(lambda: parent.sleepers() == ["sleep 1000 "], 20)
+    eventually(parent.sleepers, ["sleep 1000"].__eq__)
     ENDINGS[ending](parent)
     parent.process.wait()
-    assert wait_for(lambda: not parent.others(), SOON), parent.others()
+    eventually(parent.others, nothing)
+
+
+def nothing(found: Collection[object]) -> bool:
+    return not found
 
 
 def running(parent: Parent) -> list[str]:
@@ -201,17 +191,17 @@ def members(group: int) -> list[str]:
 def test_what_a_command_left_in_the_background_ends_with_the_parent(start):
     parent = start("asyncio.run(bash('sleep 1000 & echo x')); tell('returned'); signal.pause()")
     assert parent.line() == "returned"
-    assert parent.sleepers() == ["sleep 1000 "]
+    eventually(parent.sleepers, ["sleep 1000"].__eq__)  # it may not run its program yet
     parent.process.kill()
     parent.process.wait()
-    assert wait_for(lambda: not parent.others(), SOON)
+    eventually(parent.others, nothing)
 
 
 def test_an_orderly_end_leaves_nothing(start):
     parent = start("asyncio.run(bash('sleep 1000 & echo x')); tell('returned')")
     assert parent.line() == "returned"
-    assert parent.process.wait(20) == 0
-    assert wait_for(lambda: not parent.others(), SOON)
+    assert parent.process.wait(SECONDS) == 0
+    eventually(parent.others, nothing)
 
 
 def test_stop_ends_the_children_and_the_watchdog(start):
@@ -227,7 +217,7 @@ def test_stop_ends_the_children_and_the_watchdog(start):
         """
     )
     assert parent.line() == "stopped"
-    assert wait_for(lambda: not parent.sleepers(), SOON)
+    eventually(parent.sleepers, nothing)
     parent.go_on()
     assert parent.line() == "again"
     assert len(parent.watchdogs()) == 1
@@ -252,7 +242,7 @@ def test_there_is_one_watchdog_and_it_starts_with_the_first_child(start):
 
 def test_children_do_not_hold_the_watchdogs_pipe(start):
     parent = start("asyncio.run(bash('sleep 1000 & sleep 1000'))")
-    assert wait_for(lambda: sum("sleep 1000" in line for line in parent.others().values()) >= 2, 20)
+    eventually(parent.sleepers, lambda found: len(found) == 2)
     watchdog = parent.watchdogs()[0]
     pipe = Path(f"/proc/{watchdog}/fd/0").readlink()
     for pid in parent.others():
@@ -275,7 +265,7 @@ def test_a_forked_worker_does_not_keep_the_children_alive(start):
     parent.process.kill()
     parent.process.wait()
     # the worker itself is the user's, and goes on
-    assert wait_for(lambda: not parent.sleepers(), SOON)
+    eventually(parent.sleepers, nothing)
     assert len(parent.others()) == 1
 
 
@@ -294,7 +284,7 @@ def test_a_forked_worker_that_ends_ends_nothing_of_its_parent(start):
         """
     )
     assert parent.line() == "waited"
-    assert parent.sleepers() == ["sleep 1000 "]
+    eventually(parent.sleepers, ["sleep 1000"].__eq__)  # it may not run its program yet
 
 
 def test_a_watchdog_that_was_killed_is_replaced(start):
@@ -311,14 +301,14 @@ def test_a_watchdog_that_was_killed_is_replaced(start):
     assert parent.line() == "first"
     (watchdog,) = parent.watchdogs()
     os.kill(watchdog, signal.SIGKILL)
-    assert wait_for(lambda: Path(f"/proc/{watchdog}/stat").read_text("utf-8").rpartition(")")[2].split()[0] == "Z", 5)
+    eventually(lambda: Path(f"/proc/{watchdog}/stat").read_text("utf-8").rpartition(")")[2].split()[0], "Z".__eq__)
     parent.go_on()
     assert parent.line() == "second"
     assert len(parent.watchdogs()) == 1
     assert parent.watchdogs() != [watchdog]
     parent.process.kill()
     parent.process.wait()
-    assert wait_for(lambda: not parent.others(), SOON), parent.others()
+    eventually(parent.others, nothing)
 
 
 def test_an_interrupt_of_the_group_does_not_reach_the_children_or_the_watchdog(start):
@@ -335,7 +325,7 @@ def test_an_interrupt_of_the_group_does_not_reach_the_children_or_the_watchdog(s
     os.killpg(parent.process.pid, signal.SIGINT)
     assert parent.line() == "interrupted"
     assert len(parent.watchdogs()) == 1
-    assert parent.sleepers() == ["sleep 1000 "]
+    eventually(parent.sleepers, ["sleep 1000"].__eq__)  # it may not run its program yet
 
 
 def test_groups_that_ended_are_forgotten(start):

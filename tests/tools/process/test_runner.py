@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import gc
 import os
@@ -18,6 +19,8 @@ import pytest
 
 from cellwright.tools.process.children import ChildProcesses, Command, child_processes
 from cellwright.tools.process.runner import OutputHead, RunningProgram
+from eventual import SECONDS, eventually
+from marked_processes import marked, wait_until_gone
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are counted in /proc")
 
@@ -42,7 +45,7 @@ def play(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, Any]],
 
     def play(scene: Coroutine[Any, Any, Any]) -> Any:
         with asyncio.Runner(loop_factory=request.param) as runner:
-            return runner.run(asyncio.wait_for(scene, 30))
+            return runner.run(asyncio.wait_for(scene, SECONDS))
 
     return play
 
@@ -61,40 +64,24 @@ class Place:
     def shell(self, script: str, **more: Any) -> Command:
         return self.command("bash", "--norc", "-c", script, **more)
 
-    def processes(self) -> list[str]:
-        """The command lines of what runs here."""
-        found = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                if self.marker.encode() in (folder / "environ").read_bytes():
-                    found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-            except OSError:
-                continue
-        return found
-
-    def all_gone(self) -> bool:
-        deadline = time.monotonic() + 5
-        while self.processes() and time.monotonic() < deadline:
-            os.sched_yield()
-        return not self.processes()
+    def wait_until_gone(self) -> None:
+        """Wait until nothing runs here."""
+        wait_until_gone(self.marker)
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     place = Place(tmp_path)
     yield place
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if place.marker.encode() in (folder / "environ").read_bytes():
-                os.kill(int(folder.name), signal.SIGKILL)
-        except OSError:
-            continue
+    for pid in marked(place.marker):
+        with contextlib.suppress(ProcessLookupError):  # it has just ended
+            os.kill(pid, signal.SIGKILL)
 
 
 async def outputs(command: Command, source: bytes = b"", most: int = ENOUGH) -> tuple[int, str, str]:
     output, errors = OutputHead(most), OutputHead(most)
     program = RunningProgram(command, output=output.take, errors=errors.take, source=source)
-    assert await program.finish(20)
+    assert await program.finish(SECONDS)
     return program.exit_code, output.text(), errors.text()
 
 
@@ -175,18 +162,18 @@ def test_it_is_ended_when_there_is_enough(place, play):
             return False
 
         program = RunningProgram(place.command("yes"), output=take)
-        assert await program.finish(20)
+        assert await program.finish(SECONDS)
         return calls, program.had_enough
 
     assert play(scene()) == (1, True)
-    assert place.all_gone()
+    place.wait_until_gone()
 
 
 @pytest.mark.parametrize("read_only", [False, True])
 def test_an_end_that_comes_by_itself_is_not_had_enough(place, play, read_only):
     async def scene() -> tuple[int, bool]:
         program = RunningProgram(place.command("echo", "x", read_only=read_only), output=lambda _: True)
-        return await program.finish(20), program.had_enough
+        return await program.finish(SECONDS), program.had_enough
 
     assert play(scene()) == (True, False)
 
@@ -197,7 +184,7 @@ def test_when_its_time_is_over_all_that_it_started_ends(place, play):
         return await program.finish(0.05)
 
     assert play(scene()) is False
-    assert place.all_gone(), place.processes()
+    place.wait_until_gone()
 
 
 def test_it_is_asked_before_it_is_killed(place, play):
@@ -219,15 +206,12 @@ def test_it_is_asked_before_it_is_killed(place, play):
 
 
 def test_what_only_reads_is_killed_at_once(place, play):
-    async def scene() -> tuple[int, float]:
+    async def scene() -> int:
         program = await started(place.shell("trap 'exit 7' TERM; echo x; while :; do :; done", read_only=True))
-        began = time.monotonic()
         await program.end()
-        return program.exit_code, time.monotonic() - began
+        return program.exit_code
 
-    ends = [play(scene()) for _ in range(3)]
-    assert {code for code, _ in ends} == {-signal.SIGKILL}
-    assert min(seconds for _, seconds in ends) < 0.05
+    assert play(scene()) == -signal.SIGKILL, "it was not asked"
 
 
 @pytest.mark.parametrize("read_only", [False, True])
@@ -246,7 +230,7 @@ def test_cancelled_it_ends_all_that_it_started(place, play, read_only, cancels):
         await program.ended
 
     play(scene())
-    assert place.all_gone(), place.processes()
+    place.wait_until_gone()
 
 
 def test_where_the_loop_is_closed_it_is_killed(place, play):
@@ -256,7 +240,7 @@ def test_where_the_loop_is_closed_it_is_killed(place, play):
         await started(place.shell(FAMILY), at_end=lambda: ended.append(True))
 
     play(scene())
-    assert place.all_gone(), place.processes()
+    place.wait_until_gone()
     assert ended == [True]
 
 
@@ -264,13 +248,11 @@ def test_what_it_leaves_in_the_background_is_not_waited_for(place, play):
     async def scene() -> tuple[str, bool]:
         output = OutputHead(ENOUGH)
         program = RunningProgram(place.shell("sleep 1000 & echo x"), output=output.take)
-        assert await program.wait(20)
+        assert await program.wait(SECONDS)
         return output.text(), program.left_behind
 
-    began = time.monotonic()
     assert play(scene()) == ("x\n", True)
-    assert time.monotonic() - began < 10
-    assert len(place.processes()) == 1
+    assert len(marked(place.marker)) == 1
 
 
 def test_a_descriptor_may_be_handed_on(place, play):
@@ -335,10 +317,7 @@ def test_no_descriptors_and_no_threads_are_left(place, play):
         assert not await RunningProgram(place.command("sleep", "1000"), output=lambda _: True, source=b"x").finish(0.01)
 
     play(many())
-    deadline = time.monotonic() + 5
-    while held("task") > before[1] and time.monotonic() < deadline:
-        os.sched_yield()
-    assert (held("fd"), held("task")) <= before
+    eventually(lambda: (held("fd"), held("task")), lambda now: now[0] <= before[0] and now[1] <= before[1])
 
 
 def test_it_is_a_child_of_those_it_was_started_as(place, play):
@@ -350,4 +329,4 @@ def test_it_is_a_child_of_those_it_was_started_as(place, play):
         await program.ended
 
     play(scene())
-    assert place.all_gone(), place.processes()
+    place.wait_until_gone()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,8 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.shell.background import background_tasks
 from cellwright.tools.shell.bash import bash_tool, read_shell_limits
 from cellwright.tools.shell.task_stop import task_stop_tool
+from eventual import SECONDS
+from marked_processes import marked, wait_until_gone
 from row_tables import for_each_row
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs bash")
@@ -52,7 +53,7 @@ def shell(tmp_path: Path) -> Shell:
 
 
 def play(scene: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(scene(), 20))
+    asyncio.run(asyncio.wait_for(scene(), SECONDS))
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -64,21 +65,9 @@ def task_of(result: ToolResult) -> tuple[str, Path]:
     return result.structured.task_id, Path(result.structured.output_file)
 
 
-def running(marker: str) -> bool:
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if marker.encode() in (folder / "cmdline").read_bytes() and int(folder.name) != os.getpid():
-                return True
-        except OSError:
-            continue
-    return False
-
-
 def test_a_command_in_the_background_returns_at_once_and_its_output_is_in_a_file(shell: Shell, tmp_path: Path) -> None:
     async def scene() -> None:
-        began = time.monotonic()
         result = await shell.bash("echo first; until [ -e go ]; do sleep 0.01; done; echo last", run_in_background=True)
-        assert time.monotonic() - began < 30
         task_id, file = task_of(result)
         assert task_id in str(result.content)
         assert str(file) in str(result.content)
@@ -86,7 +75,7 @@ def test_a_command_in_the_background_returns_at_once_and_its_output_is_in_a_file
         assert file.stat().st_mode & 0o777 == 0o600
         (tmp_path / "go").touch()
         await until(lambda: file.read_text() == "first\nlast\n")
-        await until(lambda: not running(str(tmp_path / "go")))
+        await until(lambda: not marked(str(tmp_path / "go")))
         news = ""
         while task_id not in news:
             news = str((await shell.bash("true")).content)
@@ -99,10 +88,15 @@ def test_a_command_in_the_background_returns_at_once_and_its_output_is_in_a_file
 
 def test_a_command_that_takes_too_long_goes_on_in_the_background(shell: Shell, tmp_path: Path) -> None:
     async def scene() -> None:
-        result = await shell.bash("echo one; until [ -e go ]; do read -t 0.01 <> <(:); done; echo two", timeout=200)
+        # on a busy machine a shell takes its time to start
+        for milliseconds in (200, 5_000, 60_000):
+            command = "echo one; until [ -e go ]; do read -t 0.01 <> <(:); done; echo two"
+            result = await shell.bash(command, timeout=milliseconds)
+            text = str(result.content)
+            assert f"has not ended in {milliseconds / 1000:g} s" in text
+            if shell.live:
+                break
         task_id, file = task_of(result)
-        text = str(result.content)
-        assert "has not ended in 0.2 s" in text
         assert text.endswith("Its output so far:\none")
         assert not result.is_error
         (tmp_path / "go").touch()
@@ -120,10 +114,10 @@ def test_task_stop_ends_it_and_all_that_it_started(shell: Shell, command: str) -
 
     async def scene() -> None:
         task_id, _ = task_of(await shell.bash(command.format(marker), run_in_background=True))
-        await until(lambda: running(marker))
+        await until(lambda: marked(marker))
         stopped = await shell.call("TaskStop", task_id=task_id)
         assert str(stopped.content).startswith(f"Stopped {task_id}")
-        await until(lambda: not running(marker))
+        await until(lambda: not marked(marker))
         again = await shell.call("TaskStop", shell_id=task_id)  # as KillShell had it
         assert "was stopped (by TaskStop) already" in str(again.content)
 
@@ -144,7 +138,7 @@ def test_the_background_has_a_time_limit_too(shell: Shell) -> None:
 
     async def scene() -> None:
         task_id, _ = task_of(await shell.bash(f"sleep {marker}", run_in_background=True, timeout=100))
-        await until(lambda: not running(marker))
+        await until(lambda: not marked(marker))
         news = ""
         while task_id not in news:
             news = str((await shell.bash("true")).content)
@@ -158,13 +152,10 @@ def test_where_the_loop_ends_the_commands_end(shell: Shell) -> None:
 
     async def scene() -> None:
         await shell.bash(f"sleep {marker}", run_in_background=True)
-        await until(lambda: running(marker))
+        await until(lambda: marked(marker))
 
     play(scene)
-    deadline = time.monotonic() + 5
-    while running(marker) and time.monotonic() < deadline:
-        os.sched_yield()
-    assert not running(marker)
+    wait_until_gone(marker)
 
 
 def test_an_interrupted_call_leaves_the_background_alone(shell: Shell) -> None:
@@ -176,8 +167,8 @@ def test_an_interrupted_call_leaves_the_background_alone(shell: Shell) -> None:
         await until(lambda: bool(shell.live))
         call.cancel()
         await asyncio.wait({call})
-        await until(lambda: not running(other))
-        assert running(marker)
+        await until(lambda: not marked(other))
+        assert marked(marker)
         await shell.call("TaskStop", task_id=task_id)
 
     play(scene)

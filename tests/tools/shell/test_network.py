@@ -122,7 +122,7 @@ def test_what_goes_on_in_the_background_asks_nobody(tmp_path: Path, port: int) -
         children.stop()
         return (tmp_path / "got").read_text("utf-8")
 
-    assert "was not reached" in asyncio.run(asyncio.wait_for(scene(), 30))
+    assert "was not reached" in asyncio.run(asyncio.wait_for(scene(), 60))
     assert asked == []
 
 

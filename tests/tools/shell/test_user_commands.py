@@ -84,7 +84,7 @@ def test_a_command_that_is_stopped_is_ended_and_told(commands, tmp_path):
         with pytest.raises(asyncio.CancelledError):
             await running
 
-    asyncio.run(asyncio.wait_for(scene(), 30))
+    asyncio.run(asyncio.wait_for(scene(), 60))
     [text], _ = told(commands)
     assert "begun" in text
     assert "stopped by the user" in text

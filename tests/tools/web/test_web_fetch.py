@@ -336,10 +336,7 @@ def test_a_page_that_is_too_large_is_not_read_further(web: Web, path: str) -> No
 
 
 def test_a_page_that_does_not_come_is_not_waited_for(web: Web) -> None:
-    began = time.monotonic()
-    error = Fetch(web, seconds=1).error("slow")
-    assert error.code == ErrorCode.EXECUTION_TIMEOUT
-    assert time.monotonic() - began < 10
+    assert Fetch(web, seconds=1).error("slow").code == ErrorCode.EXECUTION_TIMEOUT
 
 
 def test_private_addresses_are_refused_whatever_the_name(web: Web, fetch: Fetch) -> None:

@@ -46,6 +46,8 @@ _REDIRECTS = re.compile(
 
 _GIVES_RIGHTS = re.compile(rb"^(allowed[-_]tools|hooks)[ \t]*:", re.MULTILINE)
 _BRINGS_ALONG = re.compile(rb"^(hooks|mcpServers)[ \t]*:", re.MULTILINE)
+_SKILL_RIGHTS = "rules or hooks that hold while the skill is at work"
+_AGENT_RIGHTS = "hooks or servers of an agent"
 _LONGEST_LINE = 300
 _LARGEST_STATE = 64_000_000
 
@@ -269,23 +271,19 @@ def _items(reading: SettingsSources) -> tuple[Item, ...]:
         name = str(file.relative_to(reading.project))
         text = f"instructions to Claude: {name}"
         found.append(Item(_digest(["instructions", name]), text, "trust", file=file, once=True))
-    for key, what, files in (
-        ("skills", "skills and commands", [file for file, _ in reading.skill_files]),
-        ("agents", "agents", [file for file, _ in reading.agent_files]),
-        ("output styles", "output styles", reading.style_files),
+    for kind, called, files, rights, given in (
+        ("skills", "skills and commands", reading.skill_files, _GIVES_RIGHTS, _SKILL_RIGHTS),
+        ("agents", "agents", reading.agent_files, _BRINGS_ALONG, _AGENT_RIGHTS),
     ):
-        if names := [str(file.relative_to(reading.project)) for file in files]:
-            found.append(Item(_digest([key]), f"{what}: {', '.join(names)}", "trust", once=True))
-    for file, content in reading.skill_files:
-        name = str(file.relative_to(reading.project))
-        if _GIVES_RIGHTS.search(content):
-            text = f"rules or hooks that hold while the skill is at work: {name}"
-            found.append(Item(_digest([name, hashlib.sha256(content).hexdigest()]), text, "trust", file=file))
-    for file, content in reading.agent_files:
-        name = str(file.relative_to(reading.project))
-        if _BRINGS_ALONG.search(content):
-            text = f"hooks or servers of an agent: {name}"
-            found.append(Item(_digest([name, hashlib.sha256(content).hexdigest()]), text, "trust", file=file))
+        names = [str(file.relative_to(reading.project)) for file, _ in files]
+        if names:
+            found.append(Item(_digest([kind]), f"{called}: {', '.join(names)}", "trust", once=True))
+        for name, (file, content) in zip(names, files, strict=True):
+            if rights.search(content):
+                digest = _digest([name, hashlib.sha256(content).hexdigest()])
+                found.append(Item(digest, f"{given}: {name}", "trust", file=file))
+    if styles := [str(file.relative_to(reading.project)) for file in reading.style_files]:
+        found.append(Item(_digest(["output styles"]), f"output styles: {', '.join(styles)}", "trust", once=True))
     for file in reading.outside:
         text = f"instructions to Claude from outside the folder: {file}"
         found.append(Item(_digest(["outside", str(file)]), text, "trust", file=file))

@@ -19,6 +19,9 @@ from cellwright.tools.process.children import ChildProcesses, Command, child_pro
 DRAIN_SECONDS = 0.05
 """The time for which output is still awaited from what a program left in the background."""
 
+THREAD_DRAIN_SECONDS = 2.0
+"""The same where threads read: on a busy machine one may not have run yet since the program wrote its last words."""
+
 CHUNK_BYTES = 64 * 1024
 
 TakeOutput = Callable[[bytes], bool]
@@ -157,7 +160,8 @@ class RunningProgram:
                     await self._child.end()
                 if outputs:
                     # what it left in the background may hold the pipes, and is not waited for
-                    await asyncio.wait({pipe.at_end for pipe in outputs}, timeout=DRAIN_SECONDS)
+                    seconds = max(pipe.drain_seconds for pipe in outputs)
+                    await asyncio.wait({pipe.at_end for pipe in outputs}, timeout=seconds)
             except asyncio.CancelledError:
                 self._child.kill()  # the loop is being closed: nobody could end it later
                 raise
@@ -173,6 +177,11 @@ class _Output:
         self._take: TakeOutput | None = take
         self._enough = enough
         self._thread: threading.Thread | None = None
+
+    @property
+    def drain_seconds(self) -> float:
+        """The time that it may need to hand on what is there. A loop reads all of that before it looks at its clock."""
+        return DRAIN_SECONDS if self._thread is None else THREAD_DRAIN_SECONDS
 
     def start(self) -> None:
         """Leave the writing end to the child, and listen."""

@@ -189,7 +189,7 @@ def check(command: str) -> None:
             env=environ,
             capture_output=True,
             stdin=subprocess.DEVNULL,
-            timeout=20,
+            timeout=60,
         )
         assert state(work) == before
 

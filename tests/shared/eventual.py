@@ -1,4 +1,4 @@
-"""Facts outside of the page, which can only be asked for: files, kernels, what the model was sent."""
+"""Facts outside of the test's own process, which can only be asked for: files, kernels, other processes."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def eventually(look: Callable[[], Seen], is_it: Callable[[Seen], object] = bool,
     deadline = time.monotonic() + seconds
     while not is_it(seen := look()):
         assert time.monotonic() < deadline, f"after {seconds} s it is {seen!r}"
-        time.sleep(0.05)  # another process: there is nothing to wait on
+        time.sleep(0.02)  # something outside: there is nothing to wait on
     return seen
