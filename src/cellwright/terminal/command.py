@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from cellwright.agent.prompt import Prompt
 from cellwright.agent.recording.recordings import prompt_key
 from cellwright.agent.recording.replay_drift import check_drift, describe_drift
 from cellwright.agent.recording.replay_ways import process_replay_way
+from cellwright.agent.steering import SteeringText
 from cellwright.agent.structured_output.answer import AnswerType, answer_type
 from cellwright.commands.command import OWN_COMMAND, CommandCall, CommandPage, command_name
 from cellwright.config.mcp.entries import ServerOrigin
@@ -37,6 +39,7 @@ from cellwright.model.provider import Provider
 from cellwright.sessions.session import Session
 from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS
 from cellwright.terminal.exit_codes import ExitCode, exit_code_of
+from cellwright.terminal.keys import KeysAtWork, reads_keys
 from cellwright.terminal.plain_view import Unseen, View
 from cellwright.terminal.run import TerminalRun
 from cellwright.terminal.views import Streams, asker_maker, confirmed, make_view
@@ -85,6 +88,8 @@ class TerminalCommand:
     streams: Streams
     interactive: bool = False
     """Somebody types the prompts: then `!command` is a command. What is piped in may be anybody's words."""
+    _keys: KeysAtWork | None = field(default=None, init=False)
+    _details: bool = field(default=False, init=False)
     _unsaved: Session | None = field(default=None, init=False)
     _read: Replay | None = field(default=None, init=False)
     _asked: Counter[str] = field(default_factory=Counter, init=False)
@@ -149,7 +154,7 @@ class TerminalCommand:
         if self.options.dry_run:
             return self._dry_run(prompt)
         plan = self._plan(words)
-        run = TerminalRun(self._make_view, self._asker, self.conversation.in_force.save_rules)
+        run = self._terminal_run(self._make_view)
         with run.signals():
             surface = replace(run.surface, belongs_to=plan.belongs_to)
             end = run.until_end(self.conversation.start(self._request(prompt, plan), surface))
@@ -157,11 +162,54 @@ class TerminalCommand:
             print(f"warning: {notice}", file=self.streams.stderr)
         return self._exit_code(end, run.signal_number)
 
+    def prompt_line(self) -> Callable[[], str] | None:
+        """The line that prompts are typed in; None on a terminal that cannot be drawn on."""
+        streams = self.streams
+        if not (reads_keys(streams.stdin) and streams.draws_on(streams.stdout)):
+            return None
+        from cellwright.terminal.session_line import SessionLine  # prompt_toolkit takes a tenth of a second
+
+        self._keys = KeysAtWork(streams.stdin)
+        line = SessionLine(
+            self.conversation,
+            options=self._run_options,
+            page_of=self._do,
+            keys=self._keys,
+            toggle_details=self._toggle_details,
+            details=lambda: self._details,
+            keep_history=not self.options.no_session,
+        )
+        return line.read
+
+    def _toggle_details(self) -> bool:
+        self._details = not self._details
+        return self._details
+
+    def _terminal_run(self, make_view: Callable[[], View]) -> TerminalRun:
+        return TerminalRun(
+            make_view,
+            self._asker,
+            self.conversation.in_force.save_rules,
+            keys=self._keys,
+            steer=self._steer,
+            toggle_details=self._toggle_details,
+        )
+
+    def _steer(self, text: str) -> None:
+        self.conversation.runs.steer(SteeringText(secrets.token_hex(8), text, "steer"))
+
     def _make_view(self) -> View:
         options = self.options
         claude = self._claude_output if options.output_format in CLAUDE_FORMATS else None
         output_format, all_messages = options.output_format, options.all_messages
-        return make_view(self.streams, output_format, quiet=options.quiet, claude=claude, all_messages=all_messages)
+        return make_view(
+            self.streams,
+            output_format,
+            quiet=options.quiet,
+            claude=claude,
+            all_messages=all_messages,
+            details=self._details,
+        )
 
     @property
     def _asker(self) -> Callable[[], Asker] | None:
@@ -223,7 +271,9 @@ class TerminalCommand:
             )
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
 
-        run = TerminalRun(Unseen, self._asker, self.conversation.in_force.save_rules)
+        run = self._terminal_run(Unseen)
+        if command_name(prompt) != OWN_COMMAND:
+            run.keys = None  # the line that it is typed in has the keyboard
         with run.signals():
             options, surface = self._run_options(), run.surface
             call = CommandCall(self.conversation, options, text, surface.emit, surface.ask_user)

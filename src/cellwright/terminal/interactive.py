@@ -11,13 +11,14 @@ import select
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import Protocol, TextIO
 
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError
+from cellwright.terminal.keys import ESCAPE, key_of
 
 HELP = """\
 Write what Claude is to do. A line that ends with \\ goes on in the next one.
@@ -27,15 +28,39 @@ Ctrl-C interrupts Claude, or empties the line; Ctrl-D, /exit or /quit leaves; /h
 LEAVE = ("/exit", "/quit")
 
 
-def interact(run: Callable[[str], int], title: str, stderr: TextIO) -> int:
-    """Read prompts from the keyboard and `run` each, until the user leaves; gives the exit code."""
-    with contextlib.suppress(ImportError):
-        import readline  # noqa: F401  gives `input` its editing keys and history; Windows has none
+KEYS = """\
+Enter sends, Alt-Enter begins a new line (so does \\ at its end), Tab completes / and @, Ctrl-R finds old prompts.
+While Claude works: Escape stops it, what you write and send is told to it, Ctrl-O shows results whole.
+Shift-Tab changes the mode; a line that begins with ! is a command of your own; Ctrl-D leaves; /help lists the commands."""
 
-    print(f"{title}\n{HELP}")
+
+class Session(Protocol):
+    """The conversation that prompts are for."""
+
+    @property
+    def title(self) -> str: ...
+
+    def run(self, prompt: str) -> int:
+        """Run a prompt or a command and show it; gives an exit code."""
+        ...
+
+    def prompt_line(self) -> Callable[[], str] | None:
+        """The line that prompts are typed in, which may raise EOFError; None on a terminal that cannot be drawn on."""
+        ...
+
+
+def interact(session: Session, stderr: TextIO) -> int:
+    """Read prompts from the keyboard and run each, until the user leaves; gives the exit code."""
+    read = session.prompt_line()
+    help_text = HELP if read is None else KEYS
+    if read is None:
+        with contextlib.suppress(ImportError):
+            import readline  # noqa: F401  gives `input` its editing keys and history; Windows has none
+        read = _read
+    print(f"{session.title}\n{help_text}")
     while True:
         try:
-            prompt = _read().strip()
+            prompt = read().strip()
         except EOFError:
             print()
             return 0
@@ -45,9 +70,9 @@ def interact(run: Callable[[str], int], title: str, stderr: TextIO) -> int:
         if prompt in LEAVE:
             return 0
         if prompt == "/help":
-            print(f"{HELP}\n")
+            print(f"{help_text}\n")
         if prompt:
-            _run(run, prompt, stderr)
+            _run(session.run, prompt, stderr)
 
 
 def _read() -> str:
@@ -75,6 +100,23 @@ class Keyboard(Struct, frozen=True):
     screen: TextIO
     environ: Mapping[str, str]
     complain: Callable[[str], object]
+
+    def key(self, prompt: str, keys: Sequence[str]) -> str | None:
+        """The first of `keys` that is pressed after `prompt`, or Escape; None at the end of the input."""
+        _forget_what_was_typed(self.stdin)
+        self.screen.write(prompt)
+        self.screen.flush()
+        key = key_of(self.stdin, keys)
+        self.screen.write("\n" if key in (None, ESCAPE) else f"{key}\n")
+        self.screen.flush()
+        return key
+
+    def rest(self, prompt: str) -> str | None:
+        """The line that is typed after `prompt`, begun before it perhaps; None at the end of the input."""
+        self.screen.write(prompt)
+        self.screen.flush()
+        typed = self.stdin.readline()
+        return typed.rstrip("\n") if typed else None
 
     def line(self, prompt: str, seconds: float | None = None) -> str | None:
         """The next line that is typed after `prompt`; None at the end of the input.

@@ -164,11 +164,13 @@ class LiveView(Struct):
     """Draws on `console`. Called on one thread at a time.
 
     `shares_screen`: others print there as well (IPython and what it runs), and ask there; so nothing moves below what is
-    finished but the text while it is written.
+    finished but the text while it is written. `details`: results of calls are shown whole.
     """
 
     console: Console
     shares_screen: bool = False
+    details: bool = False
+    _draft: str = ""
     _model: str = ""
     _blocks: MarkdownBlocks = field(default_factory=MarkdownBlocks)
     _running: dict[str, _Running] = field(default_factory=dict)
@@ -211,6 +213,8 @@ class LiveView(Struct):
                 self._todos_changed(event)
             case ModeChanged():
                 self._print(f"Mode: {event.mode}", "hunk")
+            case Steered(state="waiting"):
+                self._print(f"Claude is told with its next step: {visible_line(event.text, 1_000)}", "dim")
             case Steered(state="delivered"):
                 self._print(f"You: {visible_line(event.text, 1_000)}", "hunk")
             case Retrying():
@@ -242,6 +246,15 @@ class LiveView(Struct):
     def close(self) -> None:
         self.pause()
 
+    def show_draft(self, draft: str) -> None:
+        """Show what the user writes meanwhile, below everything."""
+        self._draft = draft
+
+    def show_details(self, shown: bool) -> None:
+        """Show results whole from now on, or no longer."""
+        self.details = shown
+        self._print("Results are shown whole." if shown else "Results are shown in one line.", "dim")
+
     def _now(self, doing: str) -> None:
         if doing != self._doing:
             self._doing = doing
@@ -272,6 +285,8 @@ class LiveView(Struct):
         lines = [line]
         if what := run_lines.complaint(event):
             lines.append(Text(f"  {what}", STYLES[style]))
+        if self.details:
+            lines += [Text(f"  {line}", "dim") for line in run_lines.result_lines(event)]
         for diff_line in run_lines.diff_lines(event):
             lines.append(Text(f"  {diff_line}", STYLES[style_of_diff_line(diff_line)]))
         self._print_above(Group(*lines))
@@ -360,6 +375,8 @@ class LiveView(Struct):
         lines = [line for running in self._running.values() for line in _running_lines(running, now)]
         if self._doing:
             lines.append(Text(f"… {self._doing} {now - self._since:.0f} s", "dim"))
+        if self._draft:
+            lines.append(Text(f"> {self._draft[-self.console.width + 4 :]}▏", "bold"))
         for line in lines:
             line.truncate(self.console.width, overflow="ellipsis")
         return lines
@@ -372,9 +389,9 @@ def _running_lines(running: _Running, now: float) -> list[Text]:
     return [*lines, *(Text(f"  {line}", "dim") for line in shown)]
 
 
-def live_view(out: TextIO, *, shares_screen: bool = False) -> LiveView:
+def live_view(out: TextIO, *, shares_screen: bool = False, details: bool = False) -> LiveView:
     """A view that draws on the terminal `out`."""
-    return LiveView(Console(file=out, highlight=False), shares_screen)
+    return LiveView(Console(file=out, highlight=False), shares_screen, details)
 
 
 def styled_writer(out: TextIO) -> Callable[[str, Style], None]:

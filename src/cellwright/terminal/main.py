@@ -144,7 +144,7 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
         command = TerminalCommand(options, conversation, streams, interactive)
         command.open(words or options.prompt)
         if interactive:
-            return interact(command.run, command.title, streams.stderr)
+            return interact(command, streams.stderr)
         if streamed:
             return command.run_messages()
         return command.run(words or read_prompt(options.prompt, streams.stdin))

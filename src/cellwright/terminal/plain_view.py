@@ -53,6 +53,14 @@ class View(Protocol):
 
     def close(self) -> None: ...
 
+    def show_draft(self, draft: str) -> None:
+        """Show what the user writes meanwhile."""
+        ...
+
+    def show_details(self, shown: bool) -> None:
+        """Show results whole from now on, or no longer."""
+        ...
+
 
 class Unseen:
     """A view that shows nothing; the base of those that only write: they have nothing to draw, move or clear."""
@@ -67,6 +75,12 @@ class Unseen:
         pass
 
     def close(self) -> None:
+        pass
+
+    def show_draft(self, draft: str) -> None:
+        pass
+
+    def show_details(self, shown: bool) -> None:
         pass
 
 

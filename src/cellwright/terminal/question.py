@@ -23,6 +23,7 @@ from cellwright.conversation.answers import (
     unanswered_in_time,
 )
 from cellwright.events import AnsweredBy
+from cellwright.terminal.keys import ESCAPE
 from cellwright.terminal.screen import Style, style_of_diff_line
 from cellwright.text import visible, visible_line
 
@@ -41,7 +42,8 @@ class Asker(Struct, frozen=True):
 
     `read` gives None at the end of the input. `edit(text)` gives a text as the user changed it, or None when that failed;
     without it no input can be edited. `by` is how answers from here are called. `read_in_time` reads answers to Claude's own
-    questions instead, and raises TimeoutError when Claude is to go on without one.
+    questions instead, and raises TimeoutError when Claude is to go on without one. `press(prompt, keys)` gives one of the
+    keys, or Escape, without Enter; then `read_comment` reads what a no has to say.
     """
 
     write: Write
@@ -49,6 +51,8 @@ class Asker(Struct, frozen=True):
     by: AnsweredBy
     edit: Callable[[str], str | None] | None = None
     read_in_time: Callable[[str], str | None] | None = None
+    press: Callable[[str, Sequence[str]], str | None] | None = None
+    read_comment: Callable[[str], str | None] | None = None
 
     def ask(self, use: ToolUse) -> Allow | Deny:
         """Ask until there is an answer; the end of the input is a no. Ctrl-C raises `KeyboardInterrupt`."""
@@ -90,16 +94,31 @@ class Asker(Struct, frozen=True):
     def _key(self, use: ToolUse, offered: Mapping[str, Choice], *, can_edit: bool) -> tuple[str, str] | None:
         """The key that was typed and what followed it; None at the end of the input."""
         for key, choice in offered.items():
-            self.write(f"  {key}  {_label(choice)}{_hint(use, choice)}", "")
+            hint = "" if self.press is not None else _hint(use, choice)
+            self.write(f"  {key}  {_label(choice)}{hint}", "")
         if can_edit:
             self.write(f"  e  Edit the {'input' if use.kind == 'permission' else 'plan'} first", "")
         keys = [*offered, "e"] if can_edit else list(offered)
+        if self.press is not None:
+            return self._pressed(use, offered, keys)
         while True:
             typed = self.read(f"[{'/'.join(keys)}] ")
             if typed is None:
                 return None
             if (reply := typed_key(typed, keys)) is not None:
                 return reply
+
+    def _pressed(self, use: ToolUse, offered: Mapping[str, Choice], keys: Sequence[str]) -> tuple[str, str] | None:
+        """The key that was pressed, and a no's comment; Escape is a no without one."""
+        assert self.press is not None
+        no = next((key for key, choice in offered.items() if choice["action"] == "deny"), "")
+        key = self.press(f"[{'/'.join(keys)}] ", keys)
+        if key == ESCAPE:
+            return (no, "") if no else None
+        if key != no or use.kind == "trust" or self.read_comment is None:
+            return None if key is None else (key, "")
+        what = "Reason" if use.kind == "permission" else "Comment"
+        return key, (self.read_comment(f"{what} for Claude (Enter: none): ") or "").strip()
 
     def _detail(self, text: str, *, is_diff: bool) -> None:
         for line in visible(text.rstrip("\n")).split("\n") if text else []:

@@ -22,6 +22,7 @@ from cellwright.conversation.runs.run import Run
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, RunEnd
 from cellwright.terminal.exit_codes import OutputLost
+from cellwright.terminal.keys import CTRL_O, ESCAPE, KeysAtWork
 from cellwright.terminal.plain_view import View
 
 if TYPE_CHECKING:
@@ -34,6 +35,10 @@ SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 T = TypeVar("T")
 
 
+def _no_details() -> bool:
+    return False
+
+
 class _Question(Struct, frozen=True, eq=False):
     use: ToolUse
     answer: concurrent.futures.Future[Allow | Deny]
@@ -42,12 +47,16 @@ class _Question(Struct, frozen=True, eq=False):
 class TerminalRun(Struct, eq=False):
     """`view` shows the run; `asker` answers its questions (None: the policy alone does); `save_rules` keeps an "always".
 
+    `keys` are pressed while it goes on, and what is written then is given to `steer`; `toggle_details` is Ctrl-O's.
     `signal_number` is the signal that interrupted the run, or 0.
     """
 
     make_view: Callable[[], View]
     asker: Callable[[], Asker] | None
     save_rules: Callable[[Sequence[str]], object]
+    keys: KeysAtWork | None = None
+    steer: Callable[[str], object] | None = None
+    toggle_details: Callable[[], bool] = _no_details
     signal_number: int = 0
     _inbox: queue.SimpleQueue[Event | _Question | None] = field(default_factory=queue.SimpleQueue)
     _task: Run | AgentTask[Any] | None = None
@@ -87,12 +96,16 @@ class TerminalRun(Struct, eq=False):
         try:
             self._work(view, task)
         finally:
+            if self.keys is not None:
+                self.keys.pause()
             view.close()
 
     def _work(self, view: View, task: Run | AgentTask[Any]) -> None:
         try:
             for item in self._items(view):
                 if isinstance(item, _Question):
+                    if self.keys is not None:
+                        self.keys.pause()
                     view.pause()
                     self._put_question(item)
                     continue
@@ -109,6 +122,7 @@ class TerminalRun(Struct, eq=False):
 
     def _items(self, view: View) -> Iterator[Event | _Question]:
         while True:
+            self._poll_keys(view)
             try:
                 item = self._inbox.get(timeout=TICK_SECONDS)
             except queue.Empty:
@@ -117,6 +131,22 @@ class TerminalRun(Struct, eq=False):
             if item is None:
                 return
             yield item
+
+    def _poll_keys(self, view: View) -> None:
+        if self.keys is None:
+            return
+        self.keys.listen()
+        for key in self.keys.poll():
+            if key == ESCAPE:
+                self._cancel()
+            elif key == CTRL_O:
+                view.show_details(self.toggle_details())
+            elif self.steer is not None:
+                try:
+                    self.steer(key)
+                except CellwrightError:  # the run has just ended: it is the next prompt's
+                    self.keys.draft = key
+        view.show_draft(self.keys.draft)
 
     async def _can_use_tool(self, use: ToolUse) -> Allow | Deny:
         answer: concurrent.futures.Future[Allow | Deny] = concurrent.futures.Future()

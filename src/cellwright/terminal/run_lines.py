@@ -95,6 +95,21 @@ def diff_lines(end: ToolEnd) -> list[str]:
     return lines
 
 
+MAX_RESULT_LINES = 200
+
+
+def result_lines(end: ToolEnd) -> list[str]:
+    """The text of a result, at most `MAX_RESULT_LINES`, and how many more there are."""
+    blocks = [{"type": "text", "text": end.content}] if isinstance(end.content, str) else end.content
+    texts = [
+        str(block.get("text", "")) if block.get("type") == "text" else f"[{block.get('type')}]" for block in blocks
+    ]
+    lines = [visible_line(line, 1_000) if line.strip() else "" for line in "\n".join(texts).splitlines()]
+    if len(lines) > MAX_RESULT_LINES:
+        lines = [*lines[:MAX_RESULT_LINES], f"… {len(lines) - MAX_RESULT_LINES} more lines"]
+    return lines
+
+
 def shows_in_the_list(end: ToolEnd) -> bool:
     """Return whether all that the call did is in the list of todos."""
     return end.name in LIST_TOOLS and end.status == "success"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from msgspec import Struct
 
+from cellwright.terminal.keys import reads_keys
 from cellwright.terminal.plain_view import AnswerView, JsonLinesView, JsonView, PlainView, View
 from cellwright.terminal.screen import Style, can_ask, columns_of, draws
 from cellwright.text import visible
@@ -36,8 +37,12 @@ def make_view(
     quiet: bool,
     claude: Callable[[], ClaudeOutput] | None = None,
     all_messages: bool = False,
+    details: bool = False,
 ) -> View:
-    """The view for one run; `claude` says what Claude Code's formats need, and with `all_messages` its JSON has them all."""
+    """The view for one run; `claude` says what Claude Code's formats need, and with `all_messages` its JSON has them all.
+
+    With `details` a terminal shows results of calls whole.
+    """
     if claude is not None:
         from cellwright.terminal.claude_code.output import ClaudeJsonView, ClaudeStreamView  # other formats are usual
 
@@ -54,7 +59,7 @@ def make_view(
         return PlainView(streams.stdout)
     from cellwright.terminal.live_view import live_view  # rich: imported while the first request is on its way
 
-    return live_view(streams.stdout)
+    return live_view(streams.stdout, details=details)
 
 
 def asker_maker(
@@ -77,7 +82,8 @@ def _asker(streams: Streams, screen: TextIO, answer_seconds: float | None) -> As
     write = _writer(streams, screen)
     keyboard = Keyboard(streams.stdin, screen, streams.environ, lambda problem: write(problem, "error"))
     read_in_time = functools.partial(keyboard.line, seconds=answer_seconds)
-    return Asker(write, keyboard.line, "terminal", keyboard.edited, read_in_time)
+    press = keyboard.key if reads_keys(streams.stdin) and streams.draws_on(screen) else None
+    return Asker(write, keyboard.line, "terminal", keyboard.edited, read_in_time, press, keyboard.rest)
 
 
 def _writer(streams: Streams, screen: TextIO) -> Write:

@@ -14,6 +14,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from plain_shell import plain_shell, run
 
+from cellwright.commands.completion import best, file_mention, path_score, score
 from cellwright.commands.registry import COMMANDS
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.prompts.agents import Agents
@@ -23,11 +24,7 @@ from cellwright.errors import CellwrightError, ToolError
 from cellwright.kernel.chat.completions import (
     CELLS_SECONDS,
     Completions,
-    best,
     completions,
-    file_mention,
-    path_score,
-    score,
 )
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import Cell, NothingOpen, OpenNotebook

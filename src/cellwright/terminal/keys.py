@@ -1,0 +1,158 @@
+"""Keys that need no Enter: one at a question, and those that are pressed while Claude works.
+
+POSIX terminals only; elsewhere nothing is read before Enter, and Ctrl-C stops.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+from collections.abc import Collection, Iterator
+from typing import TextIO
+
+ESCAPE = "\x1b"
+CTRL_O = "\x0f"
+ENTER = "\n"
+ERASE = ("\x7f", "\x08")
+
+SEQUENCE_SECONDS = 0.05
+"""The rest of an arrow key's escape sequence comes within it; the Escape key comes alone."""
+
+READ_BYTES = 1024
+
+
+def reads_keys(stdin: TextIO) -> bool:
+    """Return whether single keys can be read from `stdin`."""
+    return os.name == "posix" and stdin.isatty()
+
+
+@contextlib.contextmanager
+def single_keys(stdin: TextIO) -> Iterator[None]:
+    """In the block keys come at once and are not echoed; Ctrl-C stays a signal."""
+    import termios  # not on Windows
+    import tty
+
+    descriptor = stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    try:
+        tty.setcbreak(descriptor, termios.TCSADRAIN)
+        yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def pressed(stdin: TextIO, seconds: float | None) -> str:
+    """The keys that were pressed, at least one within `seconds` (None: for ever), else "".
+
+    "\\x1b" is the Escape key; arrows and the like, which begin with it, are left out. Raises EOFError at the end.
+    """
+    descriptor = stdin.fileno()
+    if not select.select([descriptor], [], [], seconds)[0]:
+        return ""
+    data = os.read(descriptor, READ_BYTES)
+    while data.endswith(b"\x1b") and select.select([descriptor], [], [], SEQUENCE_SECONDS)[0]:
+        data += os.read(descriptor, READ_BYTES)
+    if not data or data == b"\x04":
+        raise EOFError
+    return _without_sequences(data.decode(errors="replace")).replace("\r", ENTER)
+
+
+def key_of(stdin: TextIO, keys: Collection[str]) -> str | None:
+    """Wait for one of `keys` or Escape, and return it; other keys say nothing. None at the end of the input.
+
+    What follows the key stays to be read.
+    """
+    descriptor = stdin.fileno()
+    with single_keys(stdin):
+        while True:
+            data = os.read(descriptor, 1)
+            if data in (b"", b"\x04"):
+                return None
+            if data == b"\x1b" and _pass_over_sequence(descriptor):
+                continue
+            key = data.decode(errors="replace")
+            if key == ESCAPE or key in keys:
+                return key
+
+
+def _pass_over_sequence(descriptor: int) -> bool:
+    """Read the rest of an escape sequence; False where the Escape key was pressed alone."""
+
+    def follows() -> bool:
+        return bool(select.select([descriptor], [], [], SEQUENCE_SECONDS)[0])
+
+    if not follows():
+        return False
+    if os.read(descriptor, 1) in (b"[", b"O"):
+        while follows() and not (end := os.read(descriptor, 1)).isalpha() and end not in (b"~", b""):
+            pass
+    return True
+
+
+def _without_sequences(text: str) -> str:
+    """`text` without the escape sequences of arrows, function keys and pastes."""
+    kept: list[str] = []
+    at = 0
+    while at < len(text):
+        if text[at] != ESCAPE or at + 1 == len(text):
+            kept.append(text[at])
+            at += 1
+            continue
+        at += 2
+        if text[at - 1] in "[O":
+            while at < len(text) and not text[at].isalpha() and text[at] != "~":
+                at += 1
+            at += 1
+    return "".join(kept)
+
+
+class KeysAtWork:
+    """The keys while Claude works: Escape stops it, Ctrl-O shows more or less, and words are written beside.
+
+    `draft` is what was typed and not sent; it is the next prompt's beginning.
+    """
+
+    def __init__(self, stdin: TextIO) -> None:
+        self.draft = ""
+        self._stdin = stdin
+        self._listening: contextlib.ExitStack | None = None
+
+    @property
+    def listens(self) -> bool:
+        return self._listening is not None
+
+    def listen(self) -> None:
+        """Take the keyboard."""
+        if self._listening is None:
+            self._listening = contextlib.ExitStack()
+            self._listening.enter_context(single_keys(self._stdin))
+
+    def pause(self) -> None:
+        """Give the keyboard to a question."""
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
+
+    def poll(self) -> list[str]:
+        """What was pressed: ESCAPE, CTRL_O, and each line that was written and sent."""
+        if self._listening is None:
+            return []
+        try:
+            typed = pressed(self._stdin, 0)
+        except (EOFError, OSError):  # the terminal is gone: so will the process be
+            self.pause()
+            return []
+        found: list[str] = []
+        for key in typed:
+            if key in (ESCAPE, CTRL_O):
+                found.append(key)
+            elif key == ENTER:
+                if line := self.draft.strip():
+                    found.append(line)
+                self.draft = ""
+            elif key in ERASE:
+                self.draft = self.draft[:-1]
+            elif key.isprintable():
+                self.draft += key
+        return found

@@ -1,0 +1,179 @@
+"""The line that prompts are typed in: several lines, history, completion, the mode and what it has cost below it.
+
+prompt_toolkit comes with IPython; importing it takes a tenth of a second, so only an interactive session does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, ThreadedCompleter
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition, has_completions
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.styles import Style
+
+from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder
+
+if TYPE_CHECKING:
+    from prompt_toolkit.input import Input
+    from prompt_toolkit.output import Output
+
+PROMPT = "> "
+PLACEHOLDER = "What is Claude to do?  /  commands   @  files   !  your own command"
+
+STYLE = Style.from_dict(
+    {
+        "prompt": "bold",
+        "placeholder": "ansibrightblack",
+        "bottom-toolbar": "noreverse ansibrightblack",
+        "bottom-toolbar mode": "ansicyan",
+        "completion-menu": "bg:default",
+        "completion-menu.completion": "noinherit",
+        "completion-menu.completion.current": "reverse",
+        "completion-menu.meta.completion": "noinherit ansibrightblack",
+        "completion-menu.meta.completion.current": "noinherit ansibrightblack",
+        "scrollbar.background": "noinherit",
+        "scrollbar.button": "reverse",
+    }
+)
+
+
+class Suggestion(Struct, frozen=True):
+    """Something that can stand in a prompt: `insert` takes the place of the word that was begun."""
+
+    insert: str
+    label: str
+    about: str = ""
+
+
+Suggest = Callable[[str], Sequence[Suggestion]]
+"""Gives what a word that begins with `/` or `@` may become. Called on a thread of its own."""
+
+
+class PromptLine:
+    """Reads prompts. `status` gives the mode and the rest of the line below; `cycle_mode` and `toggle_details` are keys."""
+
+    def __init__(
+        self,
+        *,
+        suggest: Suggest,
+        status: Callable[[], tuple[str, str]],
+        cycle_mode: Callable[[], None],
+        toggle_details: Callable[[], object],
+        history: Path | None,
+        keyboard: Input | None = None,
+        screen: Output | None = None,
+    ) -> None:
+        self._status = status
+        self._session: PromptSession[str] = PromptSession(
+            history=_history(history),
+            completer=ThreadedCompleter(_Words(suggest)),
+            complete_while_typing=True,
+            reserve_space_for_menu=8,
+            multiline=True,
+            prompt_continuation=lambda width, _line, _soft: " " * width,
+            key_bindings=_keys(cycle_mode, toggle_details),
+            bottom_toolbar=self._toolbar,
+            placeholder=[("class:placeholder", PLACEHOLDER)],
+            style=STYLE,
+            enable_open_in_editor=True,
+            input=keyboard,
+            output=screen,
+        )
+
+    def read(self, draft: str = "") -> str:
+        """The next prompt, begun as `draft`. Raises EOFError and KeyboardInterrupt as `input` does."""
+        return self._session.prompt([("class:prompt", PROMPT)], default=draft)
+
+    def _toolbar(self) -> FormattedText:
+        mode, rest = self._status()
+        return FormattedText([("class:mode", f" {mode}"), ("", f" (Shift-Tab) · {rest}")])
+
+
+class _Words(Completer):
+    def __init__(self, suggest: Suggest) -> None:
+        self._suggest = suggest
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        word = word_begun(document.text_before_cursor)
+        for each in self._suggest(word) if word else ():
+            yield Completion(each.insert, -len(word), display=each.label, display_meta=each.about)
+
+
+def word_begun(before: str) -> str:
+    """The word before the cursor that can be completed: a command at the very beginning, a mention anywhere; else "".
+
+    >>> word_begun("/res"), word_begun("look at @src/ma"), word_begun("a/b"), word_begun("me@home")
+    ('/res', '@src/ma', '', '')
+    """
+    if before.startswith("/") and not any(letter.isspace() for letter in before):
+        return before
+    word = before[max(before.rfind(" "), before.rfind("\n"), before.rfind("\t")) + 1 :]
+    return word if word.startswith("@") else ""
+
+
+def _history(file: Path | None) -> History:
+    if file is None:
+        return InMemoryHistory()
+    try:
+        make_private_folder(file.parent)
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT, PRIVATE_FILE))
+    except OSError:  # without a place for it, it lasts as long as the session
+        return InMemoryHistory()
+    return FileHistory(str(file))
+
+
+@Condition
+def goes_on() -> bool:
+    """True behind a backslash: the line goes on."""
+    return get_app().current_buffer.document.text_before_cursor.endswith("\\")
+
+
+def _keys(cycle_mode: Callable[[], None], toggle_details: Callable[[], object]) -> KeyBindings:
+    keys = KeyBindings()
+
+    @keys.add("enter")
+    def _send(event: KeyPressEvent) -> None:
+        event.current_buffer.validate_and_handle()
+
+    @keys.add("enter", filter=goes_on)
+    def _new_line_for_backslash(event: KeyPressEvent) -> None:
+        event.current_buffer.delete_before_cursor(1)
+        event.current_buffer.insert_text("\n")
+
+    @keys.add("enter", filter=has_completions)
+    def _take(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        state = buffer.complete_state
+        if state is not None and state.current_completion is not None:
+            buffer.apply_completion(state.current_completion)
+            if not buffer.text.startswith("/") or buffer.text.endswith(" "):
+                return  # there is more to write
+        buffer.validate_and_handle()
+
+    @keys.add("escape", "enter")
+    def _new_line(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    @keys.add("escape", filter=has_completions, eager=True)
+    def _close_menu(event: KeyPressEvent) -> None:
+        event.current_buffer.cancel_completion()
+
+    def calls(key: str, function: Callable[[], object]) -> None:
+        @keys.add(key)
+        def _call(event: KeyPressEvent) -> None:
+            function()
+            event.app.invalidate()
+
+    calls("s-tab", cycle_mode)
+    calls("c-o", toggle_details)
+    return keys

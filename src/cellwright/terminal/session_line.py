@@ -1,0 +1,126 @@
+"""The prompt line of a terminal's conversation: what it suggests, what stands below it, and lists to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cellwright.agent.context_usage import context_tokens
+from cellwright.commands.command import CommandPage
+from cellwright.commands.completion import ProjectFiles, agent_items, commands, found_files, means_agents
+from cellwright.conversation.resolve_options import mode_of, model_of
+from cellwright.errors import CellwrightError
+from cellwright.model.models import limits
+from cellwright.permissions.modes import MODE_LABELS
+from cellwright.sessions.state_dir import sessions_folder
+from cellwright.terminal.picker import PickerRow, pick
+from cellwright.terminal.prompt_line import PromptLine, Suggestion
+from cellwright.text import dollars
+
+if TYPE_CHECKING:
+    from cellwright.conversation.conversation import Conversation
+    from cellwright.conversation.runs.run_options import RunOptions
+    from cellwright.terminal.keys import KeysAtWork
+
+CYCLED_MODES = ("default", "acceptEdits", "plan")
+"""As in Claude Code; what asks for nothing is chosen by its name."""
+
+PICKED = ("/model", "/mode", "/effort", "/output-style", "/resume")
+"""Commands that show what there is where nothing follows them: here one is chosen from a list."""
+
+SUGGEST_SECONDS = 5.0
+
+
+class SessionLine:
+    """Reads the prompts of `conversation`. `page_of` does a command; `options` are those of the next run.
+
+    `keep_history` False leaves no trace on disk; `toggle_details` is Ctrl-O's, and says what holds then.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        *,
+        options: Callable[[], RunOptions],
+        page_of: Callable[[str], CommandPage],
+        keys: KeysAtWork,
+        toggle_details: Callable[[], bool],
+        details: Callable[[], bool],
+        keep_history: bool,
+    ) -> None:
+        self._conversation = conversation
+        self._options = options
+        self._page_of = page_of
+        self._keys = keys
+        self._details = details
+        self._files = ProjectFiles(conversation.cwd, lambda: conversation.in_force.settings.respect_gitignore)
+        self._line = PromptLine(
+            suggest=self._suggest,
+            status=self._status,
+            cycle_mode=self._cycle_mode,
+            toggle_details=toggle_details,
+            history=_history_file(conversation.cwd) if keep_history else None,
+        )
+
+    def read(self) -> str:
+        """The next prompt, or the command with what was chosen for it. Raises EOFError and KeyboardInterrupt."""
+        print()
+        draft, self._keys.draft = self._keys.draft, ""
+        typed = self._line.read(draft)
+        return self._picked(typed.strip()) if typed.strip() in PICKED else typed
+
+    def _picked(self, command: str) -> str:
+        try:
+            section = self._page_of(command).sections[0]
+        except CellwrightError:
+            return command  # it says by itself what is wrong
+        if len(section.rows) < 2:
+            return command
+        rows = [PickerRow(row[0], row[0], "  ".join(cell for cell in row[1:] if cell)) for row in section.rows[1:]]
+        now = next((row[0] for row in section.rows[1:] if row[-1] == "in force"), "")
+        taken = pick(section.title, rows, selected=now)
+        return "" if taken is None else f"{command} {taken}"
+
+    def _suggest(self, word: str) -> list[Suggestion]:
+        conversation = self._conversation
+        if word.startswith("/"):
+            found = commands(word[1:], conversation.skills.all(), conversation.mcp.prompts())
+        else:
+            text = word[1:]
+            agents = agent_items(conversation.agents, text)
+            task = conversation.thread.submit(found_files(self._files, text))
+            files = task.future.result(SUGGEST_SECONDS)
+            found = [*agents, *files] if means_agents(text) else [*files, *agents]
+        return [Suggestion(item["insert"], item["label"], item["about"]) for item in found]
+
+    def _mode(self) -> str:
+        in_force = self._conversation.in_force
+        return self._conversation.sessions.current.mode or mode_of(
+            self._options(), in_force.settings, in_force.environment
+        )
+
+    def _cycle_mode(self) -> None:
+        now = self._mode()
+        after = CYCLED_MODES[(CYCLED_MODES.index(now) + 1) % len(CYCLED_MODES)] if now in CYCLED_MODES else "default"
+        self._page_of(f"/mode {after}")
+
+    def _status(self) -> tuple[str, str]:
+        session, in_force = self._conversation.sessions.current, self._conversation.in_force
+        try:
+            mode = self._mode()
+            model = model_of(self._options(), in_force.settings, in_force.environment)
+        except CellwrightError as error:
+            return "", error.message
+        parts = [model]
+        size = limits(model)
+        if session.encoded and size.known:
+            parts.append(f"{context_tokens(session) / size.context_window:.0%} of the context")
+        if session.cost_usd:
+            parts.append(dollars(session.cost_usd))
+        parts.append(f"results {'whole' if self._details() else 'in one line'} (Ctrl-O)")
+        return MODE_LABELS[mode][0], " · ".join(parts)
+
+
+def _history_file(cwd: Path) -> Path:
+    return sessions_folder(cwd) / "prompt-history"

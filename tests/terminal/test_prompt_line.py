@@ -1,0 +1,238 @@
+"""The interactive terminal: its prompt line, the keys that need no Enter, and lists to choose from."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+from collections.abc import Callable
+from typing import Any
+
+import pexpect
+import pytest
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
+from cellwright.terminal.keys import _without_sequences
+from cellwright.terminal.picker import PickerRow, pick
+from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
+from row_tables import for_each_row
+
+Server = Callable[..., MessagesServer]
+For = Callable[[MessagesServer | None], Any]
+
+ESCAPE, SHIFT_TAB, ALT_ENTER, CTRL_D, CTRL_O, DOWN = "\x1b", "\x1b[Z", "\x1b\r", "\x04", "\x0f", "\x1b[B"
+WITHOUT_CURSOR = {"PROMPT_TOOLKIT_NO_CPR": "1"}
+"""The tests' terminal does not say where its cursor is."""
+SEQUENCES = re.compile(r"\x1b\[\??[0-9;]*[A-Za-z]")
+
+
+def session(command: Any, *arguments: str, **environ: str) -> pexpect.spawn:
+    """An interactive session that waits for its first prompt."""
+    terminal = command.terminal(*arguments, **WITHOUT_CURSOR, **environ)
+    terminal.expect_exact("What is Claude to do?")
+    return terminal
+
+
+def leave(terminal: pexpect.spawn) -> str:
+    """Leave at the prompt; gives the rest of the screen's text."""
+    terminal.expect_exact("What is Claude to do?")
+    terminal.send(CTRL_D)
+    terminal.expect(pexpect.EOF)
+    terminal.wait()
+    assert terminal.exitstatus == 0
+    return SEQUENCES.sub("", terminal.before)
+
+
+def said(server: MessagesServer, request: int = -1) -> str:
+    return json.dumps(server.requests[request].body["messages"][-1], ensure_ascii=False)
+
+
+@pytest.mark.parametrize("typed", [f"one{ALT_ENTER}two\r", "one\\\rtwo\r", "\x1b[200~one\ntwo\x1b[201~\r"])
+def test_a_prompt_of_several_lines(messages_server: Server, command_for: For, typed: str) -> None:
+    server = messages_server([say("Fine.")])
+    terminal = session(command_for(server))
+    terminal.send(typed)
+    terminal.expect("Fine")
+    leave(terminal)
+    assert "one\\ntwo" in said(server)
+
+
+def test_what_was_asked_is_in_the_history_of_the_folder(
+    messages_server: Server, command_for: For, own_place: Any
+) -> None:
+    server = messages_server([say("First."), say("Second.")])
+    command = command_for(server)
+    for answer in ("First", "Second"):
+        terminal = session(command)
+        terminal.send("what is here?\r" if answer == "First" else "\x1b[A\r")
+        terminal.expect(answer)
+        leave(terminal)
+    assert "what is here?" in said(server)
+    (history,) = own_place.rglob("prompt-history")
+    assert stat.S_IMODE(history.stat().st_mode) == 0o600
+
+
+def test_without_a_session_there_is_no_history(messages_server: Server, command_for: For, own_place: Any) -> None:
+    terminal = session(command_for(messages_server([say("Fine.")])), "--no-session")
+    terminal.send("hello\r")
+    terminal.expect("Fine")
+    leave(terminal)
+    assert list(own_place.rglob("prompt-history")) == []
+
+
+def test_commands_and_files_are_completed(messages_server: Server, command_for: For) -> None:
+    server = messages_server([say("Fine.")])
+    command = command_for(server)
+    (command.folder / "notes.txt").write_text("alpha\n", encoding="utf-8")
+    terminal = session(command)
+    terminal.send("/doc")
+    terminal.expect_exact("what keeps Cellwright from working here")
+    terminal.send("\x15look at @not")
+    terminal.expect_exact("notes.txt")
+    terminal.send("\t\r\r")
+    terminal.expect("Fine")
+    leave(terminal)
+    assert "@notes.txt" in said(server)
+    assert "alpha" in said(server)
+
+
+def test_shift_tab_changes_the_mode(messages_server: Server, command_for: For) -> None:
+    server = messages_server([use("Write", file_path="new.txt", content="x"), say("Written.")])
+    command = command_for(server)
+    terminal = session(command)
+    terminal.send(f"{SHIFT_TAB}write\r")
+    terminal.expect("Written")
+    leave(terminal)
+    assert (command.folder / "new.txt").read_text(encoding="utf-8") == "x"
+
+
+def test_below_it_stand_mode_and_model(messages_server: Server, command_for: For) -> None:
+    terminal = command_for(messages_server()).terminal()
+    terminal.expect_exact("\x1b[6n")  # where is the cursor?
+    terminal.send("\x1b[1;1R")
+    terminal.expect_exact("Ask")
+    terminal.expect_exact("claude-opus-5-5")
+    terminal.send(SHIFT_TAB)
+    terminal.expect_exact("ccept edits")  # what changed is drawn
+    terminal.send(CTRL_D)
+    terminal.expect(pexpect.EOF)
+
+
+def test_a_model_is_chosen_from_a_list(messages_server: Server, command_for: For) -> None:
+    server = messages_server([say("Fine.")])
+    terminal = session(command_for(server))
+    terminal.send("/model\r")
+    terminal.expect_exact("Enter takes")
+    terminal.send("sonnet-5-5\r")
+    terminal.expect_exact("claude-sonnet-5-5 answers from the next prompt on")
+    terminal.expect_exact("What is Claude to do?")
+    terminal.send("go\r")
+    terminal.expect("Fine")
+    leave(terminal)
+    assert server.requests[0].body["model"] == "claude-sonnet-5-5"
+
+
+def test_escape_stops_claude_and_what_was_begun_is_the_next_prompts(messages_server: Server, command_for: For) -> None:
+    gate = Gate()
+    server = messages_server([turn(say("Long story. "), hold(gate)), say("Fine.")])
+    terminal = session(command_for(server))
+    terminal.send("tell\r")
+    terminal.expect("Long story")
+    terminal.send("shorter")
+    terminal.expect_exact("> shorter")
+    terminal.send(ESCAPE)
+    terminal.expect("INTERRUPTED")
+    terminal.expect_exact("shorter")
+    terminal.send(", please\r")
+    terminal.expect("Fine")
+    leave(terminal)
+    assert "shorter, please" in said(server)
+
+
+def test_what_is_written_and_sent_meanwhile_is_told_to_claude(messages_server: Server, command_for: For) -> None:
+    gate = Gate()
+    server = messages_server([turn(say("Looking. "), hold(gate), use("LS", path=".")), say("Fine.")])
+    terminal = session(command_for(server))
+    terminal.send("look\r")
+    terminal.expect("Looking")
+    terminal.send("only at Python\r")
+    terminal.expect_exact("Claude is told with its next step: only at Python")
+    gate.open()
+    terminal.expect_exact("You: only at Python")
+    terminal.expect("Fine")
+    leave(terminal)
+    assert "only at Python" in "".join(said(server, number) for number in range(1, len(server.requests)))
+
+
+def test_ctrl_o_shows_results_whole(messages_server: Server, command_for: For) -> None:
+    server = messages_server([use("Read", file_path="notes.txt"), say("Fine.")])
+    command = command_for(server)
+    (command.folder / "notes.txt").write_text("alpha\nomega\n", encoding="utf-8")
+    terminal = session(command)
+    terminal.send(f"{CTRL_O}read\r")
+    terminal.expect("omega")
+    terminal.expect("Fine")
+    leave(terminal)
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ("1", "Wrote"),
+        (ESCAPE, "the user said no"),
+        ("4not today\r", "not today"),
+        ("xyz1", "Wrote"),
+        (f"{DOWN}1", "Wrote"),
+    ],
+)
+def test_a_question_is_answered_by_a_key(messages_server: Server, command_for: For, keys: str, told: str) -> None:
+    server = messages_server([use("Write", file_path="new.txt", content="x"), say("Fine.")])
+    command = command_for(server)
+    terminal = session(command)
+    terminal.send("write\r")
+    terminal.expect_exact("4/e] ")
+    terminal.send(keys)
+    terminal.expect("Fine")
+    leave(terminal)
+    assert (command.folder / "new.txt").exists() == (told == "Wrote")
+    if told != "Wrote":
+        assert told in said(server)
+
+
+@for_each_row(
+    ("typed", "kept"),
+    [
+        ("abc", "abc"),
+        ("\x1b[A", ""),
+        ("a\x1b[1;5Cb", "ab"),
+        ("\x1bOPx", "x"),
+        ("\x1b[15~x", "x"),
+        ("\x1b[200~pasted\x1b[201~", "pasted"),
+        ("\x1b", "\x1b"),
+        ("x\x1b", "x\x1b"),
+        ("\x1b[", ""),
+    ],
+)
+def test_keys_that_are_sequences_say_nothing(typed: str, kept: str) -> None:
+    assert _without_sequences(typed) == kept
+
+
+@for_each_row(
+    ("typed", "taken"),
+    [
+        ("\r", "a"),
+        (f"{DOWN}\r", "b"),
+        (f"{DOWN}{DOWN}{DOWN}\r", "c"),
+        ("ban\r", "b"),
+        ("zzz\r\x7f\x7f\x7f\r", "a"),
+        ("yellow\r", "b"),
+        ("\x03", None),
+        (ESCAPE, None),
+    ],
+)
+def test_a_list_is_chosen_from(typed: str, taken: str | None) -> None:
+    rows = [PickerRow("a", "apple", "red"), PickerRow("b", "banana", "yellow"), PickerRow("c", "cherry", "red")]
+    with create_pipe_input() as keyboard:
+        keyboard.send_text(typed)
+        assert pick("Fruit", rows, keyboard=keyboard, screen=DummyOutput()) == taken
