@@ -15,7 +15,7 @@ from cellwright.commands.registry import answer_of, command_of
 from cellwright.commands.sandbox import may_rows
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.sandbox_lookup import SandboxFound
+from cellwright.conversation.runs.sandbox_lookup import SandboxFound
 from cellwright.permissions.sandboxing import SandboxAbilities
 
 BOTH = SandboxFound(SandboxAbilities(name="bubblewrap and Landlock", hides=True, protects=True, hosts=True))

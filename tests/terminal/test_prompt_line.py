@@ -13,8 +13,8 @@ import pytest
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from cellwright.terminal.keys import _without_sequences
-from cellwright.terminal.picker import PickerRow, pick
+from cellwright.terminal.interactive.keys import _without_sequences
+from cellwright.terminal.interactive.picker import PickerRow, pick
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 from row_tables import for_each_row
 

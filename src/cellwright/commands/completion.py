@@ -1,4 +1,4 @@
-"""What a slash command and a mention may become: commands, skills, files and agents that fit what was typed.
+"""Completions of slash commands and mentions: commands, skills, files and agents that fit what was typed.
 
 A few typed letters mean the names that hold them in order, the likeliest first. The panel's `fuzzy_match.ts` orders
 in the same way, so that a list does not jump when the kernel's answer comes; both are held to

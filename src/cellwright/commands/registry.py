@@ -20,11 +20,9 @@ from cellwright.commands.command import (
     SlashCommand,
     command_name,
 )
-from cellwright.commands.compact import COMPACT, compact_page
 from cellwright.commands.context import context_page
 from cellwright.commands.cost import cost_page
 from cellwright.commands.diff import DIFF, diff_page
-from cellwright.commands.export import CELLS, EXPORT, cells_page, export_page
 from cellwright.commands.extensions.agents import agents_page
 from cellwright.commands.extensions.hooks import hooks_page
 from cellwright.commands.extensions.mcp import MCP, mcp_page
@@ -32,7 +30,9 @@ from cellwright.commands.extensions.memory import memory_page
 from cellwright.commands.extensions.plugins import PLUGIN, plugin_page
 from cellwright.commands.extensions.skills import skills_page
 from cellwright.commands.sandbox import sandbox_page
-from cellwright.commands.sessions import (
+from cellwright.commands.sessions.compact import COMPACT, compact_page
+from cellwright.commands.sessions.export import CELLS, EXPORT, cells_page, export_page
+from cellwright.commands.sessions.sessions import (
     FORK,
     RENAME,
     RESUME,

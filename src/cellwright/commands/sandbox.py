@@ -17,7 +17,7 @@ from cellwright.commands.settings_pages import layer_label
 from cellwright.config.settings.keys import KEYS
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.resolve_options import policy_of
-from cellwright.conversation.sandbox_lookup import SandboxFound
+from cellwright.conversation.runs.sandbox_lookup import SandboxFound
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import SandboxRules
 from cellwright.sandbox.advice import advice_on

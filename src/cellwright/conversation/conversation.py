@@ -40,9 +40,9 @@ from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_queue import RunQueue
+from cellwright.conversation.runs.sandbox_lookup import FindSandbox, SandboxLookup, look_for_sandbox
 from cellwright.conversation.runs.starting_run import RunParts, StartingRun
 from cellwright.conversation.runs.subagents import Subagents
-from cellwright.conversation.sandbox_lookup import FindSandbox, SandboxLookup, look_for_sandbox
 from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.conversation.toolset import ConversationTools, ToolMaker, never_unsaved
 from cellwright.doctor.check import Check

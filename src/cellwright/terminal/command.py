@@ -39,7 +39,7 @@ from cellwright.model.provider import Provider
 from cellwright.sessions.session import Session
 from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS
 from cellwright.terminal.exit_codes import ExitCode, exit_code_of
-from cellwright.terminal.keys import KeysAtWork, reads_keys
+from cellwright.terminal.interactive.keys import KeysAtWork, reads_keys
 from cellwright.terminal.plain_view import Unseen, View
 from cellwright.terminal.run import TerminalRun
 from cellwright.terminal.views import Streams, asker_maker, confirmed, make_view
@@ -167,7 +167,7 @@ class TerminalCommand:
         streams = self.streams
         if not (reads_keys(streams.stdin) and streams.draws_on(streams.stdout)):
             return None
-        from cellwright.terminal.session_line import SessionLine  # prompt_toolkit takes a tenth of a second
+        from cellwright.terminal.interactive.session_line import SessionLine  # prompt_toolkit takes a tenth of a second
 
         self._keys = KeysAtWork(streams.stdin)
         line = SessionLine(

@@ -121,7 +121,7 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
         refuse_trust,
         setting_scopes,
     )
-    from cellwright.terminal.interactive import interact
+    from cellwright.terminal.interactive.interact import interact
 
     one_prompt = options.prompt or options.print or options.dry_run or options.output_format != "text"
     interactive = not one_prompt and sys.stdin.isatty() and sys.stdout.isatty()

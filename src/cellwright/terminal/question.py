@@ -23,7 +23,7 @@ from cellwright.conversation.answers import (
     unanswered_in_time,
 )
 from cellwright.events import AnsweredBy
-from cellwright.terminal.keys import ESCAPE
+from cellwright.terminal.interactive.keys import ESCAPE
 from cellwright.terminal.screen import Style, style_of_diff_line
 from cellwright.text import visible, visible_line
 

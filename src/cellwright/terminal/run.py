@@ -22,7 +22,7 @@ from cellwright.conversation.runs.run import Run
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, RunEnd
 from cellwright.terminal.exit_codes import OutputLost
-from cellwright.terminal.keys import CTRL_O, ESCAPE, KeysAtWork
+from cellwright.terminal.interactive.keys import CTRL_O, ESCAPE, KeysAtWork
 from cellwright.terminal.plain_view import View
 
 if TYPE_CHECKING:

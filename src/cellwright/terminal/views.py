@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from msgspec import Struct
 
-from cellwright.terminal.keys import reads_keys
+from cellwright.terminal.interactive.keys import reads_keys
 from cellwright.terminal.plain_view import AnswerView, JsonLinesView, JsonView, PlainView, View
 from cellwright.terminal.screen import Style, can_ask, columns_of, draws
 from cellwright.text import visible
@@ -76,7 +76,7 @@ def asker_maker(
 
 
 def _asker(streams: Streams, screen: TextIO, answer_seconds: float | None) -> Asker:
-    from cellwright.terminal.interactive import Keyboard  # most runs ask nothing
+    from cellwright.terminal.interactive.interact import Keyboard  # most runs ask nothing
     from cellwright.terminal.question import Asker
 
     write = _writer(streams, screen)

@@ -60,8 +60,8 @@ from cellwright.conversation.runs.request import RunRequest, TrustCheck
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_queue import RunQueue
+from cellwright.conversation.runs.sandbox_lookup import SandboxLookup
 from cellwright.conversation.runs.subagents import Subagents
-from cellwright.conversation.sandbox_lookup import SandboxLookup
 from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.conversation.toolset import ConversationTools, tools_may_be_deferred
 from cellwright.errors import ApiError, CellwrightError, ErrorCode, fault, log_fault

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.side_request import small_model
-from cellwright.commands.sessions import fork, go_on
+from cellwright.commands.sessions.sessions import fork, go_on
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.titles import has_title, make_title, title_of
 from cellwright.errors import CellwrightError

@@ -3,5 +3,5 @@
 Start with `formats.py`; `exchanges.py` takes messages apart into prompts and what came of them. Pure functions of
 messages.
 
-Not here: reading a session or writing a file (`commands/export.py`).
+Not here: reading a session or writing a file (`commands/sessions/export.py`).
 """

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cellwright.commands.export import free_path, secrets_left_out, write_export
-from cellwright.commands.sessions import branch, price, when
+from cellwright.commands.sessions.export import free_path, secrets_left_out, write_export
+from cellwright.commands.sessions.sessions import branch, price, when
 from cellwright.config.settings.read import start_folder
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry, tree_of

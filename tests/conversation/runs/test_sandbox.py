@@ -14,7 +14,7 @@ from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import sandbox_rules
 from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.sandbox_lookup import SandboxFound, look_for_sandbox
+from cellwright.conversation.runs.sandbox_lookup import SandboxFound, look_for_sandbox
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Notice
 from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules

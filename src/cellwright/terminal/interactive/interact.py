@@ -18,7 +18,7 @@ from typing import Protocol, TextIO
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError
-from cellwright.terminal.keys import ESCAPE, key_of
+from cellwright.terminal.interactive.keys import ESCAPE, key_of
 
 HELP = """\
 Write what Claude is to do. A line that ends with \\ goes on in the next one.

@@ -135,7 +135,7 @@ class KeysAtWork:
             self._listening = None
 
     def poll(self) -> list[str]:
-        """What was pressed: ESCAPE, CTRL_O, and each line that was written and sent."""
+        """The keys that were pressed: ESCAPE, CTRL_O, and each line that was written and sent."""
         if self._listening is None:
             return []
         try:

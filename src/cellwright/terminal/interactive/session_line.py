@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cellwright.agent.context_usage import context_tokens
+from cellwright.agent.context.context_usage import context_tokens
 from cellwright.commands.command import CommandPage
 from cellwright.commands.completion import ProjectFiles, agent_items, commands, found_files, means_agents
 from cellwright.conversation.resolve_options import mode_of, model_of
@@ -14,14 +14,14 @@ from cellwright.errors import CellwrightError
 from cellwright.model.models import limits
 from cellwright.permissions.modes import MODE_LABELS
 from cellwright.sessions.state_dir import sessions_folder
-from cellwright.terminal.picker import PickerRow, pick
-from cellwright.terminal.prompt_line import PromptLine, Suggestion
+from cellwright.terminal.interactive.picker import PickerRow, pick
+from cellwright.terminal.interactive.prompt_line import PromptLine, Suggestion
 from cellwright.text import dollars
 
 if TYPE_CHECKING:
     from cellwright.conversation.conversation import Conversation
     from cellwright.conversation.runs.run_options import RunOptions
-    from cellwright.terminal.keys import KeysAtWork
+    from cellwright.terminal.interactive.keys import KeysAtWork
 
 CYCLED_MODES = ("default", "acceptEdits", "plan")
 """As in Claude Code; what asks for nothing is chosen by its name."""
