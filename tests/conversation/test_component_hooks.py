@@ -17,7 +17,7 @@ from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import Event, RunEnd, SubagentEvent, ToolEnd
-from cellwright.testing import MessagesServer, say, use
+from cellwright.testing import MessagesServer, fault, say, turn, use
 
 KEEP = "import json, sys; open(sys.argv[1], 'a').write(json.dumps(json.load(sys.stdin)) + '\\n')"
 
@@ -318,3 +318,22 @@ def test_a_hook_that_makes_no_work_tree_fails_the_call(talk: Talk) -> None:
     talk.say("Go.", hand("worker"), say("It could not begin."))
     (result,) = talk.results
     assert (result.status, "no room" in str(result.content)) == ("error", True)
+
+
+def test_behind_a_summary_an_agent_still_knows_its_own_work_tree(talk: Talk) -> None:
+    in_a_repository(talk)
+    talk.write("project/CLAUDE.md", "Write tide, not flood.")
+    too_long = fault(
+        "status", status=400, error_type="invalid_request_error", message="prompt is too long: 9 tokens > 8 maximum"
+    )
+    summary = turn(say("<summary>It read a.txt.</summary>"), when="nearly filled the context window")
+    read = use("Read", file_path="a.txt")
+    talk.say(
+        "Go.", hand("worker"), read, too_long, summary, use("Write", file_path="b.txt", content="new"), say("Done.")
+    )
+    told = json.dumps(talk.server.requests[-3].body["messages"])
+    assert "It read a.txt." in told
+    (folder,) = [each for each in (talk.project / ".claude" / "worktrees").iterdir() if each.is_dir()]
+    assert f"Working folder: {folder}" in told
+    assert f"Working folder: {talk.project}\\n" not in told
+    assert (folder / "b.txt").read_text() == "new"

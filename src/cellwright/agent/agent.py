@@ -117,6 +117,10 @@ class Agent:
         """The definitions of those of `tools` that no rule denies as a whole, as a session that begins has them."""
         return [tool.to_param() for tool in self.told_of(tools)]
 
+    def results_cleared_at(self, model: str) -> int | None:
+        """The tokens from which on the API leaves old results of tools out in requests to `model`; None: it keeps them."""
+        return self.compaction.limit(model) // 2 if self.clear_tool_results else None
+
     async def run(
         self, prompt: Prompt | FullPrompt, session: Session, emit: Emit, *, steering: Steering | None = None
     ) -> RunEnd:

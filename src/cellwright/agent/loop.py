@@ -105,7 +105,7 @@ class AgentRun:
             as_hooks(agent.hooks),
             None if within is None else SubagentHooks(within.subagent, within.run.session),
         )
-        self.compaction = Compaction(agent, session, self.emit, self.hooks, self.spending)
+        self.compaction = Compaction(agent, session, self.emit, self.hooks, self.spending, self._next_model)
         self.calls: ToolCalls = ToolCalls(
             tools=_by_name(agent.tools if agent.file_proposals is None else (*agent.tools, agent.file_proposals.tool)),
             gate=PermissionGate(
@@ -317,7 +317,7 @@ class AgentRun:
                 cache_ttl=agent.cache_ttl,
                 output_format=self.answer.output_format,
                 summary_as_text=self.summary_as_text,
-                clear_tool_results_at=agent.compaction.limit(self.model) // 2 if agent.clear_tool_results else None,
+                clear_tool_results_at=agent.results_cleared_at(self.model),
             )
             try:
                 if (turn := await self._answer(request)) is not None:
@@ -346,13 +346,23 @@ class AgentRun:
         try:
             return await self._streamed_answer(request)
         except ApiError as error:
-            if not (self.fallbacks and run_errors.is_of_model(error)):
+            if not self._may_fall_back(error):
                 raise
             # what has streamed of it is void
             self.emit(Retrying(1, 1, 0.0, str(error.code), error.message))
             self._count_lost()
             self._fall_back(error.message)
             return None
+
+    def _may_fall_back(self, error: ApiError) -> bool:
+        return bool(self.fallbacks) and run_errors.is_of_model(error)
+
+    def _next_model(self, error: ApiError) -> str | None:
+        """The model that sums up, and answers, from here on; None where the one before is to be kept."""
+        if not self._may_fall_back(error):
+            return None
+        self._fall_back(error.message)
+        return self.model
 
     def _take_planner(self) -> None:
         """Have the model answer that is meant for the mode the session is in, unless a fallback goes on already."""

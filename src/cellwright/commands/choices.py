@@ -190,7 +190,7 @@ def output_style_page(call: CommandCall) -> CommandPage:
     _choose(conversation, output_style=style.name)
     when = (
         "This session keeps the system prompt it began with: /clear begins one in this style."
-        if conversation.sessions.current.encoded
+        if conversation.sessions.current.has_begun
         else "It holds from the first prompt on."
     )
     text = f'{style.description}.\n{when} `"outputStyle": "{style.name}"` in the settings makes it yours for good.'
@@ -239,5 +239,5 @@ def _choose(conversation: Conversation, **chosen: Any) -> None:
     with conversation.in_force.users_change():
         for name, value in chosen.items():
             setattr(conversation.choices, name, value)
-    conversation.in_force.refresh(session_has_begun=bool(conversation.sessions.current.encoded))
+    conversation.in_force.refresh(session_has_begun=conversation.sessions.current.has_begun)
     conversation.observers.session_changed(conversation.sessions.current)

@@ -91,7 +91,7 @@ def command_of(prompt: str) -> tuple[SlashCommand, str]:
 
 async def answer_of(command: SlashCommand, call: CommandCall) -> CommandPage:
     """Do the command, by the settings as they stand now; on the agent's thread. Raises what the command raises."""
-    call.conversation.in_force.refresh(session_has_begun=bool(call.conversation.sessions.current.encoded))
+    call.conversation.in_force.refresh(session_has_begun=call.conversation.sessions.current.has_begun)
     page = command.run(call)
     return page if isinstance(page, CommandPage) else await page
 

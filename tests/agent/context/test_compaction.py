@@ -186,3 +186,41 @@ def test_an_answer_that_meets_the_windows_end_is_gone_on_with(scene):
     assert "When is the tide?" in told
     assert "The tide is" in told
     assert played.server.rejected == []
+
+
+def test_where_the_model_cannot_sum_up_the_next_one_does(play):
+    deeper = digging(20)
+
+    def answer(body):
+        overloaded = ASKED in last_text(body) and body["model"] == "claude-opus-5-5"
+        return fault("status", status=404, error_type="not_found_error") if overloaded else deeper(body)
+
+    played = play(answer, tools=[dig], compaction=SMALL, fallback_models=("claude-sonnet-5-5",))
+    assert played.end.ok, played.end.error
+    assert played.server.rejected == []
+    done = [event for event in played.of(ContextCompacted) if event.state == "done"]
+    assert done
+    assert all(event.cost_usd for event in done)
+    told = [event.message for event in played.of(Notice)]
+    assert [notice for notice in told if "claude-sonnet-5-5 goes on with this prompt" in notice] == told
+    assert len(told) == 1, "once for the rest of the run"
+    assert {body["model"] for body in played.bodies[-3:]} == {"claude-sonnet-5-5"}
+
+
+def test_a_summary_is_asked_for_as_the_runs_own_answers_are(play):
+    """Other thinking, or other edits, would have the whole conversation read anew, and pay for it."""
+    played = play(
+        digging(20),
+        tools=[dig],
+        model="claude-haiku-4-5",
+        compaction=SMALL,
+        thinking_budget=20_000,
+        max_tokens=30_000,
+        clear_tool_results=True,
+    )
+    assert played.end.ok, played.end.error
+    asked = [body for body in played.bodies if ASKED in last_text(body)]
+    assert asked
+    for body in played.bodies:
+        assert body["thinking"] == {"type": "enabled", "budget_tokens": 20_000}
+    assert {body["max_tokens"] for body in asked} == {36_000}, "room for the summary besides the thinking"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -26,7 +27,7 @@ from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
 from cellwright.events import Asked, Event, Notice, RunEnd, ToolEnd, ToolProgress
-from cellwright.testing import MessagesServer, say, use
+from cellwright.testing import MessagesServer, fault, say, turn, use
 from cellwright.tools.process.children import child_processes
 
 SERVERS = Path(__file__).parents[2] / "shared" / "mcp_servers"
@@ -270,7 +271,7 @@ def test_tools_that_come_later_are_declared_behind_the_others_and_survive_a_resu
     talk.conversation.sessions.resume(session)
     talk.say("once more", use("mcp__plain__grown"), say("Gone."))
     assert talk.server.requests[-1].body["tools"] == after, "what a reference names is declared, or it is refused"
-    assert "There is no tool named mcp__plain__grown" in str(talk.results[-1].content)
+    assert "mcp__plain__grown was there earlier in this session and is gone now" in str(talk.results[-1].content)
 
 
 def test_a_server_that_is_slow_holds_nothing_up(talk: Talk, tmp_path: Path) -> None:
@@ -515,3 +516,55 @@ def wait_until(is_so: Callable[[], bool]) -> None:
     while not is_so():
         assert time.monotonic() < deadline, "it never came to be"
         time.sleep(0.02)
+
+
+SUMMARY = turn(say("<summary>Two numbers were added.</summary>"), when="nearly filled the context window")
+IMPORTED = "7f3c1a52-98d4-4c55-9a3e-0a4f1d2b6c11"
+TOO_LONG = fault(
+    "status", status=400, error_type="invalid_request_error", message="prompt is too long: 9 tokens > 8 maximum"
+)
+
+
+def test_resources_tools_are_no_news_of_the_next_prompt(talk: Talk) -> None:
+    talk.user_servers(plain=entry("plain_server"))
+    talk.say("go")
+    assert "ListMcpResourcesTool" in talk.conversation.sessions.current.tool_names
+    talk.say("again")
+    assert "<tools-since" not in json.dumps(talk.server.requests[-1].body["messages"])
+    assert talk.notices == []
+
+
+def test_behind_a_summary_the_servers_are_told_again_and_their_tools_can_be_loaded_again(talk: Talk) -> None:
+    talk.user_servers(plain=entry("plain_server"))
+    talk.answer = lambda _: Allow(by="terminal")
+    add = use("mcp__plain__add", a=2, b=3)
+    talk.say("go", load("mcp__plain__add"), add, TOO_LONG, SUMMARY, load("mcp__plain__add"), add, say("5"))
+    assert [each.content for each in talk.results if each.name == "mcp__plain__add"] == ["5", "5"]
+    assert len(talk.conversation.sessions.current.encoded) == 7, "the summary, what is told again, two calls, the end"
+    assert "mcp__plain__add: Add two numbers" in talk.told
+    assert len(talk.declared) == 9
+
+
+def test_a_tool_that_was_loaded_just_before_a_summary_is_said_to_be_gone(talk: Talk) -> None:
+    talk.user_servers(plain=entry("plain_server"))
+    talk.say("go", load("mcp__plain__add"), TOO_LONG, SUMMARY, say("Again."))
+    assert "mcp__plain__add has to be loaded again." in json.dumps(talk.server.requests[-1].body["messages"])
+
+
+def test_a_session_that_is_imported_has_the_servers_from_its_first_prompt_on(talk: Talk) -> None:
+    talk.user_servers(plain=entry("plain_server"))
+    transcript = (
+        talk.home / ".claude" / "projects" / re.sub(r"[^a-zA-Z0-9]", "-", str(talk.project)) / f"{IMPORTED}.jsonl"
+    )
+    transcript.parent.mkdir(parents=True)
+    answer = {"role": "assistant", "model": "claude-opus-5-5", "content": [{"type": "text", "text": "Five."}]}
+    lines = [
+        {"type": "user", "uuid": "1", "parentUuid": None, "message": {"role": "user", "content": "Two and three?"}},
+        {"type": "assistant", "uuid": "2", "parentUuid": "1", "message": {**answer, "id": "m1", "usage": {}}},
+    ]
+    transcript.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
+    talk.conversation.sessions.resume(IMPORTED)
+    talk.say("go")
+    assert "Five." in json.dumps(talk.server.requests[-1].body["messages"])
+    assert len(talk.declared) == 9
+    assert "mcp__plain__add: Add two numbers" in talk.told

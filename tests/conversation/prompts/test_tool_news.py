@@ -128,7 +128,7 @@ def test_a_call_of_a_tool_that_is_gone_is_answered_clearly(place: Any) -> None:
     [ended] = [event for event in place.events if isinstance(event, ToolEnd)]
     assert ended.error["code"] == "TOOL_NOT_FOUND"
     message = ended.error["message"]
-    assert message.startswith("hive was there when this session began and is gone now")
+    assert message.startswith("hive was there earlier in this session and is gone now")
     assert "Read" in message
     assert "weather" not in message  # it cannot be called in this session
 

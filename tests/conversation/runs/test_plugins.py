@@ -188,3 +188,20 @@ def test_a_report_of_a_bug_has_nothing_of_what_was_said_unless_asked(talk: Talk)
     assert file.stat().st_mode & 0o777 == 0o600
     asked = talk.command("/bug with-messages It said too much")
     assert "lighthouse" in Path(asked.split("The report is in ")[1].splitlines()[0]).read_text("utf-8")
+
+
+def test_its_output_style_is_chosen_by_its_full_name(talk: Talk) -> None:
+    talk.write(
+        "output-styles/tide.md", "---\nname: Tide\ndescription: Slow.\n---\nSpeak as the tide. ${CLAUDE_PLUGIN_ROOT}"
+    )
+    talk.command(f"/plugin install {talk.plugin}")
+    assert "demo:Tide" in talk.command("/output-style")
+    talk.command("/output-style demo:tide")
+    talk.say("Hello.")
+    root = talk.conversation.in_force.plugins.plugins["demo@local"].root
+    assert f"Speak as the tide. {root}" in json.dumps(talk.server.requests[-1].body["system"])
+    talk.command("/plugin disable demo")
+    talk.command("/clear")
+    talk.say("Hello.")
+    assert "Speak as the tide." not in json.dumps(talk.server.requests[-1].body["system"])
+    assert any("There is no output style 'demo:Tide'" in str(event) for event in talk.events)

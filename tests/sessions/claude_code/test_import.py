@@ -11,15 +11,18 @@ from typing import Any
 
 import pytest
 
+from cellwright.commands.command import CommandCall
+from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.request import RunRequest, RunSurface
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.titles import title_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, Notice
 from cellwright.sessions.claude_code.entries import read_entries
 from cellwright.sessions.claude_code.import_session import claude_code_sessions, import_session, named
 from cellwright.sessions.claude_code.messages import messages_of
-from cellwright.testing import say
+from cellwright.testing import say, turn
 
 ID = "7f3c1a52-98d4-4c55-9a3e-0a4f1d2b6c11"
 PNG = base64.b64encode(
@@ -350,3 +353,56 @@ def test_a_long_path_is_found_by_its_beginning(own_place: Path, tmp_path: Path, 
     hard(written).write(own_place / "config" / "projects" / f"{name}-1a2b3c" / f"{ID}.jsonl")
     environ = {"HOME": str(own_place), "CLAUDE_CONFIG_DIR": str(own_place / "config")}
     assert [each.id for each in claude_code_sessions(cwd, environ)] == [ID]
+
+
+SUMMARY = turn(say("<summary>It was about bees.</summary>"), when="nearly filled the context window")
+
+
+def long_one(messages_server: Any, tmp_path: Path, home: Path, written: Written) -> Place:
+    place = Place(messages_server([SUMMARY, say("On with it.")]), tmp_path / "bees & hives", home)
+    for number in range(4):
+        written.user("Tell me of the bees")
+        written.claude(text("Bees and flowers. " * 2_000), id=f"m{number}")
+    written.write(place.folder / f"{ID}.jsonl")
+    return place
+
+
+def test_one_that_fills_the_window_is_summed_up_before_its_first_prompt(
+    messages_server: Any, tmp_path: Path, own_place: Path, written: Written
+) -> None:
+    place = long_one(messages_server, tmp_path, own_place, written)
+    settings = {"autoCompactWindow": 100_000, "cellwright": {"autoCompactShare": 0.3}}
+    (Path(place.environ["HOME"]) / ".claude" / "settings.json").write_text(json.dumps(settings), "utf-8")
+    conversation = place.conversation()
+    try:
+        assert place.ask(conversation, "Go on", resume=ID).ok
+        body = place.server.requests[-1].body
+        assert "It was about bees." in json.dumps(body["messages"][0])
+        assert "Bees and flowers" not in json.dumps(body["messages"])
+        assert body["system"]
+        assert "<tools-since" not in json.dumps(body["messages"])
+        assert place.server.rejected == []
+    finally:
+        conversation.close()
+
+
+def test_one_can_be_summed_up_before_anything_else_is_said(
+    messages_server: Any, tmp_path: Path, own_place: Path, written: Written
+) -> None:
+    place = long_one(messages_server, tmp_path, own_place, written)
+    conversation = place.conversation()
+    try:
+        conversation.sessions.resume(ID)
+        command, words = command_of("/compact")
+        call = CommandCall(conversation, RunOptions(), words)
+        page = conversation.thread.submit(answer_of(command, call)).future.result(60)
+        assert "It was about bees." in page.plain()
+        assert place.ask(conversation, "Go on").ok
+        asked, body = (request.body for request in place.server.requests[-2:])
+        assert (asked["system"], asked["tools"]) == (body["system"], body["tools"]), "what is cached holds"
+        told_now = json.dumps(body["messages"])
+        assert str(place.cwd) in told_now
+        assert "<tools-since" not in told_now
+        assert place.server.rejected == []
+    finally:
+        conversation.close()

@@ -327,7 +327,7 @@ class ToolCalls(Struct):
         declared = {str(each["name"]) for each in json.loads(self.session.tools)}
         names = ", ".join(sorted(self.tools.keys() & declared)) or "none"
         if name in declared:
-            gone = "was there when this session began and is gone now: another version, place or server has other tools"
+            gone = "was there earlier in this session and is gone now: another version, place or server has other tools"
             return f"{name} {gone}. Nothing was run. Do it with one of these, or say what you cannot do: {names}."
         return f"There is no tool named {name}. The tools are: {names}."
 

@@ -31,6 +31,7 @@ from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import CHARS_PER_TOKEN, ContextAttached, ContextCompacted, Emit, Notice, TurnEnd
 from cellwright.model.models import limits
 from cellwright.model.provider import Request
+from cellwright.sessions.transcript import is_boundary
 from cellwright.sessions.turns import begins_turn
 
 if TYPE_CHECKING:
@@ -55,6 +56,16 @@ MAX_HELPFUL = 0.9
 
 TRIES = 3
 """So many exchanges are left out of what is summed up, one after another, while it is too long for the model."""
+
+_ANSWER = b'{"role":"assistant"'
+
+NextModel = Callable[[ApiError], str | None]
+"""Gives the model that goes on where one does not answer; None where there is none, or the error is about something else."""
+
+
+def _no_other(_error: ApiError) -> None:
+    """There is no other model."""
+
 
 TellAgain = Callable[["Session", "Agent"], Awaitable[Sequence[ContextBlock]]]
 """Finds what Claude is told again behind a boundary; raises nothing. Called on the agent's loop."""
@@ -87,15 +98,30 @@ class _Summary(Struct, frozen=True):
     cost_usd: float | None
 
 
+def count_answers(session: Session) -> int:
+    """Count the answers since the last boundary, which may be an answer's in form."""
+    # not by their usage: that of imported ones is not known
+    return sum(line.message.startswith(_ANSWER) and not is_boundary(line) for line in session.in_effect())
+
+
 class Compaction:
     """The compactions of one run, or of one `/compact`."""
 
-    def __init__(self, agent: Agent, session: Session, emit: Emit, hooks: RunHooks, spending: Spending) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        session: Session,
+        emit: Emit,
+        hooks: RunHooks,
+        spending: Spending,
+        next_model: NextModel = _no_other,
+    ) -> None:
         self._agent = agent
         self._session = session
         self._emit = emit
         self._hooks = hooks
         self._spending = spending
+        self._next_model = next_model
         self._quick = 0
         self._own_api = agent.compaction.own_api
         self._blocked = False
@@ -103,20 +129,13 @@ class Compaction:
     def is_due(self, model: str, more_chars: int = 0) -> bool:
         """Return whether the next request, with `more_chars` of a prompt, would pass what may be used of the window."""
         settings = self._agent.compaction
-        if not settings.automatic or self._blocked or not self._has_answers():
+        if not settings.automatic or self._blocked or not count_answers(self._session):
             return False
         return context_tokens(self._session) + more_chars // CHARS_PER_TOKEN >= settings.limit(model)
 
     def can_help(self) -> bool:
         """Return whether there is something to sum up, and it may be done without being asked for."""
-        return self._agent.compaction.automatic and not self._blocked and self._has_answers()
-
-    def _has_answers(self) -> bool:
-        return self._answers() > 0
-
-    def _answers(self) -> int:
-        """The answers since the last boundary, which may be an answer's in form."""
-        return sum("usage" in line.meta for line in self._session.in_effect())
+        return self._agent.compaction.automatic and not self._blocked and count_answers(self._session) > 0
 
     async def before_request(self, model: str) -> None:
         """Sum up what was said if the next request would be too long. Raises `CellwrightError` where that is no help."""
@@ -190,7 +209,7 @@ class Compaction:
         if trigger == "manual":
             return
         first = self._session.in_effect()[0]
-        quick = "compacted" in first.meta and self._answers() < MIN_ANSWERS
+        quick = "compacted" in first.meta and count_answers(self._session) < MIN_ANSWERS
         self._quick = self._quick + 1 if quick else 0
         if self._quick >= MAX_QUICK:
             self._blocked = True
@@ -210,33 +229,41 @@ class Compaction:
         messages = list(self._session.encoded)
         if too_long:
             messages = self._shorter(messages)
-        for left in reversed(range(TRIES)):
+        left = TRIES
+        while True:
             try:
                 return await self._asked(model, messages, focus)
             except ApiError as error:
+                if (other := self._next_model(error)) is not None:
+                    model = other
+                    continue
+                left -= 1
                 shorter = self._shorter(messages)
                 if error.code != ErrorCode.CONTEXT_TOO_LONG or not left or len(shorter) < 2:
                     raise
                 messages = shorter
-        raise AssertionError("the last try raises or gives something")
 
     def _shorter(self, messages: Sequence[bytes]) -> list[bytes]:
         """The messages before the last answer: those of the request that the API took last."""
-        answers = (at for at in range(len(messages) - 1, 0, -1) if messages[at].startswith(b'{"role":"assistant"'))
+        answers = (at for at in range(len(messages) - 1, 0, -1) if messages[at].startswith(_ANSWER))
         return list(messages[: next(answers, len(messages))])
 
     async def _asked(self, model: str, messages: Sequence[bytes], focus: str) -> _Summary | None:
         agent, session = self._agent, self._session
+        is_agents = model == agent.model
+        budget = agent.thinking_budget if is_agents else None
         request = Request(
             model=model,
             system=session.system,
             tools=session.tools,
             messages=messages,
-            max_tokens=min(SUMMARY_TOKENS, limits(model).max_output),
+            max_tokens=min(SUMMARY_TOKENS + (budget or 0), limits(model).max_output),
             # as in the run's own requests: other thinking or effort would have the whole conversation read anew
-            effort=agent.effort if model == agent.model or limits(model).effort else None,
+            effort=agent.effort if is_agents or limits(model).effort else None,
             thinking=agent.thinking,
+            thinking_budget=budget,
             cache_ttl=agent.cache_ttl,
+            clear_tool_results_at=agent.results_cleared_at(model),
         )
         if self._own_api:
             instructions = request_text(focus) if focus.strip() else ""

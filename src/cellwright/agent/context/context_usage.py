@@ -77,7 +77,7 @@ class ContextContents(Struct, frozen=True):
 
     @classmethod
     def of(cls, session: Session) -> ContextContents:
-        begun = bool(session.encoded)
+        begun = session.has_begun
         return cls(
             session.system if begun else b"",
             session.tools if begun else b"",

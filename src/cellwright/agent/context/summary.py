@@ -149,7 +149,10 @@ def _steps(tail: Sequence[Json]) -> tuple[str, list[dict[str, Any]]]:
 
 def _result_text(block: Json) -> str:
     parts = _blocks(block.get("content") or [])
-    return "\n".join(str(part["text"]) for part in parts if part["type"] == "text")
+    lines = [str(part["text"]) for part in parts if part["type"] == "text"]
+    # its definition stood where the result did
+    lines += [f"{part['tool_name']} has to be loaded again." for part in parts if part["type"] == "tool_reference"]
+    return "\n".join(lines)
 
 
 def _cut(text: str, limit: int) -> str:

@@ -1,7 +1,7 @@
 """The output styles there are for a session, and what each says.
 
 Of two with one name the higher counts, from the highest: the administrator's, the project's (the nearest folder
-first), the user's, ours. A project's wait for the user's trust in the folder.
+first), the user's, ours. A project's wait for the user's trust in the folder. A plugin's have its name before their own.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.config.front_matter import read_front_matter
+from cellwright.config.plugins.plugin import put_in
 from cellwright.config.skills.find_skills import SkillPlace, project_folders
 
-StyleScope = Literal["managed", "user", "project", "built-in"]
+StyleScope = Literal["managed", "user", "project", "plugin", "built-in"]
 
 BUILT_IN = Path(__file__).parent / "built_in"
 FOLDER = "output-styles"
@@ -62,6 +64,11 @@ def find_styles(place: SkillPlace) -> dict[str, OutputStyle]:
     for file, scope in _files(place):
         if (style := _read(file, scope)) is not None:
             found.setdefault(style.name.lower(), style)
+    for plugin in place.plugins:
+        for file in (file for path in plugin.output_styles for file in _files_in(path)):
+            if (style := _read(file, "plugin")) is not None:
+                name = f"{plugin.name}:{style.name}"
+                found.setdefault(name.lower(), replace(style, name=name, text=put_in(style.text, plugin.variables)))
     return found
 
 
@@ -80,6 +87,8 @@ def _files(place: SkillPlace) -> Iterator[tuple[Path, StyleScope]]:
 
 
 def _files_in(folder: Path) -> list[Path]:
+    if folder.suffix == ".md" and folder.is_file():  # a plugin may name files
+        return [folder]
     try:
         return sorted(folder.glob("*.md"))[:MAX_STYLES]
     except OSError:  # there is none

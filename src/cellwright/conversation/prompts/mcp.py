@@ -297,18 +297,24 @@ class McpServers:
         await self.connect(agent)
         if not self._connections and not self._found.notices:
             return ProvidedContext()
-        if not session.encoded:
+        if session.is_fresh:
             seconds = number_in(self._in_force.environment, "CELLWRIGHT_MCP_WAIT", FIRST_WAIT_SECONDS)
             await self.settled(seconds)
-        block = self._listed(prompt_context)
-        before = () if was_told(_TAG, block, session) else (text_context("MCP servers", "mcp", block),)
+        told = await self.listing(prompt_context)
         mentioned = islice(_MENTION.finditer(without_code(prompt_context.words)), MAX_MENTIONS)
         after = [await self._mentioned(match["server"], match["uri"]) for match in mentioned]
         return ProvidedContext(
-            before=before,
+            before=told.before,
             after=tuple(each for each in after if isinstance(each, ContextBlock)),
             notices=tuple(each for each in after if isinstance(each, str) and each),
         )
+
+    async def listing(self, prompt_context: PromptContext) -> ProvidedContext:
+        """Tell Claude of the servers that are connected now, when that is new; a `ContextProvider`."""
+        block = self._listed(prompt_context)
+        if was_told(_TAG, block, prompt_context.session):
+            return ProvidedContext()
+        return ProvidedContext(before=(text_context("MCP servers", "mcp", block),))
 
     def notices(self) -> list[str]:
         """Tell what is wrong with the configuration, and with servers that could not be connected. Reads files."""
@@ -323,9 +329,9 @@ class McpServers:
     def _listed(self, prompt_context: PromptContext) -> str:
         agent, session = prompt_context.agent, prompt_context.session
         late = {tool.name: tool for tool in self.tools() if not agent.policy.hides(tool)}
-        names = session.tool_names if session.encoded else frozenset(tool.name for tool in agent.tools)
+        names = session.tool_names if session.has_begun else frozenset(tool.name for tool in agent.tools)
         searches = TOOL_SEARCH in names and limits(agent.model).tool_search
-        if session.encoded and not searches:
+        if session.has_begun and not searches:
             late = {name: tool for name, tool in late.items() if name in names}
         if not late and not any(each.state == "connecting" for each in self._connections.values()):
             return ""

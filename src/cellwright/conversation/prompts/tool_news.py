@@ -12,6 +12,7 @@ from typing import Any
 
 from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
 from cellwright.conversation.prompts.listing import listing, was_told
+from cellwright.tools.mcp.server_entry import of_servers
 
 _TAG = "tools-since"
 _AS_BEFORE = "The tools are again those that this session began with."
@@ -49,7 +50,7 @@ async def tool_news(prompt_context: PromptContext) -> ProvidedContext:
 
 def _own(definitions: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     """The definitions by name, without those of MCP servers: they come and go with their server, and are told with it."""
-    return {name: each for each in definitions if not (name := str(each["name"])).startswith("mcp__")}
+    return {name: each for each in definitions if not of_servers(name := str(each["name"]))}
 
 
 def _news(gone: Sequence[str], new: Sequence[str], changed: Mapping[str, Any]) -> str:

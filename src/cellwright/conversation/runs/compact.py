@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from cellwright.agent.context.compaction import Compaction
+from cellwright.agent.context.compaction import Compaction, count_answers
 from cellwright.agent.hooks.protocol import HookRun, as_hooks
 from cellwright.agent.hooks.run_hooks import RunHooks
 from cellwright.agent.spending.run_spending import Spending
@@ -24,7 +24,7 @@ async def compact_session(parts: RunParts, options: RunOptions, focus: str, emit
     """
     parts.queue.refuse_while_running()
     session = parts.sessions.current
-    if not any("usage" in line.meta for line in session.in_effect()):
+    if not count_answers(session):
         message = "There is nothing to summarise yet: nothing was said since the session, or its last summary, began."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     # a key helper may take its time
@@ -39,6 +39,11 @@ async def compact_session(parts: RunParts, options: RunOptions, focus: str, emit
     spending = Spending(agent.model, session, agent.budget_usd, None, agent.shared_budgets)
     hooks = RunHooks(HookRun(agent, take, spending.count_side_request, spending.left), session, as_hooks(agent.hooks))
     session.repair()
+    session.begin(  # one that was imported has not
+        model=agent.model,
+        system=[dict(block) for block in agent.system],
+        tools=agent.params_of((*agent.tools, *agent.late_tools())),
+    )
     try:
         await Compaction(agent, session, take, hooks, spending).compact(
             "manual", agent.model, mid_turn=False, focus=focus

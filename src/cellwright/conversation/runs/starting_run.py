@@ -104,7 +104,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
     budgets: BudgetsInForce
 
     def tell_again(self, context: Sequence[ContextProvider]) -> TellAgain:
-        """Find what Claude is told again behind a summary of the conversation; `context` is what a prompt brings along."""
+        """Find what Claude is told again behind a summary of the conversation; `context` is asked besides."""
 
         def surroundings(session: Session, agent: Agent) -> Sequence[ContextBlock]:
             settings, listed = self.in_force.settings, self.subagents.listed
@@ -121,7 +121,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
         can_use_tool: CanUseTool | None,
         context: Sequence[ContextProvider] = (),
     ) -> Agent:
-        """The agent of a run; `context` is what its prompt brings along."""
+        """The agent of a run; `context` finds what Claude is told again behind a summary, besides the usual."""
         settings, environment = self.in_force.settings, self.in_force.environment
         defaults = {
             name: value
@@ -275,7 +275,7 @@ class StartingRun(Struct, frozen=True):
             if request.resume is not None:
                 sessions.resume(request.resume)
             session = request.session or sessions.current
-            in_force.refresh(session_has_begun=bool(session.encoded))
+            in_force.refresh(session_has_begun=session.has_begun)
             trust_checks = [
                 *request.trust_checks,
                 in_force,
@@ -297,7 +297,7 @@ class StartingRun(Struct, frozen=True):
             self._report_unasked(question, session)
 
         any_yes = await ask_all(pending.trust_checks, pending.ask_user, session, self.run.bus.publish, unasked)
-        if any_yes and not session.encoded:
+        if any_yes and not session.has_begun:
             self.parts.tools.forget()  # made when less was known to be allowed
         return await asyncio.to_thread(self._ready)  # a key helper may take its time
 
@@ -317,7 +317,11 @@ class StartingRun(Struct, frozen=True):
         elif turn is None:
             parts.skills.check_trusted(request.prompt)
         provider = request.provider or turn or parts.model.provider
-        agent = parts.agent(options, provider, self.run.surface.can_use_tool, request.context)
+        has_servers = request.provider is None and options.builtin_tools
+        listed = (parts.mcp.listing,) if has_servers else ()
+        # told with this prompt or an earlier one, and gone with what a summary replaces
+        again = (tool_news, parts.file_blocks.for_prompt, *listed, *request.context)
+        agent = parts.agent(options, provider, self.run.surface.can_use_tool, again)
         if turn is None:
             agent = replace(agent, hooks=together(as_hooks(agent.hooks), parts.skills.hooks_of_run(skill_call)))
         if request.provider is not None:
@@ -353,7 +357,7 @@ class StartingRun(Struct, frozen=True):
                 parts.file_blocks.for_prompt,
                 parts.memory.for_prompt,
                 parts.skills.listing,
-                *((parts.mcp.for_prompt,) if request.provider is None and options.builtin_tools else ()),
+                *((parts.mcp.for_prompt,) if has_servers else ()),
                 parts.agents.for_prompt,
                 parts.subagents.for_prompt,
                 parts.checkpoints.undo_context,
@@ -385,7 +389,7 @@ class StartingRun(Struct, frozen=True):
             parts.sessions.add_notices(session, [*parts.in_force.settings.notices, *parts.retention.at_run(session)])
         grants = [problem for rule in options.allow if (problem := grant_problem(parse_rule(rule)))]
         restrictions = [problem for rule in options.deny if (problem := restriction_problem(parse_rule(rule)))]
-        style_problem = "" if session.encoded else parts.styles.chosen()[1]
+        style_problem = "" if session.has_begun else parts.styles.chosen()[1]
         parts.sessions.add_notices(
             session,
             [

@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace as variant
 
 from cellwright.agent.agent import Agent
+from cellwright.agent.context.compaction import TellAgain
 from cellwright.agent.hooks.protocol import Hooks, as_hooks, together
 from cellwright.agent.hooks.run_hooks import session_fields
 from cellwright.agent.prompt import ContextBlock, FullPrompt, PromptContext, ProvidedContext, text_context
@@ -29,9 +30,10 @@ from cellwright.config.agents.notes import NOTE_TOOLS, memory_folder, notes_text
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.layers import Scope
 from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.conversation.prompts.after_compaction import told_again
 from cellwright.conversation.prompts.agents import Agents
 from cellwright.conversation.prompts.memory import MemoryContext
-from cellwright.conversation.prompts.prompt import gather_context, with_surroundings
+from cellwright.conversation.prompts.prompt import gather_context, mode_blocks, place_blocks, with_surroundings
 from cellwright.conversation.prompts.skills import Skills
 from cellwright.conversation.resolve_options import ALIASES, check_allowed, full_name
 from cellwright.conversation.runs.worktree import Worktree, leave_worktree, make_worktree
@@ -159,6 +161,8 @@ class Subagents:
             if definition.own_worktree:
                 worktree = await self._worktree(nesting, session)
                 agent = in_worktree(agent, worktree, self._tools_in(worktree.folder))
+            folder = self._in_force.cwd if worktree is None else worktree.folder
+            agent = replace(agent, tell_again=self._tell_again(definition, agent.tools, folder))
             prompt = await self._prompt(given.prompt, definition, agent, session, worktree)
         except BaseException:
             if worktree is not None:
@@ -311,6 +315,19 @@ class Subagents:
         full = FullPrompt(words=full.words, before=(*full.before, *skills, *notes), after=full.after)
         providers = (self._memory.for_prompt,) if definition.instructions else ()
         return gather_context(full, providers, task, agent, session, agent.tools)
+
+    def _tell_again(self, definition: AgentDefinition, tools: Sequence[Tool], cwd: Path) -> TellAgain:
+        """Find what an agent that works in `cwd` is told again behind a summary: what it was told at first."""
+
+        def surroundings(session: Session, agent: Agent) -> Sequence[ContextBlock]:
+            place = place_blocks(agent, cwd, INTERFACE, self._in_force.settings, self.listed)
+            return (*place, *mode_blocks(session, agent))
+
+        async def notes(context: PromptContext) -> ProvidedContext:
+            return ProvidedContext(before=tuple(await self._notes(definition, context.agent)))
+
+        memory = (self._memory.for_prompt,) if definition.instructions else ()
+        return told_again(cwd, surroundings, tools, (*memory, notes))
 
     async def _notes(self, definition: AgentDefinition, agent: Agent) -> list[ContextBlock]:
         """Tell an agent of the notes that it keeps."""

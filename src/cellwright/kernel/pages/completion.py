@@ -102,7 +102,7 @@ class CodeCompletion:
     async def _completed(self, gap: Gap, spent: _Usage) -> str:
         conversation = self._conversation
         session = conversation.sessions.started
-        conversation.in_force.refresh(session_has_begun=session is not None and bool(session.encoded))
+        conversation.in_force.refresh(session_has_begun=session is not None and session.has_begun)
         model = await self._allowed_model()
         around, cell = await self._code_context(gap)
         # a key helper may take its time
