@@ -329,7 +329,14 @@ def test_behind_a_summary_an_agent_still_knows_its_own_work_tree(talk: Talk) -> 
     summary = turn(say("<summary>It read a.txt.</summary>"), when="nearly filled the context window")
     read = use("Read", file_path="a.txt")
     talk.say(
-        "Go.", hand("worker"), read, too_long, summary, use("Write", file_path="b.txt", content="new"), say("Done.")
+        "Go.",
+        hand("worker"),
+        read,
+        too_long,
+        summary,
+        use("Write", file_path="b.txt", content="new"),
+        say("Written."),
+        say("Done."),
     )
     told = json.dumps(talk.server.requests[-3].body["messages"])
     assert "It read a.txt." in told
