@@ -12,12 +12,13 @@ from cellwright.sessions.session import Session
 from cellwright.sessions.transcript import FORMAT, FORMAT_KEY, read_messages, read_transcript
 
 FILES = Path(__file__).parent / "older_formats"
-"""Written by the code of their time; `format_2.jsonl` has the header of the second format, whose lines were the same."""
+"""Written by the code of their time; `format_2.jsonl` has the header of the second format, whose lines were the same.
+`format_3.jsonl` is what the code of the third made of it."""
 
 ID = "20261015-101500-7f3a9c"
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_session_of_an_older_format_goes_on_in_this_one(tmp_path: Path, own_place: Path, version: int) -> None:
     path = tmp_path / f"{ID}.jsonl"
     shutil.copy(FILES / f"format_{version}.jsonl", path)
@@ -60,3 +61,15 @@ def test_a_damaged_line_of_an_older_format_stays_as_it_is_and_is_told(tmp_path: 
     assert b"wasp" not in b"".join(session.encoded)
     session.close()
     assert lines[3] in path.read_bytes()
+
+
+def test_a_line_that_is_missing_in_the_third_format_is_told_when_it_goes_on_in_this_one(
+    tmp_path: Path, own_place: Path
+) -> None:
+    path = tmp_path / f"{ID}.jsonl"
+    lines = (FILES / "format_3.jsonl").read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:3], *lines[4:]]))
+    session = Session.load(path)
+    assert any("before line 4 something is missing" in notice for notice in session.notices)
+    session.close()
+    assert read_transcript(path).format == FORMAT

@@ -31,6 +31,9 @@ FORMAT = 4
 """1 and 2 had no `after` and no asides, 3 no `compacted`; they are read, and written anew in this form by who goes on with
 them."""
 
+_CHAINED_SINCE = 3
+"""The first format whose lines have `after`."""
+
 FORMAT_KEY = "cellwright_transcript"
 _FORMAT = b'{"%b":' % FORMAT_KEY.encode()
 _BYTES = b'{"bytes":'
@@ -328,7 +331,7 @@ def read_file(path: Path) -> Transcript:
     _refuse_newer(path, first)
     try:
         header, version = _parse_header(first)
-        if version != FORMAT and rest and b"," + _AFTER in rest[0][:80]:
+        if version < _CHAINED_SINCE and rest and b"," + _AFTER in rest[0][:80]:
             raise ValueError("its format is not that of its lines")
     except (ValueError, KeyError, TypeError) as error:
         raise CellwrightError(
@@ -338,7 +341,7 @@ def read_file(path: Path) -> Transcript:
             "session. The file stays as it is; its other lines hold the messages as JSON.",
             details={"path": str(path), "line": 1},
         ) from error
-    parsed = parse_lines(rest, epoch=header.epoch, check=checksum(first), chained=version == FORMAT)
+    parsed = parse_lines(rest, epoch=header.epoch, check=checksum(first), chained=version >= _CHAINED_SINCE)
     lines = [line for line in parsed.lines if not is_aside(line)]
     return Transcript(
         header,
@@ -371,7 +374,11 @@ def read_bytes(path: Path) -> bytes:
 def migrated(path: Path) -> bytes:
     """The file at `path`, of an older format, in this one; lines that are damaged stay as they are."""
     first, *rest = read_bytes(path).split(b"\n")[:-1]
-    header, _ = _parse_header(first)
+    header, version = _parse_header(first)
+    if version >= _CHAINED_SINCE:
+        # the lines are the same, and stay as they are: what is missing among them is noticed as before
+        behind = first.removeprefix(_FORMAT + b"%d" % version)
+        return b"\n".join([_FORMAT + b"%d" % FORMAT + behind, *rest, b""])
     encoded = [encode_header(header)]
     check, epoch = checksum(encoded[0]), header.epoch
     for raw in rest:
