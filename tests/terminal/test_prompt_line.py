@@ -165,6 +165,25 @@ def test_what_is_written_and_sent_meanwhile_is_told_to_claude(messages_server: S
     assert "only at Python" in "".join(said(server, number) for number in range(1, len(server.requests)))
 
 
+def test_a_command_that_is_sent_while_claude_works_is_the_next_prompt(
+    messages_server: Server, command_for: For
+) -> None:
+    gate = Gate()
+    server = messages_server([turn(say("Looking. "), hold(gate), say("Fine."))])
+    terminal = session(command_for(server))
+    terminal.send("work\r")
+    terminal.expect("Looking")
+    terminal.send("/status\r")
+    terminal.expect_exact("> /status")
+    gate.open()
+    terminal.expect("Fine")
+    terminal.expect_exact("/status")
+    terminal.send("\r")
+    terminal.expect_exact("kept in")
+    leave(terminal)
+    assert all("/status" not in said(server, number) for number in range(len(server.requests)))
+
+
 def test_ctrl_o_shows_results_whole(messages_server: Server, command_for: For) -> None:
     server = messages_server([use("Read", file_path="notes.txt"), say("Fine.")])
     command = command_for(server)

@@ -196,6 +196,10 @@ class TerminalCommand:
         )
 
     def _steer(self, text: str) -> None:
+        """Tell Claude of `text` while it works. Raises `CellwrightError` for what is the next prompt's: it stays typed."""
+        if command_name(text) is not None:
+            message = "A command waits until Claude has ended."
+            raise CellwrightError(ErrorCode.EXECUTION_ERROR, message, recoverable=True)
         self.conversation.runs.steer(SteeringText(secrets.token_hex(8), text, "steer"))
 
     def _make_view(self) -> View:

@@ -144,7 +144,7 @@ class TerminalRun(Struct, eq=False):
             elif self.steer is not None:
                 try:
                     self.steer(key)
-                except CellwrightError:  # the run has just ended: it is the next prompt's
+                except CellwrightError:  # a command, or the run has just ended: it is the next prompt's
                     self.keys.draft = key
         view.show_draft(self.keys.draft)
 
