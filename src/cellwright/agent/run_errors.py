@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import TurnEnd
+from cellwright.sessions.transcript import REATTACHED
 from cellwright.text import dollars
 
 if TYPE_CHECKING:
@@ -24,9 +25,11 @@ def take_back_refused(session: Session, error: CellwrightError) -> str:
     results = any(block["type"] == "tool_result" for block in last["content"])
     if results and error.code == ErrorCode.CONTEXT_TOO_LONG:
         return f"The calls' results are kept in the session. {HOW_TO_GO_ON}"
+    told_again = REATTACHED in session.in_effect()[-1].meta
     session.take_back()
     session.answer_open_calls("the API did not take the result; it may have had effects")
-    return f"The {'results are' if results else 'prompt is'} not kept in the session, so that it can go on."
+    what = "results are" if results else "part that was told again behind the summary is" if told_again else "prompt is"
+    return f"The {what} not kept in the session, so that it can go on."
 
 
 HOW_TO_GO_ON = (

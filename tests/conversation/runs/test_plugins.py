@@ -205,3 +205,31 @@ def test_its_output_style_is_chosen_by_its_full_name(talk: Talk) -> None:
     talk.say("Hello.")
     assert "Speak as the tide." not in json.dumps(talk.server.requests[-1].body["system"])
     assert any("There is no output style 'demo:Tide'" in str(event) for event in talk.events)
+
+
+def test_a_project_switches_on_its_server_only_where_it_was_installed_and_the_folder_is_trusted(talk: Talk) -> None:
+    talk.write(".mcp.json", {"mcpServers": {"data": {"command": sys.executable, "args": ["-c", "input()"]}}})
+    settings = talk.project / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text(json.dumps({"enabledPlugins": {"demo@local": True}}), "utf-8")
+    name = "plugin:demo:data"
+
+    def found() -> dict[str, Any]:
+        talk.conversation.in_force.refresh()
+        talk.conversation.mcp.refresh()
+        return dict(talk.conversation.mcp.found.entries)
+
+    assert found() == {}, "nothing is installed"
+    talk.command(f"/plugin install {talk.plugin}")
+    assert f"MCP server {name}" in talk.asked[0].preview.detail
+    assert list(found()) == [name], "the user's own word"
+    (talk.home / ".claude" / "settings.json").unlink()
+    assert found() == {}, "the project's alone, and nobody trusts it"
+    question = talk.conversation.in_force.question()
+    assert question is not None
+    assert "demo@local" in question.detail
+    talk.conversation.in_force.answer(question, yes=True)
+    assert list(found()) == [name]
+    next(talk.conversation.in_force.plugins.plugins["demo@local"].root.glob(".mcp.json")).write_text("{}", "utf-8")
+    talk.conversation.mcp.refresh()
+    assert talk.conversation.mcp.found.entries == {}, "files that were changed are not those of the yes"

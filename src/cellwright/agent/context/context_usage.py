@@ -77,7 +77,7 @@ class ContextContents(Struct, frozen=True):
 
     @classmethod
     def of(cls, session: Session) -> ContextContents:
-        begun = session.has_begun
+        begun = session.has_begun and bool(session.encoded)
         return cls(
             session.system if begun else b"",
             session.tools if begun else b"",

@@ -71,8 +71,9 @@ class MapOptions(Struct, frozen=True, kw_only=True):
 
 def map_agent(conversation: Conversation, options: MapOptions) -> Agent:
     """The agent that asks each prompt. Raises `CellwrightError` for what is wrong with the options or the credentials."""
-    # what many runs do at the same time is no turn that could be taken back
-    return dataclasses.replace(conversation.agent(options.run_options()), checkpoints=NO_CHECKPOINTS)
+    # what many runs do at the same time is no turn that could be taken back; behind a summary they are told no more of the
+    # conversation's place and instructions than at first
+    return dataclasses.replace(conversation.agent(options.run_options()), checkpoints=NO_CHECKPOINTS, tell_again=None)
 
 
 async def ask_one(
