@@ -10,7 +10,7 @@ import pytest
 
 from cellwright.agent.calls.approval import Deny
 from cellwright.agent.calls.file_blocks import find_blocks
-from cellwright.testing import MessagesServer, say
+from cellwright.testing import MessagesServer, say, turn
 from talk import Talk
 
 ANSWER = "Here:\n\n```python:src/app.py\nprint(1)\n```\n\nand\n\n```\nno file\n```\n"
@@ -107,3 +107,17 @@ def test_with_tools_a_block_is_only_shown(talk: Talk) -> None:
     talk.say("x", say(ANSWER))
     assert talk.asked == []
     assert not (talk.project / "src").exists()
+
+
+def test_behind_a_summary_it_is_told_again_how_and_nothing_of_tools(talk: Talk) -> None:
+    talk.say("one", say("Well. " * 1_000), builtin_tools=False, proposes_files=True)
+    talk.server.add(turn(say("<summary>It went well.</summary>"), when="nearly filled the context window"))
+    talk.page("/compact")
+    talk.say("two", say(ANSWER), builtin_tools=False, proposes_files=True)
+    told = json.dumps(talk.body()["messages"])
+    assert "It went well." in told
+    assert "language and path" in told
+    assert "with the tool Agent" not in told
+    assert "<tools-since" not in told
+    assert (talk.project / "src/app.py").read_text() == "print(1)\n"
+    assert not talk.server.rejected

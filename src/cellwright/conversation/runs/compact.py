@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cellwright.agent.context.compaction import Compaction, count_answers
@@ -44,6 +45,8 @@ async def compact_session(parts: RunParts, options: RunOptions, focus: str, emit
         system=[dict(block) for block in agent.system],
         tools=agent.params_of((*agent.tools, *agent.late_tools())),
     )
+    # a session without tools, or with others, is told of no agents and skills that it could not call
+    agent = replace(agent, tools=[tool for tool in agent.tools if tool.name in session.tool_names])
     try:
         await Compaction(agent, session, take, hooks, spending).compact(
             "manual", agent.model, mid_turn=False, focus=focus
