@@ -121,3 +121,18 @@ def test_behind_a_summary_it_is_told_again_how_and_nothing_of_tools(talk: Talk) 
     assert "<tools-since" not in told
     assert (talk.project / "src/app.py").read_text() == "print(1)\n"
     assert not talk.server.rejected
+
+
+def test_with_tools_again_it_is_told_that_blocks_write_nothing(talk: Talk) -> None:
+    def told_now() -> str:
+        return json.dumps(talk.body()["messages"][-1])
+
+    talk.say("one", say("Well."), builtin_tools=False, proposes_files=True)
+    talk.say("two", say(ANSWER))
+    assert "You have tools now" in told_now()
+    assert not (talk.project / "src/app.py").exists()
+    talk.say("three", say("Well."))
+    assert "file-blocks" not in told_now()
+    talk.say("four", say("Well."), builtin_tools=False, proposes_files=True)
+    assert "language and path" in told_now()
+    assert not talk.server.rejected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from cellwright.agent.calls.file_blocks import FileProposals
@@ -17,6 +18,11 @@ You have no tools here. To propose a file, give its whole content in a fenced bl
 path, as in ```python:src/app.py; the user sees each as a diff and decides. Other code goes into blocks without a path. \
 Propose to replace only files that you were shown whole.
 </{_TAG}>"""
+HOW_NO_LONGER = f"""\
+<{_TAG}-no-longer>
+You have tools now: files are changed with them, and a block that names a path writes nothing.
+</{_TAG}-no-longer>"""
+_OPENING = re.compile(rf"<{_TAG}(?P<no_longer>-no-longer)?>".encode())
 
 
 class FileBlocks:
@@ -34,13 +40,20 @@ class FileBlocks:
         self._untold += outcomes
 
     async def for_prompt(self, prompt_context: PromptContext) -> ProvidedContext:
-        """Tell how files are proposed, once in a session, and what became of those proposed; a `ContextProvider`."""
+        """Tell how files are proposed, or that they no longer are, where that is new, and what became of those proposed.
+
+        A `ContextProvider`.
+        """
         outcomes, self._untold = self._untold, []
         parts = []
-        start = f"<{_TAG}>".encode()
-        may_propose = prompt_context.agent.file_proposals is not None
-        if may_propose and not any(start in message for message in prompt_context.session.encoded):
+        agent = prompt_context.agent
+        openings = (_OPENING.search(message) for message in reversed(prompt_context.session.encoded))
+        told = next((found for found in openings if found is not None), None)
+        knows_how = told is not None and told["no_longer"] is None
+        if agent.file_proposals is not None and not knows_how:
             parts.append(text_context("How to propose files", "context", HOW_TO_PROPOSE))
+        elif agent.file_proposals is None and knows_how and agent.tools:
+            parts.append(text_context("Tools instead of proposed files", "context", HOW_NO_LONGER))
         if outcomes:
             lines = "\n".join(f"- {visible_line(path)}: {visible_line(what)}" for path, what in outcomes)
             text = f"<proposed-files>\nWhat became of the files that you proposed:\n{lines}\n</proposed-files>"
