@@ -201,7 +201,9 @@ def test_ctrl_o_shows_results_whole(messages_server: Server, command_for: For) -
         ("1", "Wrote"),
         (ESCAPE, "the user said no"),
         ("4not today\r", "not today"),
-        ("xyz1", "Wrote"),
+        ("xwz1", "Wrote"),
+        ("y", "Wrote"),
+        ("n", "the user said no"),
         (f"{DOWN}1", "Wrote"),
     ],
 )
