@@ -73,9 +73,9 @@ class ServedCalls:
     async def call(
         self, name: str, tool_input: Mapping[str, Any], ask_user: CanUseTool | None, tool: Tool | None = None
     ) -> ToolEnd:
-        """Call the tool of that name, or the given one in its place; `ask_user` puts what has to be asked, None: it is denied.
+        """Call the tool of that name, or the given one in its place; its end also says what is wrong with the call.
 
-        Never raises for what is wrong with a call: its end says so.
+        `ask_user` puts what has to be asked; None: it is denied.
         """
         ends: list[ToolEnd] = []
 
@@ -85,7 +85,7 @@ class ServedCalls:
             if isinstance(event, ToolEnd):
                 ends.append(event)
             elif isinstance(event, Notice):
-                self._notify(event.text)
+                self._notify(event.message)
 
         agent = self._agent(ask_user)
         if tool is not None:

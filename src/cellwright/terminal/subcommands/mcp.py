@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     get.add_argument("name", metavar="NAME")
     approve = command("approve", _approve, "let a server of this project's .mcp.json run, as it is now")
     approve.add_argument("name", metavar="NAME")
-    mcp_serve.add_options(command("serve", mcp_serve.serve, "be a server over stdio: files and notebooks of this folder for others"))
+    mcp_serve.add_options(command("serve", mcp_serve.serve, "serve this folder's files and notebooks over stdio"))
     return made
 
 

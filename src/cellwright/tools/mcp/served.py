@@ -196,7 +196,9 @@ class _Question:
 
     async def _answer(self, text: str, use: ToolUse) -> ElicitResult:
         context = self._context
-        answer: ElicitResult = await context.session.elicit_form(text, _form(use), related_request_id=context.request_id)
+        answer: ElicitResult = await context.session.elicit_form(
+            text, _form(use), related_request_id=context.request_id
+        )
         return answer
 
     def _given(self, text: str, use: ToolUse) -> ElicitResult | None:
