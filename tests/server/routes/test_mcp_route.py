@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -34,8 +36,8 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterServer]
 
 
 @asynccontextmanager
-async def connected(server: JupyterServer, mode: Any = "auto", **more: Any) -> AsyncIterator[Client]:
-    headers = {"Authorization": f"token {TOKEN}"}
+async def connected(server: JupyterServer, mode: Any = "auto", user: str = "", **more: Any) -> AsyncIterator[Client]:
+    headers = {"Authorization": f"token {TOKEN}", "X-Test-User": user}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=60) as http,
         Client(streamable_http_client(f"{server.url}/cellwright/mcp", http_client=http), mode=mode, **more) as client,
@@ -128,3 +130,55 @@ def test_nonsense_is_answered_and_the_server_goes_on(serving: JupyterServer) -> 
 
 def test_it_is_off_unless_the_administrator_says_so(server: JupyterServer) -> None:
     assert asked(server).status == 404
+
+
+USERS = """
+from jupyter_server.auth import Authorizer, IdentityProvider, User
+
+class ByHeader(IdentityProvider):
+    async def get_user(self, handler):
+        user = await super()._get_user(handler)
+        name = handler.request.headers.get("X-Test-User")
+        return user and User(name) if name else user
+
+class NoGuests(Authorizer):
+    def is_authorized(self, handler, user, action, resource):
+        return user.username != "guest" or action == "read"
+"""
+
+
+def test_each_user_has_their_own_under_the_administrators_policy(
+    start_server: Callable[..., JupyterServer], tmp_path: Path
+) -> None:
+    (tmp_path / "my_users.py").write_text(USERS, "utf-8")
+    server = start_server(
+        "--ServerApp.identity_provider_class=my_users.ByHeader",
+        "--ServerApp.authorizer_class=my_users.NoGuests",
+        f"--ByHeader.token={TOKEN}",
+        "--CellwrightApp.mcp_server=True",
+        "--CellwrightApp.allowed_tools=Read,Write",
+        environ={"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])},
+    )
+    asked_users: list[str] = []
+
+    def answering(user: str, word: str) -> Callable[..., Any]:
+        async def answer(_context: Any, _params: Any) -> ElicitResult:
+            asked_users.append(user)
+            return ElicitResult(action="accept", content={"answer": word})
+
+        return answer
+
+    async def write(user: str, word: str) -> bool:
+        async with connected(server, user=user, elicitation_callback=answering(user, word)) as client:
+            assert [tool.name for tool in (await client.list_tools()).tools] == ["Read", "Write"]
+            done = await client.call_tool("Write", {"file_path": f"{user}-{len(asked_users)}.txt", "content": "x"})
+            return not done.is_error
+
+    async def scene() -> None:
+        assert await write("ada", "Allow from now on")
+        assert not await write("bob", "Deny")
+        assert await write("ada", "Deny")  # she is not asked again
+
+    asyncio.run(scene())
+    assert asked_users == ["ada", "bob"]
+    assert asked(server, X_Test_User="guest").status == 403

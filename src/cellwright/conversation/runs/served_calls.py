@@ -8,6 +8,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.loop import AgentRun
 from cellwright.agent.steering import Steering
@@ -15,6 +17,7 @@ from cellwright.agent.tool import Tool
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.resolve_options import unasked_text
 from cellwright.conversation.runs.policy_in_force import CallsAtWork
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, Notice, ToolEnd
 from cellwright.model.provider import ProviderEvent, Request
@@ -22,7 +25,6 @@ from cellwright.sessions.session import Session
 
 if TYPE_CHECKING:
     from cellwright.agent.agent import Agent
-    from cellwright.conversation.runs.run_options import RunOptions
     from cellwright.conversation.runs.starting_run import RunParts
 
 
@@ -42,12 +44,17 @@ class ServedCalls:
     """The tools that `options` name, for programs that call them themselves; no model takes part, nothing is written down.
 
     `notify` is told what a user of Claude would be told beside the results. All calls are on one loop. Raises
-    CellwrightError where the folder or the settings let nothing run, or a name is no tool's.
+    CellwrightError where the folder or the settings let nothing run; tools that the settings do not allow are not there.
     """
 
     def __init__(self, parts: RunParts, options: RunOptions, notify: Callable[[str], None]) -> None:
+        there = {each.name for each in parts.tools.of(RunOptions())}
+        if missing := [name for name in options.tool_names if name not in there]:
+            notify(f"The settings allow no {', '.join(missing)}.")
         self._parts = parts
-        self._options = options
+        self._options = msgspec.structs.replace(
+            options, tool_names=tuple(name for name in options.tool_names if name in there)
+        )
         self._notify = notify
         self._provider = ProviderWhenNeeded(parts.model)
         self._session = Session.create(parts.in_force.cwd, None)
