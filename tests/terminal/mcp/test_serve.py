@@ -6,6 +6,8 @@ import asyncio
 import base64
 import json
 import os
+import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -220,6 +222,20 @@ def test_rules_and_hooks_of_the_settings_hold(project: Path, own_place: Path) ->
     play(scene)
 
 
+def test_a_folder_that_is_not_trusted_allows_itself_nothing(project: Path) -> None:
+    settings = project / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text(json.dumps({"permissions": {"allow": ["Edit"], "deny": ["Read(notes.txt)"]}}), "utf-8")
+
+    async def scene() -> None:
+        async with serving(project) as client:
+            assert (await client.call_tool("Write", {"file_path": "made.txt", "content": "made"})).is_error
+            assert (await client.call_tool("Read", {"file_path": "notes.txt"})).is_error
+
+    play(scene)
+    assert not (project / "made.txt").exists()
+
+
 def test_evil_calls_are_refused_and_the_next_one_is_served(project: Path) -> None:
     (project / "way_out").symlink_to(project.parent)
     calls = [
@@ -248,6 +264,37 @@ def test_evil_calls_are_refused_and_the_next_one_is_served(project: Path) -> Non
     play(scene)
     assert not (project / "large.txt").exists()
     assert not (project / ".git" / "hooks").exists()
+
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
+
+
+@pytest.mark.parametrize("end", ["Ctrl-C", "the client closes stdin"])
+def test_it_ends_when_it_is_told_to(project: Path, end: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cellwright.terminal.main", "mcp", "serve"],
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": str(SOURCES)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"no message\n" + json.dumps(HELLO).encode() + b"\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["result"]["serverInfo"]["name"] == "cellwright"
+        if end == "Ctrl-C":
+            process.send_signal(signal.SIGINT)
+            assert process.wait() == -signal.SIGINT
+        _, said = process.communicate()
+        assert (process.returncode, said) == (-signal.SIGINT if end == "Ctrl-C" else 0, b"")
 
 
 def test_what_cannot_be_served_is_said(project: Path) -> None:

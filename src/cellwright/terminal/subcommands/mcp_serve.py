@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import importlib.util
 import os
+import signal
 import sys
 
 from cellwright.config.settings.read import start_folder
@@ -55,6 +56,8 @@ def serve(options: argparse.Namespace) -> int:
         deny=split_rules(options.disallowed_tools),
         add_dirs=tuple(existing_folder(folder) for folder in options.add_dir),
     )
+    # Python's own way would wait for the thread that reads stdin; changes of files stand a sudden end
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     asyncio.run(_serve(run_options))
     return ExitCode.OK
 
