@@ -168,6 +168,36 @@ def test_the_clients_user_is_asked_where_the_client_can(project: Path, mode: str
     assert (project / "notes.txt").read_text("utf-8") == "three\n"
 
 
+def test_an_answer_is_taken_for_the_question_that_was_asked_alone(project: Path) -> None:
+    async def never(_context: Any, _params: Any) -> ElicitResult:
+        raise AssertionError("the calls carry their answers")
+
+    yes = {"permission": ElicitResult(action="accept", content={"answer": "Allow once"})}
+
+    async def scene() -> None:
+        async with serving(project, elicitation_callback=never) as client:
+
+            async def write(name: str, **more: Any) -> Any:
+                given = {"file_path": name, "content": "made"}
+                return await client.session.call_tool("Write", given, allow_input_required=True, **more)
+
+            asked = await write("made.txt")
+            assert asked.result_type == "input_required"
+            unasked = [
+                await write("other.txt", input_responses=yes, request_state=asked.request_state),
+                await write("made.txt", input_responses=yes),
+                await write("made.txt", input_responses=yes, request_state="0" * 64),
+            ]
+            assert [result.result_type for result in unasked] == ["input_required"] * 3
+            assert not list(project.glob("*made*"))
+            done = await write("made.txt", input_responses=yes, request_state=asked.request_state)
+            assert not done.is_error
+
+    play(scene)
+    assert (project / "made.txt").is_file()
+    assert not (project / "other.txt").exists()
+
+
 def test_a_rule_that_the_user_adds_meanwhile_counts_at_once(project: Path, own_place: Path) -> None:
     given = {"file_path": "made.txt", "content": "made"}
     settings = own_place / ".claude" / "settings.json"
