@@ -234,7 +234,7 @@ def test_what_a_run_writes_into_the_settings_waits_for_the_user(
     terminal.expect(r"\[1/.*4/e\] ")
     terminal.sendline("1")
     terminal.expect("First")
-    terminal.expect("\n> ")
+    terminal.expect("What is Claude to do")
     terminal.sendline("again")
     terminal.expect(r"\[1/4\] ")
     shown = ESCAPE.sub("", terminal.before)

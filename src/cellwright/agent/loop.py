@@ -439,9 +439,9 @@ class AgentRun:
         self.journal.keep(turn, turn.message["content"] if content is None else content)
         model = limits(self.agent.model)
         if (
-            not self.compaction.can_help()
-            and model.known
+            model.known
             and before < NEARLY_FULL * model.context_window <= turn.context_tokens
+            and not self.compaction.can_help()
         ):
             notice = run_errors.nearly_full(turn.context_tokens, model.context_window, turn.model)
             self.emit(Notice(notice, "warning"))

@@ -112,9 +112,11 @@ class Asker(Struct, frozen=True):
         """The key that was pressed, and a no's comment; Escape is a no without one."""
         assert self.press is not None
         no = next((key for key, choice in offered.items() if choice["action"] == "deny"), "")
-        key = self.press(f"[{'/'.join(keys)}] ", keys)
-        if key == ESCAPE:
+        key = self.press(f"[{'/'.join(keys)}] ", [*keys, "y", "n"])
+        if key == ESCAPE or (key == "n" and no):
             return (no, "") if no else None
+        if key in ("y", "n"):
+            return typed_key(key, keys)
         if key != no or use.kind == "trust" or self.read_comment is None:
             return None if key is None else (key, "")
         what = "Reason" if use.kind == "permission" else "Comment"

@@ -270,7 +270,7 @@ def test_tools_that_come_later_are_declared_behind_the_others_and_survive_a_resu
     talk.conversation.sessions.resume(session)
     talk.say("once more", use("mcp__plain__grown"), say("Gone."))
     assert talk.server.requests[-1].body["tools"] == after, "what a reference names is declared, or it is refused"
-    assert "There is no tool named mcp__plain__grown" in str(talk.results[-1].content)
+    assert "mcp__plain__grown was there when this session began and is gone now" in str(talk.results[-1].content)
 
 
 def test_a_server_that_is_slow_holds_nothing_up(talk: Talk, tmp_path: Path) -> None:

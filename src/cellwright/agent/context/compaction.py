@@ -103,9 +103,11 @@ class Compaction:
     def is_due(self, model: str, more_chars: int = 0) -> bool:
         """Return whether the next request, with `more_chars` of a prompt, would pass what may be used of the window."""
         settings = self._agent.compaction
-        if not settings.automatic or self._blocked or not self._has_answers():
+        if not settings.automatic or self._blocked:
             return False
-        return context_tokens(self._session) + more_chars // CHARS_PER_TOKEN >= settings.limit(model)
+        tokens = context_tokens(self._session) + more_chars // CHARS_PER_TOKEN
+        # the answers are looked through last: most requests are far from the limit
+        return tokens >= settings.limit(model) and self._has_answers()
 
     def can_help(self) -> bool:
         """Return whether there is something to sum up, and it may be done without being asked for."""

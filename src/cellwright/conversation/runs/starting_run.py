@@ -321,8 +321,8 @@ class StartingRun(Struct, frozen=True):
         if turn is None:
             agent = replace(agent, hooks=together(as_hooks(agent.hooks), parts.skills.hooks_of_run(skill_call)))
         if request.provider is not None:
-            # a dry run changes nothing and costs nothing
-            agent = replace(agent, checkpoints=NO_CHECKPOINTS, budget_usd=None, shared_budgets=NO_SHARED_BUDGETS)
+            # a dry run changes nothing and costs nothing; that its own budget is too small is worth knowing
+            agent = replace(agent, checkpoints=NO_CHECKPOINTS, shared_budgets=NO_SHARED_BUDGETS)
         if turn is not None:
             from cellwright.conversation.replay import replay_place  # few runs are played
 
