@@ -13,6 +13,7 @@ import os
 import threading
 from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -57,6 +58,9 @@ from cellwright.telemetry.tool_log import ToolLog
 from cellwright.tools.notebook.open_notebook import OpenNotebooks
 from cellwright.tools.process.environment import secret_values
 from cellwright.tools.shell.user_commands import UserCommands
+
+if TYPE_CHECKING:
+    from cellwright.conversation.runs.served_calls import ServedCalls
 
 END_TIMEOUT_SECONDS = 2.0
 """The time runs may take to come to their end when the conversation is closed."""
@@ -221,6 +225,12 @@ class Conversation:
         Raises `CellwrightError` for what is wrong with the options or the credentials.
         """
         return self._parts.agent(options, self.model.provider, None)
+
+    def served_calls(self, options: RunOptions, notify: Callable[[str], None]) -> ServedCalls:
+        """The tools that `options` name, for another program to call. Raises as `ServedCalls`."""
+        from cellwright.conversation.runs.served_calls import ServedCalls  # few conversations serve others
+
+        return ServedCalls(self._parts, options, notify)
 
     def close(self) -> None:
         """End the runs, close the session, stop the thread."""

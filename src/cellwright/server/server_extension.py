@@ -7,6 +7,7 @@ since it may have been meant to forbid something.
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from cellwright.server.admin.apply import Administration
     from cellwright.server.notebooks.notebook_link import PageOf
+    from cellwright.server.routes.mcp import UsersMcpServers
     from cellwright.server.runs.runs import ClientRuns
 
 
@@ -62,12 +64,18 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
     sessions_outside_root = Bool(
         False, help="Show sessions of folders outside the server's root as well, where their user is the same."
     ).tag(config=True)
+    mcp_server = Bool(
+        False,
+        help="Offer files and notebooks below the server's root to MCP clients at /cellwright/mcp, with Jupyter's own "
+        "authentication and under the permission rules of the settings (docs/mcp.md).",
+    ).tag(config=True)
     report_runs = Bool(
         False, help="Report runs to Jupyter's event system, without content (https://events.cellwright.dev/run/v1)."
     ).tag(config=True)
 
     runs: ClientRuns | None = None
     administration: Administration | None = None
+    mcp_servers: UsersMcpServers | None = None
 
     def _link_jupyter_server_extension(self, serverapp: ServerApp) -> None:
         try:
@@ -98,6 +106,17 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
         self.handlers.extend(routes(self.runs, SessionFiles(root, everywhere=self.sessions_outside_root), listed))
         self.handlers.extend(administration.routes(self.administration, self.runs))
         self.handlers.append(no_such_route(self.runs))
+        if self.mcp_server:
+            self._serve_mcp(root, self.runs)
+
+    def _serve_mcp(self, root: Path, runs: ClientRuns) -> None:
+        if importlib.util.find_spec("mcp") is None:
+            self.log.error("Cellwright: mcp_server needs the package mcp: pip install 'cellwright[mcp]'.")
+            return
+        from cellwright.server.routes.mcp import PATTERN, McpRoute, UsersMcpServers
+
+        self.mcp_servers = UsersMcpServers(root)
+        self.handlers.append((PATTERN, McpRoute, {"runs": runs, "servers": self.mcp_servers}))
 
     def _page_of(self) -> PageOf:
         from cellwright.server.notebooks.setup import page_maker
@@ -112,6 +131,8 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
         return RunLimits(**{field.name: getattr(self, field.name) for field in fields(RunLimits)})
 
     async def stop_extension(self) -> None:
+        if self.mcp_servers is not None:
+            await self.mcp_servers.close()
         if self.runs is not None:
             await self.runs.close()
         if self.administration is not None:

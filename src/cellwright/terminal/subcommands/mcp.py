@@ -1,6 +1,7 @@
 """`cellwright mcp`: the MCP servers that are configured, and entries added and removed in Claude Code's files.
 
-Nothing is started or reached: `/mcp` in a conversation shows what became of a server.
+Of these nothing is started or reached: `/mcp` in a conversation shows what became of a server. `serve` is the other
+direction: Cellwright as a server.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from cellwright.config.trust.repository import project_folder
 from cellwright.conversation.prompts.mcp import McpServers
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.exit_codes import ExitCode
+from cellwright.terminal.subcommands import mcp_serve
 from cellwright.text import visible_line
 
 SCOPES = ("local", "user", "project")
@@ -78,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     get.add_argument("name", metavar="NAME")
     approve = command("approve", _approve, "let a server of this project's .mcp.json run, as it is now")
     approve.add_argument("name", metavar="NAME")
+    mcp_serve.add_options(command("serve", mcp_serve.serve, "serve this folder's files and notebooks over stdio"))
     return made
 
 

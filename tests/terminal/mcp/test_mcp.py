@@ -14,7 +14,7 @@ from cellwright.errors import CellwrightError
 from cellwright.terminal.subcommands.mcp import mcp
 from cellwright.testing import MessagesServer, say, use
 
-SERVER = Path(__file__).parents[1] / "shared" / "mcp_servers" / "plain_server.py"
+SERVER = Path(__file__).parents[2] / "shared" / "mcp_servers" / "plain_server.py"
 
 
 @pytest.fixture

@@ -1,0 +1,111 @@
+"""Calls of tools by another program than Claude, under everything that holds Claude's: rules, hooks, limits, redaction."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from cellwright.agent.calls.approval import CanUseTool
+from cellwright.agent.loop import AgentRun
+from cellwright.agent.steering import Steering
+from cellwright.agent.tool import Tool
+from cellwright.conversation.model_connection import ModelConnection
+from cellwright.conversation.resolve_options import unasked_text
+from cellwright.conversation.runs.policy_in_force import CallsAtWork
+from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import Event, Notice, ToolEnd
+from cellwright.model.provider import ProviderEvent, Request
+from cellwright.sessions.session import Session
+
+if TYPE_CHECKING:
+    from cellwright.agent.agent import Agent
+    from cellwright.conversation.runs.starting_run import RunParts
+
+
+class ProviderWhenNeeded:
+    """A way to the model that is looked for with the first request: a hook may make one, the calls themselves do not."""
+
+    def __init__(self, model: ModelConnection) -> None:
+        self._model = model
+
+    async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
+        provider = await asyncio.to_thread(lambda: self._model.provider)
+        async for event in provider.stream(request):
+            yield event
+
+
+class ServedCalls:
+    """The tools that `options` name, for programs that call them themselves; no model takes part, nothing is written down.
+
+    `notify` is told what a user of Claude would be told beside the results. All calls are on one loop. Raises
+    CellwrightError where the folder or the settings let nothing run; tools that the settings do not allow are not there.
+    """
+
+    def __init__(self, parts: RunParts, options: RunOptions, notify: Callable[[str], None]) -> None:
+        there = {each.name for each in parts.tools.of(RunOptions())}
+        if missing := [name for name in options.tool_names if name not in there]:
+            notify(f"The settings allow no {', '.join(missing)}.")
+        self._parts = parts
+        self._options = msgspec.structs.replace(
+            options, tool_names=tuple(name for name in options.tool_names if name in there)
+        )
+        self._notify = notify
+        self._provider = ProviderWhenNeeded(parts.model)
+        self._session = Session.create(parts.in_force.cwd, None)
+        self._ids = itertools.count(1)
+        self._one_at_a_time = asyncio.Lock()
+        parts.sandbox.begin()
+        parts.tools.add_dirs = options.add_dirs
+        if (question := parts.in_force.question()) is not None:
+            if question.required:
+                raise CellwrightError(ErrorCode.PERMISSION_DENIED, unasked_text(question))
+            notify(unasked_text(question))
+        parts.tool_log.keep_in(parts.in_force.settings.tool_log)
+        self._agent(None)  # what is wrong with the options is said now
+        # as in a run: what the calls change of the settings loosens nothing, what the user changes between them counts
+        self._at_work = CallsAtWork(parts.in_force)
+        parts.in_force.run_begins(self._at_work.are_idle)
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """The tools, less those that a rule denies as a whole."""
+        return self._agent(None).told_tools
+
+    async def call(
+        self, name: str, tool_input: Mapping[str, Any], ask_user: CanUseTool | None, tool: Tool | None = None
+    ) -> ToolEnd:
+        """Call the tool of that name, or the given one in its place; its end also says what is wrong with the call.
+
+        `ask_user` puts what has to be asked; None: it is denied.
+        """
+        ends: list[ToolEnd] = []
+
+        def on_event(event: Event) -> None:
+            self._at_work.on_event(event)
+            self._parts.tool_log.add(event)
+            if isinstance(event, ToolEnd):
+                ends.append(event)
+            elif isinstance(event, Notice):
+                self._notify(event.message)
+
+        agent = self._agent(ask_user)
+        if tool is not None:
+            agent = replace(agent, tools=(tool,))
+        run = AgentRun(agent, self._session, on_event, Steering())
+        run.calls.one_at_a_time = self._one_at_a_time
+        tool_use = {"type": "tool_use", "id": f"call_{next(self._ids)}", "name": name, "input": dict(tool_input)}
+        await run.calls.run_beside([tool_use])
+        return ends[-1]
+
+    def close(self) -> None:
+        """No call follows."""
+        self._parts.in_force.run_ends()
+
+    def _agent(self, ask_user: CanUseTool | None) -> Agent:
+        return self._parts.agent(self._options, self._provider, ask_user)

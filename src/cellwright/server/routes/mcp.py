@@ -1,0 +1,197 @@
+"""`/cellwright/mcp`: files and notebooks below the server's root for MCP clients, over streamable HTTP.
+
+Each request stands for itself. Who may ask is Jupyter's to say, as for every route; each user has a server of their own,
+since what was read and allowed is one user's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from tornado.iostream import StreamClosedError
+from tornado.web import authenticated
+
+from cellwright.server.api_error import RouteError
+from cellwright.server.routes.base import CellwrightRoute, may_execute
+from cellwright.server.runs.runs import ClientRuns
+
+if TYPE_CHECKING:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+    from cellwright.conversation.conversation import Conversation
+    from cellwright.conversation.runs.served_calls import ServedCalls
+
+logger = logging.getLogger(__name__)
+
+PATTERN = r"/cellwright/mcp"
+MAX_USERS = 100
+KEPT_FROM_THE_SDK = ("authorization", "cookie", "x-xsrftoken")
+"""Headers by which Jupyter knows its users."""
+
+
+class _UsersServer:
+    """The MCP server of one user, at work from `start` to `close`."""
+
+    def __init__(self, root: Path) -> None:
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+        from cellwright.conversation.conversation import Conversation
+        from cellwright.conversation.runs.run_options import RunOptions
+        from cellwright.tools.mcp.served import SERVED_TOOLS, make_server
+
+        self._conversation: Conversation = Conversation(cwd=root, interface="an MCP client")
+        try:
+            options = RunOptions(builtin_tools=False, tool_names=SERVED_TOOLS)
+            self._calls: ServedCalls = self._conversation.served_calls(options, logger.warning)
+        except BaseException:
+            self._conversation.close()
+            raise
+        server = make_server(self._calls, root)
+        self.manager: StreamableHTTPSessionManager = StreamableHTTPSessionManager(
+            server, stateless=True, json_response=True
+        )
+        self._leave = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        ready = asyncio.Event()
+
+        async def hold() -> None:
+            async with self.manager.run():
+                ready.set()
+                await self._leave.wait()
+
+        self._task = asyncio.create_task(hold())
+        await ready.wait()
+
+    async def close(self) -> None:
+        self._leave.set()
+        if self._task is not None:
+            await self._task
+        self._calls.close()
+        await asyncio.to_thread(self._conversation.close)
+
+
+class UsersMcpServers:
+    """The MCP servers of this Jupyter Server's users, each made with its user's first request."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._servers: dict[str, _UsersServer] = {}
+        self._making = asyncio.Lock()
+
+    async def of(self, owner: str) -> StreamableHTTPSessionManager:
+        """The way to the server of `owner`. Raises RouteError, and CellwrightError where the root's settings forbid it."""
+        async with self._making:
+            if owner not in self._servers:
+                if len(self._servers) >= MAX_USERS:
+                    raise RouteError(429, "TOO_MANY_REQUESTS", f"More than {MAX_USERS} users of MCP on this server.")
+                # the first imports the SDK, which takes a second
+                server = await asyncio.to_thread(_UsersServer, self._root)
+                await server.start()
+                self._servers[owner] = server
+            return self._servers[owner].manager
+
+    async def close(self) -> None:
+        """End all of them."""
+        servers, self._servers = self._servers, {}
+        for server in servers.values():
+            await server.close()
+
+
+class McpRoute(CellwrightRoute):
+    """`POST /cellwright/mcp`"""
+
+    def initialize(self, runs: ClientRuns, **settings: Any) -> None:
+        super().initialize(runs, **settings)
+        self._servers: UsersMcpServers = settings["servers"]
+        self._content_type = "application/json"
+
+    async def prepare(self) -> None:  # type: ignore[override]  # as APIHandler does
+        await super().prepare()
+        if not self._is_of_our_origin():
+            raise RouteError(403, "PERMISSION_DENIED", "A page of another origin asks; allow_origin does not name it.")
+
+    def _is_of_our_origin(self) -> bool:
+        """Hold the origin against Jupyter's settings, also with a token, with which Jupyter lets every page in."""
+        origin = self.request.headers.get("Origin", "").lower()
+        if not origin or urlsplit(origin).netloc == self.request.host or self.allow_origin in ("*", origin):
+            return True
+        return bool(self.allow_origin_pat and re.fullmatch(self.allow_origin_pat, origin))
+
+    @authenticated
+    @may_execute
+    async def post(self) -> None:
+        if self._too_large:
+            self._refuse_size()
+        manager = await self._servers.of(self.owner)
+        work = asyncio.ensure_future(manager.handle_request(self._scope(), self._receiver(), self._send))
+        left = asyncio.ensure_future(self.disconnected.wait())
+        try:
+            await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            left.cancel()
+            if not work.done():  # nobody waits for what it comes to
+                work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+        if not work.cancelled() and (error := work.exception()) is not None:
+            raise error
+
+    def _scope(self) -> dict[str, Any]:
+        request = self.request
+        headers = [
+            (name.lower().encode("latin-1"), value.encode("latin-1"))
+            for name, value in request.headers.get_all()
+            if name.lower() not in KEPT_FROM_THE_SDK
+        ]
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": "1.1",
+            "method": request.method,
+            "scheme": request.protocol,
+            "path": request.path,
+            "raw_path": request.path.encode("latin-1"),
+            "root_path": "",
+            "query_string": request.query.encode("latin-1"),
+            "headers": headers,
+            "client": None,
+            "server": None,
+        }
+
+    def _receiver(self) -> Any:
+        messages = [{"type": "http.request", "body": bytes(self._body), "more_body": False}]
+
+        async def receive() -> dict[str, Any]:
+            if messages:
+                return messages.pop()
+            await self.disconnected.wait()
+            return {"type": "http.disconnect"}
+
+        return receive
+
+    async def _send(self, message: Mapping[str, Any]) -> None:
+        try:
+            if message["type"] == "http.response.start":
+                self.set_status(message["status"])
+                for name, value in message.get("headers", ()):
+                    self._take_header(name.decode("latin-1").lower(), value.decode("latin-1"))
+            elif message.get("more_body"):
+                self.write(message.get("body", b""))
+                await self.flush()
+            else:
+                await self.finish(message.get("body", b"") or None, set_content_type=self._content_type)
+        except StreamClosedError:
+            self.disconnected.set()
+
+    def _take_header(self, name: str, value: str) -> None:
+        if name == "content-type":
+            self._content_type = value
+        if name != "content-length":  # tornado counts itself
+            self.set_header(name, value)

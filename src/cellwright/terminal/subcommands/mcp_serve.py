@@ -1,0 +1,79 @@
+"""`cellwright mcp serve`: our file and notebook tools for other agents, over stdio."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib.util
+import os
+import signal
+import sys
+
+from cellwright.config.settings.read import start_folder
+from cellwright.conversation.runs.run_options import RunOptions, existing_folder
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.permissions.modes import LISTED_MODES
+from cellwright.terminal.arguments import split_rules
+from cellwright.terminal.exit_codes import ExitCode
+from cellwright.tools.mcp.served import MAY_BE_SERVED, SERVED_TOOLS, make_server
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add what `serve` takes."""
+    parser.add_argument(
+        "--tools",
+        metavar="NAMES",
+        action="append",
+        default=[],
+        help=f"the tools to offer, with commas: of {', '.join(MAY_BE_SERVED)} (default: {', '.join(SERVED_TOOLS)})",
+    )
+    parser.add_argument(
+        "--permission-mode",
+        metavar="MODE",
+        default=None,
+        choices=LISTED_MODES,
+        help=f"what is asked for, allowed or denied where no rule says: {', '.join(LISTED_MODES)}",
+    )
+    parser.add_argument("--allowed-tools", metavar="RULES", action="append", default=[], help="allow without asking")
+    parser.add_argument("--disallowed-tools", metavar="RULES", action="append", default=[], help="deny")
+    parser.add_argument("--add-dir", metavar="FOLDER", action="append", default=[], help="a folder to work in besides")
+
+
+def serve(options: argparse.Namespace) -> int:
+    """Serve stdio until the client ends it. Raises CellwrightError for what is wrong with the options or the folder."""
+    if importlib.util.find_spec("mcp") is None:
+        message = "The package mcp is missing: pip install 'cellwright[mcp]'."
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
+    names = tuple(name.strip() for given in options.tools for name in given.split(",") if name.strip()) or SERVED_TOOLS
+    if unknown := [name for name in names if name not in MAY_BE_SERVED]:
+        message = f"{', '.join(unknown)} cannot be served. There are: {', '.join(MAY_BE_SERVED)}."
+        raise CellwrightError(ErrorCode.TOOL_NOT_FOUND, message)
+    run_options = RunOptions(
+        builtin_tools=False,
+        tool_names=names,
+        mode=options.permission_mode,
+        allow=split_rules(options.allowed_tools),
+        deny=split_rules(options.disallowed_tools),
+        add_dirs=tuple(existing_folder(folder) for folder in options.add_dir),
+    )
+    # Python's own way would wait for the thread that reads stdin; changes of files stand a sudden end
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    asyncio.run(_serve(run_options))
+    return ExitCode.OK
+
+
+async def _serve(options: RunOptions) -> None:
+    from mcp.server.stdio import stdio_server  # takes a second
+
+    from cellwright.conversation.conversation import Conversation
+
+    cwd = start_folder(os.environ)
+    conversation = Conversation(cwd=cwd, interface="an MCP client")
+    try:
+        calls = conversation.served_calls(options, lambda text: print(text, file=sys.stderr, flush=True))
+        server = make_server(calls, cwd)
+        async with stdio_server() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+        calls.close()
+    finally:
+        conversation.close()

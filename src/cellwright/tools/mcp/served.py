@@ -1,0 +1,328 @@
+"""Our tools and notebooks as an MCP server offers them: definitions, calls with their questions, results, resources.
+
+What may be called and under which rules is the business of whoever makes a `ToolCaller`. Of what a client says only its
+answers to questions are believed: it is the program that the user works in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import quote, unquote, urlsplit
+
+from cellwright.agent.calls.approval import Allow, CanUseTool, Deny, ToolUse
+from cellwright.agent.calls.permission_gate import no_user_text
+from cellwright.agent.tool import Content, Tool
+from cellwright.events import ToolEnd
+from cellwright.text import visible
+from cellwright.tools.notebook.notebook_markdown import notebook_markdown_tool
+from cellwright.tools.search.glob import glob_tool
+from cellwright.version import VERSION
+
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+    from mcp.server.lowlevel import Server
+    from mcp_types import (
+        CallToolRequestParams,
+        CallToolResult,
+        ClientCapabilities,
+        ContentBlock,
+        ElicitResult,
+        InputRequiredResult,
+        ListResourcesResult,
+        ListResourceTemplatesResult,
+        ListToolsResult,
+        PaginatedRequestParams,
+        ReadResourceRequestParams,
+        ReadResourceResult,
+    )
+    from mcp_types import Tool as ToolDefinition
+
+SERVED_TOOLS = ("Read", "Edit", "Write", "Glob", "Grep", "LS", "NotebookRead", "NotebookEdit")
+"""The tools that are offered unless the user chooses."""
+
+MAY_BE_SERVED = (*SERVED_TOOLS, "MultiEdit", "ApplyPatch", "FileTree")
+"""Those to choose from: what works on files alone, and needs neither a kernel nor a model."""
+
+SCHEME = "notebook"
+MAX_ARGUMENT_CHARS = 16 * 2**20
+MAX_QUESTION_CHARS = 20_000
+"""A question shows the whole of what it asks about: what is longer is not asked."""
+
+MAX_CALLS = 16
+"""Calls of one server that go on at once; more wait."""
+
+QUESTION = "permission"
+ONCE, SESSION, NO = "Allow once", "Allow from now on", "Deny"
+
+INSTRUCTIONS = (
+    "Files and Jupyter notebooks of one folder, under the user's permission rules. Paths are relative to the folder or "
+    "absolute. What a rule does not allow is put to the user or denied; a denial names the rule that would allow it. "
+    "A file is read before it is changed."
+)
+
+
+class ToolCaller(Protocol):
+    """Calls tools under the user's rules."""
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """The tools that are there now."""
+
+    async def call(
+        self, name: str, tool_input: Mapping[str, Any], ask_user: CanUseTool | None, tool: Tool | None = None
+    ) -> ToolEnd:
+        """Call the tool of that name, or the given one in its place; its end, whatever comes of it."""
+
+
+def make_server(calls: ToolCaller, cwd: Path) -> Server[Any]:
+    """An MCP server of the tools of `calls` and the notebooks below `cwd`."""
+    from mcp.server.lowlevel import Server
+
+    served = _Served(calls, cwd)
+    return Server(
+        "cellwright",
+        version=VERSION,
+        title="Cellwright",
+        instructions=INSTRUCTIONS,
+        on_list_tools=served.list_tools,
+        on_call_tool=served.call_tool,
+        on_list_resources=served.list_resources,
+        on_list_resource_templates=served.list_templates,
+        on_read_resource=served.read_resource,
+    )
+
+
+class _Served:
+    def __init__(self, calls: ToolCaller, cwd: Path) -> None:
+        self._calls = calls
+        self._cwd = cwd
+        # resources are there whichever tools are offered
+        self._glob, self._markdown = glob_tool(cwd), notebook_markdown_tool(cwd)
+        self._key = secrets.token_bytes(32)
+        self._slots = asyncio.Semaphore(MAX_CALLS)
+
+    async def list_tools(
+        self, _context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        from mcp_types import ListToolsResult
+
+        return ListToolsResult(tools=[definition_of(tool) for tool in self._calls.tools])
+
+    async def call_tool(
+        self, context: ServerRequestContext[Any], params: CallToolRequestParams
+    ) -> CallToolResult | InputRequiredResult:
+        arguments = params.arguments or {}
+        if len(json.dumps(arguments)) > MAX_ARGUMENT_CHARS:
+            return _refused(f"The arguments are longer than {MAX_ARGUMENT_CHARS:,} characters. Nothing was done.")
+        if params.name not in {tool.name for tool in self._calls.tools}:
+            return _refused(f"There is no tool {visible(params.name[:100])} here.")
+        question = _Question(context, params, self._key)
+        async with self._slots:
+            end = await self._calls.call(params.name, arguments, question.ask if question.can_ask else None)
+        return question.to_be_answered or result_of(end)
+
+    async def list_resources(
+        self, _context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
+    ) -> ListResourcesResult:
+        from mcp_types import ListResourcesResult, Resource
+
+        end = await self._calls.call(self._glob.name, {"pattern": "**/*.ipynb"}, None, self._glob)
+        found = end.structured.get("filenames", ()) if isinstance(end.structured, dict) else ()
+        paths = [path for name in found if (path := _below(self._cwd, name)) is not None]
+        listed = [Resource(uri=_address(path), name=path, mime_type="text/markdown") for path in sorted(paths)]
+        return ListResourcesResult(resources=listed)
+
+    async def list_templates(
+        self, _context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
+        from mcp_types import ListResourceTemplatesResult, ResourceTemplate
+
+        template = ResourceTemplate(
+            uri_template=f"{SCHEME}:///{{+path}}",
+            name="notebook",
+            description="The cells of a notebook as Markdown, by its path in the folder",
+            mime_type="text/markdown",
+        )
+        return ListResourceTemplatesResult(resource_templates=[template])
+
+    async def read_resource(
+        self, _context: ServerRequestContext[Any], params: ReadResourceRequestParams
+    ) -> ReadResourceResult:
+        from mcp.shared.exceptions import MCPError
+        from mcp_types import INVALID_PARAMS, ReadResourceResult, TextResourceContents
+
+        if (path := notebook_path(params.uri)) is None:
+            raise MCPError(INVALID_PARAMS, f"A resource here is {SCHEME}:/// and the path of a notebook.")
+        async with self._slots:
+            end = await self._calls.call(self._markdown.name, {"notebook_path": path}, None, self._markdown)
+        if end.status != "success":
+            raise MCPError(INVALID_PARAMS, _text_of(end.content))
+        text = TextResourceContents(uri=params.uri, mime_type="text/markdown", text=_text_of(end.content))
+        return ReadResourceResult(contents=[text])
+
+
+class _Question:
+    """The question that a call may come to, put to the user of the client within the call.
+
+    Clients of the protocol of 2026 get it as the call's result, and call again with the answer; nothing is done before.
+    """
+
+    def __init__(self, context: ServerRequestContext[Any], params: CallToolRequestParams, key: bytes) -> None:
+        from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+        self.can_ask = _shows_forms(context.session.client_capabilities)
+        self.to_be_answered: InputRequiredResult | None = None
+        self._context, self._params, self._key = context, params, key
+        self._answers_later = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+    async def ask(self, use: ToolUse) -> Allow | Deny:
+        text = _question_text(use)
+        if len(text) > MAX_QUESTION_CHARS:
+            return Deny(f"It is too long to be shown in a question. {no_user_text(use)}", "policy")
+        answer = self._given(text, use) if self._answers_later else await self._answer(text, use)
+        if answer is None:
+            return Deny("the user has yet to answer", "policy")
+        chosen = (answer.content or {}).get("answer") if answer.action == "accept" else NO
+        if chosen == SESSION and _rules(use):
+            return Allow(scope="session", rules=_rules(use))
+        return Allow() if chosen == ONCE else Deny("the user said no")
+
+    async def _answer(self, text: str, use: ToolUse) -> ElicitResult:
+        context = self._context
+        answer: ElicitResult = await context.session.elicit_form(
+            text, _form(use), related_request_id=context.request_id
+        )
+        return answer
+
+    def _given(self, text: str, use: ToolUse) -> ElicitResult | None:
+        """The answer that came with the call, if it is one to this very question; else the question, to be answered."""
+        from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
+
+        about = json.dumps([self._params.name, self._params.arguments, text], sort_keys=True)
+        state = hmac.new(self._key, about.encode("utf-8", "backslashreplace"), hashlib.sha256).hexdigest()
+        given = (self._params.input_responses or {}).get(QUESTION)
+        asked = (self._params.request_state or "").encode("utf-8", "backslashreplace")
+        if isinstance(given, ElicitResult) and hmac.compare_digest(asked, state.encode()):
+            return given
+        form = ElicitRequestFormParams(message=text, requested_schema=_form(use))
+        request = ElicitRequest(params=form)
+        self.to_be_answered = InputRequiredResult(input_requests={QUESTION: request}, request_state=state)
+        return None
+
+
+def _shows_forms(capabilities: ClientCapabilities | None) -> bool:
+    elicitation = None if capabilities is None else capabilities.elicitation
+    # before there were two kinds, this one was not named
+    return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
+
+
+def _rules(use: ToolUse) -> tuple[str, ...]:
+    offered = [suggestion.rules for suggestion in use.decision.suggestions if suggestion.rules]
+    return tuple(offered[-1]) if offered and not use.decision.firm else ()
+
+
+def _question_text(use: ToolUse) -> str:
+    preview = use.preview
+    rules = _rules(use)
+    later = f"“{SESSION}” adds the rule {', '.join(rules)} until this server ends." if rules else ""
+    parts = (preview.title, preview.warning, preview.detail, use.decision.reason, later)
+    return "\n\n".join(visible(part) for part in parts if part)
+
+
+def _form(use: ToolUse) -> dict[str, Any]:
+    choices = [ONCE, *([SESSION] if _rules(use) else []), NO]
+    answer = {"type": "string", "title": "May this be done?", "enum": choices}
+    return {"type": "object", "properties": {"answer": answer}, "required": ["answer"]}
+
+
+def definition_of(tool: Tool) -> ToolDefinition:
+    """A tool as clients are told of it. Its results' form is not promised: what is too long in them is left out."""
+    from mcp_types import Tool as ToolDefinition
+    from mcp_types import ToolAnnotations
+
+    param = tool.to_param()
+    return ToolDefinition(
+        name=tool.name,
+        description=param["description"],
+        input_schema=dict(tool.input_schema),
+        annotations=ToolAnnotations(
+            read_only_hint=tool.read_only, destructive_hint=not tool.read_only, open_world_hint=False
+        ),
+    )
+
+
+def result_of(end: ToolEnd) -> CallToolResult:
+    """A call's end as its result: texts, images, files, and the structured result where it is an object."""
+    from mcp_types import CallToolResult
+
+    structured = end.structured if isinstance(end.structured, dict) else None
+    return CallToolResult(
+        content=content_of(end.content), structured_content=structured, is_error=end.status != "success"
+    )
+
+
+def content_of(content: Content) -> list[ContentBlock]:
+    """Content blocks of the Messages API as those of MCP."""
+    from mcp_types import BlobResourceContents, EmbeddedResource, ImageContent, TextContent
+
+    if isinstance(content, str):
+        return [TextContent(text=content)]
+    blocks: list[ContentBlock] = []
+    for block in content:
+        source = block.get("source", {})
+        if block["type"] == "text":
+            blocks.append(TextContent(text=str(block["text"])))
+        elif source.get("type") == "text":  # a document of plain text
+            blocks.append(TextContent(text=str(source["data"])))
+        elif block["type"] == "image":
+            blocks.append(ImageContent(data=source["data"], mime_type=source["media_type"]))
+        else:
+            resource = BlobResourceContents(uri="document:///", mime_type=source["media_type"], blob=source["data"])
+            blocks.append(EmbeddedResource(resource=resource))
+    return blocks
+
+
+def _refused(message: str) -> CallToolResult:
+    from mcp_types import CallToolResult
+
+    return CallToolResult(content=content_of(message), is_error=True)
+
+
+def _text_of(content: Content) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(str(block["text"]) for block in content if block["type"] == "text")
+
+
+def notebook_path(uri: str) -> str | None:
+    """The path, in the folder, of the notebook that is the resource `uri`; None for other addresses.
+
+    >>> notebook_path("notebook:///plots/a%20b.ipynb"), notebook_path("notebook://host/a.ipynb"), notebook_path("file:///a")
+    ('plots/a b.ipynb', None, None)
+    """
+    try:
+        address = urlsplit(uri)
+    except ValueError:
+        return None
+    path = unquote(address.path).lstrip("/")
+    is_ours = address.scheme == SCHEME and not (address.netloc or address.query or address.fragment)
+    return path if is_ours and path and "\0" not in path else None
+
+
+def _address(path: str) -> str:
+    return f"{SCHEME}:///{quote(path)}"
+
+
+def _below(cwd: Path, name: str) -> str | None:
+    """The path of a file in the folder, with slashes; None for one outside."""
+    try:
+        return (cwd / name).relative_to(cwd).as_posix()
+    except ValueError:
+        return None
