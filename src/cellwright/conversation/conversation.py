@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from cellwright.agent.agent import Agent
+from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.thread import AgentThread, CallerJobs, is_agent_code
 from cellwright.checkpoints.checkpoints import Checkpoints
@@ -37,6 +38,7 @@ from cellwright.conversation.prompts.skills import Skills
 from cellwright.conversation.runs.budgets_in_force import BudgetsInForce
 from cellwright.conversation.runs.choices import Choices, with_choices
 from cellwright.conversation.runs.compact import compact_session
+from cellwright.conversation.runs.policy_in_force import PolicyInForce
 from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
@@ -122,7 +124,7 @@ class Conversation:
         self.user_commands = UserCommands(cwd, lambda: self.in_force.environ)
         self.memory = MemoryContext(self.in_force)
         self.styles = OutputStyles(self.in_force)
-        self.mcp = McpServers(self.in_force)
+        self.mcp = McpServers(self.in_force, self._project_confinement)
         self.mcp.add_source(lambda: plugin_servers(self.in_force))
         self._hooks = HooksInForce(self.in_force, self.mcp.call_for_hook)
         self.skills = Skills(self.in_force, self._hooks)
@@ -231,6 +233,10 @@ class Conversation:
         from cellwright.conversation.runs.served_calls import ServedCalls  # few conversations serve others
 
         return ServedCalls(self._parts, options, notify)
+
+    def _project_confinement(self) -> Confinement | None:
+        policy = PolicyInForce(self.in_force, RunOptions(), self.sandbox.abilities)
+        return policy.confinement_for_project_code()
 
     def close(self) -> None:
         """End the runs, close the session, stop the thread."""

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -174,6 +175,23 @@ def test_a_projects_server_runs_only_after_a_yes_to_what_it_is(talk: Talk, tmp_p
     assert len(talk.asked) == 1, "what was approved was another entry"
     assert "It has changed since you said yes" in talk.asked[0].decision.reason
     assert not talk.conversation.mcp.connections, "the one that runs is ended"
+
+
+@pytest.mark.parametrize(("scope", "enabled"), [("project", True), ("project", False), ("user", True)])
+def test_a_projects_server_is_confined_where_the_sandbox_is_on(
+    talk: Talk, tmp_path: Path, scope: str, enabled: bool
+) -> None:
+    program = talk.project / "writing_server.py"
+    shutil.copy(SERVERS / "writing_server.py", program)
+    servers = talk.project_servers if scope == "project" else talk.user_servers
+    servers(writing={"command": sys.executable, "args": [str(program)]})
+    talk.settings(sandbox={"enabled": enabled})
+    talk.answer = lambda _: Allow(by="terminal")
+    outside = tmp_path / "outside.txt"
+    talk.say("go", load("mcp__writing__write"), use("mcp__writing__write", path=str(outside)), say("Done."))
+    confined = enabled and scope == "project"
+    assert outside.exists() is not confined
+    assert str(talk.results[-1].content).startswith("refused: " if confined else "written")
 
 
 def test_a_yes_of_a_program_is_none(talk: Talk) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from cellwright.agent.agent import Agent
+from cellwright.agent.calls.confinement import Confinement, without_hosts
 from cellwright.agent.prompt import ContextBlock, PromptContext, ProvidedContext, text_context
 from cellwright.agent.tool import TOOL_SEARCH, Tool, ToolContext
 from cellwright.config.mcp.approvals import approve, approved_digests
@@ -65,11 +65,13 @@ def plugin_servers(in_force: SettingsInForce) -> Iterable[GivenServers]:
 class McpServers:
     """Finds the servers that count, asks about those of a project, keeps them connected, and tells Claude of them.
 
-    `question` and `answer` are a check of trust; connections live on the agent's loop.
+    `question` and `answer` are a check of trust; connections live on the agent's loop. `confine` says what holds for
+    programs of the project, and may wait for the sandbox to be found.
     """
 
-    def __init__(self, in_force: SettingsInForce) -> None:
+    def __init__(self, in_force: SettingsInForce, confine: Callable[[], Confinement | None]) -> None:
         self._in_force = in_force
+        self._confine = confine
         self._given: list[GiveServers] = []
         self._only_given = False
         self._found = FoundServers()
@@ -217,7 +219,7 @@ class McpServers:
 
     # connections
 
-    async def connect(self, agent: Agent | None = None) -> None:
+    async def connect(self) -> None:
         """Connect what is to be and is not, and end what is not to be any more. Waits for no server that begins."""
         wanted = self._wanted()
         gone = [name for name, each in self._connections.items() if name not in wanted or wanted[name] != each.entry]
@@ -226,12 +228,13 @@ class McpServers:
             await asyncio.gather(*(each.close() for each in ending))
         environ = self._in_force.environment
         seconds = number_in(environ, "MCP_TIMEOUT", CONNECT_SECONDS * 1_000) / 1_000
-        for name, entry in wanted.items():
+        bounds = None
+        if any(entry.scope == "project" and name not in self._connections for name, entry in wanted.items()):
+            # where a program may reach some hosts only, nobody would ask about others: it reaches none
+            bounds = without_hosts(await asyncio.to_thread(self._confine))
+        for name, entry in wanted.items():  # nothing is waited for here: no server is begun twice
             if name in self._connections:
                 continue
-            confinement = None
-            if entry.scope == "project" and agent is not None:
-                confinement = agent.policy.confinement_for_project_code()
             connection = ServerConnection(
                 entry,
                 environ,
@@ -239,7 +242,7 @@ class McpServers:
                 roots=self._roots,
                 elicit=elicit,
                 make_tools=lambda each: server_tools(each, environ),
-                confinement=confinement,
+                confinement=bounds if entry.scope == "project" else None,
             )
             self._connections[name] = connection
             connection.start()
@@ -293,8 +296,8 @@ class McpServers:
     async def for_prompt(self, prompt_context: PromptContext) -> ProvidedContext:
         """Connect the servers, and tell Claude of them when that is new; a `ContextProvider`."""
         await asyncio.to_thread(self.refresh)
-        agent, session = prompt_context.agent, prompt_context.session
-        await self.connect(agent)
+        session = prompt_context.session
+        await self.connect()
         if not self._connections and not self._found.notices:
             return ProvidedContext()
         if session.is_fresh:

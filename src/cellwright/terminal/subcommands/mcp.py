@@ -85,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _servers() -> McpServers:
-    found = McpServers(SettingsInForce(start_folder(os.environ), os.environ))
+    found = McpServers(SettingsInForce(start_folder(os.environ), os.environ), lambda: None)  # none is started
     found.refresh()
     return found
 
