@@ -17,6 +17,7 @@ from cellwright.terminal.interactive.keys import _without_sequences
 from cellwright.terminal.interactive.picker import PickerRow, pick
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 from row_tables import for_each_row
+from terminal_prompt import READY
 
 Server = Callable[..., MessagesServer]
 For = Callable[[MessagesServer | None], Any]
@@ -30,13 +31,13 @@ SEQUENCES = re.compile(r"\x1b\[\??[0-9;]*[A-Za-z]")
 def session(command: Any, *arguments: str, **environ: str) -> pexpect.spawn:
     """An interactive session that waits for its first prompt."""
     terminal = command.terminal(*arguments, **WITHOUT_CURSOR, **environ)
-    terminal.expect_exact("What is Claude to do?")
+    terminal.expect_exact(READY)
     return terminal
 
 
 def leave(terminal: pexpect.spawn) -> str:
     """Leave at the prompt; gives the rest of the screen's text."""
-    terminal.expect_exact("What is Claude to do?")
+    terminal.expect_exact(READY)
     terminal.send(CTRL_D)
     terminal.expect(pexpect.EOF)
     terminal.wait()
@@ -126,7 +127,7 @@ def test_a_model_is_chosen_from_a_list(messages_server: Server, command_for: For
     terminal.expect_exact("Enter takes")
     terminal.send("sonnet-5-5\r")
     terminal.expect_exact("claude-sonnet-5-5 answers from the next prompt on")
-    terminal.expect_exact("What is Claude to do?")
+    terminal.expect_exact(READY)
     terminal.send("go\r")
     terminal.expect("Fine")
     leave(terminal)

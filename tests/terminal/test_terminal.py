@@ -14,6 +14,7 @@ import pexpect
 import pytest
 
 from cellwright.testing import Gate, MessagesServer, fault, hold, say, turn, use
+from terminal_prompt import READY
 
 Server = Callable[..., MessagesServer]
 For = Callable[[MessagesServer | None], Any]
@@ -320,16 +321,17 @@ def test_a_line_with_an_exclamation_mark_runs_the_users_command(messages_server:
     begun = command.folder / "begun"
     os.mkfifo(begun)
     terminal = command.terminal()
-    terminal.expect("> ")
+    terminal.expect_exact(READY)
     terminal.sendline("!echo mine | tr m M")
     terminal.expect("Mine")
-    terminal.expect("> ")
+    terminal.expect_exact(READY)
     terminal.sendline("!echo > begun; sleep 600")
     begun.read_text(encoding="utf-8")
     terminal.sendintr()
-    terminal.expect("What is Claude to do")
+    terminal.expect_exact(READY)
     terminal.sendline("What did I do?")
     terminal.expect("I see")
+    terminal.expect_exact(READY)
     terminal.sendline("/exit")
     terminal.expect(pexpect.EOF)
     [request] = server.requests
