@@ -19,6 +19,17 @@ ARGV = [sys.executable, "-m", "cellwright.terminal.main"]
 SECONDS = 60
 
 
+class Terminal(pexpect.spawn):
+    """The command on a terminal."""
+
+    def wait_for_prompt(self) -> None:
+        """Wait until a prompt can be typed.
+
+        What is typed before that is read by what goes on: Claude is told it, or it becomes the next prompt's beginning.
+        """
+        self.expect_exact("What is Claude to do?")
+
+
 @dataclass(frozen=True)
 class Cellwright:
     """Runs the command in `folder`."""
@@ -53,9 +64,9 @@ class Cellwright:
             text=True,
         )
 
-    def terminal(self, *arguments: str, columns: int = 100, **environ: str) -> pexpect.spawn:
+    def terminal(self, *arguments: str, columns: int = 100, **environ: str) -> Terminal:
         """One command on a terminal."""
-        return pexpect.spawn(
+        return Terminal(
             ARGV[0],
             [*ARGV[1:], *arguments],
             cwd=str(self.folder),

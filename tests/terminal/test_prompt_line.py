@@ -17,7 +17,6 @@ from cellwright.terminal.interactive.keys import _without_sequences
 from cellwright.terminal.interactive.picker import PickerRow, pick
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 from row_tables import for_each_row
-from terminal_prompt import READY
 
 Server = Callable[..., MessagesServer]
 For = Callable[[MessagesServer | None], Any]
@@ -28,16 +27,16 @@ WITHOUT_CURSOR = {"PROMPT_TOOLKIT_NO_CPR": "1"}
 SEQUENCES = re.compile(r"\x1b\[\??[0-9;]*[A-Za-z]")
 
 
-def session(command: Any, *arguments: str, **environ: str) -> pexpect.spawn:
+def session(command: Any, *arguments: str, **environ: str) -> Any:
     """An interactive session that waits for its first prompt."""
     terminal = command.terminal(*arguments, **WITHOUT_CURSOR, **environ)
-    terminal.expect_exact(READY)
+    terminal.wait_for_prompt()
     return terminal
 
 
-def leave(terminal: pexpect.spawn) -> str:
+def leave(terminal: Any) -> str:
     """Leave at the prompt; gives the rest of the screen's text."""
-    terminal.expect_exact(READY)
+    terminal.wait_for_prompt()
     terminal.send(CTRL_D)
     terminal.expect(pexpect.EOF)
     terminal.wait()
@@ -127,7 +126,7 @@ def test_a_model_is_chosen_from_a_list(messages_server: Server, command_for: For
     terminal.expect_exact("Enter takes")
     terminal.send("sonnet-5-5\r")
     terminal.expect_exact("claude-sonnet-5-5 answers from the next prompt on")
-    terminal.expect_exact(READY)
+    terminal.wait_for_prompt()
     terminal.send("go\r")
     terminal.expect("Fine")
     leave(terminal)

@@ -19,7 +19,6 @@ from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.sessions.state_dir import state_folder
 from cellwright.testing import Gate, MessagesServer, hold, say, think, turn, use
-from terminal_prompt import READY
 
 Server = Callable[..., MessagesServer]
 For = Callable[[MessagesServer | None], Any]
@@ -237,27 +236,27 @@ def test_no_session_of_that_id(command: Any) -> None:
 def test_slash_commands_in_an_interactive_session(command: Any) -> None:
     tides = listed(command)[1]["id"]
     terminal = command.terminal(columns=200)
-    terminal.expect_exact(READY)
+    terminal.wait_for_prompt()
     terminal.sendline("/sessions tide gauge")
     terminal.expect(f"{tides}.*where is it")
-    terminal.expect_exact(READY)
+    terminal.wait_for_prompt()
     terminal.sendline("/resume tide gauge")
     terminal.expect("Resumed")
     terminal.expect(tides)
-    terminal.expect_exact(READY)
+    terminal.wait_for_prompt()
     terminal.sendline("/rename Tides of Brest")
     terminal.expect("This session is “Tides of Brest” now")
-    terminal.expect_exact(READY)
+    terminal.wait_for_prompt()
     terminal.sendline("/fork 1")
     terminal.expect("Forked")
     terminal.expect(r"Tides of Brest \(fork at turn 1\)")
-    terminal.expect_exact(READY)
+    terminal.wait_for_prompt()
     terminal.sendline("and then?")
     terminal.expect("On it goes.")
-    terminal.expect_exact(READY)
+    terminal.wait_for_prompt()
     terminal.sendline("/clear")
     terminal.expect("A new session")
-    terminal.expect_exact(READY)
+    terminal.wait_for_prompt()
     terminal.sendeof()
     terminal.expect(pexpect.EOF)
     terminal.wait()

@@ -11,7 +11,6 @@ import pytest
 from pexpect import EOF
 
 from cellwright.testing import MessagesServer, fault, say, use
-from terminal_prompt import READY
 
 Server = Callable[..., MessagesServer]
 For = Callable[[MessagesServer | None], Any]
@@ -203,10 +202,10 @@ def test_a_chosen_model_goes_before_the_command_lines(
     server = messages_server([say("One."), say("Two.")])
     child = command_for(server).terminal("--model", "haiku")
     for words, answer in (("first", "One."), ("/model sonnet", "answers from the next prompt on"), ("second", "Two.")):
-        child.expect_exact(READY)
+        child.wait_for_prompt()
         child.sendline(words)
         child.expect(answer)
-    child.expect_exact(READY)
+    child.wait_for_prompt()
     child.sendeof()
     child.expect(EOF)
     assert models(server) == ["claude-haiku-5-5", "claude-sonnet-5-5"]

@@ -14,7 +14,6 @@ import pexpect
 import pytest
 
 from cellwright.testing import Gate, MessagesServer, fault, hold, say, turn, use
-from terminal_prompt import READY
 
 Server = Callable[..., MessagesServer]
 For = Callable[[MessagesServer | None], Any]
@@ -321,17 +320,17 @@ def test_a_line_with_an_exclamation_mark_runs_the_users_command(messages_server:
     begun = command.folder / "begun"
     os.mkfifo(begun)
     terminal = command.terminal()
-    terminal.expect_exact(READY)
+    terminal.wait_for_prompt()
     terminal.sendline("!echo mine | tr m M")
     terminal.expect("Mine")
-    terminal.expect_exact(READY)
+    terminal.wait_for_prompt()
     terminal.sendline("!echo > begun; sleep 600")
     begun.read_text(encoding="utf-8")
     terminal.sendintr()
-    terminal.expect_exact(READY)
+    terminal.wait_for_prompt()
     terminal.sendline("What did I do?")
     terminal.expect("I see")
-    terminal.expect_exact(READY)
+    terminal.wait_for_prompt()
     terminal.sendline("/exit")
     terminal.expect(pexpect.EOF)
     [request] = server.requests

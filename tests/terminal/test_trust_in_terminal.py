@@ -12,7 +12,6 @@ import pexpect
 import pytest
 
 from cellwright.testing import MessagesServer, say, use
-from terminal_prompt import READY
 
 Server = Callable[..., MessagesServer]
 For = Callable[[MessagesServer | None], Any]
@@ -230,12 +229,12 @@ def test_what_a_run_writes_into_the_settings_waits_for_the_user(
     settings(own_place, permissions={"allow": ["Read"]})
     command = command_for(server)
     terminal = command.terminal("--no-session")
-    terminal.expect_exact(READY)
+    terminal.wait_for_prompt()
     terminal.sendline("go")
     terminal.expect(r"\[1/.*4/e\] ")
     terminal.sendline("1")
     terminal.expect("First")
-    terminal.expect_exact(READY)
+    terminal.wait_for_prompt()
     terminal.sendline("again")
     terminal.expect(r"\[1/4\] ")
     shown = ESCAPE.sub("", terminal.before)
@@ -245,7 +244,7 @@ def test_what_a_run_writes_into_the_settings_waits_for_the_user(
     terminal.expect(r"\[1/.*4/e\] ")  # the call itself asks
     terminal.sendline("4")
     terminal.expect("Second")
-    terminal.expect_exact(READY)
+    terminal.wait_for_prompt()
     terminal.sendline("/exit")
     screen_of(terminal)
     assert not (command.folder / "made").exists()
@@ -281,10 +280,10 @@ def test_commands_in_an_interactive_session(messages_server: Server, command_for
     server = messages_server([])
     terminal = command_for(server).terminal()
     for prompt, words in {"/status": "Tools", "/help": "/permissions", "/nope": "There is no command"}.items():
-        terminal.expect_exact(READY)
+        terminal.wait_for_prompt()
         terminal.sendline(prompt)
         terminal.expect(words)
-    terminal.expect_exact(READY)
+    terminal.wait_for_prompt()
     terminal.sendline("/exit")
     screen_of(terminal)
     assert server.requests == []

@@ -9,7 +9,6 @@ from typing import Any
 import pexpect
 
 from cellwright.testing import MessagesServer, say, use
-from terminal_prompt import READY
 
 Server = Callable[..., MessagesServer]
 For = Callable[[MessagesServer | None], Any]
@@ -28,10 +27,10 @@ def screen_of(terminal: pexpect.spawn) -> str:
 def test_in_an_interactive_session(messages_server: Server, command_for: For) -> None:
     command = command_for(messages_server(SCRIPT))
     terminal = command.terminal(*EDITS)
-    terminal.expect_exact(READY)
+    terminal.wait_for_prompt()
     terminal.sendline("write notes")
     terminal.expect(r"1 file changed \(/undo takes it back\)")
-    terminal.expect_exact(READY)
+    terminal.wait_for_prompt()
     terminal.sendline("/undo")
     terminal.expect("Undo: .*Take back turn 1 “write notes”")
     terminal.expect(r"notes.txt  goes away  \+0 −1")
@@ -39,11 +38,11 @@ def test_in_an_interactive_session(messages_server: Server, command_for: For) ->
     assert (command.folder / "notes.txt").exists()
     terminal.sendline("1")
     terminal.expect("Taken back: turn 1")
-    terminal.expect_exact(READY)
+    terminal.wait_for_prompt()
     assert not (command.folder / "notes.txt").exists()
     terminal.sendline("/redo yes")
     terminal.expect("Brought back: turn 1")
-    terminal.expect_exact(READY)
+    terminal.wait_for_prompt()
     terminal.sendeof()
     screen_of(terminal)
     assert (command.folder / "notes.txt").read_text() == "alpha\n"
@@ -52,13 +51,13 @@ def test_in_an_interactive_session(messages_server: Server, command_for: For) ->
 def test_without_a_session_on_disk_an_interactive_session_can_undo(messages_server: Server, command_for: For) -> None:
     command = command_for(messages_server(SCRIPT))
     terminal = command.terminal(*EDITS, "--no-session")
-    terminal.expect_exact(READY)
+    terminal.wait_for_prompt()
     terminal.sendline("write notes")
     terminal.expect(r"1 file changed")
-    terminal.expect_exact(READY)
+    terminal.wait_for_prompt()
     terminal.sendline("/undo yes")
     terminal.expect("Taken back: turn 1")
-    terminal.expect_exact(READY)
+    terminal.wait_for_prompt()
     terminal.sendeof()
     screen_of(terminal)
     assert not (command.folder / "notes.txt").exists()
