@@ -234,6 +234,7 @@ def test_every_tool_works(python: Path, wheel: Path, web: dict[str, str], projec
     with MessagesServer() as model:
         for call in calls(project):
             model.add(turn(call))
+        model.add(turn(use("Agent", description="Look", prompt="Look.", subagent_type="general-purpose")), say("Seen."))
         model.add(*fetch(), turn(use("WebSearch", query="oak boats")))
         model.add(turn(searched("oak boats", {"url": "https://boats.example/oak", "title": "Oak boats"}, text="Oak.")))
         model.add(say("All done."))
