@@ -30,7 +30,7 @@ lab: $(VENV)/.run build  ## JupyterLab with the extension; the demo's notebook i
 	$(BIN)/cellwright demo --lab
 
 # what `make test` runs beside the browser, and with it
-PLAIN = not browser and not slow and not live and not hub and not hosted and not wheel
+PLAIN = not browser and not slow and not live and not hub and not hosted and not wheel and not claude_code
 SCENES = browser and not slow
 IN_BROWSER = tests/e2e tests/server/test_example.py -n 2 --dist worksteal
 # each worker plays whole files, whose tests share a kernel or a server; in order, since files of few tests are not the short ones
@@ -64,12 +64,12 @@ test-times: $(VENV)/.test build  ## a table by file of what the tests take; TEST
 # ---- legs: what depends on the version of something, or takes long; .ci/run runs one, chosen by the commit ----
 
 KERNELS = 6.29 7.1
-LEGS = $(KERNELS:%=ipykernel-%) jupyterlab-4.4 notebook-7 jupyterhub wheel colab soak soak-browser
+LEGS = $(KERNELS:%=ipykernel-%) jupyterlab-4.4 notebook-7 jupyterhub wheel claude-code colab soak soak-browser
 
 legs:
 	@echo $(LEGS)
 
-leg:  ## LEG=name: one of ipykernel-6.29, ipykernel-7.1, jupyterlab-4.4, notebook-7, jupyterhub, wheel, colab, soak, soak-browser; with WHOLE=1 all its tests
+leg:  ## LEG=name: one of ipykernel-6.29, ipykernel-7.1, jupyterlab-4.4, notebook-7, jupyterhub, wheel, claude-code, colab, soak, soak-browser; with WHOLE=1 all its tests
 	@test -n "$(filter $(LEG),$(LEGS))" || { echo "LEG must be one of: $(LEGS)"; exit 2; }
 	$(MAKE) --no-print-directory leg-$(LEG)
 
@@ -104,6 +104,16 @@ leg-jupyterhub: $(HUB)/.installed build
 # what users install, by the pip of the interpreter that made $(VENV), into an environment of its own
 leg-wheel: $(VENV)/.test build
 	$(PYTEST) tests/legs/wheel -m wheel -q
+
+# the package that drives Claude Code, and the program in it; what it needs besides is there for the tests
+$(OTHER)/claude-code: pyproject.toml $(VENV)/.test
+	rm -rf $@
+	$(BIN)/pip install -q --no-deps --target $@ "$$($(BIN)/python -c 'import tomllib; \
+	  extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; print(extras["claude-code"][-1])')"
+	@touch $@
+
+leg-claude-code: $(OTHER)/claude-code build
+	PYTHONPATH=$(CURDIR)/$< $(PYTEST) tests/legs/claude_code -m claude_code -q
 
 COLAB = $(VENV)/colab
 # Google Colab's Python where there is one

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.agent import Agent
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.tool import tool
 from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.model.anthropic import connect
@@ -57,7 +57,7 @@ async def costs(calls: int) -> tuple[float, float]:
     step = turn(say("I look."), *[use("look", name=f"{number}.csv") for number in range(calls)])
     with MessagesServer([say("Read."), *[step] * STEPS, say("Done.")]) as server:
         environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-        agent = Agent(
+        agent = AgentSetup(
             provider=connect(environ),
             model=MODEL,
             system=system_blocks(),

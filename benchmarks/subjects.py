@@ -136,6 +136,7 @@ def sdk(url: str, folder: Path, tools: bool) -> Ask:
 def cellwright(url: str, folder: Path, tools: bool) -> Ask:
     """The whole loop: permission checks, transcript on disk, every event made and numbered."""
     import cellwright
+    from cellwright.agent.agent_setup import AgentSetup
     from cellwright.conversation.prompts.system_prompt import system_blocks
     from cellwright.sessions.session import Session
     from cellwright.tools.code.edit_symbol import edit_symbol_tool
@@ -152,7 +153,7 @@ def cellwright(url: str, folder: Path, tools: bool) -> Ask:
 
     state = FileState()
     makers = (read_tool, write_tool, edit_tool, multi_edit_tool, apply_patch_tool, edit_symbol_tool)
-    agent = cellwright.Agent(
+    agent = AgentSetup(
         provider=cellwright.connect({"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "sk-ant-local-0000"}),
         model=MODEL,
         system=system_blocks(),

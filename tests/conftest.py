@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import hypothesis
 import pytest
 
 from cellwright.testing import MessagesServer
+from forked.forked_python import VARIABLE, forked_python
 
 # what tests start, hundreds of Python processes, reads compiled modules instead of compiling them each time
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -36,6 +38,8 @@ CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
 )
 REQUIRED = os.environ.get("CELLWRIGHT_REQUIRE_BROWSER") == "1"
+# jsonschema would import it for a format that nothing here has: 38 parsers, made in 1.4 s of the processor in every server
+IRI_PARSERS = "rfc3987_syntax"
 EXPECTED = {"CELLWRIGHT_EXPECT_IPYKERNEL": "ipykernel", "CELLWRIGHT_EXPECT_LAB": "jupyterlab"}
 
 
@@ -85,6 +89,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(PlayedAgain(config, SCENES))
     # a shell starts what it runs in the background with interrupts ignored, and children would inherit that
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.modules[IRI_PARSERS] = None  # type: ignore[assignment]  # it cannot be imported
     for variable, name in EXPECTED.items():
         if not (expected := os.environ.get(variable)):
             continue
@@ -115,6 +120,26 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         )
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def without_iri_parsers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What tests start does without `IRI_PARSERS`, too."""
+    folder = tmp_path_factory.mktemp("modules")
+    (folder / f"{IRI_PARSERS}.py").write_text("raise ImportError('left out by the tests: it takes long')\n", "utf-8")
+    with pytest.MonkeyPatch.context() as environ:
+        environ.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_pythons(without_iri_parsers: None) -> Iterator[None]:
+    """Servers of MCP that tests start are forked from a process that has imported the SDK."""
+    folder = Path(tempfile.mkdtemp(prefix="forked-"))  # a socket's path has 107 bytes at most
+    with forked_python(folder) as program, pytest.MonkeyPatch.context() as environ:
+        environ.setenv(VARIABLE, str(program))
+        yield
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

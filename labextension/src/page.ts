@@ -10,7 +10,12 @@ export function isForcedOff(feature: string): boolean {
   return read().cellwrightPolicy?.choices?.[feature] === "force-off";
 }
 
-type Config = { serverRoot?: string; cellwrightPolicy?: { choices?: Record<string, string> } };
+/** True where the server wants to know which documents are unsaved: other agents work on its files. */
+export function tellsServerOfDocuments(): boolean {
+  return read().cellwrightDocuments === true;
+}
+
+type Config = { serverRoot?: string; cellwrightDocuments?: boolean; cellwrightPolicy?: { choices?: Record<string, string> } };
 
 function read(): Config {
   return JSON.parse(document.getElementById("jupyter-config-data")?.textContent ?? "{}") as Config;

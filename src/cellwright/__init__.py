@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 _HOME = {
-    "Agent": "cellwright.agent.agent",
+    "Agent": "cellwright.python_api.agent",
     "Allow": "cellwright.agent.calls.approval",
+    "Catalog": "cellwright.sessions.catalog.catalog",
     "CellwrightError": "cellwright.errors",
+    "ContextUsage": "cellwright.python_api.agent",
     "Decision": "cellwright.agent.calls.approval",
     "Deny": "cellwright.agent.calls.approval",
     "ErrorCode": "cellwright.errors",
@@ -32,6 +34,7 @@ _HOME = {
     "MapRow": "cellwright.conversation.prompt_map.map_result",
     "PermissionPolicy": "cellwright.permissions.policy",
     "Result": "cellwright.conversation.runs.run_options",
+    "Rewound": "cellwright.python_api.agent",
     "RunError": "cellwright.conversation.runs.run_options",
     "Session": "cellwright.sessions.session",
     "Tool": "cellwright.agent.tool",
@@ -41,11 +44,13 @@ _HOME = {
     "ToolInput": "cellwright.agent.calls.tool_input",
     "ToolLimits": "cellwright.agent.tool",
     "ToolOutput": "cellwright.agent.calls.tool_output",
+    "ToolPermissionContext": "cellwright.agent.calls.permission_callback",
     "ToolResult": "cellwright.agent.tool",
     "ToolUse": "cellwright.agent.calls.approval",
     "ask": "cellwright.conversation.ask",
     "builtin_tools": "cellwright.conversation.toolset",
     "connect": "cellwright.model.anthropic",
+    "interrupt": "cellwright.conversation.ask",
     "map": "cellwright.conversation.prompt_map.prompt_map",
     "stream": "cellwright.conversation.ask",
     "tool": "cellwright.agent.tool",
@@ -55,7 +60,9 @@ _HOME = {
 __all__ = [
     "Agent",
     "Allow",
+    "Catalog",
     "CellwrightError",
+    "ContextUsage",
     "Decision",
     "Deny",
     "ErrorCode",
@@ -64,6 +71,7 @@ __all__ = [
     "MapRow",
     "PermissionPolicy",
     "Result",
+    "Rewound",
     "RunError",
     "Session",
     "Tool",
@@ -73,24 +81,26 @@ __all__ = [
     "ToolInput",
     "ToolLimits",
     "ToolOutput",
+    "ToolPermissionContext",
     "ToolResult",
     "ToolUse",
     "__version__",
     "ask",
     "builtin_tools",
     "connect",
+    "interrupt",
     "stream",
     "tool",
 ]
 
 if TYPE_CHECKING:
-    from cellwright.agent.agent import Agent
     from cellwright.agent.calls.approval import Allow, Decision, Deny, ToolUse
+    from cellwright.agent.calls.permission_callback import ToolPermissionContext
     from cellwright.agent.calls.tool_input import ToolInput
     from cellwright.agent.calls.tool_output import ToolOutput
     from cellwright.agent.hooks.callbacks import HookMatcher
     from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
-    from cellwright.conversation.ask import ask, stream
+    from cellwright.conversation.ask import ask, interrupt, stream
     from cellwright.conversation.prompt_map.map_result import MapResult, MapRow
     from cellwright.conversation.prompt_map.prompt_map import map as map
     from cellwright.conversation.runs.run_options import Result, RunError
@@ -98,6 +108,8 @@ if TYPE_CHECKING:
     from cellwright.errors import CellwrightError, ErrorCode, ToolError
     from cellwright.model.anthropic import connect
     from cellwright.permissions.policy import PermissionPolicy
+    from cellwright.python_api.agent import Agent, ContextUsage, Rewound
+    from cellwright.sessions.catalog.catalog import Catalog
     from cellwright.sessions.session import Session
 
 

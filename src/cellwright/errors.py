@@ -20,7 +20,11 @@ from typing import Any
 
 
 class ErrorCode(StrEnum):
-    """Machine-readable names of everything that can go wrong."""
+    """Machine-readable names of everything that can go wrong; each is a text.
+
+    >>> ErrorCode("BUDGET_EXCEEDED") is ErrorCode.BUDGET_EXCEEDED, ErrorCode.INTERRUPTED == "INTERRUPTED"
+    (True, True)
+    """
 
     API_KEY_MISSING = "API_KEY_MISSING"
     API_KEY_INVALID = "API_KEY_INVALID"
@@ -53,7 +57,14 @@ class ErrorCode(StrEnum):
 
 
 class CellwrightError(Exception):
-    """Something the user can act on: `code` for programs, `message` for people."""
+    """Something the user can act on: `code` (an `ErrorCode`) for programs, `message` for people.
+
+    `details` is a dict that JSON can hold; `recoverable`: the same may work later.
+
+    >>> error = CellwrightError(ErrorCode.INVALID_PARAMETERS, "There is no turn 7.")
+    >>> str(error), error.code == "INVALID_PARAMETERS", error.recoverable
+    ('INVALID_PARAMETERS: There is no turn 7.', True, False)
+    """
 
     def __init__(
         self,
@@ -87,7 +98,11 @@ class ApiError(CellwrightError):
 
 
 class ToolError(Exception):
-    """Claude reads it and can react: say what is wrong and how to go on."""
+    """Raised by a tool: Claude reads `message` and can react, so say what is wrong and how to go on.
+
+    >>> ToolError("There is no customer 7. Customers have numbers from 100.", code=ErrorCode.INVALID_PARAMETERS).code.value
+    'INVALID_PARAMETERS'
+    """
 
     def __init__(
         self,

@@ -382,13 +382,15 @@ class RunEnd(LoggedEvent, frozen=True):
 class SubagentEvent(LoggedEvent, frozen=True):
     """Something happened in an agent that works for the call `tool_use_id`: `event`, numbered by its own session.
 
-    Its questions and their answers are no such events: they are the run's own, with that call's id.
+    Its questions and their answers are no such events: they are the run's own, with that call's id. `background`: the
+    call has its result at once, and the agent goes on beside the run.
     """
 
     tool_use_id: str
     agent_id: str
     agent_type: str
     event: Event
+    background: bool = False
 
 
 Event = (

@@ -145,8 +145,10 @@ def _notice(name: str, said: list[str]) -> str:
 def dollars(amount: float) -> str:
     """An amount of US dollars, with at least two digits that count. The browser's `dollars` says the same.
 
-    >>> dollars(1.5), dollars(0.0214), dollars(0.0042)
-    ('$1.50', '$0.021', '$0.0042')
+    >>> dollars(1.5), dollars(0.0214), dollars(0.0042), dollars(0.00004)
+    ('$1.50', '$0.021', '$0.0042', 'under $0.0001')
     """
+    if 0 < amount < 0.0001:
+        return "under $0.0001"
     digits = 2 if amount >= 0.1 or amount == 0 else 3 if amount >= 0.01 else 4
     return f"${amount:.{digits}f}"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.agent import Agent
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.events import Event, RunEnd
 from cellwright.model.anthropic import connect
@@ -24,7 +24,7 @@ class Scene:
 
     server: MessagesServer
     session: Session
-    agent: Agent
+    agent: AgentSetup
     events: list[Event] = field(default_factory=list)
 
     @property
@@ -67,7 +67,7 @@ def scene(tmp_path: Path) -> Any:
         servers.append(server)
         environ = {**os.environ, "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
         options.setdefault("policy", PermissionPolicy(mode="bypassPermissions", roots=(tmp_path,), cwd=tmp_path))
-        agent = Agent(
+        agent = AgentSetup(
             provider=connect(environ),
             model=options.pop("model", "claude-opus-5-5"),
             system=system_blocks(),

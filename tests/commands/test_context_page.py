@@ -43,15 +43,20 @@ def test_it_shows_each_part_with_a_bar_and_the_sum_is_the_apis(conversation: Con
     page = context_of(conversation)
     section, tools, prompt = page.sections
     rows = {name: (int(tokens.replace(",", "")), bar) for name, tokens, _, bar in section.rows[1:]}
+    shares = {name: share for name, _, share, _ in section.rows[1:]}
     assert {"System prompt", "Tools", "Your words", "Claude's answers and calls", "Free"} <= set(rows)
     used = sum(tokens for name, (tokens, _) in rows.items() if name != "Free")
     assert used == conversation.sessions.current.context_tokens
     assert f"About {used:,} tokens of 1,000,000" in section.text
     assert used + rows["Free"][0] == 1_000_000
-    assert all(len(bar) == 20 and bar.startswith("█") for _, bar in rows.values())
+    assert all(len(bar) == 20 for _, bar in rows.values())
+    assert {name for name, (_, bar) in rows.items() if not bar.startswith("█")} == {
+        name for name, share in shares.items() if share == "0.0%"
+    }
+    assert shares["Your words"] == "0.0%"
     assert rows["Free"][1].count("█") > rows["Tools"][1].count("█")
     assert "| Your words |" in page.markdown()
-    told = {name: int(tokens) for name, tokens, _ in tools.rows[1:]}
+    told = {name: int(tokens.replace(",", "")) for name, tokens, _ in tools.rows[1:]}
     assert 100 < told["Bash"] < 1_000
     assert f"About {sum(told.values()):,} tokens" in tools.text
     assert {"Introduction", "How to work", "Tools", "How to answer"} <= {name for name, *_ in prompt.rows}

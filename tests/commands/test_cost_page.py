@@ -15,19 +15,20 @@ from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.testing import say
+from cellwright.text import dollars
 
 
 @pytest.mark.parametrize(
     ("amount", "words"),
     [
-        (0, "0.00 USD"),
-        (0.00003, "less than 0.0001 USD"),
-        (0.0321, "0.0321 USD"),
-        (12.3456, "12.35 USD"),
+        (0, "$0.00"),
+        (0.00003, "under $0.0001"),
+        (0.0321, "$0.032"),
+        (12.3456, "$12.35"),
         (None, "not known: a model's price is missing"),
     ],
 )
-def test_small_amounts_can_be_told_apart_and_none_is_mathematics(amount: float | None, words: str) -> None:
+def test_small_amounts_can_be_told_apart(amount: float | None, words: str) -> None:
     assert usd(amount) == words
 
 
@@ -54,16 +55,16 @@ def test_budgets_stand_beside_what_is_spent_and_stop_the_next_run(
     try:
         end = made.start(RunRequest(prompt="Why does the water rise?"), RunSurface()).future.result(60)
         rows = cost(made)
-        spent = f"{end.cost_usd:.4f} USD"
-        assert rows["the session may cost"] == "3.00 USD"
-        assert rows["from tides.ipynb, all sessions"] == f"{spent} of 2.50 USD"
-        assert rows["today, all kernels and terminals"] == f"{spent} of 2.00 USD"
+        spent = dollars(end.cost_usd)
+        assert rows["the session may cost"] == "$3.00"
+        assert rows["from tides.ipynb, all sessions"] == f"{spent} of $2.50"
+        assert rows["today, all kernels and terminals"] == f"{spent} of $2.00"
     finally:
         made.close()
     settings.write_text(json.dumps({"cellwright": {**budgets, "notebookBudget": end.cost_usd + 0.0001}}))
     again = conversation()  # another process would know as well
     try:
-        assert cost(again)["today, all kernels and terminals"] == f"{spent} of 2.00 USD"
+        assert cost(again)["today, all kernels and terminals"] == f"{spent} of $2.00"
         stopped = again.start(RunRequest(prompt="And why does it fall?"), RunSurface()).future.result(60)
         assert stopped.error["message"].startswith("The notebook's budget of $")
         assert f"`cellwright.notebookBudget` ({settings})" in stopped.error["message"]

@@ -11,7 +11,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.agent import Agent
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.hooks.protocol import HookResult, HookRun, Hooks
 from cellwright.agent.tool import Tool
 from cellwright.config.hooks.hooks import hooks_from
@@ -62,7 +62,7 @@ def fire(hooks: Hooks, project: Path, event: str, **fields: Any) -> HookResult:
 def run_with(tool: Tool, project: Path) -> HookRun:
     """A run of an agent that has `tool` and asks no model."""
     no_model: Any = None
-    agent = Agent(provider=no_model, model="none", system=(), tools=[tool], policy=PermissionPolicy(cwd=project))
+    agent = AgentSetup(provider=no_model, model="none", system=(), tools=[tool], policy=PermissionPolicy(cwd=project))
     return HookRun(agent, lambda _event: None)
 
 

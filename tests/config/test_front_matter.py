@@ -29,7 +29,7 @@ from row_tables import for_each_row
         ("---\npaths: **/*.py\n---\n", {"paths": "**/*.py"}, ""),
         ("---\nname: a\n\tdescription: tab\n---\n", {"name": "a\ndescription: tab"}, ""),
         ("---\ntools:\n- A\n- B: c: d\nname: @x\n---\n", {"tools": ["A", "B: c: d"], "name": "@x"}, ""),
-        ("---\nd: |\n  one: two: three\n  four\nx: @\n---\n", {"d": "one: two: three\nfour", "x": "@"}, ""),
+        ("---\nd: |\n  one: two: three\n  four\nx: @\n---\n", {"d": "one: two: three\nfour\n", "x": "@"}, ""),
         ("---\njust a text\n---\nBody", {}, "Body"),
         ("---\n- a\n- b\n---\nBody", {}, "Body"),
         ("---\n2: two\nyes: no\n---\n", {"2": "two", "True": False}, ""),
@@ -56,7 +56,35 @@ def test_lists_of_texts(value: Any, found: tuple[str, ...]) -> None:
 
 
 def test_a_problem_is_named_with_its_line() -> None:
-    assert read_front_matter("---\nname: a\ndescription: b: c\n---\n").problem.startswith("line 3: ")
+    assert read_front_matter("---\nname: a\n\tdescription: b\n---\n").problem.startswith("line 3: ")
+
+
+QUOTES_FORGOTTEN: dict[str, dict[str, Any]] = {
+    "argument-hint: [pr-number] [priority]\nallowed-tools: [Read, Grep]": {
+        "argument-hint": "[pr-number] [priority]",
+        "allowed-tools": ["Read", "Grep"],
+    },
+    "argument-hint: [--flag] | <a: b>\nmodel: opus": {"argument-hint": "[--flag] | <a: b>", "model": "opus"},
+    "description: It's for: 'all' #1\nname: é-ü": {"description": "It's for: 'all' #1", "name": "é-ü"},
+    "description: a: b\ntools:\n  - Read\n  - Bash(git *)\nhooks:\n  Stop:\n    - hooks: []": {
+        "description": "a: b",
+        "tools": ["Read", "Bash(git *)"],
+        "hooks": {"Stop": [{"hooks": []}]},
+    },
+    "description: ends so:\ncolor: blue\n# said: here\nmodel: haiku # small": {
+        "description": "ends so:",
+        "color": "blue",
+        "model": "haiku",
+    },
+    "paths: **/*.{ts,tsx}, {a,b}/c": {"paths": "**/*.{ts,tsx}, {a,b}/c"},
+}
+
+
+@for_each_row(("text", "values"), list(QUOTES_FORGOTTEN.items()))
+def test_texts_without_their_quotes_are_no_problem(text: str, values: dict[str, Any]) -> None:
+    for line_end in ("\n", "\r\n", "\r"):
+        front = read_front_matter(f"---\n{text}\n---\n".replace("\n", line_end))
+        assert (front.values, front.problem) == (values, ""), line_end
 
 
 def test_hostile_front_matter_takes_no_time() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
-from tests.shared import broken_turns
+from tests.shared.forked import broken_turns
 
 from cellwright.testing import MessagesServer, Turn, say, think, turn, use
 

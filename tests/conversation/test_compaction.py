@@ -17,9 +17,9 @@ from cellwright.conversation.resolve_options import compaction_settings
 from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
-from cellwright.events import ContextCompacted, Event, RunEnd
+from cellwright.events import ContextCompacted, Event, Notice, RunEnd
 from cellwright.sessions.session import Session
-from cellwright.testing import MessagesServer, say, turn, use
+from cellwright.testing import MessagesServer, fault, say, turn, use
 from long_session import play
 
 ASKED = "nearly filled the context window"
@@ -56,9 +56,9 @@ class Talk:
         assert end.error is None, end.error
         return end
 
-    def command(self, prompt: str) -> CommandPage:
+    def command(self, prompt: str, **options: Any) -> CommandPage:
         command, text = command_of(prompt)
-        call = CommandCall(self.conversation, RunOptions(), text, self.events.append)
+        call = CommandCall(self.conversation, RunOptions(**options), text, self.events.append)
         return self.conversation.thread.submit(answer_of(command, call)).future.result(60)
 
     @property
@@ -169,7 +169,7 @@ def test_a_resumed_conversation_goes_on_behind_its_summary_and_can_go_back_befor
 
 
 def test_it_happens_by_itself_in_a_run(talk: Talk) -> None:
-    talk.write("../.claude/settings.json", '{"autoCompactWindow": 100000, "cellwright": {"autoCompactShare": 0.15}}')
+    talk.write("../.claude/settings.json", '{"autoCompactWindow": 100000, "cellwright": {"autoCompactShare": 0.18}}')
     talk.write("sand.txt", "mud and sand\n" * 1_000)
     reads = [use("Read", file_path="sand.txt", offset=number, limit=400) for number in range(1, 6)]
     talk.say("Read the sand.", SUMMARY, SUMMARY, SUMMARY, *reads, say("Read."))
@@ -212,3 +212,26 @@ def test_a_long_session_forgets_nothing_that_it_must_not(tmp_path: Path, own_pla
     session = Session.load(played.transcript)
     assert session.encoded == played.sent
     assert len(session.story) == played.story
+
+
+def test_where_the_model_does_not_sum_up_the_next_one_does(talk: Talk) -> None:
+    talk.say("Measure.", say("At three."), fallback_models=("claude-sonnet-5-5",))
+    talk.server.add(fault("status", status=404, error_type="not_found_error"), SUMMARY)
+    page = talk.command("/compact", fallback_models=("claude-sonnet-5-5",))
+    assert "summarised" in page.plain()
+    assert [request.body["model"] for request in talk.server.requests[-2:]] == ["claude-opus-5-5", "claude-sonnet-5-5"]
+    assert [event.message for event in talk.events if isinstance(event, Notice) and "sums up instead" in event.message]
+
+
+def test_a_compaction_that_fails_leaves_the_session_as_it_was(talk: Talk) -> None:
+    talk.say("Measure.", say("At three."))
+    before = list(talk.session.encoded)
+    broken = fault("status", status=400, error_type="invalid_request_error", message="a picture is gone")
+    talk.server.add(broken, broken)
+    with pytest.raises(CellwrightError, match="a picture is gone"):
+        talk.command("/compact")
+    assert talk.session.encoded == before
+    assert [event.state for event in talk.events if isinstance(event, ContextCompacted)] == ["started", "failed"]
+    assert talk.say("And then?", say("At four.")).text == "At four."
+    talk.server.add(broken, SUMMARY)
+    assert "The gauge of Brest is broken." in talk.command("/compact").plain()

@@ -13,29 +13,22 @@ from typing import Any
 
 import pytest
 
-from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import RunRequest, RunSurface
-from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.events import Event, RunEnd, SubagentEvent, ToolEnd
+from cellwright.events import RunEnd, SubagentEvent
 from cellwright.testing import MessagesServer, fault, say, turn, use
+from project_talk import ProjectTalk
 
 KEEP = "import json, sys; open(sys.argv[1], 'a').write(json.dumps(json.load(sys.stdin)) + '\\n')"
 
 
-class Talk:
+class Talk(ProjectTalk):
     """A conversation in a project, with hooks that write down what they are told."""
 
     def __init__(self, server: MessagesServer, root: Path) -> None:
-        self.server, self.home, self.kept = server, root / "home", root / "kept"
-        self.project = self.home / "project"
-        (self.project / ".git").mkdir(parents=True)
-        self.events: list[Event] = []
+        super().__init__(server, root)
+        self.kept = root / "kept"
 
     def write(self, name: str, content: Any) -> Path:
-        file = self.home / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
-        return file
+        return super().write(name, content if isinstance(content, str) else json.dumps(content))
 
     def hook(self, name: str = "kept", code: str = KEEP, **more: Any) -> dict[str, Any]:
         """A hook that writes what it is told to a file."""
@@ -46,28 +39,8 @@ class Talk:
         file = self.kept.with_name(name)
         return [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
 
-    def begin(self, *, trust: bool = True) -> None:
-        environ = {
-            "ANTHROPIC_BASE_URL": self.server.url,
-            "ANTHROPIC_API_KEY": self.server.api_key,
-            "HOME": str(self.home),
-            "PATH": "/usr/bin:/bin",
-        }
-        self.conversation = Conversation(cwd=self.project, interface="a test", environ=environ)
-        while trust and (question := self.conversation.in_force.question()) is not None:
-            self.conversation.in_force.answer(question, yes=True)
-
-    def say(self, prompt: str, *turns: Any) -> RunEnd:
-        self.server.add(*turns or (say("Good."),))
-        self.events.clear()
-        options = RunOptions(allow=("Skill", "Read", "Write"))
-        run = self.conversation.start(RunRequest(prompt=prompt, options=options), RunSurface(self.events.append))
-        self.conversation.jobs.work_until_done(run)
-        return run.result()
-
-    @property
-    def results(self) -> list[ToolEnd]:
-        return [event for event in self.events if isinstance(event, ToolEnd)]
+    def say(self, prompt: str, *turns: Any, **options: Any) -> RunEnd:
+        return self.run(prompt, *turns, allow=("Skill", "Read", "Write"), **options)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import cellwright
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.testing import say
 
@@ -41,9 +42,9 @@ def test_an_agent_of_ones_own_has_them_too(tmp_path, own_place):
         cellwright.builtin_tools("reed_file", cwd=tmp_path)
     policy = cellwright.PermissionPolicy()
     given = {"provider": None, "model": "m", "system": (), "policy": policy}
-    assert [tool["name"] for tool in cellwright.Agent(tools=tools, **given).tool_params] == ["Read", "Edit"]
+    assert [tool["name"] for tool in AgentSetup(tools=tools, **given).tool_params] == ["Read", "Edit"]
     with pytest.raises(TypeError, match=r"cellwright\.builtin_tools\('read_file'\)"):
-        cellwright.Agent(tools=["read_file"], **given)
+        AgentSetup(tools=["read_file"], **given)
 
 
 def test_each_says_its_limits(asked):

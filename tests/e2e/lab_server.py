@@ -113,6 +113,7 @@ def running_lab(root: Path, home: Path, model_url: str, api_key: str) -> Iterato
         *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
         *("--ServerApp.port=0", "--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True"),
         f"--ServerApp.root_dir={root}",
+        "--CellwrightApp.mcp_server=True",
         "--LabApp.expose_app_in_browser=True",  # a page is cleaned up from within, see lab_tab
     ]
     with (home / "lab.log").open("wb") as log:

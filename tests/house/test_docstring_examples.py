@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import cellwright
+from cellwright.conversation.runs.ask_options import ASK_DEFAULTS
 from cellwright.testing import MessagesServer, say, use
 from cellwright.testing.server.script import Part
 
@@ -19,6 +23,7 @@ PLAYED = {
     "cellwright.conversation.prompt_map.map_result",
     "cellwright.conversation.prompt_map.prompt_map",
     "cellwright.conversation.runs.run_options",
+    "cellwright.python_api.agent",
 }
 """Modules whose examples ask a model."""
 
@@ -47,6 +52,44 @@ def test_examples_that_need_no_model_are_true() -> None:
         if (results := doctest.testmod(importlib.import_module(name))).failed or not results.attempted
     }
     assert failed == {}
+
+
+def public_objects() -> dict[str, Any]:
+    """The public names, and the public methods of `Agent`, which is the one that programs hold in their hands."""
+    names = {name: getattr(cellwright, name) for name in {*cellwright.__all__, "map"} - {"__version__"}}
+    methods = {
+        f"Agent.{name}": getattr(cellwright.Agent, name) for name in vars(cellwright.Agent) if not name.startswith("_")
+    }
+    return {**names, **methods}
+
+
+def test_every_public_name_has_an_example_that_is_executed() -> None:
+    found = set(modules_with_examples())
+    without = []
+    for name, each in public_objects().items():
+        home = each.fget if isinstance(each, property) else each
+        if ">>> " not in (inspect.getdoc(each) or "") or home.__module__ not in found:
+            without.append(name)
+    assert without == []
+
+
+def test_every_public_docstring_names_each_argument() -> None:
+    """In backquotes, with what it is; options that are spelled out stand in `ask`."""
+    spelled = set(ASK_DEFAULTS)
+    missing = {}
+    for name, each in public_objects().items():
+        if not inspect.isfunction(each):
+            continue
+        arguments = [
+            argument.name
+            for argument in inspect.signature(each).parameters.values()
+            if argument.name != "self" and (argument.name not in spelled or name in ("ask", "map"))
+        ]
+        text = inspect.getdoc(each) or ""
+        quoted = {word for part in re.findall(r"`([^`]+)`", text) for word in re.findall(r"\w+", part)}
+        if without := [argument for argument in arguments if argument not in quoted]:
+            missing[name] = without
+    assert missing == {}
 
 
 def answer(body: dict[str, Any]) -> Part:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,19 +32,21 @@ class Talk:
         self.project = root / "home" / "project"
         (self.project / ".git").mkdir(parents=True)
         self.events: list[Event] = []
+        self.environ = {
+            "ANTHROPIC_BASE_URL": server.url,
+            "ANTHROPIC_API_KEY": server.api_key,
+            "HOME": str(self.project.parent),
+            "PATH": os.environ["PATH"],
+            "ENABLE_TOOL_SEARCH": "true",
+        }
 
     def begin(self, example: str = "") -> None:
         if example:
             shutil.copytree(EXAMPLES / example, self.project, dirs_exist_ok=True)
-        environ = {
-            "ANTHROPIC_BASE_URL": self.server.url,
-            "ANTHROPIC_API_KEY": self.server.api_key,
-            "HOME": str(self.project.parent),
-            "PATH": os.environ["PATH"],
-        }
-        self.conversation = Conversation(cwd=self.project, interface="a test", environ=environ)
-        while (question := self.conversation.in_force.question()) is not None:
-            self.conversation.in_force.answer(question, yes=True)
+        self.conversation = Conversation(cwd=self.project, interface="a test", environ=self.environ)
+        for check in (self.conversation.in_force, self.conversation.mcp):
+            while (question := check.question()) is not None:
+                check.answer(question, yes=True)
 
     async def ask_user(self, _question: ToolUse) -> Allow | Deny:
         return Allow(by="widget")
@@ -57,7 +60,7 @@ class Talk:
         """Send a prompt; gives the messages of the last request."""
         self.server.add(*turns or (say("Good."),))
         self.events.clear()
-        options = RunOptions(allow=("Write", "Read", "NotebookRead"))
+        options = RunOptions(allow=("Write", "Read", "NotebookRead", "mcp__tides"))
         run = self.conversation.start(RunRequest(prompt=prompt, options=options), RunSurface(self.events.append))
         self.conversation.jobs.work_until_done(run)
         assert run.result().error is None
@@ -105,6 +108,19 @@ def test_the_agent_checks_and_keeps_notes(talk: Talk) -> None:
     assert "You check data sets" in worked["system"][0]["text"]
     assert str(talk.project / ".claude" / "agent-memory" / "data-checker") in json.dumps(worked["messages"])
     assert talk.conversation.agents.found().agents["data-checker"].problems == ()
+
+
+def test_the_server_has_a_tool_a_resource_and_a_prompt(talk: Talk) -> None:
+    talk.environ |= {"PYTHON": sys.executable, "CELLWRIGHT_MCP_WAIT": "120", "MCP_TIMEOUT": "120000"}
+    talk.begin("mcp")
+    load = use("ToolSearch", query="select:mcp__tides__high_water")
+    call, wrong = (use("mcp__tides__high_water", harbour=name) for name in ("Brest", "Bern"))
+    told = talk.say("Go. @tides:tides://harbours", load, call, wrong, say("04:12."))
+    assert "High water of Brest and Dover" in told
+    assert "Brest\\nDover" in told
+    assert "16:41" in str(talk.results[-2].content)
+    assert "There is no Bern. There are: Brest, Dover." in str(talk.results[-1].content)
+    assert "When should I leave Dover today?" in talk.say("/mcp__tides__plan_trip Dover")
 
 
 def test_the_plugin_is_installed_from_its_marketplace(talk: Talk) -> None:

@@ -13,7 +13,8 @@ MAX_ENTRIES = 16
 MAX_ENTRIES_AT_THE_TOP = 26
 SOURCES = ("src/cellwright/", "labextension/src/", "labextension/test/", "tests/")
 IN_DOCUMENTS = re.compile(
-    r"`((?:src|tests|benchmarks|labextension|agent|checkpoints|commands|config|conversation|doctor|kernel|markdown|model|permissions"
+    r"`((?:src|tests|benchmarks|labextension|agent|checkpoints|codebase|commands|config|conversation|doctor|kernel|markdown|model"
+    r"|permissions|python_api"
     r"|redaction|sandbox|server|sessions|telemetry|terminal|testing|tools)/[\w./-]+\.(?:py|ts|mjs))`"
 )
 """Paths of ours; others in documents are examples."""

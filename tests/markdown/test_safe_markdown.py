@@ -86,7 +86,7 @@ def test_ordinary_answers_are_rendered_as_before(markdown: str):
         ("one<br>two <b>three</b>", "one<br>two &lt;b>three&lt;/b>"),
         ("```mermaid\ngraph TD\n```", "```text\ngraph TD\n```"),
         ("```{.python .numberLines}\nx\n```", "```\nx\n```"),
-        ("a\x1b[31mb\u202ec", "a␛\\[31mb⟨U+202E⟩c"),
+        ("a\x1b[31mb\u202ec", "a␛&#91;31mb⟨U+202E⟩c"),
         ("---\ntitle: x\n---", "___\n\n## title: x"),
         ("", ""),
     ],

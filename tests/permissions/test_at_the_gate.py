@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.agent import Agent
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.approval import Allow, ToolUse
 from cellwright.agent.tool import Tool
 from cellwright.conversation.prompts.system_prompt import system_blocks
@@ -44,7 +44,7 @@ class Scene:
     def play(self, tool: str, tool_input: dict[str, Any], *, can_use_tool: Any = None, **policy: Any) -> str:
         """The result that Claude gets."""
         with MessagesServer([turn(use(tool, **tool_input)), turn(say("Well."))]) as server:
-            agent = Agent(
+            agent = AgentSetup(
                 provider=connect({"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}),
                 model="claude-opus-5-5",
                 system=system_blocks(),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.agent import Agent
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext
 from cellwright.conversation.prompts.system_prompt import system_blocks
@@ -47,7 +47,7 @@ class Scene:
         schema = {"type": "object", "properties": {}}
         tool = Tool(name="Runs", description="x", input_schema=schema, call=call, access=ToolAccess("notes"))
         with MessagesServer([turn(use("Runs")), turn(say("Well."))]) as server:
-            agent = Agent(
+            agent = AgentSetup(
                 provider=connect({"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}),
                 model="claude-opus-5-5",
                 system=system_blocks(),

@@ -11,6 +11,7 @@ import pytest
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.sandbox.bounds import ConfinementError
 from confined import Confined
+from eventual import eventually
 
 FETCH = """
 import sys, urllib.request
@@ -63,7 +64,7 @@ def test_hosts_are_reached_by_the_proxy_alone(mounted: Confined, proxy_port: int
     assert "asked for http://example.org/b" in ended.output
     assert "/c\n" not in ended.output
     assert "unreachable" in ended.output
-    assert not [thread for thread in threading.enumerate() if thread.name == "cellwright-network" and thread.is_alive()]
+    eventually(lambda: "cellwright-network" not in [thread.name for thread in threading.enumerate()])
 
 
 def test_without_a_proxy_it_is_not_started(mounted: Confined) -> None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import collections
+import os
 import resource
 import sys
 import time
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from forked.forked_python import VARIABLE, spent_in
+
 MEASURED = "measured"
+MOST_ITEMS = 60
 KINDS = {
     "kernels": "ipykernel",
     "servers": "jupyter_server",
@@ -38,10 +43,11 @@ class Counter:
     @staticmethod
     def _now() -> tuple[float, float, float]:
         of_us, of_children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+        forked = spent_in(Path(os.environ[VARIABLE]).parent) if VARIABLE in os.environ else 0.0
         return (
             time.monotonic(),
             of_us.ru_utime + of_us.ru_stime,
-            of_children.ru_utime + of_children.ru_stime,
+            of_children.ru_utime + of_children.ru_stime + forked,
         )
 
     def look(self) -> dict[str, float]:
@@ -59,6 +65,7 @@ class Times:
     def __init__(self) -> None:
         self.counter = Counter()
         self.files: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+        self.items: collections.Counter[str] = collections.Counter()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, call: pytest.CallInfo[Any]) -> Generator[None, Any, Any]:
@@ -72,15 +79,19 @@ class Times:
         for name, value in report.user_properties:
             if name == MEASURED:
                 file.update(value)
+                self.items[report.nodeid] += value["cpu"] + value["cpu of children"]
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         columns = ["items", "wall", "cpu", "cpu of children", *KINDS, "terminals", "others"]
         total = sum(self.files.values(), collections.Counter())
-        rows = sorted(self.files.items(), key=lambda row: -row[1]["wall"])
+        rows = sorted(self.files.items(), key=lambda row: -(row[1]["cpu"] + row[1]["cpu of children"]))
         terminalreporter.section("times by file")
         terminalreporter.line(" ".join(f"{name:>9.9}" for name in columns))
         for name, found in [*rows, ("in total", total)]:
             terminalreporter.line(" ".join(f"{round(found[column], 1):>9}" for column in columns) + f"  {name}")
+        terminalreporter.section(f"the {MOST_ITEMS} tests that compute most, with their children")
+        for name, seconds in self.items.most_common(MOST_ITEMS):
+            terminalreporter.line(f"{seconds:>9.1f}  {name}")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -41,7 +41,7 @@ class ProjectTalk:
     def begin(self, *, trust: bool = True) -> Conversation:
         """Begin a conversation, as in a new process; what the project brings is trusted."""
         self.conversation = Conversation(cwd=self.project, interface="a test", environ=self.environ)
-        if trust and (question := self.conversation.in_force.question()) is not None:
+        while trust and (question := self.conversation.in_force.question()) is not None:
             self.conversation.in_force.answer(question, yes=True)
         return self.conversation
 

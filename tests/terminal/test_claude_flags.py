@@ -144,6 +144,13 @@ PLAYS: dict[str, Play] = {
         lambda scene: scene.done.stdout == "Hello.\n" and "--mcp-config" not in scene.done.stderr,
         before=('echo \'{"mcpServers": {"notes": {}}}\' > servers.json',),
     ),
+    "--agents": Play(
+        lambda scene: (
+            sum("You are a poet." in str(request.body["system"]) for request in scene.server.requests) == 1
+            and "the sea" in scene.results
+        ),
+        (use("Agent", description="write", prompt="Write.", subagent_type="poet"), say("the sea"), HELLO),
+    ),
     "--settings": Play(lambda scene: scene.made, (TOUCH, HELLO)),
     "--setting-sources": Play(
         lambda scene: scene.body["model"] == "claude-opus-5-5" and "permission" not in scene.done.stderr,
@@ -199,6 +206,7 @@ PLAYS: dict[str, Play] = {
 }
 
 
+@pytest.mark.timeout(1_200)  # a process for each row
 def test_every_flag_of_the_table_does_what_it_says(
     messages_server: Server, shell_for: For, own_place: Path, tmp_path: Path
 ) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import stat
+import termios
 from collections.abc import Callable
 from typing import Any
 
@@ -13,9 +15,10 @@ import pytest
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from cellwright.terminal.interactive.keys import _without_sequences
+from cellwright.terminal.interactive.keys import KeysAtWork, _without_sequences, key_of, reads_keys
 from cellwright.terminal.interactive.picker import PickerRow, pick
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
+from eventual import eventually
 from row_tables import for_each_row
 
 Server = Callable[..., MessagesServer]
@@ -257,3 +260,42 @@ def test_a_list_is_chosen_from(typed: str, taken: str | None) -> None:
     with create_pipe_input() as keyboard:
         keyboard.send_text(typed)
         assert pick("Fruit", rows, keyboard=keyboard, screen=DummyOutput()) == taken
+
+
+@for_each_row("gone", ["no terminal", "closed", "hung up", "hung up while it listens"])
+def test_a_keyboard_that_is_gone_says_nothing(gone: str) -> None:
+    master, slave = os.openpty()
+    reader, writer = os.pipe()
+    with os.fdopen(slave) as terminal, os.fdopen(reader) as pipe:
+        stdin = pipe if gone == "no terminal" else terminal
+        keys = KeysAtWork(stdin)
+        if gone == "hung up while it listens":
+            keys.listen()
+            assert keys.listens
+        if gone == "closed":
+            stdin.close()
+        if gone.startswith("hung up"):
+            os.close(master)
+        else:
+            assert not reads_keys(stdin)
+        keys.listen()
+        assert keys.poll() == []
+        keys.pause()
+        assert not keys.listens
+        assert key_of(stdin, "yn") is None
+    for descriptor in (writer, *([] if gone.startswith("hung up") else [master])):
+        os.close(descriptor)
+
+
+def test_a_keyboard_is_given_back_as_it_was() -> None:
+    master, slave = os.openpty()
+    with os.fdopen(slave) as stdin:
+        before = termios.tcgetattr(slave)
+        keys = KeysAtWork(stdin)
+        keys.listen()
+        assert termios.tcgetattr(slave) != before
+        os.write(master, b"\x0fhigh\r")
+        assert eventually(lambda: keys.poll() or None) == [CTRL_O, "high"]
+        keys.pause()
+        assert termios.tcgetattr(slave) == before
+    os.close(master)

@@ -281,7 +281,10 @@ def test_rename_without_a_title_asks_the_small_model_once(messages_server: Serve
     assert command.run("what is here?").returncode == 0
     named = command.run("--continue", "/rename")
     assert named.returncode == 0, named.stderr
-    assert "This session is “Empty folder looked at.” now. The small model named it; it cost $0.0" in named.stdout
+    assert (
+        "This session is “Empty folder looked at.” now. The small model named it; it cost under $0.0001."
+        in named.stdout
+    )
     asked = server.requests[-1].body
     assert (asked["model"], len(asked["messages"])) == ("claude-haiku-5-5", 1)
     assert "what is here?" in asked["messages"][0]["content"][0]["text"]

@@ -3,16 +3,39 @@
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cellwright.testing import MessagesServer
+from cellwright.testing import MessagesServer, say, use
 
 Server = Callable[..., MessagesServer]
 For = Callable[[MessagesServer | None], Any]
+
+NO_KEYRING = {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring", "ANTHROPIC_API_KEY": ""}
+KEYRING = """
+import json, os, pathlib
+from keyring.backend import KeyringBackend
+
+class Keyring(KeyringBackend):
+    priority = 1
+    file = pathlib.Path(os.environ["TEST_KEYRING"])
+
+    def _all(self):
+        return json.loads(self.file.read_text()) if self.file.exists() else {}
+
+    def get_password(self, service, name):
+        return self._all().get(f"{service} {name}")
+
+    def set_password(self, service, name, password):
+        self.file.write_text(json.dumps({**self._all(), f"{service} {name}": password}))
+
+    def delete_password(self, service, name):
+        self.file.write_text(json.dumps({k: v for k, v in self._all().items() if k != f"{service} {name}"}))
+"""
 
 
 def users_file(own_place: Path) -> Path:
@@ -25,7 +48,7 @@ def users_file(own_place: Path) -> Path:
         (["mcp", "frob"], 2, "invalid choice"),
         (["mcp", "add", "x"], 2, "COMMAND-OR-URL"),
         (["setup"], 2, "%load_ext cellwright"),
-        (["auth", "login"], 2, "ANTHROPIC_API_KEY"),
+        (["auth", "login"], 2, "That is no key"),
         (["config", "frob"], 2, "invalid choice"),
         (["trust", "no-such-folder"], 1, "is no folder"),
     ],
@@ -126,3 +149,95 @@ def test_a_plugin_is_installed_after_a_yes_and_removed(command_for: For, own_pla
     assert command.run("plugin", "remove", "demo").returncode == 0
     assert "None is installed" in command.run("plugin", "list").stdout
     assert command.run("plugin", "frob").returncode == 2
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """The folder of our state, in which nothing is yet."""
+    return tmp_path / "state"
+
+
+def test_a_key_is_tried_kept_for_its_user_used_and_forgotten(
+    messages_server: Server, command_for: For, state: Path
+) -> None:
+    server = messages_server([use("Bash", command=f"env; cat {state}/api-key.json", description="look"), say("Done.")])
+    command, places = command_for(server), {**NO_KEYRING, "CELLWRIGHT_HOME": str(state)}
+    entered = command.run("auth", "login", piped=f"{server.api_key}\n", **places)
+    assert entered.returncode == 0, entered.stderr
+    assert "takes the key" in entered.stdout
+    assert [request.path for request in server.all_requests] == ["/v1/models"]
+    file = state / "api-key.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    status = command.run("auth", **places)
+    assert (status.returncode, "`cellwright auth login` (file)" in status.stdout) == (0, True)
+    ran = command.run("-p", "Look.", "--allowedTools", "Bash", "--verbose", **places)
+    assert "Done." in ran.stdout, ran.stderr
+    said = [entered.stdout, entered.stderr, status.stdout, ran.stdout, ran.stderr, json.dumps(server.requests[-1].body)]
+    assert [server.api_key in text for text in said] == [False] * len(said), "not in what is shown, nor in a child"
+    kept = [path for path in state.rglob("*") if path.is_file() and server.api_key.encode() in path.read_bytes()]
+    assert kept == [file]
+    gone = command.run("auth", "logout", **places)
+    assert (gone.returncode, file.exists()) == (0, False)
+    assert command.run("auth", **places).returncode == 3
+    assert "No key was kept" in command.run("auth", "logout", **places).stdout
+
+
+def test_a_keyring_that_works_has_the_key_alone(
+    messages_server: Server, command_for: For, state: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "ring").mkdir()
+    (tmp_path / "ring" / "test_ring.py").write_text(KEYRING, "utf-8")
+    server = messages_server([say("Hello.")])
+    command = command_for(server)
+    places = {
+        "ANTHROPIC_API_KEY": "",
+        "CELLWRIGHT_HOME": str(state),
+        "PYTHON_KEYRING_BACKEND": "test_ring.Keyring",
+        "PYTHONPATH": f"{command.environ.get('PYTHONPATH', '')}:{tmp_path / 'ring'}",
+        "TEST_KEYRING": str(tmp_path / "ring" / "keys.json"),
+    }
+    entered = command.run("auth", "login", piped=server.api_key, **places)
+    assert "the system's keyring" in entered.stdout, entered.stderr
+    assert server.api_key not in (state / "api-key.json").read_text("utf-8")
+    assert "(keyring)" in command.run("auth", **places).stdout
+    assert "Hello." in command.run("-p", "Hello?", **places).stdout
+    command.run("auth", "logout", **places)
+    assert server.api_key not in (tmp_path / "ring" / "keys.json").read_text("utf-8")
+    assert command.run("auth", **places).returncode == 3
+
+
+def test_what_is_not_taken_is_not_kept(messages_server: Server, command_for: For, state: Path) -> None:
+    server = messages_server([])
+    command, places = command_for(server), {**NO_KEYRING, "CELLWRIGHT_HOME": str(state)}
+    wrong = command.run("auth", "login", piped="sk-ant-wrong", **places)
+    assert (wrong.returncode, "was not kept" in wrong.stderr) == (3, True)
+    empty = command.run("auth", "login", piped="\n", **places)
+    assert (empty.returncode, "That is no key" in empty.stderr) == (2, True)
+    away = command.run("auth", "login", piped=server.api_key, **{**places, "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"})
+    assert "was not kept" in away.stderr
+    assert not (state / "api-key.json").exists()
+
+
+def test_a_key_goes_to_its_own_address_only_and_behind_what_is_set(
+    messages_server: Server, command_for: For, state: Path
+) -> None:
+    server, other = messages_server([]), messages_server([])
+    command, places = command_for(server), {**NO_KEYRING, "CELLWRIGHT_HOME": str(state)}
+    command.run("auth", "login", piped=server.api_key, **places)
+    elsewhere = command.run("-p", "Hello?", **{**places, "ANTHROPIC_BASE_URL": other.url})
+    assert (elsewhere.returncode, other.all_requests) == (3, [])
+    named = command.run("auth", **{**places, "ANTHROPIC_API_KEY": "sk-ant-other"})
+    assert "ANTHROPIC_API_KEY" in named.stdout
+    assert "auth login" not in named.stdout
+
+
+def test_it_is_typed_unseen(messages_server: Server, command_for: For, state: Path) -> None:
+    server = messages_server([])
+    places = {**NO_KEYRING, "CELLWRIGHT_HOME": str(state)}
+    terminal = command_for(server).terminal("auth", "login", **places)
+    terminal.expect_exact(f"API key for {server.url} (it is not shown): ")
+    terminal.sendline(server.api_key)
+    terminal.expect_exact("takes the key")
+    terminal.expect_exact("sent to no other address")
+    assert server.api_key not in str(terminal.before)
+    terminal.wait()

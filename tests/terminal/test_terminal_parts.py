@@ -18,6 +18,7 @@ from cellwright.events import (
     ModeChanged,
     Notice,
     RunEnd,
+    SubagentEvent,
     TextDelta,
     TodosChanged,
     ToolEnd,
@@ -28,7 +29,7 @@ from cellwright.events import (
 from cellwright.terminal import run_lines
 from cellwright.terminal.arguments import split_rules
 from cellwright.terminal.exit_codes import MEANINGS, ExitCode, exit_code_of
-from cellwright.terminal.live_view import MarkdownBlocks
+from cellwright.terminal.live_view import LiveView, MarkdownBlocks
 from cellwright.terminal.plain_view import PlainView
 from cellwright.terminal.screen import harmless
 from cellwright.terminal.stderr_log import Redacting
@@ -223,3 +224,25 @@ def test_the_document_has_every_exit_code() -> None:
     document = (Path(__file__).parents[2] / "docs" / "headless.md").read_text("utf-8")
     rows = re.findall(r"^\| (\d+) \| (.+) \|$", document, re.MULTILINE)
     assert {int(code): meaning for code, meaning in rows} == {int(code): meaning for code, meaning in MEANINGS.items()}
+
+
+@pytest.mark.parametrize("details", [False, True])
+def test_an_agent_is_one_line_and_its_steps_are_details(details: bool) -> None:
+    from rich.console import Console
+
+    out = io.StringIO()
+    view = LiveView(
+        Console(file=out, force_terminal=True, width=100, highlight=False, color_system=None), details=details
+    )
+    hand = Call({"type": "tool_use", "id": "a", "name": "Agent", "input": {}}, "Explore: Find retries")
+    look = Call({"type": "tool_use", "id": "t", "name": "Grep", "input": {}}, "Grep: retry")
+    for event in (UserPrompt("go", "m"), ToolStart((hand,)), SubagentEvent("a", "id", "Explore", ToolStart((look,)))):
+        view.emit(event)
+    first, *steps = [line.plain for line in view._status()]
+    assert first.endswith("· 1 tool call · Grep: retry")
+    assert steps == (["  Grep: retry"] if details else [])
+    end = RunEnd("end_turn", "", {"output_tokens": 300}, 0.02, 900.0, 2, 1, 0)
+    view.emit(SubagentEvent("a", "id", "Explore", end))
+    view.emit(ToolEnd("a", "Agent", "success", "It is in a.py", 900.0))
+    view.close()
+    assert "✓ Agent: Explore: Find retries · done, 0.9 s · 1 tool call · 300 tokens · $0.020" in out.getvalue()

@@ -121,7 +121,7 @@ export class Pickers {
   }
 
   private choices(setting: ConversationSetting, state: ChatState): PickerOption[] {
-    const named = (given: NamedOption[]): PickerOption[] => given.map(({ id, name, about }) => ({ id, name, about: about ?? "" }));
+    const named = (entries: NamedOption[]): PickerOption[] => entries.map(({ id, name, about }) => ({ id, name, about: about ?? "" }));
     if (setting === "model") return named(state.models);
     if (setting === "mode") return named(state.modes);
     if (state.efforts.length === 0) return [];

@@ -3,13 +3,15 @@
 import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
 import { IDocumentWidgetOpener } from "@jupyterlab/docmanager";
 import type { DocumentRegistry } from "@jupyterlab/docregistry";
-import type { Kernel } from "@jupyterlab/services";
+import type { Kernel, ServerConnection } from "@jupyterlab/services";
 
-import { randomName, serverRoot } from "../page";
+import { randomName, serverRoot, tellsServerOfDocuments } from "../page";
 
 export const DOCUMENTS_TARGET = "cellwright.documents";
 /** Unless it is said again in time, the kernel forgets it: a page that was closed does not say so. */
 export const REPEAT_MS = 20_000;
+
+export type UnsavedMessage = { type: "unsaved"; page: string; root: string; paths: string[] };
 
 export class UnsavedDocuments {
   private readonly contexts = new Set<DocumentRegistry.Context>();
@@ -17,8 +19,8 @@ export class UnsavedDocuments {
   private readonly pageId = randomName();
   private lastSent = "";
 
-  /** `root` is the folder that documents' paths start from, on the server's disk. */
-  constructor(private readonly root: string) {}
+  /** `root` is the folder that documents' paths start from, on the server's disk; `tellServer` is there where it asks for it. */
+  constructor(private readonly root: string, public tellServer: ((message: UnsavedMessage) => void) | null = null) {}
 
   /** Watches a document that was opened; the same document can be open in several places. */
   add(context: DocumentRegistry.Context): void {
@@ -38,7 +40,7 @@ export class UnsavedDocuments {
 
   /** Says it once more, where there is something to say. */
   repeat(): void {
-    if (this.unsaved().length > 0) this.comms.forEach((comm) => { this.send(comm); });
+    if (this.unsaved().length > 0) this.sendToAll();
   }
 
   /** Tells a kernel from now on. Those that hold Cellwright have a comm for it: they open it, or had before the page came. */
@@ -73,11 +75,20 @@ export class UnsavedDocuments {
     const said = JSON.stringify(unsaved);
     if (said === this.lastSent) return;
     this.lastSent = said;
+    this.sendToAll();
+  }
+
+  private sendToAll(): void {
     this.comms.forEach((comm) => { this.send(comm); });
+    this.tellServer?.(this.message());
   }
 
   private send(comm: Kernel.IComm): void {
-    comm.send({ type: "unsaved", page: this.pageId, root: this.root, paths: this.unsaved() });
+    comm.send(this.message());
+  }
+
+  private message(): UnsavedMessage {
+    return { type: "unsaved", page: this.pageId, root: this.root, paths: this.unsaved() };
   }
 }
 
@@ -101,10 +112,22 @@ export const unsavedDocumentsPlugin: JupyterFrontEndPlugin<void> = {
   description: "Keeps Claude from writing to a file that is open with unsaved changes.",
   autoStart: true,
   optional: [IDocumentWidgetOpener],
-  activate: (_, opener: IDocumentWidgetOpener | null) => {
+  activate: (app, opener: IDocumentWidgetOpener | null) => {
     if (!opener) return;
     const documents = pageDocuments();
+    if (tellsServerOfDocuments()) documents.tellServer = (message) => { post(app.serviceManager.serverSettings, message); };
     opener.opened.connect((_sender, { context }) => { documents.add(context); });
     setInterval(() => { documents.repeat(); }, REPEAT_MS);
   },
 };
+
+/** Sends without waiting: it is said again soon. */
+function post(settings: ServerConnection.ISettings, message: UnsavedMessage): void {
+  const headers = new Headers({ "Content-Type": "application/json" });
+  if (settings.token) headers.set("Authorization", `token ${settings.token}`);
+  const xsrf = /(?:^|; )_xsrf=([^;]*)/.exec(document.cookie)?.[1];
+  if (xsrf) headers.set("X-XSRFToken", xsrf);
+  const { fetch } = settings; // the window's own takes no other `this`
+  fetch(`${settings.baseUrl}cellwright/mcp/documents`, { ...settings.init, method: "POST", headers, body: JSON.stringify(message) })
+    .catch((error: unknown) => { console.debug("Cellwright:", error); });
+}

@@ -15,8 +15,9 @@ export function wholeSeconds(seconds: number): string {
   return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
 }
 
-/** US dollars with at least two digits that count. */
+/** US dollars with at least two digits that count. Python's `dollars` says the same. */
 export function dollars(amount: number): string {
+  if (amount > 0 && amount < 0.0001) return "under $0.0001";
   return `$${amount.toFixed(amount >= 0.1 || amount === 0 ? 2 : amount >= 0.01 ? 3 : 4)}`;
 }
 

@@ -60,6 +60,38 @@ export type DecidedOp = {
   reason: string;
   rule: string;
 };
+/** An agent begins to work for the call `tool`; `parent` is the card of the agent whose call it is, null for Claude's. */
+export type AgentOp = {
+  op: "agent";
+  card: number;
+  tool: string;
+  parent: number | null;
+  agent: string;
+  type: string;
+  background: boolean;
+  at: number;
+};
+/** A line of its stream; "end" is the end of the call `call`, whose line came before. */
+export type AgentLineOp = {
+  op: "agent_line";
+  card: number;
+  kind: "call" | "end" | "text" | "note";
+  text: string;
+  call: string;
+  status: ToolStatus | "";
+  ms: number;
+};
+export type AgentState = "working" | "done" | "failed" | "stopped";
+/** The state of its work, and what that took so far; `ms` is null while it works. */
+export type AgentStateOp = {
+  op: "agent_state";
+  card: number;
+  state: AgentState;
+  calls: number;
+  tokens: number;
+  cost_usd: number | null;
+  ms: number | null;
+};
 export type TodosOp = { op: "todos"; todos: Todo[] };
 export type SteerHow = "steer" | "queue";
 export type SteerOp = {
@@ -166,6 +198,9 @@ export type Op =
   | DisplayOp
   | ToolEndOp
   | DecidedOp
+  | AgentOp
+  | AgentLineOp
+  | AgentStateOp
   | TodosOp
   | ModeOp
   | SteerOp
@@ -201,11 +236,12 @@ export type AnswerMessage = {
   input: JsonObject | null;
 };
 export type StopMessage = { type: "stop" };
+export type StopAgentMessage = { type: "stop_agent"; agent: string };
 export type RestartMessage = { type: "restart" };
 export type KeptMessage = { type: "kept" };
 export type SteerMessage = { type: "steer"; id: string; text: string; how: SteerHow };
 export type WithdrawMessage = { type: "withdraw"; id: string };
-export type BrowserMessage = ReadyMessage | AnswerMessage | StopMessage | RestartMessage | KeptMessage | SteerMessage | WithdrawMessage;
+export type BrowserMessage = ReadyMessage | AnswerMessage | StopMessage | StopAgentMessage | RestartMessage | KeptMessage | SteerMessage | WithdrawMessage;
 
 const KERNEL_MESSAGES: readonly unknown[] = ["ops", "ack", "saved"] satisfies KernelMessage["type"][];
 

@@ -1,10 +1,13 @@
 /** The transcript's state: operations in, items out. It draws nothing and knows no channel. */
 
 import type { Json } from "../json";
-import type { AnsweredOp, AskOp, ChangesOp, CompactedOp, DecidedOp, EndOp, ErrorInfo, Level, NoticeOp, Op, OpsMessage, RetryOp, RunOp, SteerOp, Todo, ContextPart, ToolEndOp, ToolStatus, TurnOp } from "./protocol";
+import type { AgentLineOp, AgentOp, AgentState, AgentStateOp, AnsweredOp, AskOp, ChangesOp, CompactedOp, DecidedOp, EndOp, ErrorInfo, Level, NoticeOp, Op, OpsMessage, RetryOp, RunOp, SteerOp, Todo, ContextPart, ToolEndOp, ToolStatus, TurnOp } from "./protocol";
 
 /** Live output is for looking at; the whole of it is the kernel's. */
 const MAX_OUTPUT_CHARS = 64_000;
+
+/** Of an agent's stream, the latest. */
+const MAX_AGENT_LINES = 300;
 
 export type Totals = { cost: number | null; input: number; output: number; context: number; window: number | null };
 
@@ -30,6 +33,7 @@ export class TranscriptStore {
 
   private readonly blocks = new Map<number, TextItem | ThinkingItem>();
   private readonly tools = new Map<string, ToolItem>();
+  private readonly agents = new Map<number, AgentItem>();
   private readonly questions = new Map<string, Question>();
   private readonly listeners = new Set<() => void>();
   private skew = 0;
@@ -118,6 +122,13 @@ export class TranscriptStore {
       case "compacted":
         this.compact(op);
         return;
+      case "agent":
+        this.beginAgent(op);
+        return;
+      case "agent_line":
+      case "agent_state":
+        this.applyToAgent(op);
+        return;
       case "end":
         this.endRun(op);
         return;
@@ -194,6 +205,40 @@ export class TranscriptStore {
         op satisfies never;
       }
     }
+  }
+
+  private beginAgent(op: AgentOp): void {
+    const parent = op.parent === null ? undefined : this.agents.get(op.parent);
+    const { card, agent, type, background, at } = op;
+    const root = parent?.root ?? op.tool;
+    const made: AgentItem = { card, root, agent, type, background, at, state: "working", calls: 0, tokens: 0, cost: 0, ms: null, lines: [], dropped: 0 };
+    this.agents.set(card, made);
+    const line = parent?.lines.findLast((each) => each.call === op.tool);
+    if (line) line.agent = made;
+    const tool = this.tool(root);
+    if (op.parent === null) tool.agents.push(made);
+  }
+
+  private applyToAgent(op: AgentLineOp | AgentStateOp): void {
+    const agent = this.agents.get(op.card);
+    if (!agent) return;
+    this.touchTool(agent.root);
+    if (op.op === "agent_state") {
+      Object.assign(agent, { state: op.state, calls: op.calls, tokens: op.tokens, cost: op.cost_usd, ms: op.ms });
+      return;
+    }
+    const { kind, call, status, ms } = op;
+    if (kind === "end") {
+      const line = agent.lines.findLast((each) => each.call === call);
+      if (line) Object.assign(line, { status, ms });
+      return;
+    }
+    if (kind === "call") agent.calls++;
+    agent.lines.push({ kind, text: op.text, call, status, ms, agent: null });
+    const over = agent.lines.length - MAX_AGENT_LINES;
+    if (over <= 0) return;
+    agent.lines.splice(0, over);
+    agent.dropped += over;
   }
 
   private steer(op: SteerOp): void {
@@ -291,6 +336,7 @@ export class TranscriptStore {
     this.closeLast();
     this.setStatus((tool) => tool.status === "running", "interrupted");
     this.setStatus((tool) => !isOver(tool.status), "untold");
+    for (const agent of this.agents.values()) this.touchTool(agent.root);
   }
 
   private setStatus(which: (tool: ToolItem) => boolean, status: ToolItem["status"]): void {
@@ -345,7 +391,28 @@ export type ToolItem = Revised & {
   stuck: string;
   decided: DecidedOp | null;
   questions: Question[];
+  /** The agents that work for it: one, or none. */
+  agents: AgentItem[];
 };
+/** An agent at work for the call `root` of Claude's, or for a call of an agent that does. `ms`: null while it works. */
+export type AgentItem = {
+  card: number;
+  root: string;
+  agent: string;
+  type: string;
+  background: boolean;
+  at: number;
+  state: AgentState;
+  calls: number;
+  tokens: number;
+  cost: number | null;
+  ms: number | null;
+  lines: AgentLine[];
+  /** Lines that came before and are not kept. */
+  dropped: number;
+};
+/** A call of the agent ("" while it runs), what it said, or a note; `agent` is the one that works for its call. */
+export type AgentLine = { kind: "call" | "text" | "note"; text: string; call: string; status: ToolStatus | ""; ms: number; agent: AgentItem | null };
 /** Words of the user that Claude was given here. */
 export type UserMessageItem = Revised & { kind: "said"; text: string };
 export type NoticeItem = Revised & { kind: "notice"; level: Level; text: string; times: number };
@@ -376,6 +443,7 @@ export function newTool(id: string, name: string): ToolItem {
     stuck: "",
     decided: null,
     questions: [],
+    agents: [],
     revision: 0,
   };
 }

@@ -105,4 +105,4 @@ export type StopRunMessage = { type: "stop"; run: string };
 export type ResendMessage = { type: "again"; run: string; have: number };
 /** Words for this run and no other: it may end while they are on their way. */
 export type SteerRunMessage = SteerMessage & { run: string };
-export type PanelMessage = Extract<BrowserMessage, { type: "answer" | "withdraw" }> | SteerRunMessage | StopRunMessage | ResendMessage | { type: "bye" };
+export type PanelMessage = Extract<BrowserMessage, { type: "answer" | "withdraw" | "stop_agent" }> | SteerRunMessage | StopRunMessage | ResendMessage | { type: "bye" };

@@ -142,6 +142,18 @@ describe("unsaved documents", () => {
     expect(second.last).toEqual(["n.ipynb"]);
   });
 
+  it("are told to the server where it asks for them", () => {
+    const told: string[][] = [];
+    const documents = new UnsavedDocuments("/root", ({ paths }) => { told.push(paths); });
+    const text = new OneDocument("a.py");
+    documents.add(standIn(text));
+    text.type();
+    documents.repeat();
+    text.type(false);
+    documents.repeat();
+    expect(told).toEqual([[], ["a.py"], ["a.py"], []]);
+  });
+
   it("are not told to a kernel that closed its comm", async () => {
     const kernel = new OneKernel("k");
     const notebook = new OneDocument("n.ipynb", kernel);

@@ -14,8 +14,9 @@ const { ops } = fromKernel[0] as OpsMessage;
 const KINDS: Record<Op["op"], true> = {
   run: true, told: true, text: true, thinking: true, drop: true, tool_input: true, tool: true, output: true, display: true, tool_end: true,
   decided: true, todos: true, mode: true, steer: true, changes: true, ask: true, answered: true, turn: true, retry: true, notice: true, compacted: true, stuck: true, end: true,
+  agent: true, agent_line: true, agent_state: true,
 };
-const MESSAGES: Record<BrowserMessage["type"], true> = { ready: true, answer: true, stop: true, restart: true, kept: true, steer: true, withdraw: true };
+const MESSAGES: Record<BrowserMessage["type"], true> = { ready: true, answer: true, stop: true, stop_agent: true, restart: true, kept: true, steer: true, withdraw: true };
 
 it("has one of each kind", () => {
   expect(new Set(ops.map((op) => op.op))).toEqual(new Set(Object.keys(KINDS)));
@@ -28,7 +29,7 @@ it("is drawn", async () => {
   kernel.say(...ops);
   await drawn();
   expect([...root.querySelectorAll(".items > *")].map((node) => node.className)).toEqual([
-    "told", "thinking", "prose", "tool", "tool", "tool", "said", "tool", "told compacted", "notice info",
+    "told", "thinking", "prose", "tool", "tool", "tool", "said", "tool", "tool of-agent", "told compacted", "notice info",
   ]);
   expect(text(root, ".said")).toBe("You Keep the old name as an alias.");
   expect(text(root, ".prose strong")).toBe("one line");

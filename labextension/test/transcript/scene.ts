@@ -52,11 +52,11 @@ export class Kernel {
 
 export type Scene = { kernel: Kernel; transcript: Transcript; host: HTMLElement; root: ShadowRoot };
 
-/** A cell of a notebook with a transcript in it. */
-export function scene(): Scene {
+/** A transcript in a cell of a notebook, or in a place of another class. */
+export function scene(place = "jp-Cell"): Scene {
   const kernel = new Kernel();
   const cell = document.createElement("div");
-  cell.className = "jp-Cell";
+  cell.className = place;
   cell.tabIndex = -1;
   const host = document.createElement("div");
   cell.append(host);

@@ -37,7 +37,7 @@ from cellwright.model.provider import BlockEnd, MessageStart, Request
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cellwright.agent.agent import Agent
+    from cellwright.agent.agent_setup import AgentSetup
     from cellwright.agent.tool import Tool
 from cellwright.sessions.session import Session
 from cellwright.sessions.turn_journal import TurnJournal
@@ -70,7 +70,7 @@ class AgentRun:
     """The state of one run; nothing of it outlives the run."""
 
     def __init__(
-        self, agent: Agent, session: Session, emit: Emit, steering: Steering, within: Within | None = None
+        self, agent: AgentSetup, session: Session, emit: Emit, steering: Steering, within: Within | None = None
     ) -> None:
         self.agent = agent
         self.session = session
@@ -90,6 +90,8 @@ class AgentRun:
         self.pauses = 0
         self.continuations = 0
         self.model = agent.model
+        self.chosen = ""
+        """The model that the user has chosen while the run goes on."""
         self.fallbacks = [name for name in dict.fromkeys(agent.fallback_models) if name != agent.model]
         self.max_tokens = min(agent.max_tokens, limits(agent.model).max_output)
         main = None if within is None else within.run
@@ -199,7 +201,7 @@ class AgentRun:
     async def _begin(self, prompt: Prompt | FullPrompt) -> None:
         agent = self.agent
         full = full_prompt(prompt)
-        self._take_planner()
+        self._take_chosen_model()
         self.emit(UserPrompt(full.text, self.model, self.session.mode or agent.policy.mode, self.session.id))
         self.steering.open(self.emit)
         expanded = await self.hooks.before_expansion(full.text, full.expansion)
@@ -298,7 +300,7 @@ class AgentRun:
         agent = self.agent
         if agent.max_turns is not None and not self._may_ask:
             raise _Stop("max_turns", run_errors.too_many_turns(agent.max_turns))
-        self._take_planner()
+        self._take_chosen_model()
         await self.compaction.before_request(self.model)
         self.requests += 1
         went_back = summarised = False
@@ -364,12 +366,20 @@ class AgentRun:
         self._fall_back(error.message)
         return self.model
 
-    def _take_planner(self) -> None:
-        """Have the model answer that is meant for the mode the session is in, unless a fallback goes on already."""
-        agent = self.agent
-        if agent.plan_model is None or self.model not in (agent.model, agent.plan_model):
+    def _take_chosen_model(self) -> None:
+        """Have the model answer that the user has chosen meanwhile, else the one for the mode the session is in.
+
+        Where a fallback goes on already, only the user takes its place.
+        """
+        agent, model = self.agent, self.steering.model
+        if model is None:
+            if agent.plan_model is None or self.model not in (agent.model, agent.plan_model):
+                return
+            model = agent.plan_model if self.calls.gate.mode == "plan" else agent.model
+        elif model != self.chosen:
+            self.chosen = model  # once: a fallback may have to take its place later
+        else:
             return
-        model = agent.plan_model if self.calls.gate.mode == "plan" else agent.model
         if model != self.model:
             self.model = self.spending.model = model
             self.max_tokens = min(agent.max_tokens, limits(model).max_output)

@@ -20,7 +20,7 @@ from cellwright.events import CHARS_PER_TOKEN, AttachedContext, AttachedKind, Co
 from cellwright.text import replace_surrogates
 
 if TYPE_CHECKING:
-    from cellwright.agent.agent import Agent
+    from cellwright.agent.agent_setup import AgentSetup
     from cellwright.agent.tool import Tool
     from cellwright.sessions.session import Session
 
@@ -88,7 +88,7 @@ class PromptContext(Struct, frozen=True, kw_only=True):
     """
 
     words: str
-    agent: Agent
+    agent: AgentSetup
     session: Session
     tools: Mapping[str, Tool]
 

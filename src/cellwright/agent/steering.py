@@ -39,11 +39,13 @@ class ReadySteering(Struct, frozen=True):
 class Steering:
     """The waiting words of one run, in the order they were said. Used on the agent's loop only.
 
-    `closed` says why the run takes none; "" while it takes them.
+    `closed` says why the run takes none; "" while it takes them. `model` is the one that the user has chosen meanwhile, for
+    the requests that follow.
     """
 
     def __init__(self, closed: str = "") -> None:
         self.closed = closed
+        self.model: str | None = None
         self._waiting: list[SteeringText] = []
         self._early: list[SteeringText] = []
         self._emit: Emit | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace as variant
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,7 +14,9 @@ from cellwright.agent.steering import Steering
 from cellwright.events import (
     Answered,
     Asked,
+    Call,
     Event,
+    Json,
     Notice,
     Preview,
     RunEnd,
@@ -27,7 +29,7 @@ from cellwright.events import (
 from cellwright.text import dollars, visible_line
 
 if TYPE_CHECKING:
-    from cellwright.agent.agent import Agent
+    from cellwright.agent.agent_setup import AgentSetup
     from cellwright.agent.loop import AgentRun
     from cellwright.agent.prompt import FullPrompt
     from cellwright.sessions.session import Session
@@ -58,7 +60,7 @@ class Nesting(Struct, frozen=True):
     tool_use_id: str
 
     @property
-    def agent(self) -> Agent:
+    def agent(self) -> AgentSetup:
         """The agent whose call it is, with the policy in the mode that the session is in now."""
         agent = self.run.agent
         return variant(agent, policy=agent.policy.in_mode(self.run.calls.gate.mode))
@@ -80,7 +82,7 @@ class Nesting(Struct, frozen=True):
 
     async def work(
         self,
-        agent: Agent,
+        agent: AgentSetup,
         prompt: FullPrompt,
         session: Session,
         subagent: Subagent,
@@ -109,7 +111,7 @@ class Nesting(Struct, frozen=True):
                 return replace(event, tool_use=tool_use, preview=_asked_by(subagent, event.preview))
             case Answered():
                 return replace(event, tool_use_id=self.tool_use_id)
-        return SubagentEvent(self.tool_use_id, subagent.id, subagent.type, event)
+        return SubagentEvent(self.tool_use_id, subagent.id, subagent.type, event, subagent.background)
 
     def _asking(
         self, can_use_tool: Callable[[ToolUse], Awaitable[Allow | Deny]], subagent: Subagent
@@ -131,6 +133,65 @@ def _asked_by(subagent: Subagent, preview: Preview) -> Preview:
     return replace(preview, title=f"Agent {subagent.type}: {preview.title}")
 
 
+AgentState = Literal["working", "done", "failed", "stopped"]
+
+
+def agent_state(end: RunEnd) -> AgentState:
+    """The state in which an agent's work ended."""
+    if end.stop_reason == "interrupted":
+        return "stopped"
+    return "done" if end.error is None else "failed"
+
+
+def tokens_of(usage: Json) -> int:
+    """All tokens that a usage block counts."""
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+    return sum(usage.get(name) or 0 for name in names)
+
+
+class AgentProgress(Struct):
+    """The calls and tokens of one agent so far, what they cost (None: not known), and what it is doing, in one line."""
+
+    calls: int = 0
+    tokens: int = 0
+    cost_usd: float | None = 0.0
+    doing: str = ""
+    state: AgentState = "working"
+
+    def take(self, event: Event) -> None:
+        """Count an event of the agent's own session."""
+        match event:
+            case ToolStart():
+                self.calls += len(event.calls)
+                self.doing = call_line(event.calls[-1])
+            case ToolEnd():
+                self.doing = "thinking"
+            case TurnEnd():
+                self.tokens += tokens_of(event.usage)
+                known = self.cost_usd is not None and event.cost_usd is not None
+                self.cost_usd = self.cost_usd + event.cost_usd if known else None  # type: ignore[operator]
+            case SubagentEvent(event=TurnEnd() | SubagentEvent() as inner):
+                self.take(inner)  # what an agent of its own takes is its
+            case RunEnd():
+                self.tokens, self.cost_usd, self.doing = tokens_of(event.usage), event.cost_usd, ""
+                self.state = agent_state(event)
+
+    def facts(self) -> str:
+        """Say in a few words what it took."""
+        facts = [f"{self.calls} tool call{'' if self.calls == 1 else 's'}"]
+        if self.tokens:
+            facts.append(f"{self.tokens:,} tokens")
+        if self.cost_usd:
+            facts.append(dollars(self.cost_usd))
+        return " · ".join(facts)
+
+
+def call_line(call: Call) -> str:
+    """The line of a call of an agent, which begins with the tool's name."""
+    title = visible_line(call.title, LINE_CHARS)
+    return title if title.startswith(call.name) else f"{call.name}: {title}"
+
+
 def progress_of(event: SubagentEvent) -> ToolProgress | None:
     """The line for it on the card of the call that the agent works for; None for what is no line there."""
     text = _line(event.event)
@@ -140,9 +201,7 @@ def progress_of(event: SubagentEvent) -> ToolProgress | None:
 def _line(event: Event) -> str:
     match event:
         case ToolStart():
-            titles = (visible_line(call.title, LINE_CHARS) for call in event.calls)
-            named = zip((call.name for call in event.calls), titles, strict=True)
-            return "\n".join(title if title.startswith(name) else f"{name}: {title}" for name, title in named)
+            return "\n".join(map(call_line, event.calls))
         case TurnEnd(stop_reason="tool_use"):  # the last words are the call's result
             texts = (str(block["text"]) for block in event.message["content"] if block["type"] == "text")
             return visible_line(" ".join(texts).strip(), TEXT_CHARS)

@@ -212,7 +212,8 @@ class AgentTask(Generic[T]):
     def cancel(self) -> None:
         """Ask the task to stop; it still runs its clean-up, so `done` comes a little later."""
         self.stopping = True
-        self._loop.call_soon_threadsafe(self._cancel)
+        if not self.done:  # its loop may be gone by then
+            self._loop.call_soon_threadsafe(self._cancel)
 
     def _cancel(self) -> None:
         if self._task is not None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cellwright.agent.calls.told_schema import told_examples, told_schema
+from cellwright.agent.calls.offered_schema import offered_examples, offered_schema
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Event, Preview, QuestionKind
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cellwright.agent.calls.confinement import Confinement
     from cellwright.agent.calls.tool_input import ToolInput
     from cellwright.agent.calls.tool_output import ToolOutput
+    from cellwright.agent.hooks.protocol import HookResult
     from cellwright.agent.subagent import Nesting
 
 Content = str | list[dict[str, Any]]
@@ -52,6 +53,9 @@ class ToolResult(Struct, frozen=True):
     `content` is a string or a list of `text`/`image`/`document` blocks. `is_error` marks a result that is a failure
     although the tool worked (a command that exited with 1). `structured` is for programs: the tool's `ToolOutput`, or
     anything else that JSON can hold; the model does not see it.
+
+    >>> ToolResult("2 rows", structured={"rows": 2}).structured
+    {'rows': 2}
     """
 
     content: Content
@@ -89,7 +93,10 @@ EDITING_KINDS: frozenset[AccessKind] = frozenset({"edit", "patch"})
 class ToolAccess(Struct, frozen=True):
     """The things a tool touches: the permission policy judges its calls by this, and by no list of names.
 
-    `field` is the input's field with the path, the command, the code or the address.
+    `kind` is one of `AccessKind`; `field` is the input's field with the path, the command, the code or the address.
+
+    >>> ToolAccess("read", "path").reads_files
+    True
     """
 
     kind: AccessKind = "unknown"
@@ -113,6 +120,9 @@ class ToolLimits(Struct, frozen=True):
     rest is in a file that Read pages; `result_tokens`: what the tool itself puts into one result, `results` how many finds;
     `file_bytes`: the largest file, as it is and as it will be; `calls_per_minute`; `child_memory_mb`: what a child process
     may take, in MiB.
+
+    >>> ToolLimits(seconds=5).result_chars
+    100000
     """
 
     seconds: float | None = 30.0
@@ -167,6 +177,12 @@ async def _unreachable(_host: str, _port: int) -> bool:
     return False
 
 
+async def _no_hooks(_event: str, _fields: Mapping[str, Any]) -> HookResult:
+    from cellwright.agent.hooks.protocol import NO_HOOK_RESULT  # it imports what this module is imported by
+
+    return NO_HOOK_RESULT
+
+
 async def _no_objection(_event: str, _fields: Mapping[str, Any]) -> str:
     return ""
 
@@ -175,8 +191,22 @@ async def _nobody(_tool: Tool, _tool_input: Mapping[str, Any]) -> Mapping[str, A
     return None
 
 
+def _readable(_path: str) -> bool:
+    """Return True: where there is no policy, every file may be read."""
+    return True
+
+
 class ToolContext(Struct, frozen=True):
-    """A call's link to the run it is part of: what it may know and tell. From its own thread only, but `progress`."""
+    """A call's link to the run it is part of: what it may know and tell. From its own thread only, but `progress`.
+
+    >>> @tool(read_only=True)
+    ... async def count(lines: int, ctx: ToolContext) -> str:
+    ...     \"\"\"Count lines.\"\"\"
+    ...     ctx.progress(message="counting", fraction=0.5)
+    ...     return str(lines)
+    >>> list(count.input_schema["properties"])
+    ['lines']
+    """
 
     tool_use_id: str
     progress: Callable[..., None]
@@ -196,10 +226,14 @@ class ToolContext(Struct, frozen=True):
     """The permission mode that the call was decided in."""
     grant: Callable[[Sequence[str]], None] = _ungranted
     """Has these allow rules hold until the run ends: what the user lets a skill do while it is at work."""
+    fire_hooks: Callable[[str, Mapping[str, Any]], Awaitable[HookResult]] = _no_hooks
+    """Tells hooks of an event that is the call's own doing (`Elicitation`); gives all that they say."""
     ask_hooks: Callable[[str, Mapping[str, Any]], Awaitable[str]] = _no_objection
     """Tells hooks of an event that is the call's own doing (`TaskCreated`); gives why it must not be, or ""."""
     confinement: Confinement | None = None
     """The bounds of the processes that the call starts; None for no bounds."""
+    may_read: Callable[[str], bool] = _readable
+    """Says whether the file at an absolute path may be read unasked: for tools that find files themselves. In any thread."""
     may_reach: Callable[[str, int], Awaitable[bool]] = _unreachable
     """Asks whether these processes may connect to a host at a port that the confinement does not name."""
     ask_user: Callable[[Tool, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]] = _nobody
@@ -208,7 +242,7 @@ class ToolContext(Struct, frozen=True):
     """The way to have other agents work within the run; None where there is no run."""
 
 
-class Tool(Struct, frozen=True, kw_only=True):
+class Tool(Struct, frozen=True, kw_only=True, dict=True):  # a dict for what is worked out once
     """One tool. `call(input, ctx)` gets input that was validated against `input_schema`.
 
     `access` is what the permission policy judges calls by. `read_only` calls of a turn run in parallel.
@@ -224,7 +258,13 @@ class Tool(Struct, frozen=True, kw_only=True):
     `check(input)` judges inputs in place of the schema, which is compiled: a stranger's is not. It raises ToolError.
     `asks_together`: the user is asked about neighbouring calls of one message at once, and may answer in any order; each
     runs when it was allowed, one at a time. `input_type` is the class of a typed input, `output_type` that of structured
-    results.
+    results. `tool` makes one of a function; a program with a schema at hand makes it so:
+
+    >>> async def look_up(given: dict, ctx: ToolContext) -> str:
+    ...     return f"customer {given['id']}"
+    >>> schema = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
+    >>> Tool(name="look_up", description="Find a customer.", input_schema=schema, call=look_up, read_only=True).name
+    'look_up'
     """
 
     name: str
@@ -270,14 +310,18 @@ class Tool(Struct, frozen=True, kw_only=True):
 
     def to_param(self) -> dict[str, Any]:
         """The tool as the Messages API wants it, with its limits."""
+        return dict(self._param)
+
+    @functools.cached_property
+    def _param(self) -> dict[str, Any]:
         timed_by_input = not {"timeout", "timeout_seconds"}.isdisjoint(self.input_schema.get("properties", ()))
         limits = self.limits.in_words(timed_by_input=timed_by_input)
         param: dict[str, Any] = {
             "name": self.name,
             "description": f"{self.description}\n{limits}" if limits else self.description,
-            "input_schema": told_schema(self.input_schema),
+            "input_schema": offered_schema(self.input_schema),
         }
-        if examples := told_examples(self.input_examples, self.input_schema):
+        if examples := offered_examples(self.input_examples, self.input_schema):
             param["input_examples"] = examples
         if self.defer_loading:
             param["defer_loading"] = True
@@ -350,7 +394,7 @@ def tool(
     title: Callable[[Any], str] | None = None,
     preview: Callable[[Any], Awaitable[Preview]] | None = None,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
-    """Make a `Tool` of a function, sync or async.
+    """Make a `Tool` of `function`, sync or async.
 
     The function has one parameter of a `ToolInput`, which is the schema, or plain parameters: each needs a type hint that
     pydantic knows, and is described by the docstring's `Args:` (Google, NumPy or reST style). The docstring's first part
@@ -361,7 +405,9 @@ def tool(
 
     `read_only=True` says that the function changes nothing: it may run in parallel and is not asked for. `access` says
     what it touches, so that the user's rules for files hold for it: `ToolAccess("read", "path")` is judged like Read.
-    `category` and `best_for` ("questions about our tickets") are how the system prompt lists it.
+    `category` and `best_for` ("questions about our tickets") are how the system prompt lists it. `name` stands in place of
+    the function's, `limits` bounds each call, `examples` are inputs that the model is shown; `asks` and `asks_together` are
+    as in `Tool`. Raises `CellwrightError` CONFIG_INVALID for a function that cannot be a tool.
 
     For a typed input, `prepare`, `facts`, `title` and `preview` (see `Tool`) get that input; `fields` changes keywords of
     its schema, by field; `offered` is what Claude may send where the function's own input also holds the user's answer.

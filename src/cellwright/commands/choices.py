@@ -25,6 +25,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.models import EFFORTS, canonical, limits
 from cellwright.model.pricing import PRICES_DATE, Price, price_of
 from cellwright.permissions.modes import LISTED_MODES, MODE_LABELS, parse_mode
+from cellwright.text import dollars
 from cellwright.tools.paths import shown_path
 
 MODEL, MODE, EFFORT, STYLE = "[NAME]", "[NAME]", "[LEVEL]", "[NAME]"
@@ -98,15 +99,15 @@ def _models(call: CommandCall) -> Section:
         name = full_name(alias, environ)
         if alias not in (RESET, "best", OPUS_PLAN) and _is_allowed(call.conversation, name):
             short.setdefault(name, []).extend([alias] if alias != name else [])
-    rows: list[Row] = [("model", "short", "input", "output", "cache read", "window", "")]
+    rows: list[Row] = [("model", "", "short", "input", "output", "cache read", "window")]
     for name, aliases in short.items():
         price, size = price_of(name), limits(name)
         prices = ("?", "?", "?") if price is None else _prices(price)
         window = f"{size.context_window:,}" if size.known else "?"
         state = IN_FORCE if name == now else "in plan mode" if name == planner else ""
-        rows.append((name, ", ".join(dict.fromkeys(aliases)), *prices, window, state))
+        rows.append((name, state, ", ".join(dict.fromkeys(aliases)), *prices, window))
     text = (
-        f"US dollars per million tokens (input, output, read from the cache), Anthropic's list of {PRICES_DATE}. "
+        f"Prices are for a million tokens (input, output, read from the cache), by Anthropic's list of {PRICES_DATE}. "
         f"/model NAME goes on with another one; {OPUS_PLAN} is Opus in plan mode and Sonnet else; /model {RESET} is what "
         "the settings say."
     )
@@ -116,7 +117,7 @@ def _models(call: CommandCall) -> Section:
 
 
 def _prices(price: Price) -> tuple[str, str, str]:
-    return f"{price.input:.2f}", f"{price.output:.2f}", f"{price.cache_read:.2f}"
+    return dollars(price.input), dollars(price.output), dollars(price.cache_read)
 
 
 def _model(call: CommandCall) -> str:
@@ -141,8 +142,8 @@ def mode_page(call: CommandCall) -> CommandPage:
     settings, environ = conversation.in_force.settings, conversation.in_force.environment
     if not call.text:
         now = conversation.sessions.current.mode or mode_of(call.options, settings, environ)
-        rows: list[Row] = [("mode", "what it does", "")]
-        rows += [(mode, MODE_LABELS[mode][1], IN_FORCE if mode == now else "") for mode in LISTED_MODES]
+        rows: list[Row] = [("mode", "", "what it does")]
+        rows += [(mode, IN_FORCE if mode == now else "", MODE_LABELS[mode][1]) for mode in LISTED_MODES]
         return CommandPage([Section("Permission modes", rows, "/mode NAME goes on in another one.")])
     mode, remark = parse_mode(_spelled(call.text, LISTED_MODES))
     if (allowed := mode_of(RunOptions(mode=mode), settings, environ)) != mode:

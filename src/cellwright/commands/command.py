@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -19,6 +21,8 @@ from cellwright.tools.shell.user_commands import user_command
 Row = tuple[str, ...]
 
 _LONGEST_LINE = 1_000
+_LEAST_WORDS = 24
+_AMOUNT = re.compile(r"\$?\d[\d,]*(?:\.\d+)?%?")
 
 SLASH_COMMAND = re.compile(r"\s*/(?P<name>[A-Za-z][\w-]*(?::[\w-]+)*)(?P<text>(?:\s.*)?)", re.DOTALL)
 """The form of a prompt that is a command, or the call of a skill."""
@@ -39,13 +43,17 @@ def command_name(prompt: str) -> str | None:
 
 
 class Section(Struct, frozen=True):
-    """A table under a title, the first row its head; `code` (in `language`), then `text`, stand above it."""
+    """A table under a title, the first row its head; `code` (in `language`), `text`, then `link` stand above it.
+
+    `link` is an address to be opened by the user: only where it comes from a server that they chose to sign in to.
+    """
 
     title: str
     rows: Sequence[Row] = ()
     text: str = ""
     code: str = ""
     language: str = ""
+    link: str = ""
 
 
 class CommandPage(Struct, frozen=True):
@@ -58,27 +66,48 @@ class CommandPage(Struct, frozen=True):
         for section in self.sections:
             title = escaped(visible_line(section.title, _LONGEST_LINE))
             parts += [f"**{title}**", _fenced(visible(section.code), section.language), _lines(visible(section.text))]
+            if section.link:
+                parts.append(f"<{_address(section.link)}>")
             if len(section.rows) > 1:
-                head, *body = section.rows
-                lines = [head, tuple("---" for _ in head), *body]
-                parts.append("\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines))
+                body = section.rows[1:]
+                lines = [[_cell(cell) for cell in line] for line in section.rows]
+                # said outright: a notebook centres the heads of columns else
+                lines.insert(1, ["--:" if _is_number(column) else ":--" for column in zip(*body, strict=True)])
+                parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
         return "\n\n".join(part for part in parts if part)
 
-    def plain(self) -> str:
+    def plain(self, columns: int | None = None) -> str:
+        """The page for a terminal; lines wrap between words where it has so many `columns`."""
         parts: list[str] = []
         for section in self.sections:
             lines = [
                 visible_line(section.title, _LONGEST_LINE),
                 *(f"  {line}" for line in visible(section.code).splitlines()),
                 *([f"  {visible(section.text)}"] if section.text else []),
+                *([f"  {_address(section.link)}"] if section.link else []),
             ]
             body = [tuple(visible_line(cell, _LONGEST_LINE) for cell in row) for row in section.rows[1:]]
-            widths = [max(len(row[column]) for row in body) for column in range(len(body[0]) - 1)] if body else []
+            heads = list(zip(*body, strict=True))[:-1]
+            widths = [max(map(len, column)) for column in heads]
+            signs = [">" if _is_number(column) else "<" for column in heads]
+            indent = 2 + sum(width + 2 for width in widths)
             for row in body:
-                padded = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)]
+                padded = [f"{cell:{sign}{width}}" for cell, sign, width in zip(row, signs, widths, strict=False)]
                 lines.append("  " + "  ".join([*padded, row[-1]]).rstrip())
+            if columns is not None:
+                table = len(lines) - len(body)
+                lines = [
+                    each
+                    for index, line in enumerate(lines)
+                    for each in _wrapped(line, columns, indent if index >= table else 2)
+                ]
             parts.append("\n".join(lines))
         return "\n\n".join(parts)
+
+
+def _address(link: str) -> str:
+    """The address as it can stand anywhere: of what an address has no other character than these."""
+    return quote(link, safe="/:?#[]@!$&'()*+,;=%-._~")
 
 
 def _fenced(code: str, language: str) -> str:
@@ -91,7 +120,25 @@ def _lines(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return escaped(visible_line(text, _LONGEST_LINE)) if text != "---" else text
+    return escaped(visible_line(text, _LONGEST_LINE))
+
+
+def _wrapped(text: str, columns: int, indent: int) -> list[str]:
+    """The lines of `text`, those that it is wrapped to begun with `indent` spaces where these leave room for words."""
+    space = " " * (indent if columns - indent >= _LEAST_WORDS else 4)
+    return [
+        each
+        for line in text.split("\n")
+        for each in textwrap.wrap(
+            line, columns, subsequent_indent=space, drop_whitespace=True, break_long_words=False, break_on_hyphens=False
+        )
+        or [""]
+    ]
+
+
+def _is_number(column: Sequence[str]) -> bool:
+    """A column of amounts, or of nothing where there is none."""
+    return any(column) and all(_AMOUNT.fullmatch(cell) for cell in column if cell)
 
 
 def _unheard(_event: Event) -> None:

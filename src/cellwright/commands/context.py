@@ -9,17 +9,19 @@ from cellwright.agent.context.compaction import CompactionSettings
 from cellwright.agent.context.context_usage import (
     NAMES,
     ContextContents,
-    ToldPart,
+    ContextShare,
     context_parts,
     context_tokens,
-    told_sections,
-    told_tools,
+    offered_tools,
+    prompt_sections,
 )
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.conversation.resolve_options import compaction_settings, model_of
 from cellwright.model.models import limits
+from cellwright.text import counted
 
 BAR_CHARS = 20
+LISTED_TOOLS = 12
 
 
 async def context_page(call: CommandCall) -> CommandPage:
@@ -46,11 +48,11 @@ async def context_page(call: CommandCall) -> CommandPage:
     text = f"About {used:,} tokens{window}, {model}. How they are shared out is estimated by size."
     settings = compaction_settings(conversation.in_force.settings, conversation.in_force.environment)
     text += f" {_until_compaction(settings, model, used)}" if known.known else ""
-    tools, sections = told_tools(contents), told_sections(contents.system)
+    tools, sections = offered_tools(contents), prompt_sections(contents.system)
     return CommandPage(
         [
             Section("Context", rows, text),
-            Section("Told before the first word: tools", [("tool", "tokens", ""), *map(_told, tools)], _sum(tools)),
+            Section("Told before the first word: tools", _largest(tools), _sum(tools)),
             Section("… and the system prompt", [("section", "tokens", ""), *map(_told, sections)], _sum(sections)),
         ]
     )
@@ -63,15 +65,26 @@ def _until_compaction(settings: CompactionSettings, model: str, used: int) -> st
     return f"It is summarised at {limit:,}: {max(0, limit - used):,} tokens are left until then."
 
 
-def _told(part: ToldPart) -> Row:
+def _largest(tools: Sequence[ContextShare]) -> list[Row]:
+    """The rows of the tools that take most, and of the others together."""
+    rows: list[Row] = [("tool", "tokens", ""), *map(_told, tools[:LISTED_TOOLS])]
+    for deferred in (False, True):
+        others = [tool for tool in tools[LISTED_TOOLS:] if tool.deferred == deferred]
+        if others:
+            tokens = sum(tool.tokens for tool in others)
+            rows.append(_told(ContextShare(counted(len(others), "other"), tokens, deferred=deferred)))
+    return rows
+
+
+def _told(part: ContextShare) -> Row:
     return part.name, f"{part.tokens:,}", "only when ToolSearch has loaded it" if part.deferred else ""
 
 
-def _sum(parts: Sequence[ToldPart]) -> str:
+def _sum(parts: Sequence[ContextShare]) -> str:
     return f"About {sum(part.tokens for part in parts if not part.deferred):,} tokens, once in a session."
 
 
 def _row(name: str, tokens: int, whole: int) -> Row:
     share = tokens / max(whole, 1)
-    filled = max(1, round(share * BAR_CHARS)) if tokens else 0
+    filled = max(1, round(share * BAR_CHARS)) if share >= 0.0005 else 0  # what is said to be 0.0% is not drawn
     return name, f"{tokens:,}", f"{share:.1%}", "█" * filled + "░" * (BAR_CHARS - filled)

@@ -11,6 +11,7 @@ from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.conversation.conversation import Conversation
 from cellwright.model.pricing import PRICES_DATE
 from cellwright.sessions.session import Session
+from cellwright.text import dollars
 
 _TOKENS = (
     ("input_tokens", "input"),
@@ -39,6 +40,8 @@ async def cost_page(call: CommandCall) -> CommandPage:
     if not tally.count and not today:
         del rows[-2:]
     text = f"By Anthropic's list prices of {PRICES_DATE}; a platform's own prices may differ."
+    if conversation.model.name(call.options.provider) == "claude-code":
+        text += " Claude Code asks by its own sign-in: a subscription pays for it as a whole, whatever stands here."
     return CommandPage([Section("Cost", rows, text), Section("Tokens of this session", _tokens(session.usage))])
 
 
@@ -72,12 +75,8 @@ def _compactions(session: Session) -> list[Row]:
 
 
 def usd(amount: float | None) -> str:
-    """An amount for people, exact where it is small. No dollar sign: between two of them Markdown has mathematics."""
-    if amount is None:
-        return "not known: a model's price is missing"
-    if 0 < amount < 0.0001:
-        return "less than 0.0001 USD"
-    return f"{amount:.2f} USD" if amount >= 1 or amount == 0 else f"{amount:.4f} USD"
+    """An amount for people; None is one that is not known."""
+    return "not known: a model's price is missing" if amount is None else dollars(amount)
 
 
 def _tokens(usage: Mapping[str, Any]) -> list[Row]:

@@ -49,6 +49,7 @@ from cellwright.commands.settings_pages import config_page, permissions_page
 from cellwright.commands.status import status_page
 from cellwright.commands.support.bug import BUG, bug_page
 from cellwright.commands.support.doctor import DOCTOR, doctor_page
+from cellwright.commands.support.index import INDEX, index_page
 from cellwright.commands.support.upgrade import upgrade_page
 from cellwright.commands.tasks import steer_page, tasks_page
 from cellwright.commands.undo import REDO, REWIND, UNDO, redo_page, rewind_page, undo_page
@@ -126,6 +127,9 @@ COMMANDS: dict[str, SlashCommand] = {
     "hooks": SlashCommand(hooks_page, "the hooks in force, by event, and where they come from"),
     "permissions": SlashCommand(permissions_page, "the mode, each rule with where it comes from, trust and folders"),
     "sandbox": SlashCommand(sandbox_page, "what commands are confined by, and what they may read, write and reach"),
+    "index": SlashCommand(
+        index_page, "the index of the project's code: how complete it is; rebuild: begin it anew", INDEX
+    ),
     "diff": SlashCommand(diff_page, "what this session or a turn of it has changed, as a diff", DIFF),
     "undo": SlashCommand(undo_page, "take back what the last turns changed, after a look at it", UNDO, asks=True),
     "redo": SlashCommand(redo_page, "bring back what the last undo took away", REDO, asks=True),

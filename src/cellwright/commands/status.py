@@ -9,6 +9,8 @@ from cellwright.agent.tool import Tool
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.commands.cost import usd
 from cellwright.commands.settings_pages import or_problem
+from cellwright.commands.support.index import index_row
+from cellwright.config.kept_key import kept_source
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import model_of
@@ -18,7 +20,7 @@ from cellwright.model.pricing import Tally
 from cellwright.version import VERSION
 
 
-def status_page(call: CommandCall) -> CommandPage:
+async def status_page(call: CommandCall) -> CommandPage:
     """Show what this conversation is, and what it is made of."""
     conversation, options = call.conversation, call.options
     settings, environment = conversation.in_force.settings, conversation.in_force.environment
@@ -31,13 +33,25 @@ def status_page(call: CommandCall) -> CommandPage:
         ("session", f"{session.id} ({len(session.encoded)} messages, {session.context_tokens:,} tokens)"),
         ("kept in", "memory only" if session.path is None else str(session.path)),
         ("model", or_problem(lambda: model_of(options, settings, environment))),
-        ("key", key_source(settings, environment)),
-        ("sent to", environment.get("ANTHROPIC_BASE_URL") or "the API's own address"),
+        *_way(conversation, options),
         ("running", "yes" if conversation.runs.current is not None else "no"),
+        await index_row(conversation),
         *_completions(conversation.model.completions),
     ]
     tools = Section("Tools", [("category", "tools"), *_by_category(conversation, options)])
     return CommandPage([Section("Status", rows), tools, *_calls(conversation)])
+
+
+def _way(conversation: Conversation, options: RunOptions) -> list[Row]:
+    """The rows of who asks the model: a key over the API, or a program that is signed in by itself."""
+    settings, environment = conversation.in_force.settings, conversation.in_force.environment
+    if conversation.model.name(options.provider) == "claude-code":
+        origin = settings.origin("cellwright.provider")
+        return [("provider", f"claude-code ({origin.label})" if origin and not options.provider else "claude-code")]
+    return [
+        ("key", key_source(settings, environment)),
+        ("sent to", environment.get("ANTHROPIC_BASE_URL") or "the API's own address"),
+    ]
 
 
 def _completions(tally: Tally) -> list[Row]:
@@ -74,6 +88,8 @@ def key_source(settings: Settings, environment: Mapping[str, str]) -> str:
     if settings.api_key_helper is not None and source_of_credential(environment) is None:
         origin = settings.origin("apiKeyHelper")
         return f"apiKeyHelper ({origin.label})" if origin else "apiKeyHelper"
+    if (place := kept_source(environment, own_credentials=settings.own_credentials)) is not None:
+        return f"`cellwright auth login` ({place})"
     source = source_of_credential(environment)
     if source is None:
         return NO_KEY

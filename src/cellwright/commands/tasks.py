@@ -10,7 +10,7 @@ from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.run import Run
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.text import visible_line
+from cellwright.text import dollars, visible_line
 from cellwright.tools.shell.background import BackgroundTask, background_tasks
 
 STATES = {
@@ -65,7 +65,7 @@ def _sections(conversation: Conversation) -> list[Section]:
 def _run_row(run: Run) -> Row:
     state = STATES[run.state] + (f": {run.error}" if run.state == "failed" else "")
     where = f"{run.origin} in the background" if run.background else run.origin
-    cost = "not known" if run.cost_usd is None else f"{run.cost_usd:.4f} USD"
+    cost = "not known" if run.cost_usd is None else dollars(run.cost_usd)
     return (run.id, where, run.title, state, _duration(run.seconds), cost)
 
 

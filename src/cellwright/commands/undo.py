@@ -136,17 +136,40 @@ async def rewind_page(call: CommandCall) -> CommandPage:
     history = taking.journal.history
     if not words.number:
         return CommandPage([_turns(history)])
-    first = history.turn(words.number)
-    if first is None:
-        raise CellwrightError(
-            ErrorCode.INVALID_PARAMETERS, f"There is no turn {words.number}. /rewind lists the turns."
-        )
     what: What = words.what or "both"
-    turns = [turn for turn in reversed(history.turns) if turn.number >= first.number]
+    turns = _from_turn(history, words.number)
+    first = turns[-1]
     code = what != "conversation" and any(turn.to_undo(left=words.force) for turn in turns)
     if not code and (what == "code" or not _is_in(first)):
         return _nothing_to_undo(f"Turn {words.number} and those after it are taken back already.", history)
     return await _apply(call, taking, replace(words, what=what), turns)
+
+
+async def rewind_turns(
+    conversation: Conversation, number: int, what: What, *, force: bool = False
+) -> tuple[list[str], list[str]]:
+    """The turn `number` and all after it taken back, for a program: what was changed back, and what was left, and why.
+
+    Raises CellwrightError.
+    """
+    taking = _enabled_undo(conversation)
+    plan = await taking.plan(_from_turn(taking.journal.history, number), what, force=force)
+    left = [f"{name}: {why}" for name, why in left_out(plan, taking.cwd)]
+    if not plan.does_something:
+        return [], left
+    conversation.runs.refuse_while_running()
+    changed = [each.where for each in changes_of_plan(plan, taking.cwd)]
+    failed = await taking.apply(plan)
+    if plan.as_after is not None:
+        conversation.observers.session_changed(taking.session)
+    return changed, [*left, *failed]
+
+
+def _from_turn(history: History, number: int) -> list[CheckpointTurn]:
+    """The turns from this one on, the newest first. Raises CellwrightError where it is not there."""
+    if history.turn(number) is None:
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"There is no turn {number}. /rewind lists the turns.")
+    return [turn for turn in reversed(history.turns) if turn.number >= number]
 
 
 async def undo_turn(conversation: Conversation, number: int, *, preview: bool, force: bool = False) -> dict[str, Any]:
@@ -202,9 +225,13 @@ def _is_in(turn: CheckpointTurn) -> bool:
 
 
 def _undo(call: CommandCall) -> Undo:
-    if not call.conversation.checkpoints.enabled():
+    return _enabled_undo(call.conversation)
+
+
+def _enabled_undo(conversation: Conversation) -> Undo:
+    if not conversation.checkpoints.enabled():
         raise CellwrightError(ErrorCode.CONFIG_INVALID, _DISABLED)
-    return taking_back(call.conversation)
+    return taking_back(conversation)
 
 
 def taking_back(conversation: Conversation) -> Undo:

@@ -25,6 +25,8 @@ _QUOTED_LINE = re.compile(r'(?P<key>[A-Za-z][\w-]*): "(?P<text>[ !#-\[\]-~]*)"',
 _NO_TEXTS = frozenset({"yes", "no", "on", "off", "null", "y", "n"})
 _FLAGS = {"true": True, "True": True, "false": False, "False": False}
 _LINE = re.compile(r"(?P<key>[A-Za-z_][\w-]*)[ \t]*:[ \t]*(?P<value>.*)")
+_REFUSED = re.compile(r"^[\[{%@`,\]}*]|:\s|:$")
+_BRACKETS = re.compile(r"\[[^\[\]{}:]*\]|\{[^\[\]{}]*\}")
 
 
 class FrontMatter(Struct, frozen=True):
@@ -63,6 +65,8 @@ def _yaml_values(text: str) -> tuple[Mapping[str, Any], str]:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 2}: " if mark is not None else ""
+        if (quoted := _with_quotes(text)) is not None:
+            return quoted, ""
         return _lines(text), f"{where}{getattr(error, 'problem', None) or error}"
     if values is None:
         return {}, ""
@@ -71,6 +75,34 @@ def _yaml_values(text: str) -> tuple[Mapping[str, Any], str]:
     if not _can_be_written_out(values):
         return {}, f"the front matter comes to more than {MAX_VALUES:,} values"
     return {str(key): value for key, value in values.items()}, ""
+
+
+def _with_quotes(text: str) -> dict[str, Any] | None:
+    """The values where only texts without quotes are what YAML refuses (`[file] [lines]`, a colon); None for any other."""
+    import yaml
+
+    lines = [_quoted(line) for line in text.split("\n")]
+    try:
+        values = yaml.load("\n".join(lines), Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
+    if not isinstance(values, dict) or not _can_be_written_out(values):
+        return None
+    return {str(key): value for key, value in values.items()}
+
+
+def _quoted(line: str) -> str:
+    """A line `key: text` whose text YAML would take for something else, with quotes; any other as it is."""
+    found = _LINE.fullmatch(line)
+    value = "" if found is None else found["value"].strip()
+    if found is None or not value or value[0] in "\"'|>&!" or not _REFUSED.search(value) or _is_list(value):
+        return line
+    return f"{found['key']}: '{value.replace(chr(39), chr(39) * 2)}'"
+
+
+def _is_list(value: str) -> bool:
+    """Return whether `value` is one list or object in YAML's brackets, of plain elements."""
+    return _BRACKETS.fullmatch(value) is not None
 
 
 def _can_be_written_out(values: Any) -> bool:

@@ -9,34 +9,36 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import inspect
 import os
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from concurrent.futures import CancelledError
-from enum import Enum
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
+from typing import Any, Unpack
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.prompt import Prompt
-from cellwright.agent.structured_output.answer import AnswerType, answer_type
-from cellwright.agent.tool import Tool
+from cellwright.agent.structured_output.answer import AnswerType
 from cellwright.config.settings.read import start_folder
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.process_conversation import ProcessConversation, registered
-from cellwright.conversation.runs.output_format import ON_DENIED, OnDenied
+from cellwright.conversation.runs.ask_options import (
+    ASK_DEFAULTS,
+    SHARED,
+    AskOptions,
+    answer_type_of,
+    callback_of,
+    check_options,
+    run_options,
+    spelled_out,
+)
 from cellwright.conversation.runs.request import RunRequest, RunSurface, TrustCheck
-from cellwright.conversation.runs.run_options import Result, RunOptions, existing_folder, result_of
+from cellwright.conversation.runs.run_options import Result, result_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event
 from cellwright.sessions.session import Session
-
-if TYPE_CHECKING:
-    from cellwright.agent.hooks.callbacks import GivenHooks
 
 
 async def stream_events(
@@ -69,13 +71,6 @@ ROUNDS_UNTIL_CLOSED = 3
 """One makes the task that closes an iterator, one begins it; one to spare."""
 
 
-class _Shared(Enum):
-    SESSION = "the conversation's own session"
-
-
-SHARED: Final = _Shared.SESSION
-
-
 class ScriptConversation(Struct, frozen=True):
     """The conversation of a process that is no kernel: nothing shows its runs, and nobody answers."""
 
@@ -105,93 +100,81 @@ def _script_conversation() -> ScriptConversation:
     return ScriptConversation(Conversation(cwd=start_folder(os.environ), interface=interface))
 
 
-class AskOptions(TypedDict, total=False):
-    """The options of `ask` and `stream`, besides the prompt."""
-
-    model: str | None
-    mode: str | None
-    tools: Sequence[Tool | str]
-    builtin_tools: bool
-    can_use_tool: CanUseTool | None
-    hooks: GivenHooks
-    allow: Sequence[str]
-    deny: Sequence[str]
-    add_dirs: Sequence[str | Path]
-    on_denied: OnDenied | None
-    max_turns: int | None
-    budget: float | None
-    effort: str | None
-    fallback_models: Sequence[str]
-    system_prompt: str | None
-    append_system_prompt: str
-    max_tokens: int | None
-    tool_timeout: float | None
-    session: Session | _Shared | None
-    schema: Any
-
-
-_DEFAULTS: AskOptions = {
-    "model": None,
-    "mode": None,
-    "tools": (),
-    "builtin_tools": True,
-    "can_use_tool": None,
-    "hooks": {},
-    "allow": (),
-    "deny": (),
-    "add_dirs": (),
-    "on_denied": None,
-    "max_turns": None,
-    "budget": None,
-    "effort": None,
-    "fallback_models": (),
-    "system_prompt": None,
-    "append_system_prompt": "",
-    "max_tokens": None,
-    "tool_timeout": None,
-    "session": SHARED,
-    "schema": None,
-}
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def _spelled_out(function: F) -> F:
-    """Shows each option in the function's signature, for `ask?` and completion."""
-    signature = inspect.signature(function)
-    prompt = next(iter(signature.parameters.values()))
-    options = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default) for name, default in _DEFAULTS.items()
-    ]
-    function.__signature__ = signature.replace(parameters=[prompt, *options])  # type: ignore[attr-defined]
-    return function
-
-
-@_spelled_out
+@spelled_out(ASK_DEFAULTS)
 def ask(prompt: Prompt, **options: Unpack[AskOptions]) -> Result:
     """Have Claude work on `prompt` and give back what came of it; blocks, also inside a running notebook.
 
-    `tools` come besides the built-in ones; with `builtin_tools=False`, only those of the built-in ones that they name.
-    `can_use_tool` is a coroutine that is asked for what the policy does not decide; without one, what would ask is denied
-    (in a notebook the cell asks). `allow` and `deny` are permission rules such as `Bash(pytest *)`, `add_dirs` are folders
-    to work in besides. With `on_denied="error"` a call that needs a permission ends the run, with "skip" Claude goes on
-    without it; nobody is asked. `hooks` are told what happens, and may say no:
-    `{"PreToolUse": [HookMatcher("Bash", [check])]}`.
-    `fallback_models` go on, one after another, where the model is overloaded or not there. `system_prompt` stands in place
-    of ours, `append_system_prompt` after it; a session that was begun with another one goes on in a fork.
-    `budget` is in US dollars. `session=None` keeps nothing on disk. `schema` makes of the answer a value, `Result.value`: a
-    pydantic model, dataclass, TypedDict, an annotation such as `list[Model]`, or a JSON schema (a dict).
-    Raises `RunError` when the run did not end by itself, `KeyboardInterrupt` when it was interrupted.
+    `prompt` is a text, or a list of content blocks of the Messages API. All options have defaults:
+
+    - `model`, `effort`, `fallback_models`: by their names; fallbacks go on, one after another, where the model is overloaded
+      or not there. `provider="claude-code"` asks the model through Claude Code, by its sign-in. `mode` is a permission mode:
+      "default", "plan", "acceptEdits", "dontAsk", "bypassPermissions".
+    - `tools` come besides the built-in ones; with `builtin_tools=False`, only those of the built-in ones that they name.
+      `mcp_servers` is a dict in the form of `.mcp.json` or the path of such a file. `agents` are definitions by name, dicts
+      with `description`, `prompt`, and what else an agent's file may say (`tools`, `model`, …).
+    - `allow` and `deny` are permission rules such as `Bash(pytest *)`, `add_dirs` are folders to work in besides.
+      `can_use_tool` is a coroutine function that is asked for what the policy does not decide, with a `ToolUse`, or with a
+      tool's name, its input and a `ToolPermissionContext`; without one, what would ask is denied (in a notebook the cell
+      asks). With `on_denied="error"` a call that needs a permission ends the run, with "skip" Claude goes on without it;
+      nobody is asked. `hooks` are told what happens, and may say no: `{"PreToolUse": [HookMatcher("Bash", [check])]}`.
+    - `max_turns` (requests), `budget` (US dollars) and `max_tokens` (of one answer) bound the run, `tool_timeout` (seconds)
+      each call.
+    - `system_prompt` stands in place of ours, `append_system_prompt` after it; a session that was begun with another one
+      goes on in a fork.
+    - `output_schema`, or `schema`, makes of the answer a value, `Result.value`: a pydantic model, dataclass, TypedDict, an
+      annotation such as `list[Model]`, or a JSON schema (a dict).
+    - `session` is a `Session`, or the id of an earlier one of this folder; None keeps nothing on disk. Without it the
+      conversation of this process goes on, in a notebook that of its cells.
+
+    Raises `RunError` when the run did not end by itself, `KeyboardInterrupt` when it was interrupted (`RunError` where
+    `interrupt` did that), TypeError and `CellwrightError` for an option that cannot be meant so.
 
     >>> ask("Which tables are here?", session=None, allow=["Glob"], max_turns=2).text
     'There is one: sales.csv.'
     """
-    here = process_conversation()
-    can_use_tool = options.get("can_use_tool")
-    typed = _answer_type(options)
+    return ask_in(process_conversation(), prompt, options)
+
+
+@spelled_out(ASK_DEFAULTS)
+async def stream(prompt: Prompt, **options: Unpack[AskOptions]) -> AsyncIterator[Event]:
+    """The events of a run of `prompt` as they happen (`cellwright.events`); options as in `ask`.
+
+    Leaving the loop cancels the run. What the model writes comes as it is written: `TextDelta`, `ThinkingDelta`,
+    `ToolInputDelta`. The last event is a `RunEnd`; how the run ended stands there, nothing is raised for it. Raises
+    TypeError and `CellwrightError` as `ask`, with the first step.
+
+    >>> import asyncio
+    >>> async def shown():
+    ...     async for event in stream("Which tables are here?", session=None):
+    ...         if type(event).__name__ == "TextDelta":
+    ...             print(event.text, end="")
+    >>> asyncio.run(shown())
+    There is one: sales.csv.
+    """
+    async with contextlib.aclosing(stream_in(process_conversation(), prompt, options)) as events:
+        async for event in events:
+            yield event
+
+
+def interrupt() -> bool:
+    """Interrupt the run of `ask` or `stream` that goes on in this process, from any thread; False where none does.
+
+    Calls that were begun are ended and answered, and the session can go on. `ask` then raises `RunError` with the code
+    INTERRUPTED, and what there is as its `result`; `stream` ends with a `RunEnd`. Raises `CellwrightError` where code that
+    Claude runs calls it.
+
+    >>> interrupt()  # nothing goes on
+    False
+    """
+    return process_conversation().conversation.runs.interrupt()
+
+
+def ask_in(here: ProcessConversation, prompt: Prompt, options: Mapping[str, Any]) -> Result:
+    """Do what `ask` says in the conversation `here`."""
+    request, typed, can_use_tool = _request(here, prompt, options)
     events: list[Event] = []
     jobs = here.conversation.jobs
-    request = replace(_request(here, prompt, options, typed), origin=here.origin)
+    request = replace(request, origin=here.origin)
     with here.surface() as surface:
 
         def emit(event: Event) -> None:
@@ -208,61 +191,39 @@ def ask(prompt: Prompt, **options: Unpack[AskOptions]) -> Result:
         try:
             end = run.result()
         except CancelledError:
-            raise KeyboardInterrupt("the run was interrupted") from None
+            if not run.interrupted_by_program:
+                raise KeyboardInterrupt("the run was interrupted") from None
+            if run.last_event is None:  # it had not begun
+                raise CellwrightError(ErrorCode.INTERRUPTED, "Interrupted.", recoverable=True) from None
+            end = run.last_event
     return result_of(end, events, typed)
 
 
-@_spelled_out
-async def stream(prompt: Prompt, **options: Unpack[AskOptions]) -> AsyncIterator[Event]:
-    """The events of a run as they happen (`cellwright.events`); options as in `ask`. Leaving the loop cancels the run.
-
-    The last event is a `RunEnd`; how the run ended stands there, nothing is raised for it.
-    """
-    here = process_conversation()
+async def stream_in(here: ProcessConversation, prompt: Prompt, options: Mapping[str, Any]) -> AsyncGenerator[Event]:
+    """Do what `stream` says in the conversation `here`."""
     conversation = here.conversation
-    request = _request(here, prompt, options, _answer_type(options))
+    request, _, can_use_tool = _request(here, prompt, options)
     # Python closes the iterator of a run that was left in the loop's next rounds
     await conversation.runs.until_stopping_ended(ROUNDS_UNTIL_CLOSED)
-    async with contextlib.aclosing(stream_events(conversation, request, options.get("can_use_tool"))) as events:
+    async with contextlib.aclosing(stream_events(conversation, request, can_use_tool)) as events:
         async for event in events:
             yield event
 
 
-def _answer_type(options: AskOptions) -> AnswerType | None:
-    schema = options.get("schema")
-    return None if schema is None else answer_type(schema)
-
-
-def _request(here: ProcessConversation, prompt: Prompt, options: AskOptions, typed: AnswerType | None) -> RunRequest:
-    if unknown := set(options) - set(_DEFAULTS):
-        raise TypeError(f"unknown option: {', '.join(sorted(unknown))}; there are {', '.join(_DEFAULTS)}")
-    given: AskOptions = {**_DEFAULTS, **options}
-    session = given["session"]
-    if given["on_denied"] not in (None, *ON_DENIED):
-        message = f"on_denied is {given['on_denied']!r}; it is one of {', '.join(ON_DENIED)}. Nothing was sent."
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
-    run_options = RunOptions(
-        model=given["model"],
-        mode=given["mode"],
-        tools=tuple(tool for tool in given["tools"] if not isinstance(tool, str)),
-        tool_names=tuple(tool for tool in given["tools"] if isinstance(tool, str)),
-        builtin_tools=given["builtin_tools"],
-        hooks=given["hooks"],
-        allow=tuple(given["allow"]),
-        deny=tuple(given["deny"]),
-        add_dirs=tuple(map(existing_folder, given["add_dirs"])),
-        on_denied=given["on_denied"],
-        max_turns=given["max_turns"],
-        budget_usd=given["budget"],
-        effort=given["effort"],
-        fallback_models=tuple(given["fallback_models"]) or None,
-        system_prompt=given["system_prompt"],
-        append_system_prompt=given["append_system_prompt"],
-        max_tokens=given["max_tokens"],
-        tool_timeout=given["tool_timeout"],
-        answer_type=typed,
-    )
+def _request(
+    here: ProcessConversation, prompt: Prompt, options: Mapping[str, Any]
+) -> tuple[RunRequest, AnswerType | None, CanUseTool | None]:
+    """The request, what its answer has to be, and who is asked for permissions. Raises TypeError and CellwrightError."""
+    check_options(options, ASK_DEFAULTS)
+    conversation = here.conversation
+    typed, session = answer_type_of(options), options.get("session", SHARED)
     if session is None:
-        session = Session.create(here.conversation.cwd, None)
-    given_session = None if isinstance(session, _Shared) else session
-    return RunRequest(prompt=prompt, options=run_options, session=given_session, trust_checks=here.trust_checks)
+        session = Session.create(conversation.cwd, None)
+    request = RunRequest(
+        prompt=prompt,
+        options=run_options(options, typed, conversation.cwd, conversation.in_force.environment),
+        session=session if isinstance(session, Session) else None,
+        resume=session if isinstance(session, str) else None,
+        trust_checks=here.trust_checks,
+    )
+    return request, typed, callback_of(options)

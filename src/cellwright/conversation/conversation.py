@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from cellwright.agent.agent import Agent
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.thread import AgentThread, CallerJobs, is_agent_code
@@ -30,7 +30,7 @@ from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.observers import Observers
 from cellwright.conversation.prompts.agents import Agents
 from cellwright.conversation.prompts.file_blocks import FileBlocks
-from cellwright.conversation.prompts.mcp import McpServers, plugin_servers
+from cellwright.conversation.prompts.mcp import McpServers, agents_servers, plugin_servers
 from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.output_styles import OutputStyles
 from cellwright.conversation.prompts.prompt import checked
@@ -113,7 +113,7 @@ class Conversation:
             trusts_folder=trusts_folder,
         )
         self.model = ModelConnection(self.in_force, provider)
-        self.redaction = Redaction(lambda: secret_values(self.in_force.environment))
+        self.redaction = Redaction(lambda: {**secret_values(self.in_force.environment), **self.model.keys})
         self.tool_log = ToolLog(key=functools.cache(lambda: signing_key(state_folder() / "tool-log-key")))
         self.checkpoints = Checkpoints(
             roots=lambda: (cwd, *self.in_force.settings.additional_directories),
@@ -129,12 +129,14 @@ class Conversation:
         self._hooks = HooksInForce(self.in_force, self.mcp.call_for_hook)
         self.skills = Skills(self.in_force, self._hooks)
         self.agents = Agents(self.in_force)
+        self.mcp.add_source(lambda: agents_servers(self.agents.found().agents.values(), cwd))
         self.subagents = Subagents(
             self.in_force,
             self.agents,
             self.memory,
             self.skills,
             self._hooks,
+            self.mcp,
             lambda folder: self.tools.in_folder(folder),
         )
         self.budgets = BudgetsInForce(lambda: self.in_force.settings, notebook)
@@ -221,12 +223,12 @@ class Conversation:
         """Sum up the session, with particular attention to `focus`. On the agent's thread; raises as `compact_session`."""
         return await compact_session(self._parts, options, focus, emit)
 
-    def agent(self, options: RunOptions) -> Agent:
+    def agent(self, options: RunOptions) -> AgentSetup:
         """The agent of runs with these options that belong to no session of this conversation; nobody is asked.
 
         Raises `CellwrightError` for what is wrong with the options or the credentials.
         """
-        return self._parts.agent(options, self.model.provider, None)
+        return self._parts.agent(options, self.model.chosen(options.provider), None)
 
     def served_calls(self, options: RunOptions, notify: Callable[[str], None]) -> ServedCalls:
         """The tools that `options` name, for another program to call. Raises as `ServedCalls`."""
@@ -247,6 +249,8 @@ class Conversation:
             concurrent.futures.wait([self.thread.submit(self.mcp.close()).future], END_TIMEOUT_SECONDS)
         if (session := self.sessions.started) is not None:
             self._hooks.end_session(session, "other", self.thread, wait=True)
+        if self.model.has_programs and not self.thread.is_current():
+            concurrent.futures.wait([self.thread.submit(self.model.end_programs()).future], END_TIMEOUT_SECONDS)
         self.thread.stop()
         self.sessions.close()
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from cellwright.agent.context.context_usage import told_sections
+from cellwright.agent.context.context_usage import prompt_sections
 from cellwright.agent.structured_output.answer import AnswerType
 from cellwright.events import TurnEnd
 from cellwright.model.provider import ProviderEvent, Request
@@ -38,7 +38,7 @@ class DryRun:
             "effort": request.effort,
             "output_format": None if typed is None else typed.output_format,
             "about_input_tokens": round(size / BYTES_PER_TOKEN),
-            "sections": {part.name: part.tokens for part in told_sections(request.system)},
+            "sections": {part.name: part.tokens for part in prompt_sections(request.system)},
             "system": json.loads(request.system),
             "tools": json.loads(request.tools),
             "messages": [json.loads(message) for message in request.messages],

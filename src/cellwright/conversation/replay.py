@@ -74,44 +74,46 @@ class ReplayedEdits:
         """
         await self._notebooks.settled()
         path = real_path(self._cwd / str(tool_input["notebook_path"]))
-        shown = shown_path(self._cwd, path)
+        display_path = shown_path(self._cwd, path)
         live = self._notebooks.at(path)
         if live is None and (refusal := self._notebooks.refusal(path)):
             raise ToolError(refusal, code=ErrorCode.FILE_ACCESS_ERROR)
         if not isinstance(display.get(CELL_STATES), Mapping):
             if live is not None:
-                raise ToolError(f"{shown} is open, and this recording cannot be played there. Record it again.")
+                raise ToolError(f"{display_path} is open, and this recording cannot be played there. Record it again.")
             return False
         if live is None and not path.is_file():
-            raise ToolError(f"{shown} is not there any more; it was when this turn was recorded.")
-        await _change_cell(live or self._on_disk(path), shown, tool_input, display, later)
+            raise ToolError(f"{display_path} is not there any more; it was when this turn was recorded.")
+        await _change_cell(live or self._on_disk(path), display_path, tool_input, display, later)
         return True
 
 
 async def _change_cell(
-    notebook: OpenNotebook, shown: str, tool_input: Mapping[str, Any], display: Mapping[str, Any], later: States
+    notebook: OpenNotebook, display_path: str, tool_input: Mapping[str, Any], display: Mapping[str, Any], later: States
 ) -> None:
     cells = await notebook.cells(outputs=False)
-    change = _Recorded(tool_input, display, later, shown).change(cells)
+    change = _Recorded(tool_input, display, later, display_path).change(cells)
     if change is None:
         return
     try:
         await notebook.change([change])
     except CellConflict:
-        raise _drift(shown, str(display["cell_id"]), "was changed just now") from None
+        raise _drift(display_path, str(display["cell_id"]), "was changed just now") from None
 
 
 class _Recorded:
     """One recorded edit of a cell, held against the cells as they are."""
 
-    def __init__(self, tool_input: Mapping[str, Any], display: Mapping[str, Any], later: States, shown: str) -> None:
+    def __init__(
+        self, tool_input: Mapping[str, Any], display: Mapping[str, Any], later: States, display_path: str
+    ) -> None:
         states = display[CELL_STATES]
         self.before: str | None = states.get("before")
         self.after: str | None = states.get("after")
         self.cell_id = str(display["cell_id"])
         self.done: States = frozenset({self.after}) | later
         self.input = tool_input
-        self.shown = shown
+        self.display_path = display_path
 
     def change(self, cells: list[Cell]) -> CellChange | None:
         """Return what is left to do; None where it is done. Raises ToolError where something else is there."""
@@ -124,7 +126,7 @@ class _Recorded:
         if state in self.done and not self._has_other_type(now):
             return None
         if state != self.before:
-            raise _drift(self.shown, self.cell_id, _what(now, self.before))
+            raise _drift(self.display_path, self.cell_id, _what(now, self.before))
         if mode == "insert":
             return self._insert(ids)
         assert state is not None, "a cell that was there before has a source"
@@ -160,7 +162,9 @@ class _Recorded:
         if anchor_id is None:
             return CellPosition("start" if position == "start" else "end")
         if anchor_id not in ids:
-            raise _drift(self.shown, self.cell_id, f"belongs beside cell {anchor_id}, which is not there any more")
+            raise _drift(
+                self.display_path, self.cell_id, f"belongs beside cell {anchor_id}, which is not there any more"
+            )
         return CellPosition("before" if position == "before" else "after", str(anchor_id))
 
 
@@ -172,8 +176,10 @@ def _what(now: Cell | None, before: str | None) -> str:
     return "is not as it was when this turn was recorded"
 
 
-def _drift(shown: str, cell_id: str, what: str) -> ToolError:
-    message = f"Cell {cell_id} of {shown} {what}. Nothing was changed. Bring it back to that state, or record again."
+def _drift(display_path: str, cell_id: str, what: str) -> ToolError:
+    message = (
+        f"Cell {cell_id} of {display_path} {what}. Nothing was changed. Bring it back to that state, or record again."
+    )
     return ToolError(message, code=ErrorCode.FILE_ACCESS_ERROR)
 
 

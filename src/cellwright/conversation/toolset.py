@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 RARELY_USED = (
     *("MultiEdit", "ApplyPatch", "EditSymbol", "FileTree", "Lint", "RunTests", "NotebookVerify"),
     *("WebFetch", "WebSearch", "TaskStop", "EnterPlanMode", "TodoRead"),
+    *("SemanticSearch", "FindDefinitions", "FindReferences", "CodeOutline", "CodeContext", "AnalyzeFunction"),
+    *("ImportChain", "CallChain", "SimilarCode", "CodeMetrics"),
 )
 """Tools that most sessions never call, or have a plainer one for: told of by ToolSearch, where the API can load tools."""
 
@@ -79,6 +81,17 @@ def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
     from cellwright.tools.agents.agent import agent_tool
     from cellwright.tools.code.edit_symbol import edit_symbol_tool
     from cellwright.tools.code.lint import lint_tool
+    from cellwright.tools.code.navigation.analyze_function import analyze_function_tool
+    from cellwright.tools.code.navigation.call_chain import call_chain_tool
+    from cellwright.tools.code.navigation.code_context import code_context_tool
+    from cellwright.tools.code.navigation.code_metrics import code_metrics_tool
+    from cellwright.tools.code.navigation.code_outline import code_outline_tool
+    from cellwright.tools.code.navigation.find_definitions import find_definitions_tool
+    from cellwright.tools.code.navigation.find_references import find_references_tool
+    from cellwright.tools.code.navigation.import_chain import import_chain_tool
+    from cellwright.tools.code.navigation.project_code import project_code
+    from cellwright.tools.code.navigation.semantic_search import semantic_search_tool
+    from cellwright.tools.code.navigation.similar_code import similar_code_tool
     from cellwright.tools.code.run_tests import run_tests_tool
     from cellwright.tools.files.apply_patch import apply_patch_tool
     from cellwright.tools.files.edit import edit_tool
@@ -107,6 +120,7 @@ def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
     roots = (cwd, *settings.additional_directories)
     side_request = None if place.provider is None else SideRequest(place.provider, small_model(environ))
     engine = choose_engine(environ, side_request)
+    code = project_code(cwd, (*settings.deny, *settings.ask), environ)
     return (
         read_tool(state, cwd, place.open_notebooks),
         write_tool(state, cwd),
@@ -118,6 +132,16 @@ def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
         grep_tool(cwd),
         ls_tool(cwd),
         file_tree_tool(cwd),
+        semantic_search_tool(code),
+        find_definitions_tool(code),
+        find_references_tool(code),
+        code_outline_tool(code),
+        code_context_tool(code),
+        analyze_function_tool(code),
+        import_chain_tool(code),
+        call_chain_tool(code),
+        similar_code_tool(code),
+        code_metrics_tool(code),
         git_tool(cwd, environ),
         run_tests_tool(cwd, environ),
         lint_tool(cwd, environ, state.keeper),
@@ -149,9 +173,13 @@ def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
 
 
 def builtin_tools(*names: str, cwd: Path | str | None = None) -> tuple[Tool, ...]:
-    """The built-in tools of these names, all where none is given, for an `Agent` that works in `cwd`.
+    """The built-in tools of these `names`, all where none is given, as objects that work in `cwd` (default: here).
 
-    They share one memory of what was read. Raises CellwrightError TOOL_NOT_FOUND for a name that there is not.
+    They share one memory of what was read. `ask` and `Agent` take the names themselves. Raises CellwrightError
+    TOOL_NOT_FOUND for a name that there is not.
+
+    >>> [tool.name for tool in builtin_tools("Read", "Grep")]
+    ['Read', 'Grep']
     """
     folder = Path.cwd() if cwd is None else Path(cwd).absolute()
     made = make_tools(ToolEnvironment(cwd=folder, settings=load_settings(folder, os.environ)))
@@ -252,6 +280,8 @@ class ConversationTools:
         self._stop_agent = stop_agent
         self._making = threading.Lock()
         self._made: tuple[Tool, ...] | None = None
+        self._path: dict[str, str] = {}
+        """The PATH that plugins make; of the tools' environment, and so changed in its place."""
         self.file_state = FileState(is_unsaved, checkpoints)
         """Claude's knowledge of files."""
 
@@ -272,6 +302,10 @@ class ConversationTools:
         """
         if not options.builtin_tools and not options.tool_names:
             return options.tools
+        path = self._in_force.plugin_path
+        if path != self._path:
+            self._path.clear()
+            self._path.update(path)
         made = self._all()
         chosen = _named(made, options.tool_names)
         if taken := [tool.name for tool in options.tools if tool.name in TOOL_ALIASES]:
@@ -294,7 +328,7 @@ class ConversationTools:
         return ToolEnvironment(
             cwd=self._in_force.cwd,
             settings=self._in_force.settings,
-            environ=ChainMap(self._hooks.exported, self._in_force.environment),  # type: ignore[arg-type]  # it is only read
+            environ=ChainMap(self._hooks.exported, self._path, self._in_force.environment),  # type: ignore[arg-type]  # it is only read
             provider=lambda: self._model.provider,
             is_unsaved=self._is_unsaved,
             open_notebooks=RecordedNotebooks(self.open_notebooks, lambda: self._checkpoints.turn),

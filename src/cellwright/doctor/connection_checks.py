@@ -15,9 +15,11 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from cellwright.config.api_key_helper import with_helpers_key
+from cellwright.config.kept_key import kept_source, with_key
 from cellwright.config.settings.settings import Settings
 from cellwright.doctor.check import Check, Finding, Status
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.model.claude_code.sign_in import find_program, sign_in
 from cellwright.model.credentials import choose_transport, source_of_credential
 from cellwright.model.retry import RequestFailed, failure_of_response
 from cellwright.model.sdk_transport import SdkTransport
@@ -31,7 +33,9 @@ MODELS = "/v1/models?limit=1"
 
 
 def connection_checks(environ: Mapping[str, str], settings: Settings) -> list[Check]:
-    """The checks of the way to the API."""
+    """The checks of the way to the API, or to the program that asks it."""
+    if settings.provider == "claude-code":
+        return [Check("Claude Code", lambda: claude_code(environ)), Check("proxy", lambda: proxy(environ))]
     return [
         Check("credential", lambda: credential(environ, settings)),
         Check("API", lambda: api(environ, settings), online=True),
@@ -41,6 +45,8 @@ def connection_checks(environ: Mapping[str, str], settings: Settings) -> list[Ch
 
 def credential(environ: Mapping[str, str], settings: Settings) -> Finding:
     """Name the source of the credential; never a part of it."""
+    if (place := kept_source(environ, own_credentials=settings.own_credentials)) and settings.api_key_helper is None:
+        return Finding("credential", "ok", f"`cellwright auth login` ({place})")
     source = source_of_credential(environ)
     if source is not None:
         origin = settings.origin(f"env.{source}")
@@ -61,6 +67,20 @@ def credential(environ: Mapping[str, str], settings: Settings) -> Finding:
     return Finding("credential", "ok", "found by the SDK")
 
 
+def claude_code(environ: Mapping[str, str]) -> Finding:
+    """Name the program that asks, and who is signed in there; never a part of a credential."""
+    try:
+        program = find_program(environ)
+    except CellwrightError as error:
+        return Finding("Claude Code", "problem", error.message)
+    found = sign_in(program, environ)
+    if found is None:
+        return Finding("Claude Code", "warning", f"{program} does not say who is signed in", "It may be too old.")
+    if not found.signed_in:
+        return Finding("Claude Code", "problem", f"{program}: {found.words}", f"Run `{program} auth login`.")
+    return Finding("Claude Code", "ok", f"{program}: {found.words}")
+
+
 class _Answer(Struct, frozen=True):
     status: int
     headers: Mapping[str, str]
@@ -70,7 +90,8 @@ class _Answer(Struct, frozen=True):
 def api(environ: Mapping[str, str], settings: Settings, seconds: float = SECONDS) -> Finding:
     """Check whether the API is reached within `seconds`, takes the credential, and lives in the same time."""
     try:
-        transport = choose_transport(with_helpers_key(environ, settings.api_key_helper))
+        environ = with_key(environ, settings.api_key_helper, own_credentials=settings.own_credentials)
+        transport = choose_transport(environ)
     except CellwrightError as error:
         if error.code == ErrorCode.API_KEY_MISSING:
             return Finding("API", "warning", "not asked: there is no credential")

@@ -55,7 +55,6 @@ from cellwright.kernel.run.questions import OpenQuestions, mirror_everywhere
 from cellwright.kernel.run.recorded_run import RecordedRun, SkippedRun
 from cellwright.kernel.run.recordings import RunningCell, recorded_runs
 from cellwright.kernel.widgets.bundle import why_no_widget
-from cellwright.model.anthropic import AnthropicProvider
 from cellwright.tools.process.children import child_processes
 
 if TYPE_CHECKING:
@@ -86,6 +85,7 @@ class NotebookConversation:
         self.shell = shell
         self.cells = cells
         self.pages = pages
+        self.is_unsaved = is_unsaved
         self._config = config
         self._kernel: Any = getattr(shell, "kernel", None)
         self._in_kernel = self._kernel is not None
@@ -191,9 +191,8 @@ class NotebookConversation:
         """Do ahead what the first prompt would wait for."""
         # what fails here fails again, with its message, when it is needed
         with contextlib.suppress(CellwrightError):
-            provider = self.conversation.model.provider
-            if isinstance(provider, AnthropicProvider):
-                self.conversation.thread.submit(provider.prepare())
+            if (preparing := self.conversation.model.prepare()) is not None:
+                self.conversation.thread.submit(preparing)
             self.conversation.tools.of(RunOptions())
         # a run that begins already imports it itself, when its request is on the way
         if self._in_kernel and not why_no_widget() and not self._has_prompted:
@@ -224,6 +223,7 @@ class NotebookConversation:
             in_force,
             in_kernel=self._in_kernel,
             on_stuck=self._on_stuck,
+            own_cell=lambda: front_end_of(self.shell).cell_id,
         )
 
     def _on_stuck(self, tool_use_id: str) -> None:

@@ -12,7 +12,6 @@ from cellwright.kernel.cells.notebook_run import Runner, notebook_run_tool
 from cellwright.kernel.cells.notebook_verify import Verifier, notebook_verify_tool
 from cellwright.kernel.execute.python_tool import python_tool
 from cellwright.kernel.namespace.variables_tool import variables_tool
-from cellwright.kernel.run.front_end import front_end_of
 from cellwright.tools.notebook.open_notebook import OpenNotebooks
 
 if TYPE_CHECKING:
@@ -29,9 +28,12 @@ def kernel_tools(
     in_force: SettingsInForce,
     *,
     in_kernel: bool,
-    on_stuck: Callable[[str], None],
+    on_stuck: Callable[[str], None] | None,
+    own_cell: Callable[[], str | None],
 ) -> tuple[Tool, ...]:
-    """The tools whose code runs in `shell`. `cells` is the log of what ran there; the others are `python_tool`'s."""
+    """The tools whose code runs in `shell`. `cells` is the log of what ran there; the others are those of `python_tool`
+    and `Runner`.
+    """
     cwd, settings = in_force.cwd, in_force.settings
     runner = Runner(
         shell,
@@ -40,7 +42,7 @@ def kernel_tools(
         cells,
         cwd,
         in_kernel=in_kernel,
-        own_cell=lambda: front_end_of(shell).cell_id,
+        own_cell=own_cell,
         on_stuck=on_stuck,
     )
     verifier = Verifier(shell, jobs, notebooks, cells, cwd, in_force.environment)

@@ -20,24 +20,32 @@ def visible_controls(text: str) -> str:
 
 
 # Words. What a renderer might take for markup is escaped, whatever its dialect: GFM, pandoc's attributes in braces, a
-# definition list's colon. A backtick and a backslash become entities, so that none is in the source that could pair with
-# those of code, or make an opening of mathematics with what follows.
+# definition list's colon. A backtick, a backslash and an opening bracket become entities, so that none is in
+# the source that could pair with those of code, or make an opening of mathematics with its neighbour.
 
 _SPECIAL = re.compile(
     r"""
       (?P<math> \$ | \\ (?= [(\[] | begin\s*\{ ) )
     | (?P<backslash> \\ (?! [A-Za-z0-9 ] ) )
     | (?P<tick> ` )
+    | (?P<bracket> \[ )
     | (?P<less> < (?! [ =\d] ) )
     | (?P<entity> & (?= \#? \w+ ; ) )
     | (?P<scheme> : (?= // ) )
     | (?P<inside_word> (?<= [A-Za-z0-9] ) _ (?= [A-Za-z0-9] ) )
-    | (?P<mark> [*_\[\]{~|] | ! \Z )
+    | (?P<mark> [*_\]{~|] | ! \Z )
     """,
     re.VERBOSE,
 )
-_ENTITIES = {"backslash": "&#92;", "tick": "&#96;", "less": "&lt;", "entity": "&amp;", "scheme": "&#58;"}
-_LINE_START = re.compile(r"(?P<number>\d{1,9}(?=[.)](?:\s|\Z)))|\\\[|[#>=:]|[-+](?=[\s-]|\Z)")
+_ENTITIES = {
+    "backslash": "&#92;",
+    "tick": "&#96;",
+    "bracket": "&#91;",
+    "less": "&lt;",
+    "entity": "&amp;",
+    "scheme": "&#58;",
+}
+_LINE_START = re.compile(r"(?P<number>\d{1,9}(?=[.)](?:\s|\Z)))|[#>=:]|[-+](?=[\s-]|\Z)")
 
 
 def escaped(text: str, *, at_line_start: bool = False) -> str:
@@ -60,8 +68,6 @@ def escape_words(text: str, dollar: str, *, at_line_start: bool) -> str:
 
     escaped = _SPECIAL.sub(escape, text)
     if at_line_start and (match := _LINE_START.match(escaped)):
-        if escaped.startswith("\\["):  # alone in its line it would open a displayed formula
-            return f"&#91;{escaped[2:]}"
         end = match.end()
         return f"{match[0]}\\{escaped[end:]}" if match["number"] else f"\\{escaped}"
     return escaped

@@ -50,6 +50,8 @@ def connect(environ: Mapping[str, str] | None = None) -> AnthropicProvider:
 
     Raises `CellwrightError`: API_KEY_MISSING when there is none, CONFIG_INVALID when a setting makes no sense. Bedrock,
     Google Cloud, Foundry, AWS and profiles read the process's own environment, as their libraries do.
+
+    >>> provider = connect({"ANTHROPIC_API_KEY": "sk-ant-0000", "ANTHROPIC_BASE_URL": "http://localhost:8080"})
     """
     environ = os.environ if environ is None else environ
     return AnthropicProvider(

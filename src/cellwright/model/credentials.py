@@ -28,11 +28,13 @@ _SWITCHES = {
 _ON = ("1", "true", "yes", "on")
 
 _HOW_TO_GIVE_A_KEY = """\
-No credential for the Claude API was found. Give one in one of three ways:
+No credential for the Claude API was found. Give one in one of four ways:
   1. set ANTHROPIC_API_KEY to a key from https://platform.claude.com/settings/keys before the kernel starts
      (or in the notebook: %env ANTHROPIC_API_KEY=…, which saves the key in the notebook: take the cell out again);
   2. sign in once with `ant auth login`: the profile it leaves is found (ANTHROPIC_PROFILE names another one);
-  3. use a cloud platform: CLAUDE_CODE_USE_BEDROCK=1, CLAUDE_CODE_USE_VERTEX=1 or CLAUDE_CODE_USE_FOUNDRY=1.
+  3. use a cloud platform: CLAUDE_CODE_USE_BEDROCK=1, CLAUDE_CODE_USE_VERTEX=1 or CLAUDE_CODE_USE_FOUNDRY=1;
+  4. enter a key once in a terminal: `cellwright auth login` keeps it.
+With a Claude subscription and no key, Claude Code asks: `--provider claude-code`.
 A gateway or a local model server: ANTHROPIC_BASE_URL with ANTHROPIC_AUTH_TOKEN (any word, if it wants none)."""
 
 

@@ -216,6 +216,19 @@ def protected_part(place: str) -> str | None:
     return None
 
 
+def protected_below(place: str) -> str | None:
+    """The protected part that a folder at `place` would give some of what is put into it; None where it gives none."""
+    names = [_comparable(name) for name in place.rstrip(os.sep).split(os.sep)]
+    for folder in _FOLDERS:
+        for length in range(1, len(folder)):
+            if tuple(names[-length:]) == folder[:length]:
+                return "/".join(folder)
+    if names[-1] == "startup":
+        return "startup/*.py"
+    programs = _programs()
+    return PROGRAMS if names == programs[: len(names)] else None
+
+
 @functools.cache
 def _programs() -> list[str]:
     return [_comparable(name) for name in PROGRAMS.split(os.sep)]

@@ -61,6 +61,14 @@ class PermissionPolicy:
     `block_writes_outside` forbid file tools to leave the roots, whatever the rules and the mode say. A session that comes
     into another mode gets none that is looser than `loosest`. `sandbox`: what commands can be confined by.
     Raises CellwrightError CONFIG_INVALID for a malformed rule or an unknown mode.
+
+    >>> import cellwright
+    >>> read, bash = cellwright.builtin_tools("Read", "Bash")
+    >>> policy = PermissionPolicy(allow=["Bash(make *)"], deny=["Read(.env)"], roots=["/project"], cwd="/project")
+    >>> policy.decide(bash, {"command": "make test"}).behavior, policy.decide(bash, {"command": "make test"}).rule
+    ('allow', 'Bash(make *)')
+    >>> policy.decide(read, {"file_path": "/project/.env"}).behavior
+    'deny'
     """
 
     mode: Mode | str = "default"

@@ -97,56 +97,56 @@ def _flat(rules: Sequence[Sequence[str] | None]) -> list[str]:
     return list(dict.fromkeys(rule for each in rules for rule in each or ()))
 
 
-def _rules_for(part: CommandFacts) -> list[str] | None:
+def _rules_for(facts: CommandFacts) -> list[str] | None:
     """The rules that say this command and nothing else, less those for files it writes; None where none can."""
-    command = part.command
+    command = facts.command
     if not command.words:
         return None if command.assignments else []
     if folder_named(command.words) is not None:
-        return _folder_rule(part)
+        return _folder_rule(facts)
     if "*" in command.text or "\n" in command.text:
         return None  # a `*` in a rule stands for anything; and a rule is one line
-    if _reads_its_commands(part):
+    if _reads_its_commands(facts):
         return None  # a rule would not say what it runs
     # of a command that only reads, it is what it writes to that needs approval
-    only_redirect = part.read is not None and any(redirect.writes for redirect in command.redirects)
+    only_redirect = facts.read is not None and any(redirect.writes for redirect in command.redirects)
     return [] if only_redirect else [f"Bash({command.text})"]
 
 
-def _reads_its_commands(part: CommandFacts) -> bool:
+def _reads_its_commands(facts: CommandFacts) -> bool:
     """Return whether what the program does comes from its input, as in `… | sh` and `python <<EOF`."""
-    if part.read is not None:
+    if facts.read is not None:
         return False
-    if any(redirect.operator in ("<<", "<<<", "<") for redirect in part.command.redirects):
+    if any(redirect.operator in ("<<", "<<<", "<") for redirect in facts.command.redirects):
         return True
-    program, *arguments = part.words
+    program, *arguments = facts.words
     without_file = all(word.text.startswith("-") for word in arguments)
     inline = any(word.text in ("-c", "-e", "-m", "--version", "-V", "--help") for word in arguments)
     return without_file and not inline and _INTERPRETER.fullmatch(program.text.rpartition("/")[2]) is not None
 
 
-def _folder_rule(part: CommandFacts) -> list[str] | None:
-    folder = folder_named(part.command.words)
-    starts = part.command.folders
+def _folder_rule(facts: CommandFacts) -> list[str] | None:
+    folder = folder_named(facts.command.words)
+    starts = facts.command.folders
     if folder is None or starts is None:
         return None
     places = {normalised(os.path.join(start, folder)) for start in starts}
     return [f"Read(/{escaped(place)}/**)" for place in sorted(places)]
 
 
-def _written(part: CommandFacts) -> list[str]:
+def _written(facts: CommandFacts) -> list[str]:
     rules = []
-    for redirect in part.command.redirects:
+    for redirect in facts.command.redirects:
         if redirect.writes and not redirect.is_descriptor and not is_harmless(redirect.target.text):
-            for start in part.command.folders or ():
+            for start in facts.command.folders or ():
                 rules.append(f"Edit(/{escaped(normalised(os.path.join(start, redirect.target.text)))})")
     return list(dict.fromkeys(rules))
 
 
-def _prefix(part: CommandFacts) -> list[str] | None:
-    if not part.plain_variables or part.gets_more:
+def _prefix(facts: CommandFacts) -> list[str] | None:
+    if not facts.plain_variables or facts.gets_more:
         return None
-    words = tuple(word.text for word in part.words)
+    words = tuple(word.text for word in facts.words)
     for prefix in PREFIXES_FOR_SESSION:
         if words[: len(prefix)] == prefix:
             return [f"Bash({' '.join(prefix)} *)"]

@@ -32,7 +32,8 @@ class Bounds(Struct, frozen=True, kw_only=True):
 
     `read`: read and run. `data`: read. `write`: read, run and change. `temporary`: the same, the command's own.
     `hidden` exists and lies below one of these. `protected` lies below one of `write` and need not exist. `links` are the
-    symbolic links on the way to all this, each with its target.
+    symbolic links on the way to all this, each with its target. `metadata`: modes, owners and times may be changed where
+    the means cannot tell for which files.
     """
 
     read: tuple[str, ...] = ()
@@ -43,6 +44,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
     protected: tuple[str, ...] = ()
     links: tuple[tuple[str, str], ...] = ()
     network: Network = "none"
+    metadata: bool = False
 
 
 def bounds_of(confinement: Confinement, environ: Mapping[str, str], cwd: str, temporary: Iterable[str] = ()) -> Bounds:
@@ -81,6 +83,7 @@ def bounds_of(confinement: Confinement, environ: Mapping[str, str], cwd: str, te
         hidden=tuple(path for path in hidden if _covered(path, tops)),
         protected=outermost(protected),
         links=tuple(places.links.items()),
+        metadata=confinement.metadata,
         network="any" if confinement.any_host else "none" if confinement.hosts is None else "hosts",
     )
 

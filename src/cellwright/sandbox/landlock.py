@@ -86,7 +86,7 @@ def start_confined(bounds: Bounds, start: Callable[[], Result], version: int) ->
     loaded = program(
         Filter(
             network=bounds.network,
-            metadata="refused" if bounds.write else "pretended",
+            metadata="done" if bounds.metadata else "refused" if bounds.write else "pretended",
             signals=not scoped,
             shared_by_key=True,
         )
@@ -162,7 +162,8 @@ def _allow(ruleset: int, path: str, access: int) -> None:
             access &= _OF_FILES
         if access:
             rule = struct.pack("=Qi", access, opened)
-            _check(f"landlock_add_rule for {path}", _syscall(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0))
+            if _add_rule()(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0):
+                _check(f"landlock_add_rule for {path}", -1)
     finally:
         os.close(opened)
 
@@ -185,6 +186,17 @@ def _load_filter(loaded: bytes) -> None:
     # struct sock_fprog: a count, and a pointer at its own alignment
     described = struct.pack("@HP", len(loaded) // 8, ctypes.addressof(instructions))
     _check("seccomp", _libc().prctl(_SET_SECCOMP, _FILTER_MODE, ctypes.create_string_buffer(described), 0, 0))
+
+
+@functools.cache
+def _add_rule() -> Callable[[int, int, int, bytes, int], int]:
+    """The system call with its types said once: there can be thousands for one command."""
+    prototype = ctypes.CFUNCTYPE(
+        ctypes.c_long,
+        *(ctypes.c_long, ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint32),
+        use_errno=True,
+    )
+    return prototype(("syscall", _libc()))
 
 
 def _syscall(number: int, *arguments: int | bytes | None) -> int:

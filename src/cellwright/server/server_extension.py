@@ -66,8 +66,8 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
     ).tag(config=True)
     mcp_server = Bool(
         False,
-        help="Offer files and notebooks below the server's root to MCP clients at /cellwright/mcp, with Jupyter's own "
-        "authentication and under the permission rules of the settings (docs/mcp.md).",
+        help="Offer files and notebooks below the server's root, and their kernels, to MCP clients at /cellwright/mcp, with "
+        "Jupyter's own authentication and under the permission rules of the settings (docs/mcp.md).",
     ).tag(config=True)
     report_runs = Bool(
         False, help="Report runs to Jupyter's event system, without content (https://events.cellwright.dev/run/v1)."
@@ -113,9 +113,18 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
         if importlib.util.find_spec("mcp") is None:
             self.log.error("Cellwright: mcp_server needs the package mcp: pip install 'cellwright[mcp]'.")
             return
-        from cellwright.server.routes.mcp import PATTERN, McpRoute, UsersMcpServers
+        from cellwright.server.notebooks.setup import served_notebooks
+        from cellwright.server.notebooks.unsaved import UnsavedDocuments
+        from cellwright.server.routes.mcp import DOCUMENTS, PATTERN, DocumentsRoute, McpRoute, UsersMcpServers
+        from cellwright.server.runs.agent_calls import KernelAccess
 
-        self.mcp_servers = UsersMcpServers(root)
+        server, served = self.settings, served_notebooks(self.serverapp)
+        unsaved = UnsavedDocuments(root)
+        access = KernelAccess(server["kernel_manager"], server["session_manager"], runs.relays, served, unsaved, root)
+        self.mcp_servers = UsersMcpServers(access)
+        self.handlers.append((DOCUMENTS, DocumentsRoute, {"runs": runs, "unsaved": unsaved}))
+        # pages say what they hold unsaved only where somebody wants to know
+        self.serverapp.web_app.settings.setdefault("page_config_data", {})["cellwrightDocuments"] = True  # type: ignore[union-attr]
         self.handlers.append((PATTERN, McpRoute, {"runs": runs, "servers": self.mcp_servers}))
 
     def _page_of(self) -> PageOf:

@@ -155,7 +155,12 @@ class Session:
 
     `started_by` is how it came to be here ("startup", "clear", "resume", "fork") until its first run has told hooks of it.
 
-    One thread uses it at a time. What `encoded` and `messages` give is not to be changed.
+    One thread uses it at a time. What `encoded` and `messages` give is not to be changed. `usage` sums up the API's counts,
+    `cost_usd` is in US dollars, None where a price is not known. Raises `CellwrightError` where it cannot be written.
+
+    >>> session = Session.create(Path.cwd(), None)  # kept in memory; `ask(…, session=session)` goes on with it
+    >>> session.messages, session.cost_usd
+    ([], 0.0)
     """
 
     def __init__(self, cwd: Path, folder: Path | None, id: str = "") -> None:
@@ -611,6 +616,34 @@ class Session:
     def take_back(self) -> None:
         """Take the last message out again: the API would refuse every later request for it as well."""
         self._write(transcript.TAKEN_BACK, {})
+
+    def rewind(self, turn: int) -> None:
+        """Take back the user's prompt number `turn`, from 1, and all that was said after it; files stay as they are.
+
+        What is taken back stays in the transcript. `Agent.rewind` takes back files and notebook cells as well. Raises
+        `CellwrightError` INVALID_PARAMETERS where there is no such turn.
+
+        >>> session = Session.create(Path.cwd(), None)
+        >>> session.begin(model="claude-opus-5-5", system=[], tools=[])
+        >>> for words in ("One?", "Two?"):
+        ...     session.append({"role": "user", "content": words})
+        >>> session.rewind(2)
+        >>> [message["content"] for message in session.messages]
+        ['One?']
+        """
+        from cellwright.sessions.turns import begins_turn_encoded  # which knows sessions
+
+        lines = self.story_lines()
+        begins = [at for at, line in enumerate(lines) if begins_turn_encoded(line.message)]
+        if not 0 < turn <= len(begins):
+            message = f"The session {self.id} has no turn {turn!r}; it has {len(begins)}, counted from 1."
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+        kept = at = begins[turn - 1]
+        while 0 < at < len(lines) and lines[at - 1].meta["seq"] == lines[at].meta["seq"]:
+            at -= 1  # one cannot return to between the two
+        self.return_to(lines[at - 1].meta["seq"] if at else 0)
+        for line in lines[at:kept]:
+            self._write(line.message, {})
 
     def return_to(self, seq: int) -> None:
         """Go on as after the event `seq`; what was said since, or taken back since, stays in the transcript."""

@@ -11,15 +11,18 @@ import select
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from cellwright.conversation.runs.output_format import FORMATS, ON_DENIED
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.models import EFFORTS
+from cellwright.model.models import EFFORTS, PROVIDERS
 from cellwright.permissions.modes import LISTED_MODES
 from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS, is_claude, translated
 from cellwright.terminal.exit_codes import MEANINGS
 from cellwright.version import VERSION
+
+if TYPE_CHECKING:
+    from cellwright.config.agents.definition import AgentDefinition
 
 DESCRIPTION = """\
 Claude at work in this folder: it reads and edits files, runs commands and answers. It asks before it changes anything;
@@ -57,6 +60,7 @@ def parser() -> argparse.ArgumentParser:
 def _add_run_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--model", metavar="M", help="the model, for example claude-sonnet-5-5")
     group.add_argument("--effort", choices=EFFORTS, help="how hard the model thinks")
+    group.add_argument("--provider", choices=PROVIDERS, help="ask the model over the API, or through Claude Code")
     group.add_argument("--max-turns", metavar="N", type=_count, help="at most N requests to the model")
     group.add_argument("--max-tokens", metavar="N", type=_count, help="at most N tokens for one answer")
     group.add_argument("--budget", metavar="USD", type=_amount, help="stop before the run costs more than this")
@@ -139,6 +143,13 @@ def _add_permission_options(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         help="MCP servers besides those of the files",
+    )
+    group.add_argument(
+        "--agents",
+        metavar="FILE-OR-JSON",
+        type=_agents,
+        default={},
+        help="agents besides those of the files: by name, a description, a prompt and what else a file may say",
     )
     group.add_argument("--strict-mcp-config", action="store_true", help="only the servers of --mcp-config")
     group.add_argument(
@@ -305,6 +316,20 @@ def _servers(given: str) -> tuple[dict[str, Any], str]:
     if not isinstance(servers, dict):
         raise argparse.ArgumentTypeError(f"{given!r} has `mcpServers` that are no object")
     return servers, "--mcp-config" if name == "--settings" else name
+
+
+def _agents(given: str) -> dict[str, AgentDefinition]:
+    """The agents that are given as JSON or in a file, by their names."""
+    from cellwright.config.agents.definition import NoAgent, given_definition  # most commands name none
+
+    values, _ = _settings(given)
+    found: dict[str, AgentDefinition] = {}
+    for name, each in values.items():
+        try:
+            found[name] = given_definition(name, each)
+        except NoAgent as problem:
+            raise argparse.ArgumentTypeError(f"the agent {name!r} cannot be used: {problem}") from None
+    return found
 
 
 def _object(text: str, name: str, otherwise: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from cellwright.agent.recording.replay_ways import process_replay_way
 from cellwright.agent.steering import SteeringText
 from cellwright.agent.structured_output.answer import AnswerType, answer_type
 from cellwright.commands.command import OWN_COMMAND, CommandCall, CommandPage, command_name
+from cellwright.config.kept_key import kept_source
 from cellwright.config.mcp.entries import ServerOrigin
 from cellwright.config.mcp.find_servers import GivenServers
 from cellwright.config.settings.layers import SCOPES, Layer, Scope
@@ -42,12 +43,14 @@ from cellwright.terminal.exit_codes import ExitCode, exit_code_of
 from cellwright.terminal.interactive.keys import KeysAtWork, reads_keys
 from cellwright.terminal.plain_view import Unseen, View
 from cellwright.terminal.run import TerminalRun
+from cellwright.terminal.screen import columns_of
 from cellwright.terminal.views import Streams, asker_maker, confirmed, make_view
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:
     from cellwright.agent.recording.recorder import Recorder, TurnListener
     from cellwright.agent.recording.replay import Replay, ReplayedTurn
+    from cellwright.config.settings.settings_in_force import SettingsInForce
     from cellwright.terminal.claude_code.output import ClaudeOutput
     from cellwright.terminal.question import Asker
 
@@ -127,12 +130,9 @@ class TerminalCommand:
         return f"Cellwright {VERSION} in {self.conversation.cwd}"
 
     def _connect(self) -> None:
-        from cellwright.model.anthropic import AnthropicProvider  # brings httpx2 with it
-
-        provider = self.conversation.model.provider
-        if isinstance(provider, AnthropicProvider):
-            # setting up TLS takes as long as everything else until the first request
-            self.conversation.thread.submit(provider.prepare())
+        # setting up TLS takes as long as everything else until the first request
+        if (preparing := self.conversation.model.prepare()) is not None:
+            self.conversation.thread.submit(preparing)
 
     def run_messages(self) -> int:
         """Run each message of stdin, in their order, until it ends; gives the last one's exit code."""
@@ -249,10 +249,10 @@ class TerminalCommand:
                 for name, each in conversation.mcp.connections.items()
             ],
             "slash_commands": list(COMMANDS),
-            "apiKeySource": source_of_credential(in_force.environment) or "none",
+            "apiKeySource": _key_source(in_force),
             "claude_code_version": VERSION,
             "output_style": conversation.styles.chosen()[0].name,
-            "agents": [],
+            "agents": sorted(conversation.agents.found().agents),
             "skills": [],
             "plugins": [],
         }
@@ -289,7 +289,8 @@ class TerminalCommand:
     def _show_page(self, name: str, page: CommandPage) -> int:
         match self.options.output_format:
             case "text":
-                text = page.plain()
+                stdout = self.streams.stdout
+                text = page.plain(columns_of(stdout, self.streams.environ) if stdout.isatty() else None)
             case "json" | "json-lines":
                 text = json.dumps({name: page.markdown()})
             case _:
@@ -407,6 +408,12 @@ class TerminalCommand:
         return self._exit_code(end, run.signal_number)
 
 
+def _key_source(in_force: SettingsInForce) -> str:
+    """The name of what gives the credential, as Claude Code's messages have it."""
+    place = kept_source(in_force.environment, own_credentials=in_force.settings.own_credentials)
+    return f"cellwright auth login ({place})" if place else source_of_credential(in_force.environment) or "none"
+
+
 def run_options(options: argparse.Namespace) -> RunOptions:
     """The command line's options as the conversation takes them."""
     return RunOptions(
@@ -427,16 +434,20 @@ def run_options(options: argparse.Namespace) -> RunOptions:
         tool_names=() if options.tools in (None, ("default",)) else options.tools,
         system_prompt=options.system_prompt,
         append_system_prompt=options.append_system_prompt,
+        agents=options.agents,
     )
 
 
 def inline_settings(options: argparse.Namespace, cwd: Path) -> tuple[InlineSettings, ...]:
-    """The settings of the command line: those of `--settings`, and the folders of `--add-dir`."""
+    """The settings of the command line: those of `--settings`, `--provider`, and the folders of `--add-dir`."""
     found: list[InlineSettings] = []
     for values, name in options.settings:
         # a rule's `/x` starts at the folder of the file it stands in
         folder = cwd if name == "--settings" else Path(name).expanduser().absolute().parent
         found.append((Layer(scope="options", label=name, root=folder, folder=folder), values))
+    if options.provider is not None:
+        layer = Layer(scope="options", label="--provider", root=cwd, folder=cwd)
+        found.append((layer, {"cellwright": {"provider": options.provider}}))
     if options.add_dir:
         folders = {"permissions": {"additionalDirectories": [str(folder) for folder in options.add_dir]}}
         found.append((Layer(scope="options", label="--add-dir", root=cwd, folder=cwd), folders))

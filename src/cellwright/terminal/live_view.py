@@ -21,7 +21,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from cellwright.agent.context.summary import compacted_line
-from cellwright.agent.subagent import progress_of
+from cellwright.agent.subagent import AgentProgress, progress_of
 from cellwright.events import (
     Call,
     ContextAttached,
@@ -132,6 +132,8 @@ class _Running(Struct):
     since: float
     estimated_seconds: float | None = None
     output: str = ""
+    agent: AgentProgress | None = None
+    """The progress of the agent that works for it; its steps are the output then."""
 
 
 class _Block(Struct, frozen=True):
@@ -203,8 +205,7 @@ class LiveView(Struct):
             case ToolStart() | ToolProgress() | ToolEnd():
                 self._tool(event)
             case SubagentEvent():
-                if (news := progress_of(event)) is not None:
-                    self._tool(news)
+                self._agent(event)
             case TurnEnd():
                 self._end_text()
                 self._printed_text = False
@@ -272,6 +273,15 @@ class LiveView(Struct):
             case ToolEnd():
                 self._call_ended(event)
 
+    def _agent(self, event: SubagentEvent) -> None:
+        running = self._running.get(event.tool_use_id)
+        if running is None:
+            return  # it goes on in the background
+        running.agent = running.agent or AgentProgress()
+        running.agent.take(event.event)
+        if (steps := progress_of(event)) is not None:
+            self._tool(steps)
+
     def _call_ended(self, event: ToolEnd) -> None:
         running = self._running.pop(event.tool_use_id, None)
         if not self._running:
@@ -282,9 +292,14 @@ class LiveView(Struct):
         line = Text(f"{MARKS[event.status]} ", STYLES[style])
         line.append(run_lines.call_title(running.call) if running else event.name, "bold")
         line.append(f" · {run_lines.outcome(event)}", "dim" if event.status == "success" else STYLES[style])
+        agent = running.agent if running is not None else None
+        if agent is not None:
+            line.append(f" · {agent.facts()}", "dim")
         lines = [line]
         if what := run_lines.complaint(event):
             lines.append(Text(f"  {what}", STYLES[style]))
+        if self.details and running is not None and agent is not None:
+            lines += [Text(f"  {step}", "dim") for step in running.output.splitlines()]
         if self.details:
             lines += [Text(f"  {line}", "dim") for line in run_lines.result_lines(event)]
         for diff_line in run_lines.diff_lines(event):
@@ -372,7 +387,7 @@ class LiveView(Struct):
         if self.shares_screen:
             return []
         now = time.monotonic()
-        lines = [line for running in self._running.values() for line in _running_lines(running, now)]
+        lines = [line for each in self._running.values() for line in _running_lines(each, now, self.details)]
         if self._doing:
             lines.append(Text(f"… {self._doing} {now - self._since:.0f} s", "dim"))
         if self._draft:
@@ -382,9 +397,13 @@ class LiveView(Struct):
         return lines
 
 
-def _running_lines(running: _Running, now: float) -> list[Text]:
+def _running_lines(running: _Running, now: float, details: bool) -> list[Text]:
     expected = run_lines.estimate(running.estimated_seconds)
     lines = [Text(f"● {run_lines.call_title(running.call)} {now - running.since:.0f} s{expected}", "bold")]
+    if running.agent is not None:
+        lines[0].append(f" · {running.agent.facts()} · {running.agent.doing}".removesuffix(" · "), "dim")
+        if not details:
+            return lines
     shown = [line for line in running.output.splitlines() if line.strip()][-OUTPUT_LINES:]
     return [*lines, *(Text(f"  {line}", "dim") for line in shown)]
 

@@ -139,6 +139,7 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
         trusts_folder=options.trust,
     )
     conversation.mcp.add_source(lambda: given_servers(options, cwd), only=options.strict_mcp_config)
+    conversation.agents.of_run = options.agents  # `/agents` and @agent- know them before the first prompt
     try:
         refuse_trust(options, conversation)
         command = TerminalCommand(options, conversation, streams, interactive)

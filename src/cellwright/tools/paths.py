@@ -18,13 +18,15 @@ NAMES_LOOKED_AT = 5_000
 INVALID_PATH_ERRNOS = {errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP}
 
 
-def resolve_path(cwd: Path, given: str) -> Path:
-    """The path that `given` names, from `cwd` if relative. Nothing is expanded: the policy decided on this text."""
-    if not given or "\0" in given:
+def resolve_path(cwd: Path, file_path: str) -> Path:
+    """The path that `file_path` names, from `cwd` if relative. Nothing is expanded: the policy decided on this text."""
+    if not file_path or "\0" in file_path:
         raise ToolError("The path is empty or holds a null byte.", code=ErrorCode.FILE_PATH_INVALID)
-    if given == "~" or given.startswith(("~/", "~\\")):
-        raise ToolError(f"`~` is not expanded in {given!r}. Give the absolute path.", code=ErrorCode.FILE_PATH_INVALID)
-    return cwd / given
+    if file_path == "~" or file_path.startswith(("~/", "~\\")):
+        raise ToolError(
+            f"`~` is not expanded in {file_path!r}. Give the absolute path.", code=ErrorCode.FILE_PATH_INVALID
+        )
+    return cwd / file_path
 
 
 def real_path(path: Path) -> Path:
@@ -42,7 +44,7 @@ def shown_path(cwd: Path, path: Path) -> str:
 
 
 @contextmanager
-def file_errors(shown: str) -> Iterator[None]:
+def file_errors(display_path: str) -> Iterator[None]:
     """Errors of the operating system, as something the model can act on. What is already a `ToolError` passes."""
     try:
         yield
@@ -53,10 +55,10 @@ def file_errors(shown: str) -> Iterator[None]:
             code = ErrorCode.FILE_NOT_FOUND
         elif error.errno in INVALID_PATH_ERRNOS:
             code = ErrorCode.FILE_PATH_INVALID
-        raise ToolError(f"{shown}: {reason}.", code=code) from error
+        raise ToolError(f"{display_path}: {reason}.", code=code) from error
 
 
-def not_found(path: Path, shown: str) -> ToolError:
+def not_found(path: Path, display_path: str) -> ToolError:
     """The error for a path that does not exist, with the names in its folder that are nearest to it."""
     folder = path.parent
     if path.is_symlink():
@@ -68,7 +70,7 @@ def not_found(path: Path, shown: str) -> ToolError:
         hint = f"Did you mean {' or '.join(names)} (same folder)?"
     else:
         hint = "No name in its folder is like it. Find it with Glob or LS."
-    return ToolError(f"{shown} does not exist. {hint}", code=ErrorCode.FILE_NOT_FOUND)
+    return ToolError(f"{display_path} does not exist. {hint}", code=ErrorCode.FILE_NOT_FOUND)
 
 
 def nearest_names(folder: Path, name: str) -> list[str]:
@@ -85,11 +87,11 @@ def nearest_names(folder: Path, name: str) -> list[str]:
     return list(dict.fromkeys([by_lower_case[key] for key in near] + same_stem))[:3]
 
 
-def existing_path(cwd: Path, given: str) -> tuple[Path, str]:
-    """The path that `given` names and how it is shown; ToolError where nothing is there."""
-    path = resolve_path(cwd, given)
-    shown = shown_path(cwd, path)
-    with file_errors(shown):
+def existing_path(cwd: Path, file_path: str) -> tuple[Path, str]:
+    """The path that `file_path` names and how it is shown; ToolError where nothing is there."""
+    path = resolve_path(cwd, file_path)
+    display_path = shown_path(cwd, path)
+    with file_errors(display_path):
         if not path.exists():
-            raise not_found(path, shown)
-    return path, shown
+            raise not_found(path, display_path)
+    return path, display_path

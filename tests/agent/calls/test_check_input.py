@@ -39,8 +39,8 @@ class PlanInput(ToolInput):
 
 
 @tool(name="Plan", description="For the test.")
-def plan(given: PlanInput) -> str:
-    return repr(given)
+def plan(input: PlanInput) -> str:
+    return repr(input)
 
 
 ONE = {"steps": [{"name": "a"}]}

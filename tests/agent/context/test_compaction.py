@@ -9,11 +9,13 @@ import cellwright
 from cellwright.agent.context.compaction import CompactionSettings
 from cellwright.agent.context.context_usage import context_tokens
 from cellwright.agent.hooks.callbacks import HookMatcher
+from cellwright.agent.spending.run_spending import Budget, SharedBudgets
 from cellwright.events import ContextCompacted, Notice, TurnEnd
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcript import read_messages
 from cellwright.sessions.turns import count_turns
 from cellwright.testing import fault, say, think, turn, use
+from row_tables import for_each_row
 
 ASKED = "nearly filled the context window"
 SUMMARY = "<summary>The tide gauge of Brest is 42 years old.</summary>"
@@ -224,3 +226,82 @@ def test_a_summary_is_asked_for_as_the_runs_own_answers_are(play):
     for body in played.bodies:
         assert body["thinking"] == {"type": "enabled", "budget_tokens": 20_000}
     assert {body["max_tokens"] for body in asked} == {36_000}, "room for the summary besides the thinking"
+
+
+TOO_LONG = fault(
+    "status", status=400, error_type="invalid_request_error", message="prompt is too long: 9 tokens > 8 maximum"
+)
+INVALID = fault("status", status=400, error_type="invalid_request_error", message="messages.0: a picture is gone")
+REFUSED = turn(say("I would rather not."), stop_reason="refusal")
+
+
+def not_summing_up(steps, answer, shortened=SUMMARY):
+    """A model that digs, and answers so when it is asked for a summary of the conversation as it is."""
+    deeper = digging(steps)
+
+    def answers(body):
+        if ASKED not in last_text(body):
+            return deeper(body)
+        if "<conversation>" not in last_text(body):
+            return answer
+        return say(shortened) if isinstance(shortened, str) else shortened
+
+    return answers
+
+
+@for_each_row("answer", [TOO_LONG, INVALID, REFUSED, say("<summary></summary>")])
+def test_what_cannot_be_summed_up_as_it_is_is_shortened_first(play, answer):
+    played = play(not_summing_up(14, answer), "Dig at Brest, please.", tools=[dig], compaction=SMALL)
+    assert played.end.ok, played.end.error
+    assert played.server.rejected == []
+    asked = next(body for body in played.bodies if "<conversation>" in last_text(body))
+    assert "Dig at Brest, please." in last_text(asked)
+    assert "mud and sand" in last_text(asked)
+    assert not asked.get("tools")
+    assert len(json.dumps(asked)) < 40_000
+    assert [notice for notice in played.of(Notice) if "were left out first" in notice.message]
+    assert [event.state for event in played.of(ContextCompacted)][:2] == ["started", "done"]
+    assert "42 years old" in json.dumps(played.bodies[-1]["messages"][0])
+
+
+def test_without_any_summary_the_session_goes_on_as_it_is(scene):
+    played = scene(not_summing_up(9, INVALID, INVALID), tools=[dig], compaction=SMALL)
+    assert played.go_on("Dig.").ok, played.end.error
+    [notice] = [notice.message for notice in played.of(Notice) if "was not summarised" in notice.message]
+    assert "a picture is gone" in notice
+    assert [event.state for event in played.of(ContextCompacted)] == ["started", "failed"]
+    before = len(played.session.encoded)
+    assert played.go_on("And what is it?").text == "done"
+    assert len(played.session.encoded) == before + 2
+    assert played.server.rejected == []
+
+
+def test_the_words_of_an_error_are_clear_where_nothing_can_be_sent(scene):
+    refused = not_summing_up(0, TOO_LONG, TOO_LONG)
+    left = iter([say("first"), TOO_LONG])
+    played = scene(lambda body: refused(body) if ASKED in last_text(body) else next(left), tools=[dig])
+    played.go_on("Dig.")
+    kept = list(played.session.encoded)
+    end = played.go_on("Dig again.")
+    assert end.error["code"] == "CONTEXT_TOO_LONG"
+    assert played.session.encoded[: len(kept)] == kept
+    assert played.server.rejected == []
+
+
+def test_a_budget_that_pays_for_half_a_summary_pays_for_none(scene):
+    played = scene(digging(9), tools=[dig], compaction=CompactionSettings(automatic=False))
+    played.go_on("Dig.")
+    kept = list(played.session.encoded)
+    tight = Budget(played.session.cost_usd + 0.09, "session")
+    again = scene(
+        digging(0),
+        tools=[dig],
+        session=played.session,
+        compaction=SMALL,
+        shared_budgets=SharedBudgets(session=tight),
+    )
+    again.go_on("Dig again.")
+    assert again.end.error["code"] == "BUDGET_EXCEEDED", again.end
+    assert "The session's budget" in again.end.error["message"]
+    assert again.bodies == []
+    assert again.session.encoded == kept

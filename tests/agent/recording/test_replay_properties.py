@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cellwright.agent.agent import Agent
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.recording.recorder import Recorder
 from cellwright.agent.recording.replay import Replay
@@ -138,9 +138,9 @@ def used(name: str, what: Any, number: int, said: dict[str, Any]) -> dict[str, A
     return use(name, code=str(number))
 
 
-def agent_of(provider: Any, folder: Path, said: dict[str, Any]) -> Agent:
+def agent_of(provider: Any, folder: Path, said: dict[str, Any]) -> AgentSetup:
     policy = PermissionPolicy(mode="bypassPermissions", roots=(folder,), cwd=folder)
-    return Agent(
+    return AgentSetup(
         provider=provider,
         model="claude-opus-5-5",
         system=system_blocks(),

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.agent.context.test_compaction import SMALL, dig, digging
 
+from cellwright.agent.context.compaction import CompactionSettings
 from cellwright.agent.spending.run_spending import Budget, CountedFile, SharedBudgets
 from cellwright.agent.spending.spending_file import MAX_BYTES, SpendingFile
 from cellwright.events import Notice, TextDelta
@@ -21,7 +23,7 @@ from cellwright.testing import Gate, MessagesServer, hold, say, turn
 OTHER_PROCESS = """
 import asyncio, os, sys
 from pathlib import Path
-from cellwright.agent.agent import Agent
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.agent.spending.run_spending import Budget, CountedFile, SharedBudgets
 from cellwright.agent.spending.spending_file import SpendingFile
@@ -31,7 +33,7 @@ from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session
 
 file, budget, folder = Path(sys.argv[1]), float(sys.argv[2]), Path(sys.argv[3])
-agent = Agent(
+agent = AgentSetup(
     provider=connect(os.environ), model="claude-opus-5-5", system=system_blocks(), tools=(),
     policy=PermissionPolicy(roots=(folder,), cwd=folder),
     shared_budgets=SharedBudgets(files=(CountedFile(SpendingFile(lambda: file), Budget(budget, "day")),)),
@@ -118,6 +120,35 @@ def test_another_process_has_set_aside_what_its_request_may_cost(scene: Any, tmp
     # what is left is less than the other could have taken, and more than would be left then
     assert SpendingFile(lambda: file).spent().open_usd == 0
     assert SpendingFile(lambda: file).usd() < 0.7
+
+
+def test_a_summary_waits_for_another_process_and_is_not_cut_short_by_what_it_set_aside(
+    scene: Any, tmp_path: Path
+) -> None:
+    file, gate = tmp_path / "day", Gate()
+    here = scene(digging(9), tools=[dig], compaction=CompactionSettings(automatic=False))
+    here.go_on("Dig.")
+    with MessagesServer([turn(say("word " * 20), hold(gate))]) as server:
+        other = at_work(server, file, 0.7, tmp_path)
+        again = scene(digging(0), tools=[dig], session=here.session, compaction=SMALL, shared_budgets=shared(file, 0.7))
+
+        async def both() -> None:
+            run = asyncio.create_task(again.run("And what was it?"))
+            while not again.of(Notice):
+                await asyncio.sleep(0.01)
+            assert again.bodies == []
+            gate.open()
+            await run
+
+        asyncio.run(both())
+        assert other.communicate()[0].endswith("ended\n")
+    assert again.end.ok, again.end.error
+    assert "The summary waits" in again.of(Notice)[0].message
+    assert again.bodies[0]["max_tokens"] >= 4_000
+    assert "42 years old" in str(again.bodies[-1]["messages"][0])
+    spent = SpendingFile(lambda: file).spent()
+    assert spent.open_usd == 0
+    assert again.end.cost_usd < spent.usd < 0.7, "the summary, the answer, and the other's"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kill -9")

@@ -87,7 +87,7 @@ def test_built_in_agents_are_whole(folders: SkillPlace) -> None:
     agents = find_agents(folders).agents
     assert agents.keys() == {
         *("general-purpose", "Explore", "Plan", "context-fetcher", "file-creator", "git-workflow", "test-runner"),
-        *("code-reviewer", "developer", "planner"),
+        *("code-reviewer", "developer", "planner", "prioritizer", "reviewer"),
     }
     assert len(agents) == len(list(BUILT_IN.glob("*.md")))
     for agent in agents.values():

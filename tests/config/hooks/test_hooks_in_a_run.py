@@ -6,7 +6,7 @@ import os
 import pytest
 from hook_scenes import command, group, hooks_of, saying
 
-from cellwright.agent.agent import Agent
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.hooks.protocol import as_hooks, together
 from cellwright.agent.tool import tool
 from cellwright.conversation.prompts.system_prompt import system_blocks
@@ -46,7 +46,7 @@ class Played:
 def play(messages_server, tmp_path):
     def run(script, hooks, prompts=("go",)) -> Played:
         server = messages_server(script)
-        agent = Agent(
+        agent = AgentSetup(
             provider=connect({"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}),
             model="claude-opus-5-5",
             system=system_blocks(),

@@ -7,7 +7,7 @@ import os
 import pytest
 from hook_scenes import group, hooks_of
 
-from cellwright.agent.agent import Agent
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.tool import tool
 from cellwright.config.hooks.entries import ModelHook
 from cellwright.config.hooks.model import read_verdict
@@ -52,7 +52,7 @@ class Played:
 def play(messages_server, tmp_path):
     def run(script, event, *hooks, **options) -> Played:
         server = messages_server(script)
-        agent = Agent(
+        agent = AgentSetup(
             provider=connect({"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}),
             model="claude-opus-5-5",
             system=system_blocks(),

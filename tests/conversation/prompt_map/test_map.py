@@ -308,6 +308,24 @@ def test_tools_run_and_what_would_ask_is_denied(serve, tmp_path):
     assert (tmp_path / "new.txt").read_text() == "x"
 
 
+def test_a_prompt_that_reads_a_file_is_not_told_the_folders_instructions(serve, tmp_path):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/notes.txt").write_text("forty-two")
+    for folder in (tmp_path, tmp_path / "data"):
+        (folder / "CLAUDE.md").write_text("Answer in rhymes.")
+
+    def script(body):
+        has_read = "tool_result" in str(body["messages"])
+        return say("42") if has_read else use("Read", file_path=str(tmp_path / "data/notes.txt"))
+
+    server = serve(script)
+    result = cellwright.map(["one", "two"], tools=["Read"], progress=False)
+    assert result.errors == []
+    assert "forty-two" in str(server.requests[-1].body)
+    assert "rhymes" not in str([request.body for request in server.requests])
+
+
 def test_an_executor_of_threads(serve):
     server = serve()
     with concurrent.futures.ThreadPoolExecutor(3) as executor:

@@ -30,6 +30,7 @@ from cellwright.errors import CellwrightError
 from cellwright.events import Asked, Event, Notice, RunEnd, ToolEnd, ToolProgress
 from cellwright.testing import MessagesServer, fault, say, turn, use
 from cellwright.tools.process.children import child_processes
+from forked.forked_python import program_in
 
 SERVERS = Path(__file__).parents[2] / "shared" / "mcp_servers"
 SOON = 120
@@ -37,7 +38,7 @@ SOON = 120
 
 def entry(name: str, *arguments: str, **more: Any) -> dict[str, Any]:
     """The entry of a server of `tests/shared/mcp_servers`."""
-    return {"command": sys.executable, "args": [str(SERVERS / f"{name}.py"), *arguments], **more}
+    return {"command": program_in(os.environ), "args": [str(SERVERS / f"{name}.py"), *arguments], **more}
 
 
 class Talk:
@@ -143,7 +144,7 @@ def test_a_server_of_the_users_is_connected_and_its_tools_are_called_with_a_perm
     assert talk.results[-1].content == "5"
     asked = [event for event in talk.events if isinstance(event, Asked)]
     assert [event.preview.title for event in asked] == ["Call add of the MCP server plain"], "a hint is not believed"
-    assert len(talk.declared) == 9
+    assert len(talk.declared) == 11
 
 
 def test_a_projects_server_runs_only_after_a_yes_to_what_it_is(talk: Talk, tmp_path: Path) -> None:
@@ -381,7 +382,7 @@ def test_the_page_shows_servers_and_switches_them(talk: Talk) -> None:
     assert "connected" in next(line for line in shown.splitlines() if line.strip().startswith("plain"))
     assert "no-such-program" in shown
     assert "waits for you: /mcp approve shared" in shown
-    assert "mcp__plain__add" in page(talk, "plain")
+    assert {"mcp__plain__", "add"} <= set(re.findall(r"\bmcp__plain__|\badd\b", page(talk, "plain")))
     assert "switched off" in page(talk, "disable plain")
     talk.say("go")
     assert "mcp__plain__add" not in talk.declared
@@ -506,7 +507,7 @@ def test_a_server_is_reached_by_its_address(talk: Talk, tmp_path: Path, kind: st
 @contextlib.contextmanager
 def running(*arguments: str) -> Iterator[None]:
     """The plain server as a process beside."""
-    process = subprocess.Popen([sys.executable, str(SERVERS / "plain_server.py"), *arguments])
+    process = subprocess.Popen([program_in(os.environ), str(SERVERS / "plain_server.py"), *arguments])
     try:
         yield
     finally:
@@ -560,7 +561,7 @@ def test_behind_a_summary_the_servers_are_told_again_and_their_tools_can_be_load
     assert [each.content for each in talk.results if each.name == "mcp__plain__add"] == ["5", "5"]
     assert len(talk.conversation.sessions.current.encoded) == 7, "the summary, what is told again, two calls, the end"
     assert "mcp__plain__add: Add two numbers" in talk.told
-    assert len(talk.declared) == 9
+    assert len(talk.declared) == 11
 
 
 def test_a_tool_that_was_loaded_just_before_a_summary_is_said_to_be_gone(talk: Talk) -> None:
@@ -584,5 +585,5 @@ def test_a_session_that_is_imported_has_the_servers_from_its_first_prompt_on(tal
     talk.conversation.sessions.resume(IMPORTED)
     talk.say("go")
     assert "Five." in json.dumps(talk.server.requests[-1].body["messages"])
-    assert len(talk.declared) == 9
+    assert len(talk.declared) == 11
     assert "mcp__plain__add: Add two numbers" in talk.told

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.agent.context.context_usage import told_sections
+from cellwright.agent.context.context_usage import prompt_sections
 from cellwright.agent.tool import tool
 from cellwright.config.output_styles.output_style import BUILT_IN, find_styles
 from cellwright.config.skills.find_skills import SkillPlace
@@ -45,7 +45,7 @@ def test_tools_are_told_by_what_they_are_best_for() -> None:
 
 def test_each_section_has_its_tokens() -> None:
     tools = list(declared().values())
-    parts = told_sections(encode_json(system_blocks(tools, append="Be kind.")))
+    parts = prompt_sections(encode_json(system_blocks(tools, append="Be kind.")))
     names = [section.name or "Introduction" for section in system_sections(tools)]
     assert [part.name for part in parts] == [*names, "Appended"]
     assert all(part.tokens > 0 for part in parts)

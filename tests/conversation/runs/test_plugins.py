@@ -61,7 +61,7 @@ class Talk:
         self.server.add(*turns or (say("Good."),))
         self.events.clear()
         run = self.conversation.start(
-            RunRequest(prompt=prompt, options=RunOptions(allow=("Skill",))), RunSurface(self.events.append)
+            RunRequest(prompt=prompt, options=RunOptions(allow=("Skill", "Bash"))), RunSurface(self.events.append)
         )
         self.conversation.jobs.work_until_done(run)
         return run.result()
@@ -233,3 +233,58 @@ def test_a_project_switches_on_its_server_only_where_it_was_installed_and_the_fo
     next(talk.conversation.in_force.plugins.plugins["demo@local"].root.glob(".mcp.json")).write_text("{}", "utf-8")
     talk.conversation.mcp.refresh()
     assert talk.conversation.mcp.found.entries == {}, "files that were changed are not those of the yes"
+
+
+def test_its_programs_are_on_the_path_of_commands_and_hooks_behind_all_others(talk: Talk) -> None:
+    talk.write("bin/tide-table", "#!/bin/sh\necho high at noon\n")
+    talk.write("bin/ls", "#!/bin/sh\necho not the ls that was meant\n")
+    for name in ("tide-table", "ls"):
+        (talk.plugin / "bin" / name).chmod(0o755)
+    hooks = {"PreToolUse": [{"matcher": "Glob", "hooks": [{"type": "command", "command": "tide-table >&2; exit 2"}]}]}
+    talk.write("hooks/hooks.json", {"hooks": hooks})
+    talk.command(f"/plugin install {talk.plugin}")
+    assert "programs: ls, tide-table" in talk.asked[0].preview.detail
+    talk.say("When?", use("Bash", command="tide-table; ls"), use("Glob", pattern="*"), say("At noon."))
+    shell, glob = talk.results
+    assert "high at noon" in str(shell.content)
+    assert "not the ls" not in str(shell.content)
+    assert "high at noon" in str(glob.content)
+    talk.command("/plugin disable demo")
+    talk.say("When?", use("Bash", command="tide-table"), say("Not known."))
+    assert "not found" in str(talk.results[0].content)
+
+
+def test_its_output_style_is_used(talk: Talk) -> None:
+    talk.write(
+        "output-styles/pirate.md",
+        "---\nname: Pirate\ndescription: Arr\n---\nSpeak as a pirate of ${CLAUDE_PLUGIN_ROOT}.",
+    )
+    talk.command(f"/plugin install {talk.plugin}")
+    talk.write(
+        "../home/.claude/settings.json",
+        json.loads((talk.home / ".claude/settings.json").read_text()) | {"outputStyle": "demo:Pirate"},
+    )
+    talk.say("Hello.")
+    root = talk.conversation.in_force.plugins.plugins["demo@local"].root
+    assert f"Speak as a pirate of {root}." in json.dumps(talk.server.requests[-1].body)
+
+
+def test_one_that_needs_another_counts_with_it_only(talk: Talk) -> None:
+    talk.write(
+        ".claude-plugin/plugin.json", {"name": "demo", "dependencies": ["tides", {"name": "maps", "version": "^1"}]}
+    )
+    talk.write("skills/hello/SKILL.md", "---\ndescription: Greet.\n---\nGreet.")
+    answer = talk.command(f"/plugin install {talk.plugin}")
+    assert "it needs the plugin tides@local, which is not there: /plugin install tides@local" in answer
+    assert talk.conversation.in_force.plugins.plugins == {}
+    for name in ("tides", "maps"):
+        other = talk.plugin.parent / name
+        (other / ".claude-plugin").mkdir(parents=True)
+        (other / ".claude-plugin/plugin.json").write_text(json.dumps({"name": name}), "utf-8")
+        talk.command(f"/plugin install {other}")
+    talk.say("Hello.")
+    assert list(talk.conversation.in_force.plugins.plugins) == ["demo@local", "maps@local", "tides@local"]
+    talk.command("/plugin disable maps")
+    talk.say("Hello.")
+    assert list(talk.conversation.in_force.plugins.plugins) == ["tides@local"]
+    assert "maps@local" in talk.command("/plugin")

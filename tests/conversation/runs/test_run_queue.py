@@ -28,6 +28,7 @@ from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import sessions_folder
 from cellwright.sessions.transcript_lock import is_held, lease_path
 from cellwright.testing import Gate, MessagesServer, fault, hold, say, turn, use
+from cellwright.text import dollars
 
 
 class Ends:
@@ -332,7 +333,7 @@ def test_tasks_shows_what_goes_on_with_its_cost(talk: Talk, gate: Gate):
     second.future.result(60)
     page = talk.page("/tasks")
     assert "Claude is not at work." in page
-    assert f"{end.cost_usd:.4f} USD" in page
+    assert dollars(end.cost_usd) in page
     assert "And then?" not in page
 
 

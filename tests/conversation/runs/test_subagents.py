@@ -395,8 +395,11 @@ def test_the_page_of_agents(talk: Talk) -> None:
     talk.write(".claude/agents/broken.md", "no front matter")
     talk.begin()
     page = agents_page(CommandCall(talk.conversation, RunOptions()))
-    agents, problems = page.sections
-    assert ("mine", "Does mine.", "Read", "haiku") in [tuple(row[:4]) for row in agents.rows]
+    agents, rights, others, problems = page.sections
+    assert ("mine", "Does mine.") in agents.rows
+    assert ("mine", "haiku", "Read") in rights.rows
+    assert next(row[2] for row in rights.rows if row[0] == "reviewer").endswith("of the MCP server gitlab")
+    assert [row[0] for row in others.rows[1:]] == ["mine"]
     assert any("its front matter has no name" in row[1] for row in problems.rows)
 
 

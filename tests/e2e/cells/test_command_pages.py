@@ -28,6 +28,7 @@ def test_a_file_is_proposed_without_tools_and_pages_are_read(notebook, model, pa
         "%%claude --no-tools\nPut the plums in @prices.py up to 5",
         "%claude /diff",
         "%claude /model sonnet",
+        "%claude /context",
         files=FILES,
     )
     for cell in range(5):
@@ -46,10 +47,13 @@ def test_a_file_is_proposed_without_tools_and_pages_are_read(notebook, model, pa
     page.keyboard.press("1")
     book.wait_done(5)
     assert (book.lab.root / book.path).parent.joinpath("prices.py").read_text("utf-8") == "pears = 3\nplums = 5\n"
-    for cell in (6, 7):
+    for cell in (6, 7, 8):
         book.run(cell)
         book.wait_done(cell)
     expect(book.output(6)).to_contain_text("+plums = 5")
     expect(book.output(7)).to_contain_text("anew")
-    for cell in (1, 6):
+    expect(book.output(8).locator("tr", has_text="Free")).to_contain_text("█")
+    book.cell(8).scroll_into_view_if_needed()
+    book.screenshot("context", book.output(8).locator("table").first)
+    for cell in (1, 6, 8):
         check_accessible(book.output(cell))

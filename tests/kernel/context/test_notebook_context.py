@@ -12,7 +12,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from plain_shell import plain_shell, run, run_as_claude
 
-from cellwright.agent.agent import Agent
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.prompt import PromptContext, ProvidedContext
 from cellwright.conversation.dry_run import DryRun
@@ -60,7 +60,9 @@ class Notebook:
         self.path.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
 
     def gathered(self, words: str = "hi", how: How = "auto", cell_id: str | None = None) -> ProvidedContext:
-        agent = Agent(provider=DryRun(), model="m", system=[], tools=(), policy=self.policy, redaction=Redaction(dict))
+        agent = AgentSetup(
+            provider=DryRun(), model="m", system=[], tools=(), policy=self.policy, redaction=Redaction(dict)
+        )
         providers = self.kernel_context.with_prompt(words, how, cell_id)
         prompt_context = PromptContext(words=words, agent=agent, session=self.session, tools={})
 

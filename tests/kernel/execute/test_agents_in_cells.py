@@ -42,8 +42,8 @@ def test_agents_ask_one_after_the_other_and_run_in_the_namespace(
     cards = {op["id"]: op["name"] for op in page.ops if op["op"] == "tool"}
     assert list(cards.values()) == ["Agent", "Agent"]
     assert {first["tool"], second["tool"]} == set(cards)
-    shown = "".join(op["text"] for op in page.ops if op["op"] == "output" and op["id"] in cards)
-    assert "Python" in shown
+    lines = [op["text"] for op in page.ops if op["op"] == "agent_line"]
+    assert sum("Python" in line for line in lines) == 2
     assert "Agent" in cell.outputs[0]["text/markdown"]
 
 

@@ -38,7 +38,7 @@ def test_what_is_saved_is_markdown_without_a_widget(kernel: NotebookKernel, page
     assert output["text/plain"].startswith("**Forty-two.** ![x]")
     closed = [message["comm_id"] for message in cell.of_type("comm_close")]
     assert page.newest in closed
-    assert len(closed) == 2
+    assert len(closed) == 1
 
 
 def test_the_renderer_is_sent_once_per_kernel(kernel: NotebookKernel, page: Page, model: MessagesServer):

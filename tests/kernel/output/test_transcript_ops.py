@@ -24,6 +24,7 @@ from cellwright.events import (
     Retrying,
     RunEnd,
     Steered,
+    SubagentEvent,
     Suggestion,
     TextDelta,
     ThinkingDelta,
@@ -45,6 +46,7 @@ from cellwright.kernel.output.protocol import (
     Restart,
     Steer,
     Stop,
+    StopAgent,
     WithdrawMessage,
     read_message,
 )
@@ -116,6 +118,9 @@ EVERY_EVENT: tuple[Event, ...] = (
     Answered("q_03", "toolu_04", "deny", "widget", reason="shorter"),
     TextDelta("void", 0),
     Retrying(1, 8, 2.5, "API_OVERLOADED", "busy"),
+    SubagentEvent("toolu_05", "agent-1", "Explore", UserPrompt("Look")),
+    SubagentEvent("toolu_05", "agent-1", "Explore", turn_end()),
+    SubagentEvent("toolu_05", "agent-1", "Explore", ToolStart((Call(PYTHON, "plot()"),))),
     ContextCompacted("done", "auto", 152_000, 9_000, 0.12, "The loader reads Parquet now."),
     Notice("forked"),
     TurnChanged(3, (Changed("a.py", "changed", 3, 1),), (Changed("n.ipynb#a1", "created", 4, 0),), ("Bash: pytest",)),
@@ -240,7 +245,7 @@ def test_what_the_browser_says_is_read_as_the_protocol_has_it():
     read = [read_message(message) for message in EXAMPLES["browser_to_kernel"]]
     assert [type(message) for message in read] == [
         *[ReadyMessage, AnswerMessage, AnswerMessage, AnswerMessage, AnswerMessage, AnswerMessage, AnswerMessage],
-        *[Stop, Restart, Steer, WithdrawMessage, KeptMessage],
+        *[Stop, Restart, Steer, WithdrawMessage, StopAgent, KeptMessage],
     ]
     assert read[0] == ReadyMessage(0)
     assert read[1] == AnswerMessage("q_01", "allow", "session", "", None)

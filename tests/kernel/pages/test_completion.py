@@ -173,7 +173,7 @@ def test_what_it_costs_is_counted_with_the_session_and_stops_at_the_days_budget(
     assert "completions" in kernel.run("%claude /status").outputs[0]["text/plain"]
     page = kernel.run("%claude /cost").outputs[0]["text/plain"]
     assert "of it completions" in page
-    assert "of 1.00 USD" in page
+    assert "of $1.00" in page
     settings.write_text(json.dumps({"cellwright": {"inlineCompletionBudget": 0}}))
     try:
         error = asking.reply(asking.begin("x = "))["error"]

@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from cellwright.agent.agent import Agent
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy
@@ -35,7 +35,7 @@ def test_five_hundred_turns_stay_valid_and_flat(tmp_path):
         provider = connect({"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key})
         session = Session.create(tmp_path, tmp_path / "sessions")
         for number in range(5):
-            agent = Agent(
+            agent = AgentSetup(
                 provider=provider,
                 model="claude-opus-5-5",
                 system=system_blocks(),

@@ -174,8 +174,11 @@ def test_the_harm_would_be_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("piece", ["a ", "$(", "{a,b}", "[!x'", "~/x:", "a=b;", "\\\n", "git -c a.b=c "])
 def test_a_decision_takes_no_longer_for_a_long_command(world: World, sandbox: Sandbox | None, piece: str) -> None:
-    command = (f"echo {piece * 10_000}")[:10_000]
     world.decide("echo x", sandbox)  # what is imported with the first
-    begun = time.process_time()
-    world.decide(command, sandbox)
-    assert time.process_time() - begun < 4 * MOST_SECONDS, "far beyond what it may take, on any machine"
+    seconds = []
+    for number in range(3):  # a core that others use as well makes one of them slow
+        command = f"echo {number} {piece * 10_000}"[:10_000]
+        begun = time.process_time()
+        world.decide(command, sandbox)
+        seconds.append(time.process_time() - begun)
+    assert min(seconds) < 4 * MOST_SECONDS, "far beyond what it may take, on any machine"

@@ -151,8 +151,8 @@ def test_rules(repository, rules, command, expected):
         ({"deny": ["Read(.env)"]}, "default", "ls", "allow free"),
         ({"deny": ["Read(~/outside/**)"]}, "default", "awk '{print $(1)}' notes.txt", "allow read"),
         ({}, "default", "awk '{print $(1)}' notes.txt", "allow read"),
-        # what cannot protect changes nothing unasked but what is known to change nothing protected
-        ({}, "acceptEdits", "touch new", "allow free"),
+        # what cannot protect changes nothing unasked but what is known to change nothing protected, in the folders of that
+        ({}, "acceptEdits", "touch new", "allow write"),
         ({}, "acceptEdits", "tar xf a.tar", "ask free"),
     ],
 )

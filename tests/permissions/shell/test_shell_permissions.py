@@ -172,6 +172,20 @@ allow ¦ - ¦ sed -n '1,20p' notes.txt
 allow ¦ - ¦ sed -n '/x/,$p' notes.txt
 allow ¦ - ¦ sed -n -e 5p -e '$=' notes.txt
 allow ¦ - ¦ sed 5q notes.txt
+allow ¦ - ¦ sed 's/x/y/g' notes.txt
+allow ¦ - ¦ sed -E -e 's/(x)/[y]/' -e '/^#/d' notes.txt
+allow ¦ - ¦ cat notes.txt | sed 's|x|y|;y/ab/cd/'
+ask   ¦ - ¦ sed 's/x/y/' ../outside/data.csv
+ask   ¦ - ¦ sed 's/x/y/;w out' notes.txt
+ask   ¦ - ¦ sed -f s/x/y/ notes.txt
+ask   ¦ - ¦ sed 's/[/]/y/w out' notes.txt
+allow ¦ - ¦ node --version && cmake --version
+ask   ¦ - ¦ node --version x.js
+ask   ¦ - ¦ cargo --version
+allow ¦ - ¦ printf '%s' *.txt
+allow ¦ - ¦ echo src/*
+ask   ¦ - ¦ echo ../*
+ask   ¦ - ¦ printf '%s' ~/*
 ask   ¦ - ¦ sed -n '1w out' notes.txt
 ask   ¦ - ¦ sed -n '1e id' notes.txt
 ask   ¦ - ¦ sed 's/x/id/e' notes.txt
@@ -635,6 +649,12 @@ ask   ¦ - ¦ cp -s src/a.py x
 ask   ¦ - ¦ cp --weird src/a.py x
 ask   ¦ - ¦ ln -s / x
 ask   ¦ - ¦ chmod +x src/a.py
+ask   ¦ - ¦ sed -i.pth 's/x/y/' src/a.py
+ask   ¦ - ¦ sed --in-place=.pth 's/x/y/' src/a.py
+ask   ¦ - ¦ sed -i.bak 's/x/y/' src/*.py
+ask   ¦ - ¦ mv src startup
+ask   ¦ - ¦ cp -r src venv
+ask   ¦ - ¦ mkdir -p x/bin && touch x/bin/ls && mv x .venv
 ask   ¦ - ¦ sed -i 's/x/id/e' src/a.py
 ask   ¦ - ¦ sed -i 's/x/y/w .envrc' src/a.py
 ask   ¦ - ¦ sed -i 'w .envrc' src/a.py
@@ -930,8 +950,8 @@ def test_each_rule_of_an_offer_is_in_its_label(project):
         ("sed -i s/a/b/ 'w x' f", False, None),
         ("sed -i '' s/a/b/ f", False, ["f"]),
         ("sed -i '' 'w x' f", False, None),
-        ("sed -i.bak s/a/b/ f", True, ["f"]),
-        ("sed -i.bak s/a/b/ f", False, ["f"]),
+        ("sed -i.bak s/a/b/ f", True, ["f", "f.bak"]),
+        ("sed -i.bak s/a/b/ f", False, ["f", "f.bak"]),
     ],
 )
 def test_the_suffix_of_sed_in_place_is_where_the_system_has_it(command, gnu, changes):

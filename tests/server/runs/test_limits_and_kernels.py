@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 from cut_connection import CutConnection
 
+from cellwright.server.api_error import RouteError
+from cellwright.server.runs.limits import RequestsAtOnce
 from cellwright.testing import Gate, hold, say, turn, use
 
 pytestmark = pytest.mark.kernel
@@ -44,6 +46,25 @@ def _kernels(server):
 
 def _answer(events):
     return "".join(event["data"]["chunk"] for event in events if event["type"] == "claude_response_chunk")
+
+
+def test_requests_are_counted_for_each_user_at_once_and_in_a_minute():
+    now = 0.0
+    requests = RequestsAtOnce(2, 3, clock=lambda: now)
+    with requests.taken("ada"), requests.taken("ada"):
+        with pytest.raises(RouteError, match="go on already") as refused, requests.taken("ada"):
+            pass
+        assert refused.value.status == 429
+        with requests.taken("bob"):
+            pass
+    with requests.taken("ada"):
+        pass
+    with pytest.raises(RouteError, match="3 requests a minute") as refused, requests.taken("ada"):
+        pass
+    assert refused.value.retry_after == 60
+    now = 60.0
+    with requests.taken("ada"):
+        pass
 
 
 def test_a_run_in_a_kernel_of_its_own(server, model):

@@ -207,11 +207,15 @@ class Execution:
             self._next()
 
     def wait(self) -> str:
-        """Wait until it has run; "ok" or "error"."""
-        while not self._status:
-            self._next()
+        """Wait until it has run, and leave; "ok" or "error"."""
+        self.wait_reply()
         self._socket.close()
         return self._status
+
+    def wait_reply(self) -> None:
+        """Wait until it has run, and stay connected."""
+        while not self._status:
+            self._next()
 
     def _wait_for_kernel(self) -> None:
         asked, came = {self._send("kernel_info_request", {})}, set[tuple[str, str]]()

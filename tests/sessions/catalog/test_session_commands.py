@@ -111,7 +111,7 @@ def test_forks_stand_below_their_session_and_each_cost_is_told_once(talk: Talk, 
     other = held("one", "two")
     talk.do(f"/fork {other.stem} 1")
     first = talk.session
-    assert f"before it, in {other.stem} (counted there)  0.5000 USD" in talk.told("/cost")
+    assert f"before it, in {other.stem} (counted there)  $0.50" in talk.told("/cost")
     talk.say("and then?")  # without tools, and so in a fork again
     second = talk.session
     talk.do("/fork")

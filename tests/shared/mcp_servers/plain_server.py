@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 from mcp.server.mcpserver import Context, Image, MCPServer
-from mcp_types import ToolAnnotations
+from mcp.shared.exceptions import UrlElicitationRequiredError
+from mcp_types import ElicitRequestURLParams, ToolAnnotations
 from pydantic import BaseModel
 
 server = MCPServer("plain", instructions="Add numbers with add.", version="1.0")
@@ -73,6 +74,26 @@ async def ask(ctx: Context) -> str:
     """Ask the user."""
     answer = await ctx.elicit("Who are you?", Form)
     return f"{answer.action} {getattr(answer, 'data', None)}"
+
+
+@server.tool()
+async def open_page(ctx: Context, url: str = "https://example.com/pay") -> str:
+    """Have the user open a page."""
+    answer = await ctx.elicit_url("Please pay.", url, "order-1")
+    return str(answer.action)
+
+
+paid: list[str] = []
+
+
+@server.tool()
+def order() -> str:
+    """Order something, once a page was opened."""
+    if not paid:
+        paid.append("asked")
+        page = {"mode": "url", "message": "Pay first.", "url": "https://example.com/pay", "elicitationId": "order-2"}
+        raise UrlElicitationRequiredError([ElicitRequestURLParams.model_validate(page)])
+    return "ordered"
 
 
 @server.tool()

@@ -89,6 +89,10 @@ async def answered(
     return {"allowed": True, "confined": decision.confinement is not None, **ran}
 
 
+UNTIL_GONE_SECONDS = 60.0
+"""The time that what was killed may take to be gone, on a machine that does much besides."""
+
+
 async def _run(command: Command, children: ChildProcesses, seconds: float) -> dict[str, Any]:
     reader, writer = os.pipe()
     deadline = time.monotonic() + seconds
@@ -106,7 +110,8 @@ async def _run(command: Command, children: ChildProcesses, seconds: float) -> di
         await asyncio.wait({child.exited}, timeout=left)
         timed_out = not child.exited.done()
         child.kill()
-        await asyncio.wait({child.exited}, timeout=seconds)
+        # what a sandbox laid into the project is gone only then
+        await asyncio.wait({child.exited}, timeout=UNTIL_GONE_SECONDS)
     finally:
         os.close(reader)
     children.sweep()

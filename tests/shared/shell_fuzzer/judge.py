@@ -105,7 +105,8 @@ def _against_confined(bounds: Bounds, touch: Touch) -> str:
                 else _against_write(bounds, touch.path, touch.call)
             )
         case "read" if touch.path not in NOBODY_READS and not touch.path.endswith("/environ"):
-            return _against_read(bounds, touch.path)
+            # what is not there was made by the command, in folders of its own
+            return _against_read(bounds, touch.path) if os.path.lexists(touch.path) else ""
         case _:
             return ""
 

@@ -21,6 +21,7 @@ from mcp_types import CallToolResult, ElicitResult
 
 from cellwright.errors import CellwrightError
 from cellwright.terminal.subcommands.mcp import mcp
+from eventual import eventually
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SOURCES = Path(__file__).parents[3] / "src"
@@ -39,7 +40,10 @@ CELLS = [
         ],
     },
 ]
-OWN_TOOLS = ["Edit", "Glob", "Grep", "LS", "NotebookEdit", "NotebookRead", "Read", "Write"]
+OWN_TOOLS = [
+    *("Edit", "Glob", "Grep", "LS", "NotebookEdit", "NotebookRead", "NotebookRun", "Python", "Read", "Variables"),
+    "Write",
+]
 
 
 @pytest.fixture
@@ -84,6 +88,8 @@ def test_files_and_notebooks_are_read_as_text_data_and_images(project: Path, mod
             assert [name for name in OWN_TOOLS if not tools[name].annotations.read_only_hint] == [
                 "Edit",
                 "NotebookEdit",
+                "NotebookRun",
+                "Python",
                 "Write",
             ]
             read = await client.call_tool("NotebookRead", {"notebook_path": "sales.ipynb"})
@@ -97,16 +103,100 @@ def test_files_and_notebooks_are_read_as_text_data_and_images(project: Path, mod
     play(scene)
 
 
+PICTURE = f"""
+import base64, os
+from IPython.display import Image
+print(os.environ.get("MY_API_KEY"))
+Image(base64.b64decode({PIXEL!r}))
+"""
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_code_runs_in_a_kernel_of_its_own_after_a_yes(project: Path) -> None:
+    asked: list[str] = []
+    kernels: list[int] = []
+
+    async def answer(_context: Any, params: Any) -> ElicitResult:
+        asked.append(params.message)
+        return ElicitResult(
+            action="accept", content={"answer": "Deny" if "os.remove" in params.message else "Allow once"}
+        )
+
+    async def scene() -> None:
+        async with serving(project) as client:
+            denied = await client.call_tool("Python", {"code": "1 + 1"})
+            assert denied.is_error
+            assert "nobody to ask" in text_of(denied)
+        async with serving(project, elicitation_callback=answer, MY_API_KEY="a-token-0f-tests-4711") as client:
+            ran = await client.call_tool("NotebookRun", {"notebook_path": "sales.ipynb", "cell_ids": ["c1"]})
+            assert not ran.is_error, text_of(ran)
+            shown = await client.call_tool("Python", {"notebook_path": "sales.ipynb", "code": PICTURE})
+            assert text_of(shown).startswith("None")
+            assert [part.mime_type for part in shown.content if part.type == "image"] == ["image/png"]
+            looked = await client.call_tool("Variables", {"notebook_path": "sales.ipynb", "include": "all"})
+            assert "base64" in looked.structured_content["names"]
+            assert (await client.call_tool("Python", {"code": "import os; os.remove('notes.txt')"})).is_error
+            slow = asyncio.create_task(
+                client.call_tool(
+                    "Python", {"notebook_path": "sales.ipynb", "code": "print(1); __import__('time').sleep(600)"}
+                )
+            )
+            while len(asked) < 4:
+                await asyncio.sleep(0.01)
+            slow.cancel()
+            again = await client.call_tool(
+                "Python", {"notebook_path": "sales.ipynb", "code": "os.kill(os.getpid(), 9)"}
+            )
+            assert "died" in text_of(again)
+            anew = await client.call_tool("Variables", {"notebook_path": "sales.ipynb"})
+            assert anew.structured_content["names"] == []
+            said = await client.call_tool("Python", {"notebook_path": "sales.ipynb", "code": "import os; os.getpid()"})
+            kernels.append(int(text_of(said)))
+
+    play(scene)
+    eventually(lambda: not is_alive(kernels[0]))
+    assert (project / "notes.txt").is_file()
+    assert "print('```')" in asked[0]
+    cells = json.loads((project / "sales.ipynb").read_text("utf-8"))["cells"]
+    assert "".join(cells[1]["outputs"][0]["text"]) == "```\n"
+
+
+def test_a_kernel_that_starts_runs_no_module_of_the_folder(project: Path) -> None:
+    (project / "ipykernel_launcher.py").write_text("open('ran-unasked', 'w').close()\n", "utf-8")
+    (project / "own_module.py").write_text("answer = 42\n", "utf-8")
+
+    async def yes(_context: Any, _params: Any) -> ElicitResult:
+        return ElicitResult(action="accept", content={"answer": "Allow once"})
+
+    async def scene() -> None:
+        async with serving(project, elicitation_callback=yes) as client:
+            looked = await client.call_tool("Variables", {})
+            assert not (project / "ran-unasked").exists()
+            assert not looked.is_error, text_of(looked)
+            code = await client.call_tool("Python", {"code": "import own_module; own_module.answer"})
+            assert text_of(code) == "42", "code imports what is there, as in any kernel"
+
+    play(scene)
+
+
 def test_notebooks_are_resources_as_markdown(project: Path) -> None:
     async def scene() -> None:
         async with serving(project, "--tools", "Read") as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == ["Read"]
             assert [each.uri for each in (await client.list_resources()).resources] == ["notebook:///sales.ipynb"]
-            page = (await client.read_resource("notebook:///sales.ipynb")).contents[0]
+            page, image = (await client.read_resource("notebook:///sales.ipynb")).contents
+            assert (image.mime_type, image.blob) == ("image/png", PIXEL)
             assert page.mime_type == "text/markdown"
             assert page.text == (
                 f"# Sales\n\n{FENCE}`python\nprint('{FENCE}')\n{FENCE}`\n\n{FENCE}text\ntotal 3\n{FENCE}\n\n"
-                f"{FENCE}text\n<Figure>\n[1 image not shown]\n{FENCE}"
+                f"{FENCE}text\n<Figure>\n[image 1]\n{FENCE}"
             )
             for uri in ("file:///etc/passwd", "notebook://host/sales.ipynb", "notebook:///", "notebook:///../outside.ipynb",
                         "notebook:///%2e%2e/outside.ipynb", "notebook:///notes.txt", "notebook:///none.ipynb"):  # fmt: skip
@@ -242,11 +332,12 @@ def test_rules_and_hooks_of_the_settings_hold(project: Path, own_place: Path) ->
             assert "Write" not in [tool.name for tool in (await client.list_tools()).tools]
             refused = [
                 await client.call_tool("Read", {"file_path": "notes.txt"}),
-                await client.call_tool("Write", {"file_path": "made.txt", "content": ""}),
                 await client.call_tool("Glob", {"pattern": "*"}),
             ]
-            assert [result.is_error for result in refused] == [True] * 3
-            assert "no globbing today" in text_of(refused[2])
+            assert [result.is_error for result in refused] == [True] * 2
+            assert "no globbing today" in text_of(refused[1])
+            with pytest.raises(MCPError, match="Unknown tool"):
+                await client.call_tool("Write", {"file_path": "made.txt", "content": ""})
             assert not (project / "made.txt").exists()
 
     play(scene)
@@ -281,14 +372,15 @@ def test_evil_calls_are_refused_and_the_next_one_is_served(project: Path) -> Non
         ("NotebookRead", {"notebook_path": "../outside.ipynb"}),
         ("Write", {"file_path": ".git/hooks/pre-commit", "content": "x"}),
         ("Write", {"file_path": "large.txt", "content": "x" * (17 * 2**20)}),
-        ("Bash", {"command": "echo hi"}),
-        ("x" * 10_000, {}),
     ]
 
     async def scene() -> None:
         async with serving(project, "--permission-mode", "acceptEdits") as client:
             taken = [name for name, arguments in calls if not (await client.call_tool(name, arguments)).is_error]
             assert taken == []
+            for name in ("Bash", "x" * 10_000):
+                with pytest.raises(MCPError, match="Unknown tool"):
+                    await client.call_tool(name, {"command": "echo hi"})
             assert "hello" in text_of(await client.call_tool("Read", {"file_path": "notes.txt"}))
 
     play(scene)

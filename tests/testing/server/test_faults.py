@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 
-import anthropic
 import httpx2
 import pytest
 
@@ -28,6 +27,8 @@ def event_names(lines):
 
 
 def sdk_message(api, **changes):
+    import anthropic
+
     with (
         anthropic.Anthropic(base_url=api.server.url, api_key=api.server.api_key, max_retries=0, timeout=60) as sdk,
         sdk.messages.stream(**api.body(**changes)) as stream,
@@ -38,26 +39,28 @@ def sdk_message(api, **changes):
 @for_each_row(
     ("status", "error_type", "sdk_error"),
     [
-        (400, "invalid_request_error", anthropic.BadRequestError),
-        (401, "authentication_error", anthropic.AuthenticationError),
-        (403, "permission_error", anthropic.PermissionDeniedError),
-        (404, "not_found_error", anthropic.NotFoundError),
-        (413, "request_too_large", anthropic.APIStatusError),
-        (429, "rate_limit_error", anthropic.RateLimitError),
-        (500, "api_error", anthropic.InternalServerError),
-        (502, "api_error", anthropic.InternalServerError),
-        (503, "api_error", anthropic.InternalServerError),
-        (504, "timeout_error", anthropic.InternalServerError),
-        (529, "overloaded_error", anthropic.InternalServerError),
+        (400, "invalid_request_error", "BadRequestError"),
+        (401, "authentication_error", "AuthenticationError"),
+        (403, "permission_error", "PermissionDeniedError"),
+        (404, "not_found_error", "NotFoundError"),
+        (413, "request_too_large", "APIStatusError"),
+        (429, "rate_limit_error", "RateLimitError"),
+        (500, "api_error", "InternalServerError"),
+        (502, "api_error", "InternalServerError"),
+        (503, "api_error", "InternalServerError"),
+        (504, "timeout_error", "InternalServerError"),
+        (529, "overloaded_error", "InternalServerError"),
     ],
 )
 def test_status(client, status, error_type, sdk_error):
+    import anthropic
+
     api = client([fault("status", status=status), fault("status", status=status, message="Not now."), say("fine")])
     response = api.post()
     assert response.status_code == status
     assert response.json()["error"]["type"] == error_type
     assert response.json()["request_id"] == response.headers["request-id"]
-    with pytest.raises(sdk_error, match=r"Not now\."):
+    with pytest.raises(getattr(anthropic, sdk_error), match=r"Not now\."):
         sdk_message(api)
     assert sdk_message(api).content[0].text == "fine"
     assert [request.status for request in api.server.requests] == [status, status, 200]
@@ -85,6 +88,8 @@ def test_status_with_a_proxy_page(client):
 
 
 def test_cut_before_the_head(client):
+    import anthropic
+
     api = client([fault("cut"), fault("cut"), say("fine")])
     with pytest.raises(httpx2.NetworkError):
         api.post()
@@ -154,6 +159,8 @@ def test_malformed(client):
 
 @pytest.mark.parametrize("error_type", ["overloaded_error", "api_error"])
 def test_error_event(client, error_type):
+    import anthropic
+
     api = client(
         [fault("error_event", error_type=error_type), turn(say("x"), fault("error_event", error_type=error_type))]
     )
@@ -237,6 +244,8 @@ def test_a_whole_answer_that_is_truncated_malformed_or_an_error(client):
 
 
 def test_the_sdk_gets_over_faults_by_its_own_retries(client):
+    import anthropic
+
     api = client(
         [fault("status", status=529), fault("cut"), fault("status", status=429, retry_after_ms=1), say("fine")]
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import threading
 
-import anthropic
 import pytest
 
 from cellwright.testing import Gate, hold, say, turn
@@ -129,6 +128,8 @@ def test_rate_limit_headers_count_down(client):
 
 
 def test_models(client):
+    import anthropic
+
     api = client()
     with anthropic.Anthropic(base_url=api.server.url, api_key=api.server.api_key) as sdk:
         models = {model.id: model for model in sdk.models.list(limit=5)}

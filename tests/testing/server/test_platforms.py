@@ -5,7 +5,6 @@ from __future__ import annotations
 import binascii
 import json
 
-import anthropic
 import pytest
 
 from cellwright.testing import fault, say, turn, use
@@ -17,6 +16,9 @@ SCRIPT = [turn(say("Reading."), use("Read", path="x")), turn(say("Reading."), us
 
 def answers(sdk, api):
     """One streamed and one whole answer."""
+
+    import anthropic
+
     body = api.body(
         model="claude-opus-4-5@20251101" if isinstance(sdk, anthropic.AnthropicVertex) else "claude-opus-5-5"
     )
@@ -33,6 +35,8 @@ def check(messages):
 
 
 def test_foundry(client):
+    import anthropic
+
     api = client(SCRIPT)
     with anthropic.AnthropicFoundry(base_url=f"{api.server.url}/anthropic/", api_key=api.server.api_key) as sdk:
         check(answers(sdk, api))
@@ -47,6 +51,8 @@ def test_gateways_put_the_api_under_a_prefix(client, prefix):
 
 
 def test_vertex(client):
+    import anthropic
+
     api = client(SCRIPT)
     with anthropic.AnthropicVertex(
         base_url=f"{api.server.url}/v1", region="global", project_id="p", access_token=api.server.api_key
@@ -84,6 +90,8 @@ def test_bedrock_whole_answers(client, signed):
 
 
 def test_bedrock_streams_amazon_events(client):
+    import anthropic
+
     pytest.importorskip("botocore", reason="comes with the extra `bedrock`")
     api = client([*SCRIPT, turn(say("x"), fault("error_event", error_type="overloaded_error"))])
     with anthropic.AnthropicBedrock(base_url=api.server.url, aws_region="us-east-1", api_key=api.server.api_key) as sdk:

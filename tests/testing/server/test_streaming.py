@@ -7,7 +7,6 @@ import json
 import re
 import threading
 
-import anthropic
 import httpx2
 import pytest
 
@@ -155,6 +154,8 @@ def test_the_turn_says_how_it_stopped(client, stream):
 
 
 def test_streamed_and_whole_answers_are_the_same(client):
+    import anthropic
+
     script = [turn(think("Hm"), say("日本"), use("Read", **AWKWARD), use("Read"))] * 2
     api = client(script)
     body = api.body(thinking=SUMMARIZED)
@@ -171,6 +172,8 @@ def test_streamed_and_whole_answers_are_the_same(client):
 
 
 def test_the_sdk_accumulates_what_was_scripted(client):
+    import anthropic
+
     api = client(
         [turn(think("Hm"), say("Reading 日本 now."), use("Read", file_path='a"b\n'), use("Bash", command="ls"))]
     )

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cellwright.codebase.parsing.grammars import grammar_of
+from cellwright.codebase.parsing.symbol_outline import definitions
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.code.edit_symbol import splice
-from cellwright.tools.code.symbol_outline import definitions
-from cellwright.tools.code.syntax import grammar_of
 from row_tables import for_each_row
 
 PYTHON = '''\

@@ -280,7 +280,11 @@ def test_the_nearest_place_of_a_large_file_takes_bounded_time():
     started = time.process_time()
     with pytest.raises(ToolError):
         replace_text(
-            "some text that is like\n" * 200_000, "some tixt that os loke the oters", "", replace_all=False, shown=""
+            "some text that is like\n" * 200_000,
+            "some tixt that os loke the oters",
+            "",
+            replace_all=False,
+            display_path="",
         )
     assert time.process_time() - started < 5
 
@@ -333,14 +337,17 @@ PIECES = st.text(alphabet="ab \né€", max_size=8)
 @given(text=st.text(alphabet="ab \né€", max_size=60), old=PIECES.filter(bool), new=PIECES)
 def test_replacing_is_what_str_replace_does(text, old, new):
     if old in text and old != new:
-        assert replace_text(text, old, new, replace_all=True, shown="a") == (text.replace(old, new), text.count(old))
+        assert replace_text(text, old, new, replace_all=True, display_path="a") == (
+            text.replace(old, new),
+            text.count(old),
+        )
 
 
 @given(text=st.text(alphabet="ab\n", max_size=60), old=PIECES.filter(bool), new=PIECES)
 def test_in_a_crlf_text_it_does_so_on_the_lines_and_all_ends_stay(text, old, new):
     crlf = text.replace("\n", "\r\n")
     if old in text and "\n" in text and old != new:
-        result, _ = replace_text(crlf, old, new, replace_all=True, shown="a")
+        result, _ = replace_text(crlf, old, new, replace_all=True, display_path="a")
         assert result == text.replace(old, new).replace("\n", "\r\n")
 
 
@@ -349,7 +356,7 @@ def test_in_a_mixed_text_the_other_lines_stay_as_they_are(lines, data):
     at = data.draw(st.integers(0, len(lines) - 1))
     marked = [("mark", end) if number == at else (line, end) for number, (line, end) in enumerate(lines)]
     text = "".join(line + end for line, end in marked)
-    result, count = replace_text(text, "mark\n", "x\n", replace_all=False, shown="a")
+    result, count = replace_text(text, "mark\n", "x\n", replace_all=False, display_path="a")
     assert count == 1
     assert result == text.replace("mark", "x")
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from cellwright.agent.agent import Agent
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.hooks.protocol import HookRun
 from cellwright.agent.tool import ToolContext
@@ -56,6 +56,6 @@ def test_a_projects_hook(tmp_path: Path, scope: Any, enabled: bool, confined: bo
     hooks = hooks_from([HooksSource(events, scope, "x", None)], environ=os.environ, project=tmp_path, children=children)
     policy = PermissionPolicy(cwd=tmp_path, sandbox=SandboxRules(means=ABILITIES, enabled=enabled))
     no_model: Any = None
-    run = HookRun(Agent(provider=no_model, model="none", system=(), tools=(), policy=policy), lambda _event: None)
+    run = HookRun(AgentSetup(provider=no_model, model="none", system=(), tools=(), policy=policy), lambda _event: None)
     asyncio.run(hooks.fire("Stop", {"cwd": str(tmp_path), "hook_event_name": "Stop"}, run))
     assert [bounds is not None for bounds in children.bounds] == [confined]

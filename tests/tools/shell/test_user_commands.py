@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.agent import Agent
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.prompt import PromptContext
 from cellwright.permissions.policy import PermissionPolicy
@@ -33,7 +33,9 @@ def run(commands: UserCommands, *lines: str) -> list[UserCommandResult]:
 
 
 def told(commands: UserCommands, redaction: Redaction | None = None) -> tuple[list[str], tuple[str, ...]]:
-    agent: Any = Agent(provider=None, model="m", system=[], tools=[], policy=PermissionPolicy(), redaction=redaction)  # type: ignore[arg-type]
+    agent: Any = AgentSetup(
+        provider=None, model="m", system=[], tools=[], policy=PermissionPolicy(), redaction=redaction
+    )  # type: ignore[arg-type]
     about = PromptContext(words="", agent=agent, session=Session.create(Path.cwd(), None), tools={})
     provided = asyncio.run(commands.provide_context(about))
     return [str(part.blocks[0]["text"]) for part in provided.before], provided.notices

@@ -115,6 +115,7 @@ export class RunView {
     switch (message.type) {
       case "answer":
       case "withdraw":
+      case "stop_agent":
         this.deps.send(message);
         return;
       case "steer":

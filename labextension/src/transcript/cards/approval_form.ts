@@ -130,13 +130,13 @@ function offer({ label, action }: Choice): string {
 
 // The form in a question's card.
 
-export type GivenAnswer = { behavior: "allow" | "deny"; scope: Scope; reason: string; input: JsonObject | null };
+export type ApprovalAnswer = { behavior: "allow" | "deny"; scope: Scope; reason: string; input: JsonObject | null };
 
 /** The card as its form sees it. */
 export type AnswerTarget = {
   /** True when an answer counts now. */
   readonly ready: () => boolean;
-  readonly send: (given: GivenAnswer) => void;
+  readonly send: (answer: ApprovalAnswer) => void;
   /** Says something about answering. */
   readonly tell: (text: string) => void;
   /** Takes the keyboard back from a field. */

@@ -60,11 +60,11 @@ export function questionCard(question: Question, place: QuestionContext): Questi
   };
   const card: AnswerTarget = {
     ready: () => ready,
-    send: (given) => {
+    send: (answered) => {
       if (!ready) return;
       setReady(false);
       setText(status, "Sending the answer…");
-      place.send({ type: "answer", question: ask.question, ...given });
+      place.send({ type: "answer", question: ask.question, ...answered });
       // the button that was pressed is disabled now
       card.focus();
       timers.push(setTimeout(offerAgain, ACKNOWLEDGE_TIMEOUT_MS));
@@ -220,13 +220,13 @@ const PLACES: Record<string, string> = {
 
 export function answeredLine({ ask, answer }: Question): HTMLElement {
   if (!answer) return element("p", { class: "answered" }, "Not answered");
-  const given = answers(answer);
+  const answered = answers(answer);
   // one question is the title of its card already
-  const [short] = given.filter(([question]) => question === ask.title);
+  const [short] = answered.filter(([question]) => question === ask.title);
   const reply = short?.[1] ?? (answer.reason || textOf(answer.input?.feedback));
   const line = element("p", {}, element("b", {}, headline(ask, answer)), ...scopeAndSource(answer));
   if (reply) line.append(": ", short ? element("strong", {}, revealed(reply)) : revealed(reply));
-  const lines = short ? [] : given.map(([question, text]) => answerLine(question, text));
+  const lines = short ? [] : answered.map(([question, text]) => answerLine(question, text));
   return element("div", { class: `answered ${answer.behavior}` }, line, ...lines);
 }
 
@@ -269,9 +269,9 @@ function permissionHeadline(ask: AskOp, { behavior, scope }: AnsweredOp): string
 
 /** The user's answers, by question. */
 function answers({ input }: AnsweredOp): [string, string][] {
-  const given = input?.answers;
-  if (typeof given !== "object" || given === null || Array.isArray(given)) return [];
-  return Object.entries(given).map(([question, answer]) => [question, textOf(answer)]);
+  const answered = input?.answers;
+  if (typeof answered !== "object" || answered === null || Array.isArray(answered)) return [];
+  return Object.entries(answered).map(([question, answer]) => [question, textOf(answer)]);
 }
 
 function answerLine(question: string, text: string): HTMLElement {

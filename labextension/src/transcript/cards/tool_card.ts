@@ -10,6 +10,8 @@ import type { Behavior, DecidedOp } from "../protocol";
 import type { CallStatus, ToolItem } from "../store";
 import { isOver } from "../store";
 import { revealed, sentence, visibleText } from "../visible_text";
+import type { AgentView, ShownAgentState } from "./agent_card";
+import { agentCard, agentTime, shownState } from "./agent_card";
 import { diffView } from "./diff";
 import { planText, questionList } from "./question_card";
 
@@ -17,9 +19,6 @@ const FOLDED_DIFF_LINES = 40;
 const ERROR_LINES = 8;
 /** As in terminal/run_lines.py. */
 const SHOWN_ESTIMATE_SECONDS = 2;
-/** The tools for whose calls other agents work. */
-const AGENT_TOOLS = new Set(["Agent", "Task", "Skill"]);
-
 const STATUS_LABELS: Record<CallStatus | "asking", string> = {
   asking: "asks",
   writing: "writing",
@@ -31,6 +30,22 @@ const STATUS_LABELS: Record<CallStatus | "asking", string> = {
   denied: "denied",
   interrupted: "interrupted",
   untold: "",
+};
+
+const AGENT_LABELS: Record<ShownAgentState, string> = {
+  working: "working",
+  background: "in the background",
+  done: "done",
+  failed: "failed",
+  stopped: "stopped",
+};
+/** The looks of an agent's states are those of calls. */
+const AGENT_STATUS: Record<ShownAgentState, CallStatus> = {
+  working: "running",
+  background: "running",
+  done: "success",
+  failed: "error",
+  stopped: "interrupted",
 };
 
 export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
@@ -48,18 +63,29 @@ export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
 
   let live: LiveOutput | null = null;
   let displays = 0;
+  const agents: AgentView[] = [];
   let told = false;
   let settled = false;
   let filled = "";
 
   const tick = (): void => {
-    setText(time, timeText(item, place.store.now()));
+    const agent = item.agents.at(-1);
+    setText(time, agent ? agentTime(agent, place.store) : timeText(item, place.store.now()));
+    for (const each of agents) each.tick();
   };
   const fill = (): void => {
     const key = `${item.status} ${item.input === null ? "" : "input"} ${item.decided?.behavior ?? ""}`;
     if (!fold.open || key === filled) return;
     filled = key;
     inside.replaceChildren(...insideParts(item));
+  };
+  const showAgents = (): void => {
+    for (const agent of item.agents.slice(agents.length)) {
+      const shown = agentCard(agent, place);
+      agents.push(shown);
+      questions.node.before(shown.node);
+    }
+    for (const each of agents) each.update();
   };
   const showNews = (): void => {
     for (const data of item.displays.slice(displays)) outcome.append(display(data));
@@ -76,10 +102,13 @@ export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
       const asking = questions.update();
       setText(name, item.name || "Tool");
       setText(title, shortTitle(item));
-      const now = asking ? "asking" : item.status;
-      setText(status, STATUS_LABELS[now]);
-      node.dataset.status = now;
-      fold.hidden = asking;
+      const now = looks(item, asking, place);
+      setText(status, now.label);
+      node.dataset.status = now.status;
+      node.classList.toggle("of-agent", item.agents.length > 0);
+      // an agent's questions come and go below what it does
+      fold.hidden = asking && item.agents.length === 0;
+      showAgents();
       node.hidden = !asking && isInList(item);
       tick();
       fill();
@@ -97,6 +126,15 @@ export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
       questions.dispose();
     },
   };
+}
+
+/** The state of a call in a word, and the one that it has the colours of: of its agent, where one works for it. */
+function looks(item: ToolItem, asking: boolean, { store }: TranscriptContext): { label: string; status: CallStatus | "asking" } {
+  const now = asking ? "asking" : item.status;
+  const agent = item.agents.at(-1);
+  if (!agent) return { label: STATUS_LABELS[now], status: now };
+  const state = shownState(agent, store);
+  return { label: asking ? STATUS_LABELS.asking : AGENT_LABELS[state], status: AGENT_STATUS[state] };
 }
 
 /** The title without the tool's name, which stands before it. */
@@ -130,11 +168,9 @@ function insideParts(item: ToolItem): HTMLElement[] {
   return isOver(item.status) ? [...parts, ...resultParts(item)] : parts;
 }
 
-function resultParts({ name, result, output }: ToolItem): HTMLElement[] {
+function resultParts({ result, output }: ToolItem): HTMLElement[] {
   const text = result || output;
-  const shown = text ? textPart("Result", text) : [];
-  // what an agent did on the way is no part of what it gave back
-  return AGENT_TOOLS.has(name) && output && result ? [...textPart("What it did", output), ...shown] : shown;
+  return text ? textPart("Result", text) : [];
 }
 
 function textPart(label: string, text: string): HTMLElement[] {
@@ -163,7 +199,8 @@ function updateLive(item: ToolItem, live: LiveOutput | null, fold: HTMLElement, 
 function outcomeParts(item: ToolItem): HTMLElement[] {
   const parts: HTMLElement[] = [];
   if (item.diff) parts.push(diffView(item.diff, FOLDED_DIFF_LINES));
-  if (item.error && item.status !== "denied") {
+  const stopped = item.agents.some((agent) => agent.state === "stopped");
+  if (item.error && item.status !== "denied" && !stopped) {
     const lines = terminalText(item.error.message).trimEnd().split("\n");
     // of a traceback the end tells most; the whole is in the result
     const text = lines.length > ERROR_LINES ? ["…", ...lines.slice(-ERROR_LINES)] : lines;

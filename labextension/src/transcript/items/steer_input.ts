@@ -74,7 +74,9 @@ export function steerInput(place: TranscriptContext): ItemView {
     }
     list.hidden = words.length === 0;
     field.hidden = store.run === null || store.end !== null;
+    // the panel has a composer: its copy of this field is never seen, and may not take what was written in the cell's
     node.hidden = (list.hidden && field.hidden) || isInPanel(place);
+    if (isInPanel(place)) return;
     if (!field.hidden) takeDraft();
     if (store.end && !over) {
       over = true;

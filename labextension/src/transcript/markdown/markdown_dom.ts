@@ -105,6 +105,8 @@ function inlineToken(token: MarkedToken): Child[] {
     case "image":
       return [image(token)];
     case "html":
+      // a bare span is how the kernel keeps a dollar from opening a formula
+      if (/^<\/?span>$/.test(token.raw)) return [];
       return [/^<br\s*\/?>$/i.test(token.raw) ? element("br") : token.raw];
     default:
       // block tokens stand in no line; math (an extension's token) is shown as it was written

@@ -156,6 +156,26 @@ it("keeps what is being written when the output is taken away", async () => {
   expect(field(next.root).value).toBe("Half writ");
 });
 
+it("is the cell's alone where a panel shows the same runs: that takes and keeps nothing", async () => {
+  const cell = scene();
+  cell.kernel.say(run("in both"), steer({ id: "w", text: "Waits.", how: "steer" }, "waiting"));
+  await drawn();
+  type(cell.root, "Half writ");
+  cell.kernel.say(END);
+  await drawn();
+  const panel = scene("cellwright-panel");
+  panel.kernel.say(run("in both"), steer({ id: "w", text: "Waits.", how: "steer" }, "waiting"), END);
+  await drawn();
+  const later = scene("cellwright-panel");
+  later.kernel.say(run("in both"));
+  await drawn();
+  expect(field(later.root).value).toBe("");
+  const next = scene();
+  next.kernel.say(run("in both"));
+  await drawn();
+  expect(field(next.root).value).toBe("Waits.\n\nHalf writ");
+});
+
 it("shows deceptive characters of the user's words as they are", async () => {
   const { kernel, root } = scene();
   kernel.say(run("bidi"), steer({ id: "w", text: "a\u202Eb", how: "steer" }, "delivered"));

@@ -21,6 +21,9 @@ class Decision(Struct, frozen=True):
     `confinement`: how the call must be run, also once somebody has allowed it; None for no bounds.
     `works_beside`: the call changes nothing, not even the folder that its shell is in, so it may run beside others; the
     tool itself says so of most (`Tool.works_beside`).
+
+    >>> Decision("ask", "No rule allows it.").behavior
+    'ask'
     """
 
     behavior: Literal["allow", "ask", "deny"]
@@ -33,7 +36,15 @@ class Decision(Struct, frozen=True):
 
 
 class ToolUse(Struct, frozen=True):
-    """A call that must be asked for, as `can_use_tool` gets it."""
+    """A call that must be asked for, as `can_use_tool` gets it.
+
+    `id`, `name` and `input` are the API's; `decision` says why it is asked for and which rules would allow it, `preview`
+    what a person would be shown. `agent_id` is the agent's that makes the call, "" for Claude itself. `kind` is
+    "permission", or what else Claude asks: "question", "plan".
+
+    >>> async def only_tests(use: ToolUse):
+    ...     return Allow() if use.input.get("command", "").startswith("pytest") else Deny(f"{use.name} is not for tests")
+    """
 
     id: str
     name: str
@@ -42,13 +53,18 @@ class ToolUse(Struct, frozen=True):
     preview: Preview
     question_id: str = ""
     kind: QuestionKind = "permission"
+    agent_id: str = ""
 
 
 class Allow(Struct, frozen=True):
     """Run the call, with `updated_input` instead of its own where given (it is decided on again).
 
-    `scope` and `rules`: what the user allowed beside this one call; the session remembers `rules` for "session"
-    and "always". `notice` tells the user what came of it besides.
+    `scope` and `rules` (permission rules such as `Bash(pytest *)`): what is allowed beside this one call; the session
+    remembers `rules` for "session" and "always". `mode` is the permission mode that the session goes on in, None: as it is.
+    `notice` tells the user what came of it besides.
+
+    >>> Allow().scope, Allow({"command": "pytest -q"}).updated_input, Allow(scope="session", rules=("Bash(pytest *)",)).rules
+    ('once', {'command': 'pytest -q'}, ('Bash(pytest *)',))
     """
 
     updated_input: Mapping[str, Any] | None = None
@@ -56,10 +72,15 @@ class Allow(Struct, frozen=True):
     rules: tuple[str, ...] = ()
     by: AnsweredBy = "callback"
     notice: str = ""
+    mode: str | None = None
 
 
 class Deny(Struct, frozen=True):
-    """Do not run the call; Claude and the user are told `reason`. `interrupt` ends the run as well."""
+    """Do not run the call; Claude and the user are told `reason`. `interrupt` ends the run as well.
+
+    >>> Deny("not on a Friday").reason, Deny(interrupt=True).interrupt
+    ('not on a Friday', True)
+    """
 
     reason: str = ""
     by: AnsweredBy = "callback"

@@ -17,7 +17,8 @@ class Confinement:
     `read`: what it may read besides. `write`: what it may read, make, change and remove.
     `hidden`: what it may not read although it lies below one of these. `hides(path)` says the same of files that only a
     pattern names; None where no pattern does. `protected`: what it may not write although it lies below `write`, also
-    where it does not exist yet; `protects(path)` says the same of what only a pattern names.
+    where it does not exist yet; `protects(path)` says the same of what only a pattern names. `metadata`: what it does to
+    modes, owners and times is known, so it may, where the means cannot tell for which files.
     `hosts`: names, `*.name` or `name:port` that it may reach; None for no network at all. `any_host`: no bound on that.
     `denied_hosts`: what it may not reach although it falls under one of `hosts`; `asked_hosts`: what the user is asked about
     although it does. `asks_hosts`: the user is asked about those and about the others.
@@ -32,6 +33,7 @@ class Confinement:
     asked_hosts: tuple[str, ...] = ()
     asks_hosts: bool = True
     any_host: bool = False
+    metadata: bool = False
     hides: Callable[[str], bool] | None = field(default=None, compare=False)
     protects: Callable[[str], bool] | None = field(default=None, compare=False)
 

@@ -9,7 +9,6 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -156,7 +155,9 @@ class PermissionGate(Struct):
             return None
 
     def _grant(self, answer: Allow) -> None:
-        """Remember the rules that came with a yes, for the session."""
+        """Remember the rules that came with a yes, for the session, and the mode."""
+        if answer.mode is not None:
+            self._top.set_mode(answer.mode)
         if answer.rules and answer.scope != "once":
             top = self._top
             top.session.granted = (*top.session.granted, *answer.rules)
@@ -215,8 +216,9 @@ class PermissionGate(Struct):
         granted = self.granted
         return policy.allowing(granted) if granted else policy
 
-    def _may_read(self, file: Path) -> bool:
-        return self._granting(self.mode).may_read(str(file))
+    def may_read(self, path: str) -> bool:
+        """Return whether the file at `path` may be read unasked."""
+        return self._granting(self.mode).may_read(path)
 
     async def _before(self, tool: Tool, tool_use: Mapping[str, Any]) -> HookResult:
         if not self.hooks.listens_to("PreToolUse"):
@@ -245,7 +247,8 @@ class PermissionGate(Struct):
             question_id = f"{self.session.id}-{self.session.next_seq}-{next(self._question_ids)}"
             preview = await self._preview(tool, tool_use["input"])
             self.emit(Asked(question_id, tool_use, preview, decision.reason, decision.suggestions, tool.asks))
-        use = ToolUse(tool_use["id"], tool.name, tool_use["input"], decision, preview, question_id, tool.asks)
+        agent_id = self.session.id if self.above is not None else ""
+        use = ToolUse(tool_use["id"], tool.name, tool_use["input"], decision, preview, question_id, tool.asks, agent_id)
         try:
             if tool.asks_together and not forced:
                 answer = await self._answer_or_grant(tool, use, tool_use)
@@ -266,7 +269,7 @@ class PermissionGate(Struct):
         try:
             return await tool.preview(tool_input)
         except CannotBeDone as cannot:
-            if all(self._may_read(file) for file in cannot.files):
+            if all(self.may_read(str(file)) for file in cannot.files):
                 raise cannot.error from None
             return cannot.preview
 

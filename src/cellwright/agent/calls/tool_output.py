@@ -28,6 +28,11 @@ class ToolOutput(msgspec.Struct, kw_only=True):
 
     Fields have Claude Code's names where it has one for the same thing. Times are seconds since the epoch, sizes bytes;
     None stands for what is not known.
+
+    >>> class Rows(ToolOutput):
+    ...     rows: int
+    >>> Rows(rows=2).rows
+    2
     """
 
 

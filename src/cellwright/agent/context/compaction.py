@@ -8,6 +8,7 @@ is sent begins there. Behind it Claude is told again what must not be lost.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,11 +22,12 @@ from cellwright.agent.context.summary import (
     boundary_message,
     going_on,
     request_text,
+    shortened,
     summary_of,
 )
 from cellwright.agent.hooks.run_hooks import context_blocks
 from cellwright.agent.prompt import TOKENS_PER_PICTURE, ContextBlock
-from cellwright.agent.run_errors import compaction_no_help, compaction_stopped
+from cellwright.agent.run_errors import compaction_no_help, compaction_stopped, context_full
 from cellwright.agent.side_request import text_of, whole_answer
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import CHARS_PER_TOKEN, ContextAttached, ContextCompacted, Emit, Notice, TurnEnd
@@ -35,7 +37,7 @@ from cellwright.sessions.transcript import is_boundary
 from cellwright.sessions.turns import begins_turn
 
 if TYPE_CHECKING:
-    from cellwright.agent.agent import Agent
+    from cellwright.agent.agent_setup import AgentSetup
     from cellwright.agent.hooks.run_hooks import RunHooks
     from cellwright.agent.spending.run_spending import Spending
     from cellwright.sessions.session import Session
@@ -44,6 +46,12 @@ Trigger = Literal["auto", "manual"]
 
 SUMMARY_TOKENS = 16_000
 """The most that a summary may take, its thinking included."""
+
+MIN_SUMMARY_TOKENS = 4_000
+"""A budget that pays for less is spent: what a summary that is cut off leaves out would be lost."""
+
+SHORTENED_SHARE = 0.25
+"""The part of the model's window that the conversation is shortened to where it cannot be summed up as it is."""
 
 MIN_ANSWERS = 3
 """With fewer answers since the boundary before, a compaction was of little help."""
@@ -59,6 +67,9 @@ TRIES = 3
 
 _ANSWER = b'{"role":"assistant"'
 
+_OF_WHAT_WAS_SENT = frozenset({ErrorCode.CONTEXT_TOO_LONG, ErrorCode.API_REQUEST_INVALID})
+"""Errors that come again however often the same is sent."""
+
 NextModel = Callable[[ApiError], str | None]
 """Gives the model that goes on where one does not answer; None where there is none, or the error is about something else."""
 
@@ -67,7 +78,7 @@ def _no_other(_error: ApiError) -> None:
     """There is no other model."""
 
 
-TellAgain = Callable[["Session", "Agent"], Awaitable[Sequence[ContextBlock]]]
+TellAgain = Callable[["Session", "AgentSetup"], Awaitable[Sequence[ContextBlock]]]
 """Finds what Claude is told again behind a boundary; raises nothing. Called on the agent's loop."""
 
 
@@ -109,7 +120,7 @@ class Compaction:
 
     def __init__(
         self,
-        agent: Agent,
+        agent: AgentSetup,
         session: Session,
         emit: Emit,
         hooks: RunHooks,
@@ -186,7 +197,11 @@ class Compaction:
             summary = await self._summary(model, focus, too_long=too_long)
         except CellwrightError as error:
             self._emit(ContextCompacted("failed", trigger, before, reason=error.message))
-            raise
+            if trigger == "manual" or error.code not in _OF_WHAT_WAS_SENT:
+                raise
+            if too_long:  # then nothing else can be sent either
+                raise context_full() from error
+            return self._given_up(trigger, error.message)
         if summary is None:
             why = f"{model} gave no summary of the conversation."
             self._emit(ContextCompacted("failed", trigger, before, reason=why))
@@ -227,23 +242,52 @@ class Compaction:
     # ---- the summary ----
 
     async def _summary(self, model: str, focus: str, *, too_long: bool) -> _Summary | None:
-        """The model's summary of what was said, without the last exchange where it is too long with it."""
+        """The model's summary of what was said, without the last exchange where it is too long with it.
+
+        Where none comes of that, or it is not taken at all, the conversation is shortened first.
+        """
         messages = list(self._session.encoded)
         if too_long:
             messages = self._shorter(messages)
         left = TRIES
         while True:
             try:
-                return await self._asked(model, messages, focus)
+                if (summary := await self._asked(model, messages, focus)) is not None:
+                    return summary
+                break
             except ApiError as error:
                 if (other := self._next_model(error)) is not None:
                     model = other
                     continue
                 left -= 1
                 shorter = self._shorter(messages)
-                if error.code != ErrorCode.CONTEXT_TOO_LONG or not left or len(shorter) < 2:
+                if error.code not in _OF_WHAT_WAS_SENT:
                     raise
+                if error.code != ErrorCode.CONTEXT_TOO_LONG or not left or len(shorter) < 2:
+                    break
                 messages = shorter
+        return await self._of_shortened(model, focus)
+
+    async def _of_shortened(self, model: str, focus: str) -> _Summary | None:
+        """The model's summary of the conversation as text, of which long results and the middle are left out."""
+        chars = int(SHORTENED_SHARE * limits(model).context_window) * CHARS_PER_TOKEN
+        text = shortened(self._session.messages, chars)
+        request = Request(
+            model=model,
+            system=b"[]",
+            tools=b"[]",
+            messages=[_user_message(f"{text}\n\n{request_text(focus)}")],
+            max_tokens=min(SUMMARY_TOKENS, limits(model).max_output),
+            thinking=self._agent.thinking,
+            cache_whole=False,
+        )
+        summary = await self._sent(request)
+        if summary is not None:
+            notice = (
+                "The conversation could not be summarised as it is: long results, or its middle, were left out first."
+            )
+            self._emit(Notice(notice, "warning"))
+        return summary
 
     def _shorter(self, messages: Sequence[bytes]) -> list[bytes]:
         """The messages before the last answer: those of the request that the API took last."""
@@ -280,9 +324,10 @@ class Compaction:
                 if block is not None and block.get("content"):
                     return _Summary({"role": "assistant", "content": [block]}, summary_of(block["content"]), cost)
                 self._own_api = False
-        asked = {"role": "user", "content": [{"type": "text", "text": request_text(focus)}]}
-        encoded = json.dumps(asked, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-        turn, cost = await self._send(replace(request, messages=[*messages, encoded]))
+        return await self._sent(replace(request, messages=[*messages, _user_message(request_text(focus))]))
+
+    async def _sent(self, request: Request) -> _Summary | None:
+        turn, cost = await self._send(request)
         text = summary_of(text_of(turn)) if turn.stop_reason != "refusal" else ""
         return _Summary(boundary_message(text), text, cost) if text else None
 
@@ -295,7 +340,13 @@ class Compaction:
             self._spending.count_side_request(usage, cost_usd)
 
         try:
-            max_tokens = await self._spending.reserve(request.max_tokens)
+            waits = Notice("Another run is at work on the same budget. The summary waits until its own is over.")
+            max_tokens = await self._spending.reserve(
+                request.max_tokens,
+                functools.partial(self._emit, waits),
+                least=min(request.max_tokens, MIN_SUMMARY_TOKENS + (request.thinking_budget or 0)),
+                more_bytes=len(request.messages[-1]),
+            )
             if not max_tokens:
                 raise self._spending.refusal()
             request = replace(request, max_tokens=max_tokens)
@@ -333,3 +384,8 @@ class Compaction:
         with contextlib.suppress(CellwrightError):  # what it cost stands in the boundary's line already
             session.settle()
         return tokens
+
+
+def _user_message(text: str) -> bytes:
+    asked = {"role": "user", "content": [{"type": "text", "text": text}]}
+    return json.dumps(asked, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")

@@ -56,7 +56,7 @@ class ContextPart(NamedTuple):
     tokens: int
 
 
-class ToldPart(NamedTuple):
+class ContextShare(NamedTuple):
     """One thing that is told before the first word, and roughly how many tokens it takes; a deferred tool takes none."""
 
     name: str
@@ -102,7 +102,7 @@ def context_parts(contents: ContextContents) -> list[ContextPart]:
     """List what fills the context, leaving out empty parts. Decodes all messages: not for an event loop."""
     sizes: Counter[PartName] = Counter()
     sizes["system"] = round(len(contents.system) / CHARS_PER_TOKEN)
-    deferred = {part.name: part.tokens for part in told_tools(contents) if part.deferred}
+    deferred = {part.name: part.tokens for part in offered_tools(contents) if part.deferred}
     measured: dict[PartName, float] = {"tools": len(contents.tools) / CHARS_PER_TOKEN - sum(deferred.values())}
     for message in contents.messages:
         for name, tokens in _measured(json.loads(message)):
@@ -118,24 +118,24 @@ def context_parts(contents: ContextContents) -> list[ContextPart]:
     return [ContextPart(name, sizes[name]) for name in NAMES if sizes[name] > 0]
 
 
-def told_tools(contents: ContextContents) -> list[ToldPart]:
+def offered_tools(contents: ContextContents) -> list[ContextShare]:
     """The session's tools by what their definitions take."""
     tools = [
-        ToldPart(str(tool["name"]), round(_as_json(tool)), bool(tool.get("defer_loading")))
+        ContextShare(str(tool["name"]), round(_as_json(tool)), bool(tool.get("defer_loading")))
         for tool in json.loads(contents.tools or b"[]")
     ]
     return sorted(tools, key=lambda part: (part.deferred, -part.tokens))
 
 
-def told_sections(system: bytes) -> list[ToldPart]:
+def prompt_sections(system: bytes) -> list[ContextShare]:
     """The sections of a session's system prompt, by their headings; what is appended to it is the last."""
-    sections: list[ToldPart] = []
+    sections: list[ContextShare] = []
     for index, block in enumerate(json.loads(system or b"[]")):
         for section in _HEADING.split(str(block["text"])):
             if section.strip():
                 first = section.strip().partition("\n")[0]
                 name = first.removeprefix("# ") if first.startswith("# ") else "Appended" if index else "Introduction"
-                sections.append(ToldPart(name, round(_tokens(section))))
+                sections.append(ContextShare(name, round(_tokens(section))))
     return sections
 
 

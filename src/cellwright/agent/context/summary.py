@@ -23,6 +23,10 @@ WORDS_CHARS = 20_000
 """So much of the prompt that is being worked on is told again, word for word."""
 LAST_ANSWER_CHARS = 4_000
 
+SHORT_TEXT_CHARS = 4_000
+SHORT_RESULT_CHARS = 1_000
+"""So much of each text, and of each call and result, is left where the conversation is shortened."""
+
 _SUMMARY_TEXT = re.compile(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
 
 _REQUEST = """\
@@ -78,6 +82,53 @@ def compacted_line(event: ContextCompacted) -> str:
 def request_text(focus: str) -> str:
     """The words with which a summary is asked for; `focus` is what the user or a hook wants it to keep."""
     return _REQUEST + (_FOCUS.format(focus=focus.strip()) if focus.strip() else "")
+
+
+def shortened(messages: Sequence[Json], limit: int) -> str:
+    """The conversation as text of about `limit` characters: how it began and how it ended, with long results cut.
+
+    >>> shortened([{"role": "user", "content": "Dig."}, {"role": "assistant", "content": "Done."}], 1_000)
+    '<conversation>\\n[user] Dig.\\n[assistant] Done.\\n</conversation>'
+    """
+    lines = [f"[{message['role']}] {_short(message)}" for message in messages]
+    begin = lines[:1]
+    room = limit - sum(map(len, begin))
+    end: list[str] = []
+    for line in reversed(lines[1:]):
+        room -= len(line)
+        if room < 0:
+            break
+        end.insert(0, line)
+    left_out = len(lines) - len(begin) - len(end)
+    between = [f"[… {left_out:,} messages are left out here …]"] if left_out else []
+    text = "\n".join([*begin, *between, *end]).replace("</conversation>", "")
+    return f"<conversation>\n{text}\n</conversation>"
+
+
+def _short(message: Json) -> str:
+    parts: list[str] = []
+    for block in _blocks(message["content"]):
+        match block["type"]:
+            case "text":
+                parts.append(_ends(str(block["text"]), SHORT_TEXT_CHARS))
+            case "compaction":
+                parts.append(str(block.get("content") or ""))
+            case "tool_use":
+                shown = json.dumps(block["input"], ensure_ascii=False)
+                parts.append(f'<call name="{block["name"]}">{_ends(shown, SHORT_RESULT_CHARS)}</call>')
+            case "tool_result":
+                parts.append(f"<result>{_ends(_result_text(block), SHORT_RESULT_CHARS)}</result>")
+            case "image" | "document":
+                parts.append(f"[{block['type']}]")
+    return "\n".join(parts)
+
+
+def _ends(text: str, limit: int) -> str:
+    """Both ends of `text`: what something is stands at its beginning, and what came of it at its end."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n[… {len(text) - 2 * half:,} characters …]\n{text[-half:]}"
 
 
 def summary_of(text: str) -> str:

@@ -122,7 +122,13 @@ class HookMatcher(Struct, frozen=True):
     """Callables for the calls (or sources, reasons, …) that `matcher` means; None: for all.
 
     `timeout` is in seconds (default 60). `on_failure` is what an error or a timeout means: "block" or "continue"
-    (default: "block" for PreToolUse and UserPromptSubmit, else "continue").
+    (default: "block" for PreToolUse and UserPromptSubmit, else "continue"). Each callable is
+    `async (input: dict, tool_use_id: str | None, context: dict) -> dict | None`, and answers as a hook of Claude Code's.
+
+    >>> async def no_pushes(given, tool_use_id, context):
+    ...     if "git push" in given["tool_input"]["command"]:
+    ...         return {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"}}
+    >>> hooks = {"PreToolUse": [HookMatcher("Bash", [no_pushes], timeout=5)]}
     """
 
     matcher: str | None = None
@@ -131,10 +137,10 @@ class HookMatcher(Struct, frozen=True):
     on_failure: Literal["continue", "block"] | None = None
 
 
-GivenHooks = Mapping[str, Sequence[HookMatcher | HookCallback]]
+HookCallbacks = Mapping[str, Sequence[HookMatcher | HookCallback]]
 
 
-def callback_hooks(given: GivenHooks) -> Hooks:
+def callback_hooks(given: HookCallbacks) -> Hooks:
     """Hooks of callables. Raises `CellwrightError` CONFIG_INVALID for an event that there is not."""
     if unknown := sorted(set(given) - set(EVENTS)):
         message = f"There is no hook event {unknown[0]!r}. The events are: {', '.join(EVENTS)}."

@@ -17,8 +17,8 @@ from cellwright.agent.spending.run_spending import NO_SHARED_BUDGETS
 from cellwright.events import Emit, Event, RunEnd
 
 if TYPE_CHECKING:
-    from cellwright.agent.agent import Agent
-    from cellwright.agent.hooks.callbacks import GivenHooks
+    from cellwright.agent.agent_setup import AgentSetup
+    from cellwright.agent.hooks.callbacks import HookCallbacks
     from cellwright.sessions.session import Session
 
 EVENTS = (
@@ -41,6 +41,7 @@ class HookResult(Struct, frozen=True):
     `updated_input` and `updated_output` stand in for the call's input and result. `rules` are allow rules and `mode` is a
     permission mode for the session, which go with an "allow"; `kept_rules` are those of `rules` that later sessions have
     too. `interrupt` goes with a denial and ends the run. `worktree` is the folder that a WorktreeCreate hook made.
+    `elicitation` answers an MCP server's question: its `action`, and its `content`.
     """
 
     behavior: Literal["", "allow", "ask", "deny"] = ""
@@ -57,6 +58,7 @@ class HookResult(Struct, frozen=True):
     mode: str | None = None
     interrupt: bool = False
     worktree: str = ""
+    elicitation: Mapping[str, Any] | None = None
 
 
 NO_HOOK_RESULT = HookResult()
@@ -76,7 +78,7 @@ class HookRun(Struct, frozen=True):
     `budget_left()` is what the run may still spend in US dollars; None: it has no budget.
     """
 
-    agent: Agent
+    agent: AgentSetup
     emit: Emit
     spend: Callable[[Mapping[str, Any], float | None], None] = field(default=_unpaid)
     budget_left: Callable[[], float | None] = field(default=_unbounded)
@@ -156,8 +158,8 @@ class NoHooks:
 NO_HOOKS: Hooks = NoHooks()
 
 
-def as_hooks(given: Hooks | GivenHooks) -> Hooks:
-    """Hooks from what an `Agent` was given. Raises `CellwrightError` CONFIG_INVALID for an event that there is not."""
+def as_hooks(given: Hooks | HookCallbacks) -> Hooks:
+    """Hooks from what an `AgentSetup` was given. Raises `CellwrightError` CONFIG_INVALID for an event that there is not."""
     if not isinstance(given, Mapping):
         return given
     if not given:

@@ -94,6 +94,7 @@ def merged(results: Sequence[HookResult]) -> HookResult:
         mode=_last(result.mode for result in found),
         interrupt=any(result.interrupt for result in found),
         worktree=_last(result.worktree or None for result in found) or "",
+        elicitation=_last(result.elicitation for result in found),
     )
 
 
@@ -185,6 +186,8 @@ class _Reader(Struct):
         if self.event == "PostToolUse":
             output = specific.get("updatedToolOutput", specific.get("updatedMCPToolOutput"))
             return replace(result, updated_output=output)
+        if self.event in ("Elicitation", "ElicitationResult"):
+            return replace(result, elicitation=self._elicitation(specific))
         if self.event == "WorktreeCreate":
             return replace(result, worktree=self._text(specific, "worktreePath"))
         if self.event == "PermissionRequest" and specific.get("decision") is not None:
@@ -218,6 +221,14 @@ class _Reader(Struct):
             kept_rules=updates.kept_rules,
             mode=updates.mode,
         )
+
+    def _elicitation(self, specific: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        if (action := specific.get("action")) is None:
+            return None
+        if action not in ("accept", "decline", "cancel"):
+            self._problem(f"`action` is {action!r}, not accept, decline or cancel; it counts for nothing")
+            return None
+        return {"action": action, "content": self._object(specific, "content")}
 
     def _text(self, values: Mapping[str, Any], key: str) -> str:
         value = values.get(key)

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from msgspec import Struct, structs
 
-from cellwright.agent.agent import Agent
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.approval import Decision, Policy
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.prompt import Prompt
@@ -137,7 +137,7 @@ class ReplayedTurn:
             if block["type"] == "tool_use"
         }
 
-    def played_by(self, agent: Agent, target: EditTarget) -> Agent:
+    def played_by(self, agent: AgentSetup, target: EditTarget) -> AgentSetup:
         """`agent` as one that plays this turn: run it on the turn's prompt. `place` is where edits are made again."""
         if agent.redaction is not None:
             self._calls = structs.replace(self._calls, redaction=agent.redaction)

@@ -97,6 +97,7 @@ class Spending:
         self._answer = PartialUsage()
         self._chars_to_note = 0
         self._short: _Room | None = None
+        self._least, self._more_tokens = SMALLEST_ANSWER, 0
 
     @property
     def whole(self) -> Spending:
@@ -146,12 +147,21 @@ class Spending:
                 rooms.append(self._room(counted.budget, spent.usd, spent.open_usd, most))
         return min(room.tokens for room in rooms)
 
-    async def reserve(self, most: int, on_wait: Callable[[], object] = lambda: None) -> int:
+    async def reserve(
+        self,
+        most: int,
+        on_wait: Callable[[], object] = lambda: None,
+        *,
+        least: int = SMALLEST_ANSWER,
+        more_bytes: int = 0,
+    ) -> int:
         """Set aside what a request may cost at worst, until `release`; gives the tokens that it may have, as above.
 
         Waits while what others have set aside leaves it less than there would be without them. `on_wait` is called once
-        when these are other processes.
+        when these are other processes. An answer of fewer than `least` tokens is none; the request has `more_bytes` than
+        the session.
         """
+        self._least, self._more_tokens = least, more_bytes // 3
         whole = self.whole
         waited = False
         while True:
@@ -172,7 +182,7 @@ class Spending:
             self._short = room
             self._release_files()
         elif whole._bounded:
-            whole._reserved[self] = worst_case_usd(self.model, _input_tokens(self._session), room.tokens) or 0.0
+            whole._reserved[self] = worst_case_usd(self.model, self._input_tokens(), room.tokens) or 0.0
         return room.tokens
 
     def release(self) -> None:
@@ -200,8 +210,8 @@ class Spending:
 
     def refusal(self) -> CellwrightError:
         """The error of a run whose next request its budgets do not pay for."""
-        next_request = worst_case_usd(self.model, _input_tokens(self._session), SMALLEST_ANSWER)
-        room = self._short or self._room_in_memory(SMALLEST_ANSWER)
+        next_request = worst_case_usd(self.model, self._input_tokens(), self._least)
+        room = self._short or self._room_in_memory(self._least)
         budget = room.budget or Budget(self.whole.budget_usd or 0.0)
         return budget_spent(budget.usd, room.spent_usd, next_request or 0.0, whose=budget.whose, set_by=budget.set_by)
 
@@ -238,7 +248,7 @@ class Spending:
                 room_here = self._room(budget, spent.usd, spent.open_usd, most)
                 if not room_here.tokens or room_here.others:
                     return None
-                tokens = _input_tokens(self._session)
+                tokens = self._input_tokens()
                 worst = worst_case_usd(self.model, tokens, room_here.tokens) or 0.0
                 return worst, worst_case_usd(self.model, tokens, 0) or 0.0
 
@@ -252,11 +262,14 @@ class Spending:
 
     def _room(self, budget: Budget, spent_usd: float | None, reserved_usd: float, most: int) -> _Room:
         def tokens_for(usd: float) -> int:
-            tokens = affordable_tokens(self.model, self._session, budget_usd=usd, spent_usd=spent_usd)
-            return min(tokens, most) if tokens >= SMALLEST_ANSWER else 0
+            tokens = affordable_tokens(self.model, self._input_tokens(), budget_usd=usd, spent_usd=spent_usd)
+            return min(tokens, most) if tokens >= self._least else 0
 
         now = tokens_for(budget.usd - reserved_usd)
         return _Room(now, now < most and reserved_usd > 0 and now < tokens_for(budget.usd), budget, spent_usd or 0.0)
+
+    def _input_tokens(self) -> int:
+        return _input_tokens(self._session) + self._more_tokens
 
     def _note(self) -> None:
         self._chars_to_note = CHARS_BETWEEN_NOTES
@@ -269,12 +282,11 @@ class Spending:
             self._in_files.pop().release()
 
 
-def affordable_tokens(model: str, session: Session, *, budget_usd: float, spent_usd: float | None) -> int:
+def affordable_tokens(model: str, input_tokens: int, *, budget_usd: float, spent_usd: float | None) -> int:
     """Compute the output tokens left for the next request at worst; below 0 when its input is too dear already.
 
     Raises `CellwrightError` CONFIG_INVALID where the price is not known.
     """
-    input_tokens = _input_tokens(session)
     fixed, with_a_token = worst_case_usd(model, input_tokens, 0), worst_case_usd(model, input_tokens, 1)
     if fixed is None or with_a_token is None or spent_usd is None:
         raise price_unknown(model)

@@ -10,7 +10,7 @@ from cellwright.events import CHARS_PER_TOKEN
 from cellwright.sessions.transcript import encode_json
 from cellwright.text import counted, visible_line
 
-MCP = "[NAME] [approve|reconnect|disable|enable NAME]"
+MCP = "[NAME] [approve|reconnect|disable|enable|login|logout NAME]"
 
 SECONDS = 30.0
 """As long as the page waits for what it has begun."""
@@ -24,7 +24,7 @@ _WHOSE = {
     "plugin": "a plug-in's",
     "agent": "an agent's",
 }
-_ACTIONS = ("approve", "reconnect", "disable", "enable")
+_ACTIONS = ("approve", "reconnect", "disable", "enable", "login", "logout")
 
 
 async def mcp_page(call: CommandCall) -> CommandPage:
@@ -33,6 +33,8 @@ async def mcp_page(call: CommandCall) -> CommandPage:
     servers.refresh()
     words = call.text.split()
     done = ""
+    if words and words[0] == "login":
+        return await _log_in(servers, words[1:])
     if words and words[0] in _ACTIONS:
         done = await _act(servers, words[0], " ".join(words[1:]))
         words = []
@@ -53,6 +55,8 @@ async def _act(servers: McpServers, action: str, name: str) -> str:
         case "disable":
             servers.set_disabled(name, disabled=True)
             return f"{name} is switched off for this conversation."
+        case "logout":
+            return f"What signing in to {name} had brought is {'deleted' if await servers.sign_out(name) else 'not there'}."
         case "enable":
             servers.set_disabled(name, disabled=False)
             return f"{name} is switched on."
@@ -62,21 +66,52 @@ async def _act(servers: McpServers, action: str, name: str) -> str:
             return f"{name} was connected anew."
 
 
+async def _log_in(servers: McpServers, words: list[str]) -> CommandPage:
+    """Begin to sign in, or go on with the address that the user's browser was sent to."""
+    address = words.pop() if len(words) > 1 and "://" in words[-1] else ""
+    name = " ".join(words)
+    _check_known(servers, name)
+    if not address:
+        await servers.connect()
+        await servers.settled(SECONDS)
+        sign_in = await servers.sign_in(name)
+        text = (
+            "Open this address in your browser. The server is connected when you have signed in; this waits for 15 "
+            "minutes. Does the browser run on another machine than this, the page that it is sent to in the end cannot "
+            f"be loaded there: send its address with /mcp login {name} ADDRESS. It is good for this once."
+        )
+        return CommandPage([Section(f"Sign in to {name}", text=text, link=sign_in.link)])
+    pending = servers.sign_in_under_way(name)
+    if pending is None:
+        message = f"No sign-in to {name} waits for an address. /mcp login {name} begins one."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    pending.paste(address)
+    await pending.done()
+    await servers.settled(SECONDS)
+    return _all(servers, f"You are signed in to {name}.")
+
+
 def _all(servers: McpServers, done: str) -> CommandPage:
     found = servers.found
-    rows: list[Row] = [("server", "state", "tools", "about tokens", "whose", "what it is")]
+    rows: list[Row] = [("server", "state", "tools", "whose, and what it is")]
     for name, entry in found.entries.items():
         connection = servers.connections.get(name)
         state = "switched off" if name in servers.disabled else "denied by a rule or the administrator"
+        if entry.agent:
+            state = f"runs while the agent {entry.agent} works"
         tools: list[Tool] = []
         if connection is not None:
             tools = [*connection.tools.values()]
             state = connection.state if not connection.problem else f"{connection.state}: {connection.problem}"
-        rows.append((name, state, str(len(tools)), f"{_tokens(tools):,}", _WHOSE[entry.scope], entry.address))
+            if connection.state == "needs sign-in":
+                waits = servers.sign_in_under_way(name) is not None
+                state = "waits for you to sign in in your browser" if waits else f"needs sign-in: /mcp login {name}"
+        offers = f"{counted(len(tools), 'tool')}, about {_tokens(tools):,} tokens" if tools else ""
+        rows.append((name, state, offers, f"{_WHOSE[entry.scope]}: {entry.address}"))
     for name, pending in found.pending.items():
-        rows.append((name, f"waits for you: /mcp approve {name}", "", "", "the project's", pending.entry.address))
-    rows += [(name, why, "", "", "", "") for name, why in found.refused.items()]
-    text = "A name shows one server with its tools. Tools that are loaded when they are needed cost nothing before."
+        rows.append((name, f"waits for you: /mcp approve {name}", "", f"the project's: {pending.entry.address}"))
+    rows += [(name, why, "", "") for name, why in found.refused.items()]
+    text = "/mcp NAME shows one with its tools. Tools that wait to be loaded cost nothing before."
     if len(rows) == 1:
         text = "There are none. `cellwright mcp add` adds one; docs/mcp.md says where they are configured."
     sections = [Section("MCP servers", rows, "\n".join(filter(None, (done, text))))]
@@ -101,18 +136,23 @@ def _one(servers: McpServers, name: str) -> CommandPage:
     ]
     sections = [Section(name, [row for row in facts if row[1]])]
     tools = [
-        (each.name, "says that it only reads" if each.read_only else "", f"{_tokens([each]):,}", each.description)
+        (each.name.removeprefix(entry.prefix), f"{_tokens([each]):,}", _does(each))
         for each in connection.tools.values()
     ]
-    sections.append(
-        Section(counted(len(tools), "tool"), [("name", "its word", "about tokens", "what it does"), *tools])
-    )
+    text = f"Rules call them {entry.prefix}NAME." if tools else ""
+    sections.append(Section(counted(len(tools), "tool"), [("name", "tokens", "what it does"), *tools], text))
     prompts = [(f"/{entry.prefix}{each.name}", each.description) for each in connection.prompts]
     if prompts:
         sections.append(Section("Prompts", [("command", "what for"), *prompts]))
     if connection.log:
         sections.append(Section("Its last words", code="\n".join(connection.log)))
     return CommandPage(sections)
+
+
+def _does(tool: Tool) -> str:
+    """Its description, less the last line, which names the server to Claude."""
+    words = visible_line(tool.description.rpartition("\n")[0] or tool.description, 500)
+    return f"{words} (it says that it only reads)" if tool.read_only else words
 
 
 def _check_known(servers: McpServers, name: str) -> None:

@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
-from cellwright.config.plugins.in_force import PluginsInForce, is_as_accepted
+from cellwright.config.plugins.in_force import PluginsInForce, find_plugins, is_as_accepted
 from cellwright.config.plugins.install import PluginInstaller, PluginOffer, PluginRules, what_it_brings
 from cellwright.config.plugins.installed import Installed, read_installed
 from cellwright.config.plugins.marketplace import marketplace_folder, read_marketplace
@@ -108,8 +108,11 @@ class PluginCommands(Struct, frozen=True):
         if not offer.is_new:
             return _said(f"{plugin.id} is up to date.")
         done = "installed and switched on" if offer.before is None else "brought up to date"
-        text = "\n".join([*lines, *plugin.problems])
-        return CommandPage([Section(f"{plugin.id} is {done}", text=f"{text}\nIt counts from the next prompt on.")])
+        settings = self.in_force.settings
+        found = find_plugins({**settings.enabled_plugins, plugin.id: True})
+        why = found.left_out.get(plugin.id)
+        counts = "It counts from the next prompt on." if why is None else f"It does not count yet: {why}"
+        return CommandPage([Section(f"{plugin.id} is {done}", text="\n".join([*lines, *plugin.problems, counts]))])
 
     async def _update(self, names: Sequence[str]) -> CommandPage:
         ids = [self._installer.installed(name).id for name in names] or sorted(read_installed().plugins)

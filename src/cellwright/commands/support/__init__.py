@@ -1,1 +1,1 @@
-"""Pages for when something is wrong or old: the doctor, how to upgrade, a report of a bug."""
+"""Pages that keep things in order: the doctor, how to upgrade, a report of a bug, the index of the code."""

@@ -16,7 +16,7 @@ from cellwright.model.models import EFFORTS
 from cellwright.permissions.modes import Mode, parse_mode
 
 AgentMemory = Literal["user", "project", "local"]
-AgentScope = Literal["managed", "project", "user", "plugin", "built-in"]
+AgentScope = Literal["managed", "program", "project", "user", "plugin", "built-in"]
 
 MAX_BYTES = 1_000_000
 """A larger file is no definition."""
@@ -25,7 +25,7 @@ DESCRIPTION_CHARS = 1_536
 """The part of a description that is told."""
 
 _YES = frozenset({"true", "yes", "on", "1"})
-_NOT_YET = ("mcpServers", "initialPrompt")
+_NOT_YET = ("initialPrompt",)
 
 
 class AgentDefinition(Struct, frozen=True, kw_only=True):
@@ -34,8 +34,9 @@ class AgentDefinition(Struct, frozen=True, kw_only=True):
     `tools` are the only tools it gets, None for all; `disallowed_tools` are those it does not get. `mode` is a permission
     mode, which can only be stricter than the session's; `skills` are loaded as it begins; `background`: it always works
     beside the conversation. `instructions`: it is told the CLAUDE.md files. `hooks` are told while it works; `memory` says
-    where it keeps notes of its own; `own_worktree`: it works in a checkout of its own. `problems` tell what was
-    not understood.
+    where it keeps notes of its own; `own_worktree`: it works in a checkout of its own. `servers` are the names of the only
+    MCP servers whose tools it gets, None for all that there are; `own_servers` are entries of those that it brings along.
+    `problems` tell what was not understood.
     """
 
     name: str
@@ -56,6 +57,8 @@ class AgentDefinition(Struct, frozen=True, kw_only=True):
     hooks: Mapping[str, Any] = field(default_factory=dict)
     memory: AgentMemory | None = None
     own_worktree: bool = False
+    servers: tuple[str, ...] | None = None
+    own_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
@@ -67,20 +70,26 @@ class NoAgent(Exception):
 def read_definition(file: Path, scope: AgentScope) -> AgentDefinition:
     """Read the definition in `file`. Raises NoAgent."""
     front = read_front_matter(_text_of(file))
-    values = front.values
+    return definition_of(front.values, front.body, file, scope, [front.problem] if front.problem else [])
+
+
+def definition_of(
+    values: Mapping[str, Any], body: str, file: Path, scope: AgentScope, problems: list[str]
+) -> AgentDefinition:
+    """The agent that `values` define, the keys of a file's front matter, with `body` as its prompt. Raises NoAgent."""
     name, description = _text(values.get("name")), _text(values.get("description"))
     if not name or not description:
         missing = " and ".join(what for what, given in (("name", name), ("description", description)) if not given)
         raise NoAgent(f"its front matter has no {missing}")
     if any(character.isspace() or character in "(),<>\"'" for character in name):
         raise NoAgent(f"its name {name!r} is no single word")
-    problems = [front.problem] if front.problem else []
     problems += [f"`{key}` counts for nothing here yet" for key in _NOT_YET if values.get(key)]
     model = _text(values.get("model"))
+    servers, own_servers = _servers(values, problems)
     return AgentDefinition(
         name=name,
         description=" ".join(description.split())[:DESCRIPTION_CHARS],
-        body=front.body.strip(),
+        body=body.strip(),
         file=file,
         scope=scope,
         tools=_tools(values.get("tools")),
@@ -96,9 +105,55 @@ def read_definition(file: Path, scope: AgentScope) -> AgentDefinition:
         hooks=hooks_of(values, problems),
         memory=_memory(values, problems),
         own_worktree=_own_worktree(values, problems),
+        servers=servers,
+        own_servers=own_servers,
         values=values,
         problems=tuple(problems),
     )
+
+
+_FIELDS = {
+    "disallowed_tools": "disallowedTools",
+    "max_turns": "maxTurns",
+    "mode": "permissionMode",
+    "permission_mode": "permissionMode",
+    "mcp_servers": "mcpServers",
+    "initial_prompt": "initialPrompt",
+    "omit_claude_md": "omitClaudeMd",
+}
+"""The keys of a program's definitions that files have in another spelling."""
+
+_KEYS = (
+    *("description", "prompt", "tools", "disallowedTools", "model", "permissionMode", "maxTurns", "skills", "effort"),
+    *("background", "omitClaudeMd", "color", "hooks", "memory", "isolation", "mcpServers", "initialPrompt"),
+)
+
+
+def given_definition(name: str, given: Any) -> AgentDefinition:
+    """The agent that a program defines: a dict of the keys that files have, and `prompt`, or an object with such attributes.
+
+    Keys may be spelled as in files (`maxTurns`) or as in Python (`max_turns`). Raises NoAgent for what is not understood.
+
+    >>> given_definition("reviewer", {"description": "Reviews.", "prompt": "You review.", "max_turns": 3}).max_turns
+    3
+    """
+    if isinstance(given, Mapping):
+        pairs = dict(given)
+    else:
+        known = (*_KEYS, *_FIELDS)
+        pairs = {key: getattr(given, key) for key in known if hasattr(given, key)}
+        if "description" not in pairs:
+            raise NoAgent(f"it is {given!r:.200}, no dict with `description` and `prompt`")
+    values = {_FIELDS.get(key, key): value for key, value in pairs.items() if value is not None}
+    if unknown := [key for key in values if key not in _KEYS]:
+        raise NoAgent(f"it has {unknown[0]!r}; there are {', '.join(_KEYS)}")
+    for key in ("description", "prompt"):
+        if not isinstance(values.get(key), str):
+            raise NoAgent(f"its {key} is {values.get(key)!r:.200}, no text")
+    made = definition_of({**values, "name": name}, values["prompt"], Path(), "program", [])
+    if made.problems:
+        raise NoAgent(made.problems[0])
+    return made
 
 
 def _text_of(file: Path) -> str:
@@ -173,6 +228,30 @@ def _own_worktree(values: Mapping[str, Any], problems: list[str]) -> bool:
     if given not in ("", "worktree"):
         problems.append(f"isolation is {given!r}, not worktree")
     return given == "worktree"
+
+
+def _servers(
+    values: Mapping[str, Any], problems: list[str]
+) -> tuple[tuple[str, ...] | None, dict[str, Mapping[str, Any]]]:
+    """The names of its servers, and the entries among them: a list of names and of objects, or one object."""
+    given = values.get("mcpServers")
+    if given is None:
+        return None, {}
+    names: dict[str, None] = {}
+    entries: dict[str, Mapping[str, Any]] = {}
+    for each in given if isinstance(given, list) else [given]:
+        if isinstance(each, Mapping):
+            for name, entry in each.items():
+                names[str(name)] = None
+                if isinstance(entry, Mapping):
+                    entries[str(name)] = entry
+                elif entry is not None:
+                    problems.append(f"mcpServers: {name} is no entry")
+        elif name := _text(each):
+            names[name] = None
+        else:
+            problems.append("mcpServers is neither a list of names and entries nor an object of entries")
+    return tuple(names), entries
 
 
 def _effort(values: Mapping[str, Any], problems: list[str]) -> str | None:

@@ -6,6 +6,7 @@ first), the user's, those of plugins, ours. A project's wait for the user's trus
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,7 +41,14 @@ def find_agents(place: SkillPlace) -> FoundAgents:
         else:
             agent = agent if plugin is None else _of_plugin(agent, plugin)
             found.setdefault(agent.name, agent)
+    for agent in _built_in():
+        found.setdefault(agent.name, agent)
     return FoundAgents(found, tuple(skipped))
+
+
+@functools.cache  # every prompt looks for the agents, and ours do not change while the process lives
+def _built_in() -> tuple[AgentDefinition, ...]:
+    return tuple(read_definition(file, "built-in") for file in _files_in(BUILT_IN))
 
 
 def project_agent_files(cwd: Path, project: Path) -> list[Path]:
@@ -57,6 +65,8 @@ def _of_plugin(agent: AgentDefinition, plugin: Plugin) -> AgentDefinition:
         body=put_in(agent.body, plugin.variables),
         mode=None,
         hooks={},
+        servers=None,
+        own_servers={},
         values={key: value for key, value in agent.values.items() if key not in refused},
         problems=(*agent.problems, *(f"`{key}` counts for nothing in a plugin" for key in refused)),
     )
@@ -70,7 +80,6 @@ def _files(place: SkillPlace) -> Iterator[tuple[Path, AgentScope, Plugin | None]
         yield from ((file, scope, None) for file in _files_in(folder))
     for plugin in place.plugins:
         yield from ((file, "plugin", plugin) for folder in plugin.agents for file in _files_in(folder))
-    yield from ((file, "built-in", None) for file in _files_in(BUILT_IN))
 
 
 def _files_in(folder: Path) -> list[Path]:

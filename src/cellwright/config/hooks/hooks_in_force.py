@@ -99,7 +99,7 @@ class HooksInForce:
 
         return settings_hooks(
             replace(self._in_force.settings, hooks=()),
-            self._in_force.environment,
+            self._in_force.program_environment,
             trusted=self._trusted,
             more=(HooksSource(found, scope, label, None, variables or {}, of_component=True),),
             exported=self.exported,

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 
 from cellwright.text import visible_line
-from cellwright.tools.mcp.server_entry import ServerEntry, ServerScope, ServerTransport, plain_name
+from cellwright.tools.mcp.server_entry import OAuthClient, ServerEntry, ServerScope, ServerTransport, plain_name
 from cellwright.tools.process.environment import is_secret
 
 MAX_SERVERS = 100
@@ -27,6 +27,7 @@ _TRANSPORTS: Mapping[str, ServerTransport] = {
     "streamableHttp": "http",
     "sse": "sse",
 }
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
 
 
@@ -34,7 +35,7 @@ class ServerOrigin(Struct, frozen=True, kw_only=True):
     """The origin of entries: the scope, the place in words for people, and the folder that programs are started in.
 
     `variables` go before those of the environment (a plug-in's root). `prefix` stands before the servers' names
-    (`plugin_NAME_`).
+    (`plugin_NAME_`). `agent` is the agent whose definition it is.
     """
 
     scope: ServerScope
@@ -42,6 +43,7 @@ class ServerOrigin(Struct, frozen=True, kw_only=True):
     cwd: Path
     variables: Mapping[str, str] = field(default_factory=dict)
     prefix: str = ""
+    agent: str = ""
 
 
 class ReadEntries(Struct, frozen=True):
@@ -110,6 +112,10 @@ def described_entry(value: Mapping[str, Any]) -> list[str]:
         lines.append(f"runs: {' '.join(visible_line(json.dumps(w) if ' ' in w else w, 500) for w in words)}")
     if "url" in value:
         lines.append(f"reaches: {visible_line(str(value['url']), 500)}")
+    if "headersHelper" in value:
+        lines.append(f"runs for its headers: {visible_line(str(value['headersHelper']), 500)}")
+    if value.get("oauth"):
+        lines.append(f"signs you in with: {visible_line(json.dumps(value['oauth']), 500)}")
     for key, word in (("env", "variable"), ("headers", "header")):
         given = value.get(key)
         for name, each in given.items() if isinstance(given, Mapping) else ():
@@ -146,6 +152,7 @@ def _entry(name: str, value: object, origin: ServerOrigin, environ: Mapping[str,
         "cwd": origin.cwd,
         "tool_seconds": _seconds(value),
         "always_load": value.get("alwaysLoad") is True,
+        "agent": origin.agent,
     }
     if transport == "stdio":
         entry = ServerEntry(
@@ -159,6 +166,8 @@ def _entry(name: str, value: object, origin: ServerOrigin, environ: Mapping[str,
             **common,
             url=_address(fill(_text(value, "url"))),
             headers={key: fill(each) for key, each in _members(value, "headers").items()},
+            headers_helper=_text(value, "headersHelper") if "headersHelper" in value else "",
+            oauth=_oauth(value.get("oauth")),
         )
         if bad := [key for key, each in entry.headers.items() if not f"{key}{each}".isprintable()]:
             raise BadEntry(f"has a header {bad[0]!r} that cannot be sent")
@@ -175,8 +184,6 @@ def _seconds(value: Mapping[str, Any]) -> float | None:
 
 
 def _transport(value: Mapping[str, Any]) -> ServerTransport:
-    if "headersHelper" in value:
-        raise BadEntry("has a `headersHelper`, which is not there here")
     kind = value.get("type")
     if kind is None:
         if "command" in value:
@@ -187,6 +194,25 @@ def _transport(value: Mapping[str, Any]) -> ServerTransport:
     if kind not in _TRANSPORTS:
         raise BadEntry(f'is of the type {visible_line(str(kind), 40)}: there are "stdio", "http" and "sse"')
     return _TRANSPORTS[kind]
+
+
+def _oauth(given: object) -> OAuthClient | None:
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        raise BadEntry("has `oauth` that is no object")
+    texts = {key: given.get(key, "") for key in ("clientId", "authServerMetadataUrl")}
+    scopes, port = given.get("scopes", ""), given.get("callbackPort", 0)
+    scopes = " ".join(map(str, scopes)) if isinstance(scopes, list) else scopes
+    for key, each in (*texts.items(), ("scopes", scopes)):
+        if not isinstance(each, str) or not each.isprintable():
+            raise BadEntry(f"has `oauth` in which `{key}` is no text")
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 65_536:
+        raise BadEntry("has `oauth` in which `callbackPort` is no port")
+    metadata = texts["authServerMetadataUrl"]
+    if metadata and not metadata.startswith("https://") and urlsplit(_address(metadata)).hostname not in _LOOPBACK:
+        raise BadEntry("has `oauth` in which `authServerMetadataUrl` is no https address")
+    return OAuthClient(client_id=texts["clientId"], callback_port=port, scopes=scopes, metadata_url=metadata)
 
 
 def _address(url: str) -> str:

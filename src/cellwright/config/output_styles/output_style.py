@@ -62,11 +62,11 @@ def find_styles(place: SkillPlace) -> dict[str, OutputStyle]:
     """All styles by their names in small letters, as they are chosen. Never raises."""
     found = {DEFAULT: DEFAULT_STYLE}
     for file, scope in _files(place):
-        if (style := _read(file, scope)) is not None:
+        if (style := read_style(file, scope)) is not None:
             found.setdefault(style.name.lower(), style)
     for plugin in place.plugins:
         for file in (file for path in plugin.output_styles for file in _files_in(path)):
-            if (style := _read(file, "plugin")) is not None:
+            if (style := read_style(file, "plugin")) is not None:
                 name = f"{plugin.name}:{style.name}"
                 found.setdefault(name.lower(), replace(style, name=name, text=put_in(style.text, plugin.variables)))
     return found
@@ -95,7 +95,8 @@ def _files_in(folder: Path) -> list[Path]:
         return []
 
 
-def _read(file: Path, scope: StyleScope) -> OutputStyle | None:
+def read_style(file: Path, scope: StyleScope) -> OutputStyle | None:
+    """Read the style in `file`; None where there is none. Never raises."""
     try:
         facts = file.stat()
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > MAX_BYTES:

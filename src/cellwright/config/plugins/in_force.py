@@ -48,7 +48,31 @@ def find_plugins(
             left_out[plugin_id] = found
         else:
             plugins[plugin_id] = found
+    _leave_out_unmet(plugins, left_out)
     return PluginsInForce(plugins, left_out)
+
+
+def _leave_out_unmet(plugins: dict[str, Plugin], left_out: dict[str, str]) -> None:
+    """Take those out of `plugins` that need one that does not count, and those that need them."""
+    unmet = {plugin_id: need for plugin_id, plugin in plugins.items() if (need := _missing(plugin, plugins))}
+    for plugin_id, need in unmet.items():
+        del plugins[plugin_id]
+        how = "switched on, but does not count itself" if need in left_out else f"not there: /plugin install {need}"
+        left_out[plugin_id] = f"it needs the plugin {need}, which is {how}"
+    if unmet:
+        _leave_out_unmet(plugins, left_out)
+
+
+def _missing(plugin: Plugin, plugins: Mapping[str, Plugin]) -> str:
+    """The first plugin that `plugin` needs and that does not count, "" where none is missing.
+
+    A name alone is one of the same marketplace, or of any where that has none.
+    """
+    names = {other.name for other in plugins.values()}
+    for need in plugin.needs:
+        if need not in (plugins if "@" in need else names):
+            return need if "@" in need else f"{need}@{plugin.id.partition('@')[2]}"
+    return ""
 
 
 def _read(plugin_id: str, installed: Installed, allowed: Sequence[Any] | None, blocked: Sequence[Any]) -> Plugin | str:

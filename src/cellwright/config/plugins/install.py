@@ -251,6 +251,8 @@ def what_it_brings(plugin: Plugin, root: Path) -> list[str]:
     ):
         if names := [name for place in places for name in _names(place)]:
             lines.append(f"{what}: {', '.join(names)}")
+    if plugin.programs is not None:
+        lines.append(f"programs: {', '.join(sorted(file.name for file in plugin.programs.iterdir()))}")
     return [line.replace(str(root), "${CLAUDE_PLUGIN_ROOT}") for line in lines] or ["nothing"]
 
 

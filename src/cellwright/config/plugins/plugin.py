@@ -25,7 +25,6 @@ _NOT_USED = {
     "lspServers": "language servers",
     "workflows": "workflows",
     "channels": "channels",
-    "dependencies": "plugins that it needs",
     "userConfig": "settings of its own",
 }
 
@@ -50,6 +49,8 @@ class Plugin(Struct, frozen=True, kw_only=True):
     hooks: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     mcp_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     output_styles: tuple[Path, ...] = ()
+    programs: Path | None = None
+    needs: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
     @property
@@ -83,9 +84,14 @@ def read_plugin(root: Path, marketplace: str, data: Path, *, listed: Mapping[str
         hooks=reading.hooks(),
         mcp_servers=reading.mcp_servers(),
         output_styles=reading.places("outputStyles", "output-styles"),
+        programs=root / "bin" if (root / "bin").is_dir() else None,
+        needs=reading.needs(),
         problems=(*problems, *(f"its {what} have no use here" for key, what in _NOT_USED.items() if said.get(key))),
     )
-    brings = (plugin.skills, plugin.commands, plugin.agents, plugin.hooks, plugin.mcp_servers, plugin.output_styles)
+    brings = (
+        *(plugin.skills, plugin.commands, plugin.agents, plugin.hooks, plugin.mcp_servers, plugin.output_styles),
+        plugin.programs,
+    )
     if manifest is None and not any(brings):
         raise _invalid(root, f"there is no {MANIFEST}, and nothing that a plugin could bring")
     return plugin
@@ -135,6 +141,19 @@ class _Reading(Struct):
                 else:
                     self.problems.append(f"{where}: the server {server!r} is not an object")
         return servers
+
+    def needs(self) -> tuple[str, ...]:
+        """The plugins that it depends on: names, or `name@marketplace`."""
+        listed = self.said.get("dependencies") or []
+        found: list[str] = []
+        for each in listed if isinstance(listed, list) else [listed]:
+            name = each.get("name") if isinstance(each, dict) else each
+            place = each.get("marketplace") if isinstance(each, dict) else None
+            if isinstance(name, str) and name.strip():
+                found.append(f"{name.strip()}@{place}" if isinstance(place, str) else name.strip())
+            else:
+                self.problems.append(f"`dependencies` holds {str(each)[:80]!r}, which names no plugin")
+        return tuple(found)
 
     def _objects(self, key: str, usual: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """The JSON at the usual place, in the files that it names, and in the manifest itself."""

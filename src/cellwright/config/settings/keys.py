@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from cellwright.model.models import EFFORTS
+from cellwright.model.models import EFFORTS, PROVIDERS
 from cellwright.permissions.modes import MODES
 from cellwright.permissions.rules.domain_pattern import AddressProblem
 from cellwright.permissions.rules.host_pattern import read_host
@@ -260,6 +260,7 @@ KEYS: dict[Path, Key] = {
         _key("cellwright.sessionBudget", amount_of_money, folder="own"),
         _key("cellwright.notebookBudget", amount_of_money, folder="own"),
         _key("cellwright.dailyBudget", amount_of_money, folder="own"),
+        _key("cellwright.provider", one_of(*PROVIDERS), folder="own"),
         _key("cellwright.onDenied", one_of("ask", "skip", "error")),
         _key("cellwright.sessionTitles", one_of("first-words", "model"), folder="own"),
         _key("cellwright.autoCompactShare", share_of_window),

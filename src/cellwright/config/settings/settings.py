@@ -40,7 +40,7 @@ from cellwright.config.settings.server_policy import own_credentials, own_enviro
 from cellwright.config.strict_json import SettingsProblem
 from cellwright.config.trust.trust import judge, remember_rules
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
-from cellwright.model.models import EFFORTS
+from cellwright.model.models import EFFORTS, ProviderName
 from cellwright.permissions.modes import Mode, parse_mode, stricter
 from cellwright.permissions.rules.rule import Rule, grant_problem, parse_rule, restriction_problem
 
@@ -160,6 +160,8 @@ class Settings:
     session_budget: float | None = None
     notebook_budget: float | None = None
     daily_budget: float | None = None
+    provider: ProviderName = "api"
+    own_credentials: bool = True
     on_denied: str = "ask"
     session_titles: str = "first-words"
     auto_compact: bool = True
@@ -310,6 +312,8 @@ def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
         "session_budget": value("cellwright", "sessionBudget"),
         "notebook_budget": value("cellwright", "notebookBudget"),
         "daily_budget": value("cellwright", "dailyBudget"),
+        "provider": value("cellwright", "provider"),
+        "own_credentials": own_credentials(merged),
         "on_denied": value("cellwright", "onDenied"),
         "auto_compact": value("autoCompactEnabled"),
         "auto_compact_window": value("autoCompactWindow"),

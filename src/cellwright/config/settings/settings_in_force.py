@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import ChainMap
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -181,6 +182,18 @@ class SettingsInForce:
     def environment(self) -> Mapping[str, str]:
         """The process's environment, with what the settings' `env` puts over it."""
         return {**self.environ, **self.settings.env} if self.settings.env else self.environ
+
+    @property
+    def program_environment(self) -> Mapping[str, str]:
+        """The `environment` of programs: those that plugins bring in `bin` are found last on PATH, and hide no other."""
+        path = self.plugin_path
+        return ChainMap(path, self.environment) if path else self.environment  # type: ignore[arg-type]  # it is only read
+
+    @property
+    def plugin_path(self) -> dict[str, str]:
+        """The variable PATH with the folders `bin` of plugins at its end; nothing where no plugin has one."""
+        folders = [str(plugin.programs) for plugin in self.plugins.plugins.values() if plugin.programs is not None]
+        return {"PATH": os.pathsep.join((self.environment.get("PATH", os.defpath), *folders))} if folders else {}
 
     @property
     def trust(self) -> Trust:

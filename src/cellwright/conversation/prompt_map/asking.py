@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from cellwright.agent.agent import Agent
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.structured_output.answer import AnswerType, answer_type
 from cellwright.agent.tool import Tool
 from cellwright.agent.turn_record import NO_CHECKPOINTS
@@ -69,15 +69,22 @@ class MapOptions(Struct, frozen=True, kw_only=True):
         )
 
 
-def map_agent(conversation: Conversation, options: MapOptions) -> Agent:
+def map_agent(conversation: Conversation, options: MapOptions) -> AgentSetup:
     """The agent that asks each prompt. Raises `CellwrightError` for what is wrong with the options or the credentials."""
-    # what many runs do at the same time is no turn that could be taken back; behind a summary they are told no more of the
-    # conversation's place and instructions than at first
-    return dataclasses.replace(conversation.agent(options.run_options()), checkpoints=NO_CHECKPOINTS, tell_again=None)
+    # what many runs do at the same time is no turn that could be taken back; they are not told the place and instructions
+    # of the conversation, neither behind a summary nor with the files that they read
+    agent = conversation.agent(options.run_options())
+    return dataclasses.replace(agent, checkpoints=NO_CHECKPOINTS, tell_again=None, file_context=None)
 
 
 async def ask_one(
-    agent: Agent, cwd: Path, key: str, prompt: str, *, on_refused: Callable[[], None], on_event: Callable[[Event], None]
+    agent: AgentSetup,
+    cwd: Path,
+    key: str,
+    prompt: str,
+    *,
+    on_refused: Callable[[], None],
+    on_event: Callable[[Event], None],
 ) -> Answer:
     """Ask `prompt`; what goes wrong is the answer's error."""
     refused = 0

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
 
-from cellwright.agent.agent import Agent
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.conversation.prompt_map.answer_store import Answer, AnswerStore, Sending, SentBatch
 from cellwright.conversation.prompt_map.progress import Progress
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
@@ -25,7 +25,7 @@ Keep = Callable[[AnswerStore, Answer], Awaitable[None]]
 
 
 async def ask_in_batches(
-    agent: Agent, prompts: Sequence[tuple[str, str]], store: AnswerStore, progress: Progress, keep: Keep
+    agent: AgentSetup, prompts: Sequence[tuple[str, str]], store: AnswerStore, progress: Progress, keep: Keep
 ) -> None:
     """Have all `prompts` (key and text) answered; what was sent before and has no answer yet is only waited for.
 
@@ -119,7 +119,7 @@ _PROBLEMS = {
 }
 
 
-def _body(agent: Agent, prompt: str) -> bytes:
+def _body(agent: AgentSetup, prompt: str) -> bytes:
     message = {"role": "user", "content": [{"type": "text", "text": prompt}]}
     request = Request(
         model=agent.model,

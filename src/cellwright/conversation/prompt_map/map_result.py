@@ -24,6 +24,11 @@ class MapRow(Struct, frozen=True):
 
     `value` is the answer as the type of `schema`; None without one. `error` is None for a prompt that was answered; an
     unanswered one has what its error left of it. `kept`: the answer is of an earlier call that did not come to its end.
+    `usage` is the API's, `cost_usd` in US dollars, None where a price is not known.
+
+    >>> row = MapRow("north", "Which tables are here?", "There is one.", cost_usd=0.002)
+    >>> row.index, row.text, row.error
+    ('north', 'There is one.', None)
     """
 
     index: Any

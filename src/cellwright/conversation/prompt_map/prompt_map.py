@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from cellwright.agent.agent import Agent
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.structured_output.answer import AnswerProblem, AnswerType
 from cellwright.agent.thread import is_agent_code
 from cellwright.agent.tool import Tool
@@ -69,12 +69,13 @@ def map(
     `prompts` are texts: a list, a Series, a column, or a dict. They are asked without the conversation and its tools;
     `tools` are `Tool` objects or names of built-in ones, and what would ask for permission is denied unless `allow` has a
     rule for it. `system` replaces the few words that Claude is told besides. `schema` is as in `ask`. `budget` is in US
-    dollars, for all prompts together, and is not passed. While the API refuses, fewer are asked at once.
+    dollars, for all prompts together, and is not passed; `model`, `mode`, `deny`, `effort`, `max_turns`, `max_tokens` and
+    `tool_timeout` (seconds) are as in `ask`, for each prompt. While the API refuses, fewer are asked at once.
 
     Each answer is in the file `store` before it is counted. What is called again with the same prompts and options asks
     only for those that are missing. Without `store` the file is Cellwright's own, and is kept until all are answered.
     `executor` is any `concurrent.futures.Executor` whose workers have Cellwright and a key. `batch=True` uses the Message
-    Batches API: half the price, an answer within a day.
+    Batches API: half the price, an answer within a day. `progress=False` shows no bar.
 
     A prompt that fails is a row with an `error`. Raises `CellwrightError` for what each prompt would meet (no key, no
     network, the budget), `KeyboardInterrupt` when it was interrupted; the answers that came are kept.
@@ -141,7 +142,7 @@ class PromptMap:
 
     conversation: Conversation
     options: MapOptions
-    agent: Agent
+    agent: AgentSetup
     prompts: Sequence[MapPrompt]
     path: Path
     keeps_store: bool
@@ -364,7 +365,7 @@ def _prompts_of(prompts: Any, fingerprint: str) -> list[MapPrompt]:
     return found
 
 
-def _fingerprint(agent: Agent, options: MapOptions) -> str:
+def _fingerprint(agent: AgentSetup, options: MapOptions) -> str:
     """A hash of all that an answer depends on besides its prompt."""
     answer_type = agent.answer_type
     facts = {

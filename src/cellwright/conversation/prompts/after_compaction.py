@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.agent import Agent
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.context.compaction import TellAgain
 from cellwright.agent.prompt import ContextBlock, ContextProvider, PromptContext, text_context
 from cellwright.agent.tool import Tool
@@ -59,7 +59,7 @@ def told_again(
 ) -> TellAgain:
     """Tell what must not be lost; `providers` find what the session no longer knows of (instructions, the notebook)."""
 
-    async def tell(session: Session, agent: Agent) -> Sequence[ContextBlock]:
+    async def tell(session: Session, agent: AgentSetup) -> Sequence[ContextBlock]:
         context = PromptContext(words="", agent=agent, session=session, tools={tool.name: tool for tool in tools})
         limit = agent.compaction.limit(agent.model) * CHARS_PER_TOKEN
         said = session.said()
@@ -136,17 +136,17 @@ async def _files(said: Sequence[Json], cwd: Path, context: PromptContext, room: 
     parts: list[ContextBlock] = []
     named: list[str] = []
     for path in _last_files(said, cwd):
-        shown = shown_path(cwd, path)
-        mention = Mention("file", shown, shown)
+        display_path = shown_path(cwd, path)
+        mention = Mention("file", display_path, display_path)
         tool = "NotebookRead" if path.suffix == ".ipynb" else "Read"
         field = "notebook_path" if path.suffix == ".ipynb" else "file_path"
         content = await read_for(mention, tool, {field: str(path)}, context) if path.is_file() else AttachedMention()
         if isinstance(content, AttachedMention):
             continue
-        part = attachment(mention, shown, "file", content)
+        part = attachment(mention, display_path, "file", content)
         chars = part.as_attached().chars
         if chars > min(FILE_CHARS, room) or any(block["type"] != "text" for block in part.blocks):
-            named.append(shown)
+            named.append(display_path)
             continue
         room -= chars
         parts.append(part)

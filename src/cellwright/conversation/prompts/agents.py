@@ -8,12 +8,12 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from cellwright.agent.agent import Agent
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
 from cellwright.config.agents.definition import AgentDefinition
 from cellwright.config.agents.find_agents import FoundAgents, find_agents
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.prompts.listing import listed_line, listing, was_told
+from cellwright.conversation.prompts.listing import is_in_history, listed_line, listing
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.markdown.code_places import without_code
 
@@ -28,20 +28,25 @@ _MENTION = re.compile(rf"(?<![\w@./\\-])@{MENTION}(?P<name>[\w:-]*\w)")
 
 
 class Agents:
-    """Finds the agents that count, and tells Claude of them."""
+    """Finds the agents that count, and tells Claude of them. `of_run` are those of the run that goes on, by name."""
 
     def __init__(self, in_force: SettingsInForce) -> None:
         self._in_force = in_force
+        self.of_run: Mapping[str, AgentDefinition] = {}
 
     def found(self) -> FoundAgents:
         """The agents that count now, and the files that define none."""
         found = find_agents(self._in_force.skill_place)
         rights = self._in_force.trust.agent_rights
         agents = {
-            name: replace(agent, hooks={}) if agent.scope == "project" and agent.file not in rights else agent
+            name: replace(agent, hooks={}, own_servers={})
+            if agent.scope == "project" and agent.file not in rights
+            else agent
             for name, agent in found.agents.items()
         }
-        return replace(found, agents=agents)
+        managed = {name for name, agent in agents.items() if agent.scope == "managed"}
+        own = {name: agent for name, agent in self.of_run.items() if name not in managed}
+        return replace(found, agents={**agents, **own})
 
     def named(self, name: str) -> AgentDefinition:
         """The agent of this name. Raises ToolError."""
@@ -51,7 +56,7 @@ class Agents:
             raise ToolError(f"There is no agent {name}. The agents are: {known}.", code=ErrorCode.TOOL_NOT_FOUND)
         return agent
 
-    def listed(self, agent: Agent) -> str:
+    def listed(self, agent: AgentSetup) -> str:
         """The list of agents as `agent` is told of it; "" where it could start none."""
         tool = next((tool for tool in agent.tools if tool.starts_agents), None)
         policy = agent.policy.in_mode(agent.policy.mode)  # as it is now: one that follows the settings looks each time
@@ -71,7 +76,9 @@ class Agents:
         if session.is_fresh and not named:
             return ProvidedContext()  # the list stands with where Claude works
         block = await asyncio.to_thread(self.listed, agent)
-        before = () if session.is_fresh or was_told(_TAG, block, session) else (text_context("Agents", "agent", block),)
+        before = (
+            () if session.is_fresh or is_in_history(_TAG, block, session) else (text_context("Agents", "agent", block),)
+        )
         known = (await asyncio.to_thread(self.found)).agents if named else {}
         wanted = [name for name in named if name in known] if block else []
         missing = "there is no such agent; /agents shows them" if block else "no agent can be started here"

@@ -14,7 +14,7 @@ def listing(tag: str, text: str) -> str:
     return f"<{tag} digest={digest}>\n{text}\n</{tag}>" if text else ""
 
 
-def was_told(tag: str, block: str, session: Session) -> bool:
+def is_in_history(tag: str, block: str, session: Session) -> bool:
     """Return whether `block` is the listing of `tag` that `session` was told last; an empty one is never news."""
     opening = re.compile(rb"<" + tag.encode() + rb" digest=\w+")
     last = next((found[-1] for message in reversed(session.encoded) if (found := opening.findall(message))), b"")

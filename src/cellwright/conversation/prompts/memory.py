@@ -27,7 +27,7 @@ from cellwright.sessions.session import Session
 from cellwright.tools.paths import shown_path
 
 if TYPE_CHECKING:
-    from cellwright.agent.agent import Agent
+    from cellwright.agent.agent_setup import AgentSetup
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ _MEMORY_TYPES = {"managed": "Managed", "user": "User", "project": "Project", "lo
 
 
 async def _fire_loaded(
-    file: MemoryFile, reason: str, session: Session, agent: Agent, paths: Sequence[Path] = ()
+    file: MemoryFile, reason: str, session: Session, agent: AgentSetup, paths: Sequence[Path] = ()
 ) -> list[str]:
     """Tell InstructionsLoaded hooks that Claude is told `file`; gives what they say to the user. Nothing can be refused.
 
@@ -120,7 +120,7 @@ class MemoryContext:
             )
         return ProvidedContext(before=tuple(parts), notices=tuple(notices))
 
-    async def for_files(self, paths: Sequence[Path], session: Session, agent: Agent) -> list[ContextBlock]:
+    async def for_files(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> list[ContextBlock]:
         """Tell what comes with the files that calls have just read or changed and the session does not know."""
         try:
             return await self._for_files(paths, session, agent) if paths else []
@@ -129,7 +129,7 @@ class MemoryContext:
             logger.exception("instructions for files could not be told")
             return []
 
-    async def _for_files(self, paths: Sequence[Path], session: Session, agent: Agent) -> list[ContextBlock]:
+    async def _for_files(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> list[ContextBlock]:
         from cellwright.config.memory.nested import memory_for_files  # only when files are touched
 
         place = self._in_force.memory_place
@@ -148,7 +148,7 @@ class MemoryContext:
                 await _fire_loaded(file, reason, session, agent, paths)
         return blocks
 
-    def _how_to_keep_notes(self, session: Session, agent: Agent) -> ContextBlock | None:
+    def _how_to_keep_notes(self, session: Session, agent: AgentSetup) -> ContextBlock | None:
         """Tell Claude of the folder of its notes, once in a session; None where it keeps none or could not write."""
         folder = self._in_force.notes_folder
         if folder is None or not any(tool.access.edits_files for tool in agent.tools):
@@ -162,7 +162,7 @@ class MemoryContext:
         )
 
     async def _block(
-        self, file: MemoryFile, known: dict[str, str], agent: Agent
+        self, file: MemoryFile, known: dict[str, str], agent: AgentSetup
     ) -> tuple[ContextBlock | None, list[str]]:
         """The block of one file, None where it is known; and what the user must know of it."""
         digest = _digest(file)
@@ -227,6 +227,6 @@ def _digest(file: MemoryFile) -> str:
     return hashlib.sha256(file.text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-def _is_denied(path: Path, agent: Agent) -> bool:
+def _is_denied(path: Path, agent: AgentSetup) -> bool:
     read = next((tool for tool in agent.tools if tool.access.kind == "read"), None)
     return read is not None and agent.policy.decide(read, {read.access.field: str(path)}).behavior == "deny"

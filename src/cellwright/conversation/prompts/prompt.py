@@ -19,7 +19,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.agent.agent import Agent
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.prompt import (
     Block,
     ContextBlock,
@@ -57,23 +57,23 @@ def checked(prompt: Prompt) -> Prompt:
 def with_surroundings(
     prompt: Prompt,
     session: Session,
-    agent: Agent,
+    agent: AgentSetup,
     cwd: Path,
     interface: str,
     settings: Settings,
-    list_skills: Callable[[Agent], str],
+    list_skills: Callable[[AgentSetup], str],
 ) -> FullPrompt:
     """The prompt with, when it is the session's first, where Claude works and its skills; in plan mode, how to plan."""
     before = place_blocks(agent, cwd, interface, settings, list_skills) if session.is_fresh else ()
     return FullPrompt(words=tuple(_blocks(prompt)), before=before, after=mode_blocks(session, agent))
 
 
-Surroundings = Callable[[Session, Agent], Sequence[ContextBlock]]
+Surroundings = Callable[[Session, AgentSetup], Sequence[ContextBlock]]
 """Tells where Claude works, and in which mode."""
 
 
 def place_blocks(
-    agent: Agent, cwd: Path, interface: str, settings: Settings, list_skills: Callable[[Agent], str]
+    agent: AgentSetup, cwd: Path, interface: str, settings: Settings, list_skills: Callable[[AgentSetup], str]
 ) -> tuple[ContextBlock, ...]:
     """Tell where Claude works, its skills, and the user's general wishes."""
     found = [text_context("Where Claude works", "environment", environment_text(cwd, interface, list_skills(agent)))]
@@ -85,7 +85,7 @@ def place_blocks(
     return tuple(found)
 
 
-def mode_blocks(session: Session, agent: Agent) -> tuple[ContextBlock, ...]:
+def mode_blocks(session: Session, agent: AgentSetup) -> tuple[ContextBlock, ...]:
     """Tell how to plan, in plan mode."""
     plans = (session.mode or agent.policy.mode) == "plan" and any(tool.name == "ExitPlanMode" for tool in agent.tools)
     return (text_context("Plan mode", "mode", PLAN_MODE),) if plans else ()
@@ -108,7 +108,7 @@ def gather_context(
     full: FullPrompt,
     providers: Sequence[ContextProvider],
     prompt: Prompt,
-    agent: Agent,
+    agent: AgentSetup,
     session: Session,
     tools: Sequence[Tool],
 ) -> FullPrompt:

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.agent.agent import Agent
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
 from cellwright.agent.hooks.results import HooksTogether
 from cellwright.agent.prompt import ContextBlock, PromptContext, ProvidedContext, text_context
@@ -27,7 +27,7 @@ from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.config.skills.arguments import Arguments
 from cellwright.config.skills.find_skills import find_skills
 from cellwright.config.skills.skill import Skill
-from cellwright.conversation.prompts.listing import listed_line, listing, was_told
+from cellwright.conversation.prompts.listing import is_in_history, listed_line, listing
 from cellwright.conversation.prompts.prompt import mentioned_files
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
@@ -176,11 +176,11 @@ class Skills:
         if prompt_context.session.is_fresh:
             return ProvidedContext()  # it stands with where Claude works
         block = await asyncio.to_thread(self.listed, prompt_context.agent, prompt_context.session)
-        if was_told(_TAG, block, prompt_context.session):
+        if is_in_history(_TAG, block, prompt_context.session):
             return ProvidedContext()
         return ProvidedContext(before=(text_context("Skills", "skill", block),))
 
-    def listed(self, agent: Agent, session: Session | None = None) -> str:
+    def listed(self, agent: AgentSetup, session: Session | None = None) -> str:
         """The list of skills as `agent` is told of it; "" where it could load none.
 
         Skills for certain files are in it once `session` has worked with one.
@@ -196,7 +196,7 @@ class Skills:
         project = self._in_force.memory_place.project
         return any(matches_globs(path, skill.paths, project) for path in touched)
 
-    async def for_files(self, paths: Sequence[Path], session: Session, agent: Agent) -> list[ContextBlock]:
+    async def for_files(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> list[ContextBlock]:
         """Tell of skills for the files that calls have just read or changed, when they are the first of their kind."""
         if not paths:
             return []

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
-from cellwright.conversation.prompts.listing import listing, was_told
+from cellwright.conversation.prompts.listing import is_in_history, listing
 from cellwright.tools.mcp.server_entry import of_servers
 
 _TAG = "tools-since"
@@ -32,13 +32,14 @@ async def tool_news(prompt_context: PromptContext) -> ProvidedContext:
     changed = {
         name: told_now[name]["input_schema"]
         for name in sorted(declared.keys() & told_now.keys())
-        if _form(declared[name]["input_schema"]) != _form(told_now[name]["input_schema"])
+        if declared[name] != told_now[name]
+        and _form(declared[name]["input_schema"]) != _form(told_now[name]["input_schema"])
     }
     text = _news(gone, new, changed)
     if not text and not any(f"<{_TAG} ".encode() in message for message in session.encoded):
         return ProvidedContext()
     block = listing(_TAG, text or _AS_BEFORE)
-    if was_told(_TAG, block, session):
+    if is_in_history(_TAG, block, session):
         return ProvidedContext()
     notices = [f"Tools that this session began with are gone: {', '.join(gone)}."] if gone else []
     if new:

@@ -6,14 +6,16 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cellwright.agent.context.compaction import Compaction, count_answers
+from cellwright.agent.context.compaction import Compaction, NextModel, count_answers
 from cellwright.agent.hooks.protocol import HookRun, as_hooks
 from cellwright.agent.hooks.run_hooks import RunHooks
+from cellwright.agent.run_errors import is_of_model
 from cellwright.agent.spending.run_spending import Spending
-from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import ContextCompacted, Emit, Event
+from cellwright.errors import ApiError, CellwrightError, ErrorCode
+from cellwright.events import ContextCompacted, Emit, Event, Notice
 
 if TYPE_CHECKING:
+    from cellwright.agent.agent_setup import AgentSetup
     from cellwright.conversation.runs.run_options import RunOptions
     from cellwright.conversation.runs.starting_run import RunParts
 
@@ -29,7 +31,7 @@ async def compact_session(parts: RunParts, options: RunOptions, focus: str, emit
         message = "There is nothing to summarise yet: nothing was said since the session, or its last summary, began."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     # a key helper may take its time
-    agent = await asyncio.to_thread(lambda: parts.agent(options, parts.model.provider, None))
+    agent = await asyncio.to_thread(lambda: parts.agent(options, parts.model.chosen(options.provider), None))
     done: list[ContextCompacted] = []
 
     def take(event: Event) -> None:
@@ -48,10 +50,24 @@ async def compact_session(parts: RunParts, options: RunOptions, focus: str, emit
     # a session without tools, or with others, is told of no agents and skills that it could not call
     agent = replace(agent, tools=[tool for tool in agent.tools if tool.name in session.tool_names])
     try:
-        await Compaction(agent, session, take, hooks, spending).compact(
+        await Compaction(agent, session, take, hooks, spending, _fallbacks(agent, spending, emit)).compact(
             "manual", agent.model, mid_turn=False, focus=focus
         )
     finally:
         session.settle()
         session.flush()
     return done[-1]
+
+
+def _fallbacks(agent: AgentSetup, spending: Spending, emit: Emit) -> NextModel:
+    """The agent's other models, one after another, where one before cannot answer now."""
+    left = [name for name in dict.fromkeys(agent.fallback_models) if name != agent.model]
+
+    def next_model(error: ApiError) -> str | None:
+        if not left or not is_of_model(error):
+            return None
+        before, spending.model = spending.model, left.pop(0)
+        emit(Notice(f"{before} cannot answer now ({error.message}) {spending.model} sums up instead.", "warning"))
+        return spending.model
+
+    return next_model

@@ -43,6 +43,8 @@ class Run:
     error: str = ""
     failure: BaseException | None = None
     """The exception that ended it, where it came to no end of its own."""
+    interrupted_by_program: bool = False
+    """The program that asked for it has ended it, and wants to know what there is."""
     last_event: RunEnd | None = None
     """Its end, when that was told."""
     _asked_at_monotonic: float = field(default_factory=time.monotonic)

@@ -15,9 +15,11 @@ from cellwright.conversation.runs.output_format import OnDenied
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, RunEnd
 from cellwright.markdown.safe_markdown import safe_markdown
+from cellwright.model.models import ProviderName
 
 if TYPE_CHECKING:
-    from cellwright.agent.hooks.callbacks import GivenHooks
+    from cellwright.agent.hooks.callbacks import HookCallbacks
+    from cellwright.config.agents.definition import AgentDefinition
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,7 +27,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     `add_dirs` are folders to work in besides the project. `on_denied` says what becomes of a call that needs a permission:
     somebody is asked, or nobody is, and Claude goes on without it ("skip") or the run ends ("error"). `fallback_models` are
-    tried in turn where the model is overloaded or not there.
+    tried in turn where the model is overloaded or not there. `provider` is the way to the model.
     `system_prompt` stands in place of ours, `append_system_prompt` after it.
     """
 
@@ -34,6 +36,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_turns: int | None = None
     budget_usd: float | None = None
     effort: str | None = None
+    provider: ProviderName | None = None
     max_tokens: int | None = None
     max_parallel_tools: int | None = None
     tool_timeout: float | None = None
@@ -50,8 +53,17 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """In a run without tools: blocks of the answer that name files are offered to be written."""
     system_prompt: str | None = None
     append_system_prompt: str = ""
-    hooks: GivenHooks = msgspec.field(default_factory=dict)
+    hooks: HookCallbacks = msgspec.field(default_factory=dict)
     answer_type: AnswerType | None = None
+    agents: Mapping[str, AgentDefinition] = msgspec.field(default_factory=dict)
+    """Agents besides those of files, by name."""
+    mcp_servers: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    """MCP servers besides those of files, in the form of `.mcp.json`."""
+
+    @property
+    def has_servers(self) -> bool:
+        """True where a run has tools of MCP servers: those of the settings with the built-in tools, its own always."""
+        return self.builtin_tools or bool(self.mcp_servers)
 
 
 def existing_folder(name: str | Path) -> Path:
@@ -99,7 +111,15 @@ class Result:
 
 
 class RunError(CellwrightError):
-    """A run did not end by itself: refused, out of turns or budget, or the API failed. `result` is what there is."""
+    """A run did not end by itself: refused, out of turns or budget, or the API failed. `result` is what there is.
+
+    >>> import cellwright
+    >>> try:
+    ...     cellwright.ask("Which tables are here?", session=None, max_turns=1)
+    ... except RunError as error:
+    ...     print(error.code, error.result.stop_reason)
+    MAX_TURNS_REACHED max_turns
+    """
 
     result: Result | None = None
 

@@ -134,13 +134,30 @@ class RunQueue:
         if (run := self.current) is not None and run.task is not None and run.task.stopping:
             await asyncio.wait([asyncio.wrap_future(run.task.future)])
 
+    def interrupt(self) -> bool:
+        """Interrupt the run that goes on, as its program wants; False where none does. From any thread.
+
+        Raises `CellwrightError` where code that Claude runs asks for it.
+        """
+        refuse_agent_code("interrupt itself")
+        run = self.current
+        if run is None:
+            return False
+        run.interrupted_by_program = True
+        run.cancel()
+        return True
+
+    def choose_model(self, model: str) -> None:
+        """Have the run that goes on, if one does, turn to `model` with its next request. From any thread."""
+        if (run := self.current) is not None:
+            self._thread.call(functools.partial(setattr, run.steering, "model", model))
+
     def steer(self, words: SteeringText, run_id: str | None = None) -> None:
         """Tell the run that goes on something, or the run of this id; from any thread.
 
         Raises `CellwrightError` where none takes it: what is said to one run is not for the next.
         """
-        if is_agent_code():
-            raise CellwrightError(ErrorCode.PERMISSION_DENIED, "Code that Claude runs cannot speak for the user.")
+        refuse_agent_code("speak for the user")
         run = next((run for run in self.active if run_id in (None, run.id)), None)
         if run is None:
             message = "No run goes on that could be told anything. Ask with a prompt instead."
@@ -155,6 +172,12 @@ class RunQueue:
         with self._lock:
             self._active.remove(run)
             self._finished.append(run)
+
+
+def refuse_agent_code(what: str) -> None:
+    """Raises `CellwrightError` PERMISSION_DENIED where the caller is code that Claude runs: it cannot do `what`."""
+    if is_agent_code():
+        raise CellwrightError(ErrorCode.PERMISSION_DENIED, f"Code that Claude runs cannot {what}.")
 
 
 def _title(text: str) -> str:

@@ -11,21 +11,31 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from cellwright.agent.calls.approval import CanUseTool
+from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.loop import AgentRun
 from cellwright.agent.steering import Steering
-from cellwright.agent.tool import Tool
+from cellwright.agent.tool import Content, Tool, ToolAccess, ToolContext
+from cellwright.config.settings.allowed import tool_is_allowed
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.resolve_options import unasked_text
 from cellwright.conversation.runs.policy_in_force import CallsAtWork
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Event, Notice, ToolEnd
+from cellwright.errors import CellwrightError, ErrorCode, ToolError
+from cellwright.events import Emit, Event, Notice, ToolEnd
 from cellwright.model.provider import ProviderEvent, Request
 from cellwright.sessions.session import Session
 
 if TYPE_CHECKING:
-    from cellwright.agent.agent import Agent
+    from cellwright.agent.agent_setup import AgentSetup
     from cellwright.conversation.runs.starting_run import RunParts
+
+
+def ignore_event(_event: Event) -> None:
+    """Nobody looks on."""
+
+
+async def _called_elsewhere(_input: dict[str, Any], _context: ToolContext) -> Content:
+    raise NotImplementedError
 
 
 class ProviderWhenNeeded:
@@ -75,20 +85,47 @@ class ServedCalls:
     @property
     def tools(self) -> Sequence[Tool]:
         """The tools, less those that a rule denies as a whole."""
-        return self._agent(None).told_tools
+        return self._agent(None).offered_tools
+
+    def denial(self, name: str, tool_input: Mapping[str, Any]) -> str:
+        """Say why the rules deny a call of that tool; empty where they do not, and for input that is none."""
+        agent = self._agent(None)
+        tool = next((each for each in agent.offered_tools if each.name == name), None)
+        if tool is None:
+            return f"There is no tool {name} here."
+        try:
+            decision = agent.policy.decide(tool, check_input(tool, tool_input))
+        except ToolError:
+            return ""
+        return decision.reason if decision.behavior == "deny" else ""
+
+    def denies(self, name: str, access: ToolAccess) -> bool:
+        """Return whether a rule denies a tool as a whole that is not among these, and is called elsewhere."""
+        tool = Tool(name=name, description="", input_schema={}, call=_called_elsewhere, access=access)
+        return not self._agent(None).visible_tools([tool])
+
+    def allows(self, name: str) -> bool:
+        """Return whether the administrator lets there be a tool of that name."""
+        return tool_is_allowed(name, self._parts.in_force.settings)
 
     async def call(
-        self, name: str, tool_input: Mapping[str, Any], ask_user: CanUseTool | None, tool: Tool | None = None
+        self,
+        name: str,
+        tool_input: Mapping[str, Any],
+        ask_user: CanUseTool | None,
+        tool: Tool | None = None,
+        emit: Emit = ignore_event,
     ) -> ToolEnd:
         """Call the tool of that name, or the given one in its place; its end also says what is wrong with the call.
 
-        `ask_user` puts what has to be asked; None: it is denied.
+        `ask_user` puts what has to be asked; None: it is denied. `emit` is called with the call's events.
         """
         ends: list[ToolEnd] = []
 
         def on_event(event: Event) -> None:
             self._at_work.on_event(event)
             self._parts.tool_log.add(event)
+            emit(event)
             if isinstance(event, ToolEnd):
                 ends.append(event)
             elif isinstance(event, Notice):
@@ -107,5 +144,5 @@ class ServedCalls:
         """No call follows."""
         self._parts.in_force.run_ends()
 
-    def _agent(self, ask_user: CanUseTool | None) -> Agent:
+    def _agent(self, ask_user: CanUseTool | None) -> AgentSetup:
         return self._parts.agent(self._options, self._provider, ask_user)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from msgspec import Struct
 
-from cellwright.agent.agent import Agent
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.calls.permission_gate import LEAVING
 from cellwright.agent.calls.redaction import Redaction
@@ -106,7 +106,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
     def tell_again(self, context: Sequence[ContextProvider]) -> TellAgain:
         """Find what Claude is told again behind a summary of the conversation; `context` is asked besides."""
 
-        def surroundings(session: Session, agent: Agent) -> Sequence[ContextBlock]:
+        def surroundings(session: Session, agent: AgentSetup) -> Sequence[ContextBlock]:
             settings, listed = self.in_force.settings, self.subagents.listed
             place = place_blocks(agent, self.in_force.cwd, self.interface, settings, listed)
             return (*place, *mode_blocks(session, agent))
@@ -120,7 +120,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
         provider: Provider,
         can_use_tool: CanUseTool | None,
         context: Sequence[ContextProvider] = (),
-    ) -> Agent:
+    ) -> AgentSetup:
         """The agent of a run; `context` finds what Claude is told again behind a summary, besides the usual."""
         settings, environment = self.in_force.settings, self.in_force.environment
         defaults = {
@@ -131,7 +131,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
         on_denied = options.on_denied or settings.on_denied
         policy = PolicyInForce(self.in_force, options, self.sandbox.abilities)
         tools = self.tools.of(options)
-        return Agent(
+        return AgentSetup(
             provider=provider,
             model=model_of(options, settings, environment),
             plan_model=plan_model_of(options, settings, environment),
@@ -148,13 +148,13 @@ class RunParts(Struct, frozen=True, kw_only=True):
             ),
             tools=tools,
             late_tools=late_tools(self.mcp, may_defer=tools_may_be_deferred(environment))
-            if options.builtin_tools
+            if options.has_servers
             else tuple,
             policy=policy,
             can_use_tool=can_use_tool if on_denied == "ask" else None,
             ends_when_denied=on_denied == "error",
             checkpoints=self.checkpoints,
-            hooks=together(self.hooks.of(environment), as_hooks(options.hooks)),
+            hooks=together(self.hooks.of(self.in_force.program_environment), as_hooks(options.hooks)),
             redaction=self.redaction if settings.redact_secrets else None,
             answer_type=options.answer_type,
             file_context=self.subagents.for_step,
@@ -170,7 +170,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
 class ReadyRun(Struct, frozen=True):
     """A run that can go: who works, on what, in which session."""
 
-    agent: Agent
+    agent: AgentSetup
     prompt: FullPrompt
     session: Session
 
@@ -233,6 +233,7 @@ class StartingRun(Struct, frozen=True):
 
     async def _work(self, made: ReadyRun | PendingQuestions | None) -> RunEnd:
         parts = self.parts
+        parts.model.use_in_this_task(self.request.options.provider)
         made = made or await self._await_turn()
         with parts.jobs.owned_by(self.run):
             ready = made if isinstance(made, ReadyRun) else await self._ask_and_prepare(made)
@@ -270,6 +271,9 @@ class StartingRun(Struct, frozen=True):
         request, sessions, in_force = self.request, self.parts.sessions, self.parts.in_force
         self.parts.sandbox.begin()
         with self.parts.queue.making_ready():
+            options = request.options
+            self.parts.agents.of_run = options.agents
+            self.parts.mcp.use_for_run(options.mcp_servers, only=not options.builtin_tools)
             if request.new_session:
                 sessions.start_new()
             if request.resume is not None:
@@ -316,8 +320,8 @@ class StartingRun(Struct, frozen=True):
             options = skill_call.options(options)
         elif turn is None:
             parts.skills.check_trusted(request.prompt)
-        provider = request.provider or turn or parts.model.provider
-        has_servers = request.provider is None and options.builtin_tools
+        provider = request.provider or turn or parts.model.chosen(options.provider)
+        has_servers = request.provider is None and options.has_servers
         listed = (parts.mcp.listing,) if has_servers else ()
         # told with this prompt or an earlier one, and gone with what a summary replaces
         again = (tool_news, parts.file_blocks.for_prompt, *listed, *request.context)
@@ -341,7 +345,7 @@ class StartingRun(Struct, frozen=True):
         parts.tools.add_dirs = options.add_dirs
         own_tools = bool(options.tools) or not options.builtin_tools
         own_system = options.system_prompt is not None or bool(options.append_system_prompt)
-        session = parts.sessions.with_tools(agent.told_tools, request.session, own=own_tools)
+        session = parts.sessions.with_tools(agent.offered_tools, request.session, own=own_tools)
         if own_system:
             session = parts.sessions.with_system(agent.system, session, whole=options.system_prompt is not None)
         if options.mode is not None:
@@ -370,7 +374,7 @@ class StartingRun(Struct, frozen=True):
         return ReadyRun(agent, full, session)
 
     def _with_called(
-        self, full: FullPrompt, skill_call: SkillCall | None, agent: Agent, session: Session
+        self, full: FullPrompt, skill_call: SkillCall | None, agent: AgentSetup, session: Session
     ) -> FullPrompt:
         """`full` with what the skill, or the prompt of an MCP server, tells that it calls."""
         parts, prompt = self.parts, self.request.prompt

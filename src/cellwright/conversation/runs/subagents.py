@@ -9,7 +9,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,13 +18,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace as variant
 
-from cellwright.agent.agent import Agent
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.context.compaction import TellAgain
 from cellwright.agent.hooks.protocol import Hooks, as_hooks, together
 from cellwright.agent.hooks.run_hooks import session_fields
 from cellwright.agent.prompt import ContextBlock, FullPrompt, PromptContext, ProvidedContext, text_context
-from cellwright.agent.subagent import MAX_DEPTH, Nesting, Subagent
-from cellwright.agent.tool import Tool, ToolContext, ToolResult
+from cellwright.agent.subagent import MAX_DEPTH, Nesting, Subagent, tokens_of
+from cellwright.agent.tool import TOOL_SEARCH, Tool, ToolContext, ToolResult
 from cellwright.config.agents.definition import AgentDefinition
 from cellwright.config.agents.notes import NOTE_TOOLS, memory_folder, notes_text, read_notes
 from cellwright.config.hooks.hooks_in_force import HooksInForce
@@ -32,6 +32,7 @@ from cellwright.config.settings.layers import Scope
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.prompts.after_compaction import told_again
 from cellwright.conversation.prompts.agents import Agents
+from cellwright.conversation.prompts.mcp import McpServers
 from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.prompt import gather_context, mode_blocks, place_blocks, with_surroundings
 from cellwright.conversation.prompts.skills import Skills
@@ -46,6 +47,8 @@ from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import PRIVATE_FILE, write_atomic
 from cellwright.text import visible_line
 from cellwright.tools.agents.agent import AgentInput, AgentOutput
+from cellwright.tools.mcp.server_entry import of_servers
+from cellwright.tools.shell.background import background_tasks
 
 MAX_IN_MEMORY = 20
 """Agents of sessions that are not kept on disk which can be gone on with."""
@@ -117,6 +120,7 @@ class Subagents:
         memory: MemoryContext,
         skills: Skills,
         hooks: HooksInForce,
+        servers: McpServers,
         tools_in: Callable[[Path], Sequence[Tool]],
     ) -> None:
         self._in_force = in_force
@@ -124,10 +128,13 @@ class Subagents:
         self._memory = memory
         self._skills = skills
         self._hooks = hooks
+        self._servers = servers
         self._tools_in = tools_in
         self._in_memory: dict[str, tuple[Session, str]] = {}
         self._at_work: set[str] = set()
         self._background: dict[str, BackgroundAgent] = {}
+        self._awaited: dict[str, asyncio.Task[ToolResult]] = {}
+        """The agents that a call waits for."""
 
     @property
     def background(self) -> list[BackgroundAgent]:
@@ -139,43 +146,47 @@ class Subagents:
         """True while one works in the background."""
         return any(not each.task.done() for each in self._background.values())
 
-    async def start(self, given: AgentInput, ctx: ToolContext) -> ToolResult:
+    async def start(self, input: AgentInput, ctx: ToolContext) -> ToolResult:
         """Do a call of the tool Agent. Raises ToolError."""
         nesting = ctx.nesting
         if nesting is None:
             raise ToolError("No run is going on that another agent could work for.")
         if nesting.depth >= MAX_DEPTH:
             raise ToolError("Agents are nested too deep here. Do it yourself.")
-        definition = await asyncio.to_thread(self._agents.named, given.subagent_type)
+        definition = await asyncio.to_thread(self._agents.named, input.subagent_type)
         _refuse_denied(definition.name, nesting.agent)
+        _refuse_without_server(definition, nesting.agent)
         # below Claude itself nobody would be told how it ended
-        background = (given.run_in_background or definition.background) and nesting.depth == 0
+        background = (input.run_in_background or definition.background) and nesting.depth == 0
         if background and len(working := [each.id for each in self.background if not each.task.done()]) >= MAX_WORKING:
             raise ToolError(f"{len(working)} agents work in the background, which is the most: {', '.join(working)}.")
-        session = await self._session(given, nesting.session)
+        session = await self._session(input, nesting.session)
         session.call_rate, session.call_times = nesting.session.call_rate, nesting.session.call_times
         subagent = Subagent(id=session.id, type=definition.name, background=background)
         worktree: Worktree | None = None
         try:
-            agent = self._agent(given, definition, nesting, background=background)
+            agent = self._agent(input, definition, nesting, background=background)
+            agent, missing = await self._with_servers(agent, definition, session)
             if definition.own_worktree:
                 worktree = await self._worktree(nesting, session)
                 agent = in_worktree(agent, worktree, self._tools_in(worktree.folder))
             folder = self._in_force.cwd if worktree is None else worktree.folder
             agent = replace(agent, tell_again=self._tell_again(definition, agent.tools, folder))
-            prompt = await self._prompt(given.prompt, definition, agent, session, worktree)
+            prompt = await self._prompt(input.prompt, definition, agent, session, worktree)
+            prompt = variant(prompt, before=(*prompt.before, *missing))
         except BaseException:
             if worktree is not None:
                 await self._leave_worktree(worktree, nesting)
             self._leave(session, definition.name)
+            await self._servers.end_agent(session.id)
             raise
         work = self._work(nesting, agent, prompt, session, subagent, worktree)
         if not background:
-            return await work
+            return await self._awaited_result(work, subagent)
         task = asyncio.get_running_loop().create_task(work)
         task.add_done_callback(_retrieve)
         self._background[session.id] = BackgroundAgent(
-            session.id, definition.name, given.description, nesting.session.id, time.monotonic(), task
+            session.id, definition.name, input.description, nesting.session.id, time.monotonic(), task
         )
         self._forget_ended()
         text = (
@@ -184,6 +195,31 @@ class Subagents:
         )
         output = AgentOutput(status="async_launched", agent_id=session.id, agent_type=definition.name)
         return ToolResult(text, structured=output)
+
+    async def _awaited_result(self, work: Coroutine[Any, Any, ToolResult], subagent: Subagent) -> ToolResult:
+        """Wait for an agent's work, which `stop_one` can end without ending what waits for it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._awaited[subagent.id] = task
+        try:
+            return await task
+        except asyncio.CancelledError:
+            caller = asyncio.current_task()
+            if caller is None or caller.cancelling():
+                raise
+            text = f"The user stopped the agent {subagent.type}. Do not start it again unless they ask for it."
+            return ToolResult(f"{text}\n\n[agentId: {subagent.id}; `resume` goes on with it]", is_error=True)
+        finally:
+            self._awaited.pop(subagent.id, None)
+
+    def stop_one(self, agent_id: str) -> None:
+        """End one agent for the user, in the background or not; the run and other agents go on. On the agent's loop."""
+        task = self._awaited.get(agent_id)
+        found = self._background.get(agent_id)
+        if task is None and found is not None and not found.task.done():
+            found.stopped = "by the user"
+            task = found.task
+        if task is not None:
+            task.cancel()
 
     async def stop(self, agent_id: str, who: str) -> BackgroundAgent | None:
         """End an agent in the background; None where there is none of this id."""
@@ -216,20 +252,29 @@ class Subagents:
         ]
         for each in ended:
             each.reported = True
-        return [text_context(f"Agent {each.type}", "agent", _ending(each)) for each in ended]
+        commands = background_tasks().unreported(session.id)
+        return [
+            *(text_context(f"Agent {each.type}", "agent", _ending(each)) for each in ended),
+            *(
+                text_context("Background command", "context", f"<background_command>\n{line}\n</background_command>")
+                for line in commands
+            ),
+        ]
 
     async def for_prompt(self, prompt_context: PromptContext) -> ProvidedContext:
         """Tell with a prompt what has ended in the background since the last; a `ContextProvider`."""
         await self._hooks.fire_file_changes(prompt_context.session, prompt_context.agent.policy.mode)
         return ProvidedContext(before=tuple(self.endings(prompt_context.session)))
 
-    async def for_step(self, paths: Sequence[Path], session: Session, agent: Agent) -> list[ContextBlock]:
+    async def for_step(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> list[ContextBlock]:
         """Tell after a batch of calls what goes with the files they touched, and what has ended in the background."""
         await self._hooks.fire_file_changes(session, agent.policy.mode)
         told = await self._memory.for_files(paths, session, agent)
         return [*told, *await self._skills.for_files(paths, session, agent), *self.endings(session)]
 
-    def _agent(self, given: AgentInput, definition: AgentDefinition, nesting: Nesting, *, background: bool) -> Agent:
+    def _agent(
+        self, input: AgentInput, definition: AgentDefinition, nesting: Nesting, *, background: bool
+    ) -> AgentSetup:
         parent = nesting.agent
         mode = parse_mode(parent.policy.mode)[0]
         if definition.mode is not None:
@@ -238,8 +283,8 @@ class Subagents:
         system = {"type": "text", "text": body + COMMON, "cache_control": {"type": "ephemeral", "ttl": "1h"}}
         return replace(
             parent,
-            model=self._model(given, definition, parent),
-            effort=given.effort or definition.effort or parent.effort,
+            model=self._model(input, definition, parent),
+            effort=input.effort or definition.effort or parent.effort,
             system=(system,),
             tools=given_tools(parent.tools, definition, may_nest=nesting.may_nest, background=background),
             late_tools=lambda: given_tools(
@@ -253,6 +298,16 @@ class Subagents:
             plan_model=None,  # its model is chosen here
             file_proposals=None,
         )
+
+    async def _with_servers(
+        self, agent: AgentSetup, definition: AgentDefinition, session: Session
+    ) -> tuple[AgentSetup, list[ContextBlock]]:
+        """The agent with the tools of the servers that its definition names, where it names any; what it is told of them."""
+        if definition.servers is None:
+            return agent, []
+        tools, missing = await self._servers.begin_agent(definition, session.id)
+        words = f"MCP servers that you were to have and that are not there: {missing}"
+        return with_servers(agent, tools, definition), [text_context("MCP servers", "mcp", words)] if missing else []
 
     async def _worktree(self, nesting: Nesting, session: Session) -> Worktree:
         """The work tree of an agent: made by a WorktreeCreate hook, where there is one, else by git. Raises ToolError."""
@@ -282,9 +337,9 @@ class Subagents:
         scope: Scope = definition.scope if definition.scope in ("managed", "project") else "user"
         return self._hooks.of_component(f"the agent {definition.name}", events, scope=scope)
 
-    def _model(self, given: AgentInput, definition: AgentDefinition, parent: Agent) -> str:
+    def _model(self, input: AgentInput, definition: AgentDefinition, parent: AgentSetup) -> str:
         environ, settings = self._in_force.environment, self._in_force.settings
-        forced = environ.get(MODEL_VARIABLE) or given.model
+        forced = environ.get(MODEL_VARIABLE) or input.model
         name = forced or definition.model
         if not name or name == "inherit":
             return parent.model
@@ -301,7 +356,7 @@ class Subagents:
         return full
 
     async def _prompt(
-        self, task: str, definition: AgentDefinition, agent: Agent, session: Session, worktree: Worktree | None
+        self, task: str, definition: AgentDefinition, agent: AgentSetup, session: Session, worktree: Worktree | None
     ) -> FullPrompt:
         in_force = self._in_force
         cwd = in_force.cwd if worktree is None else worktree.folder
@@ -319,7 +374,7 @@ class Subagents:
     def _tell_again(self, definition: AgentDefinition, tools: Sequence[Tool], cwd: Path) -> TellAgain:
         """Find what an agent that works in `cwd` is told again behind a summary: what it was told at first."""
 
-        def surroundings(session: Session, agent: Agent) -> Sequence[ContextBlock]:
+        def surroundings(session: Session, agent: AgentSetup) -> Sequence[ContextBlock]:
             place = place_blocks(agent, cwd, INTERFACE, self._in_force.settings, self.listed)
             return (*place, *mode_blocks(session, agent))
 
@@ -329,7 +384,7 @@ class Subagents:
         memory = (self._memory.for_prompt,) if definition.instructions else ()
         return told_again(cwd, surroundings, tools, (*memory, notes))
 
-    async def _notes(self, definition: AgentDefinition, agent: Agent) -> list[ContextBlock]:
+    async def _notes(self, definition: AgentDefinition, agent: AgentSetup) -> list[ContextBlock]:
         """Tell an agent of the notes that it keeps."""
         place = self._in_force.memory_place
         if definition.memory is None or (definition.memory != "user" and not place.trusted):
@@ -348,14 +403,14 @@ class Subagents:
             text = f"The skill {name} could not be loaded: {error.message}"
         return text_context(name, "skill", text)
 
-    def listed(self, agent: Agent) -> str:
+    def listed(self, agent: AgentSetup) -> str:
         """The lists that `agent` is told with where it works: of skills, and of agents."""
         return "\n".join(filter(None, (self._skills.listed(agent), self._agents.listed(agent))))
 
     async def _work(
         self,
         nesting: Nesting,
-        agent: Agent,
+        agent: AgentSetup,
         prompt: FullPrompt,
         session: Session,
         subagent: Subagent,
@@ -373,6 +428,7 @@ class Subagents:
             end = await nesting.work(agent, prompt, session, subagent, on_event)
         finally:
             self._leave(session, subagent.type)
+            await self._servers.end_agent(session.id)
             if worktree is not None:
                 left = await self._leave_worktree(worktree, nesting)
             if subagent.background:
@@ -382,26 +438,26 @@ class Subagents:
         result = _result(end, session.id, subagent.type, calls)
         return variant(result, content=f"{result.content}\n[{left}]") if left else result
 
-    async def _session(self, given: AgentInput, main: Session) -> Session:
+    async def _session(self, input: AgentInput, main: Session) -> Session:
         folder = None if main.path is None else main.path.parent / main.id / "subagents"
-        if not given.resume:
+        if not input.resume:
             session = Session.create(main.cwd, folder)
             self._at_work.add(session.id)
             return session
-        agent_id = given.resume
+        agent_id = input.resume
         if not _ID.fullmatch(agent_id):
             raise _unknown(agent_id)
         if agent_id in self._at_work:
             raise ToolError(f"The agent {agent_id} is still at work.")
         self._at_work.add(agent_id)
         try:
-            return await self._kept(given, folder)
+            return await self._kept(input, folder)
         except BaseException:
             self._at_work.discard(agent_id)
             raise
 
-    async def _kept(self, given: AgentInput, folder: Path | None) -> Session:
-        agent_id = given.resume
+    async def _kept(self, input: AgentInput, folder: Path | None) -> Session:
+        agent_id = input.resume
         kept: tuple[Session | None, str]
         if folder is None:
             kept = self._in_memory.get(agent_id, (None, ""))
@@ -410,7 +466,7 @@ class Subagents:
         found, kind = kept
         if found is None:
             raise _unknown(agent_id)
-        if kind != given.subagent_type:
+        if kind != input.subagent_type:
             found.close()
             raise ToolError(
                 f"The agent {agent_id} is of the type {kind}: call it with that subagent_type.",
@@ -459,10 +515,22 @@ def given_tools(
     return tuple(tool for tool in tools if is_given(tool))
 
 
-def in_worktree(agent: Agent, worktree: Worktree, tools: Sequence[Tool]) -> Agent:
+def with_servers(agent: AgentSetup, tools: Callable[[], Sequence[Tool]], definition: AgentDefinition) -> AgentSetup:
+    """`agent` with the tools of the servers that its definition names, and of no others."""
+    kept = tuple(tool for tool in agent.tools if not of_servers(tool.name))
+    may_defer = any(tool.name == TOOL_SEARCH for tool in kept)
+
+    def late() -> Sequence[Tool]:
+        given = [tool for tool in tools() if not any(_names(name, tool) for name in definition.disallowed_tools)]
+        return given if may_defer else [variant(tool, defer_loading=False) for tool in given]
+
+    return replace(agent, tools=kept, late_tools=late)
+
+
+def in_worktree(agent: AgentSetup, worktree: Worktree, tools: Sequence[Tool]) -> AgentSetup:
     """`agent` with those of its tools that work in `worktree`; what runs in the kernel knows the project's folder only."""
     own = {tool.name: tool for tool in tools}
-    kept = tuple(own.get(tool.name, tool) for tool in agent.tools if tool.name in own or tool.name.startswith("mcp__"))
+    kept = tuple(own.get(tool.name, tool) for tool in agent.tools if tool.name in own or of_servers(tool.name))
     policy = agent.policy
     if isinstance(policy, PermissionPolicy):
         policy = replace(policy, cwd=worktree.folder, roots=(worktree.folder, *policy.roots))
@@ -475,13 +543,28 @@ def _names(name: str, tool: Tool) -> bool:
     return name == tool.name or (name.startswith("mcp__") and tool.name.startswith(f"{whole_server}__"))
 
 
-def _refuse_denied(name: str, agent: Agent) -> None:
+def _refuse_denied(name: str, agent: AgentSetup) -> None:
     """Raises ToolError for an agent that a rule denies: a skill may want it, too."""
     for tool in agent.tools:
         if tool.starts_agents:
             decision = agent.policy.decide(tool, {tool.access.field: name})
             if decision.behavior == "deny":
                 raise ToolError(decision.reason, code=ErrorCode.PERMISSION_DENIED)
+
+
+def _refuse_without_server(definition: AgentDefinition, agent: AgentSetup) -> None:
+    """Raises ToolError for an agent of ours that works with MCP servers of which none is there."""
+    named = [name for name in definition.tools or () if name.startswith("mcp__")]
+    if definition.scope != "built-in" or not named:
+        return
+    if any(_names(name, tool) for name in named for tool in (*agent.tools, *agent.late_tools())):
+        return
+    servers = " or ".join(dict.fromkeys(f"`{name.split('__')[1]}`" for name in named))
+    raise ToolError(
+        f"The agent {definition.name} works with an issue tracker over an MCP server with the name {servers}, and none is "
+        "connected. Tell the user: /mcp shows the servers there are, and `cellwright mcp add` or `.mcp.json` adds one.",
+        code=ErrorCode.TOOL_NOT_FOUND,
+    )
 
 
 def _result(end: RunEnd, agent_id: str, kind: str, calls: Sequence[str]) -> ToolResult:
@@ -497,15 +580,10 @@ def _result(end: RunEnd, agent_id: str, kind: str, calls: Sequence[str]) -> Tool
         agent_type=kind,
         total_tool_use_count=len(calls),
         total_duration_ms=round(end.duration_ms),
-        total_tokens=_tokens(end.usage),
+        total_tokens=tokens_of(end.usage),
         cost_usd=end.cost_usd,
     )
     return ToolResult(f"{text}\n\n[agentId: {agent_id}; `resume` goes on with it]", is_error=failed, structured=output)
-
-
-def _tokens(usage: Mapping[str, Any]) -> int:
-    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
-    return sum(usage.get(name) or 0 for name in names)
 
 
 def _ending(agent: BackgroundAgent) -> str:

@@ -84,49 +84,52 @@ class NotebookRunInput(ToolInput):
 
 
 def chosen_cells(
-    cells: Sequence[Cell], given: NotebookRunInput, running: str | None, log: CellLog, shown: str
+    cells: Sequence[Cell], input: NotebookRunInput, running: str | None, log: CellLog, display_path: str
 ) -> list[Cell]:
     """The code cells that the input names, in the order in which they are to run.
 
-    `running` is the cell that asked Claude, None where it is not known; `shown` is the notebook's name. Raises ToolError.
+    `running` is the cell that asked Claude, None where it is not known; `display_path` is the notebook's name.
+    Raises ToolError.
     """
-    if given.cell_ids is not None and given.which is None:
-        chosen, what = _by_id(cells, given.cell_ids, shown), "these cells"
-        if running in given.cell_ids:
+    if input.cell_ids is not None and input.which is None:
+        chosen, what = _by_id(cells, input.cell_ids, display_path), "these cells"
+        if running in input.cell_ids:
             raise _bad(f"Cell {running} is the one that is running now: it asked you.")
-    elif given.which is not None and given.cell_ids is None:
-        chosen, what = _by_place(cells, given.which, running, log, shown), f'the cells of which="{given.which}"'
+    elif input.which is not None and input.cell_ids is None:
+        chosen, what = _by_place(cells, input.which, running, log, display_path), f'the cells of which="{input.which}"'
     else:
         raise _bad(f"Give either cell_ids or which ({', '.join(get_args(Which))}).")
     chosen = [cell for cell in chosen if cell.cell_type == "code" and cell.source.strip()]
     if not chosen:
-        raise _bad(f"There is nothing to run: {what} of {shown} hold no code.")
+        raise _bad(f"There is nothing to run: {what} of {display_path} hold no code.")
     return chosen
 
 
-def _by_id(cells: Sequence[Cell], cell_ids: Sequence[str], shown: str) -> list[Cell]:
+def _by_id(cells: Sequence[Cell], cell_ids: Sequence[str], display_path: str) -> list[Cell]:
     by_id = {cell.id: cell for cell in cells}
     missing = [cell_id for cell_id in cell_ids if cell_id not in by_id]
     if missing:
         known = ", ".join(list(by_id)[:40]) + (" …" if len(by_id) > 40 else "")
         raise _bad(
-            f"There is no cell {', '.join(missing)} in {shown}; nothing was run. The cells are: {known or 'none'}."
+            f"There is no cell {', '.join(missing)} in {display_path}; nothing was run. The cells are: {known or 'none'}."
         )
     return [by_id[cell_id] for cell_id in dict.fromkeys(cell_ids)]
 
 
-def _by_place(cells: Sequence[Cell], which: Which, running: str | None, log: CellLog, shown: str) -> list[Cell]:
+def _by_place(cells: Sequence[Cell], which: Which, running: str | None, log: CellLog, display_path: str) -> list[Cell]:
     others = [cell for cell in cells if cell.id != running]
     if which == "all":
         return others
     if which == "stale":
         stale = set(stale_cells(others, log))
         if not stale:
-            raise _bad(f"No cell of {shown} is stale: each that ran is what was run. Nothing was run.")
+            raise _bad(f"No cell of {display_path} is stale: each that ran is what was run. Nothing was run.")
         return [cell for cell in others if cell.id in stale]
     here = next((cell.position for cell in cells if cell.id == running), None)
     if here is None:
-        raise _bad(f"Which cell of {shown} asked you is not known here, so nothing is {which} it. Give cell_ids.")
+        raise _bad(
+            f"Which cell of {display_path} asked you is not known here, so nothing is {which} it. Give cell_ids."
+        )
     return [cell for cell in others if (cell.position > here if which == "below" else cell.position < here)]
 
 
@@ -183,28 +186,30 @@ class Runner(Struct):
     on_stuck: Callable[[str], None] | None = None
     _choices: OrderedDict[tuple[Any, ...], CellSelection] = field(default_factory=OrderedDict)
 
-    async def prepare(self, given: NotebookRunInput) -> None:
+    async def prepare(self, input: NotebookRunInput) -> None:
         """Choose the cells, so that the policy and the user are asked about their code. Raises ToolError."""
-        self._choices.pop(astuple(given), None)
-        choice = await self._choose(given)
-        self._choices[astuple(given)] = choice
+        self._choices.pop(astuple(input), None)
+        choice = await self._choose(input)
+        self._choices[astuple(input)] = choice
         while len(self._choices) > CHOICES_KEPT:
             self._choices.popitem(last=False)
 
-    def facts(self, given: NotebookRunInput) -> dict[str, Any]:
+    def facts(self, input: NotebookRunInput) -> dict[str, Any]:
         """The code that would run; nothing where it was not looked for."""
-        choice = self._choices.get(astuple(given))
+        choice = self._choices.get(astuple(input))
         return {} if choice is None else {"codes": [cell.source for cell in choice.cells], "cwd": str(Path.cwd())}
 
-    async def preview(self, given: NotebookRunInput) -> Preview:
-        choice = self._choices.get(astuple(given)) or await self._choose(given)
-        shown = shown_path(self.cwd, choice.notebook.path)
+    async def preview(self, input: NotebookRunInput) -> Preview:
+        choice = self._choices.get(astuple(input)) or await self._choose(input)
+        display_path = shown_path(self.cwd, choice.notebook.path)
         code = "\n\n".join(f"# cell {cell.position + 1} ({cell.id})\n{cell.source}" for cell in choice.cells)
-        return Preview(f"Run {counted(len(choice.cells), 'cell')} of {shown} in its kernel", code, "code", path=shown)
+        return Preview(
+            f"Run {counted(len(choice.cells), 'cell')} of {display_path} in its kernel", code, "code", path=display_path
+        )
 
-    async def run(self, given: NotebookRunInput, ctx: ToolContext) -> ToolResult:
-        asked = self._choices.pop(astuple(given), None)
-        choice = await self._choose(given, with_outputs=True)
+    async def run(self, input: NotebookRunInput, ctx: ToolContext) -> ToolResult:
+        asked = self._choices.pop(astuple(input), None)
+        choice = await self._choose(input, with_outputs=True)
         if asked is not None and asked.key != choice.key:
             raise ToolError(
                 "The cells were changed after it was asked whether they may run, so nothing was run. Call again.",
@@ -213,7 +218,7 @@ class Runner(Struct):
         on_stuck = functools.partial(self.on_stuck, ctx.tool_use_id) if self.on_stuck is not None else None
         code = functools.partial(run_code, self.shell, jobs=self.jobs, in_kernel=self.in_kernel, on_stuck=on_stuck)
         run = CellsRun(choice.notebook, choice.cells, code, ctx.progress)
-        seconds = given.timeout_seconds
+        seconds = input.timeout_seconds
         started = time.perf_counter()
         try:
             async with asyncio.timeout(seconds):
@@ -227,18 +232,18 @@ class Runner(Struct):
         await run.deliver()
         # scaling pictures down takes a while
         content = await asyncio.to_thread(run.content)
-        shown = shown_path(self.cwd, choice.notebook.path)
-        output = NotebookRunOutput(notebook=shown, cells=tuple(run.states()), failed=run.failed)
+        display_path = shown_path(self.cwd, choice.notebook.path)
+        output = NotebookRunOutput(notebook=display_path, cells=tuple(run.states()), failed=run.failed)
         return ToolResult(content, structured=output, is_error=run.failed)
 
-    async def _choose(self, given: NotebookRunInput, *, with_outputs: bool = False) -> CellSelection:
+    async def _choose(self, input: NotebookRunInput, *, with_outputs: bool = False) -> CellSelection:
         await self.notebooks.settled()
-        notebook = self._notebook(given)
+        notebook = self._notebook(input)
         if not notebook.live and (why := self.notebooks.refusal(notebook.path)):
             raise ToolError(f"Nothing was run. {why}", code=ErrorCode.FILE_ACCESS_ERROR)
-        shown = shown_path(self.cwd, notebook.path)
+        display_path = shown_path(self.cwd, notebook.path)
         cells = await notebook.cells(outputs=with_outputs)
-        chosen = chosen_cells(cells, given, self.own_cell(), self.log, shown)
+        chosen = chosen_cells(cells, input, self.own_cell(), self.log, display_path)
         prompts = await self.jobs.call(lambda: [cell.id for cell in chosen if asks_claude(self.shell, cell.source)])
         if prompts:
             others = [cell.id for cell in chosen if cell.id not in prompts]
@@ -250,19 +255,20 @@ class Runner(Struct):
             )
         return CellSelection(notebook, tuple(chosen))
 
-    def _notebook(self, given: NotebookRunInput) -> OpenNotebook:
+    def _notebook(self, input: NotebookRunInput) -> OpenNotebook:
         own = self.notebooks.own()
-        if given.notebook_path is None:
+        if input.notebook_path is None:
             if own is None:
                 raise ToolError(NOT_KNOWN, code=ErrorCode.FILE_NOT_FOUND)
             return own
-        path = real_path(resolve_path(self.cwd, given.notebook_path))
+        path = real_path(resolve_path(self.cwd, input.notebook_path))
         if own is not None and own.path == path:
             return own
-        shown = shown_path(self.cwd, path)
+        display_path = shown_path(self.cwd, path)
         mine = f"; this kernel's is {shown_path(self.cwd, own.path)}" if own is not None else f". {NOT_KNOWN}"
         raise ToolError(
-            f"{shown} is not the notebook that this kernel runs{mine}. Cells of another notebook belong into its kernel; "
+            f"{display_path} "
+            f"is not the notebook that this kernel runs{mine}. Cells of another notebook belong into its kernel; "
             "NotebookVerify runs a copy of it in a fresh one.",
             code=ErrorCode.FILE_PATH_INVALID,
         )
@@ -286,8 +292,8 @@ def notebook_run_tool(runner: Runner) -> Tool:
         title=_title,
         preview=runner.preview,
     )
-    async def notebook_run(given: NotebookRunInput, ctx: ToolContext) -> ToolResult:
-        return await runner.run(given, ctx)
+    async def notebook_run(input: NotebookRunInput, ctx: ToolContext) -> ToolResult:
+        return await runner.run(input, ctx)
 
     return notebook_run
 
@@ -300,7 +306,7 @@ _WORDS: Mapping[Which, str] = {
 }
 
 
-def _title(given: NotebookRunInput) -> str:
-    if (ids := given.cell_ids) is not None:
+def _title(input: NotebookRunInput) -> str:
+    if (ids := input.cell_ids) is not None:
         return f"Run cell{'s' if len(ids) > 1 else ''} {', '.join(ids[:6])}{' …' if len(ids) > 6 else ''}"
-    return f"Run {_WORDS[given.which]}" if given.which is not None else "Run cells"
+    return f"Run {_WORDS[input.which]}" if input.which is not None else "Run cells"

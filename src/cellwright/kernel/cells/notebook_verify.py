@@ -68,7 +68,7 @@ class Verification(Struct, frozen=True):
     `error` is the text of the error that ended the run, of the cell `ended_at`.
     """
 
-    shown: str
+    display_path: str
     kernel: str
     cells: Sequence[Cell]
     prompts: Sequence[Cell]
@@ -96,7 +96,7 @@ class Verification(Struct, frozen=True):
         """The answer for programs."""
         first = self.differences[0] if self.differences else None
         return NotebookVerifyOutput(
-            notebook=self.shown,
+            notebook=self.display_path,
             reproduces=self.reproduces,
             ran=len(self.result.outputs),
             seconds=round(self.result.seconds, 3),
@@ -104,7 +104,10 @@ class Verification(Struct, frozen=True):
         )
 
     def _lines(self) -> Iterator[str]:
-        ran = f"{counted(len(self.result.outputs), 'code cell')} of {self.shown} ran in a fresh kernel ({self.kernel})"
+        ran = (
+            f"{counted(len(self.result.outputs), 'code cell')} of {self.display_path} "
+            f"ran in a fresh kernel ({self.kernel})"
+        )
         took = f"in {self.result.seconds:.1f} s"
         nothing = " (it runs; the notebook has no outputs to compare with)"
         yes = f"yes{nothing if len(self.uncompared) == len(self.cells) else ''}"
@@ -128,7 +131,7 @@ class Verification(Struct, frozen=True):
 
 
 def verified(
-    shown: str,
+    display_path: str,
     kernel: str,
     cells: Sequence[Cell],
     prompts: Sequence[Cell],
@@ -153,7 +156,7 @@ def verified(
     ended = max((index for index in result.outputs), default=-1)
     begun = max(ended, result.stopped if result.stopped is not None and result.begun else -1)
     return Verification(
-        shown,
+        display_path,
         kernel,
         cells,
         prompts,
@@ -267,31 +270,31 @@ class Verifier(Struct):
     in_place_of: Callable[[Cell], str | None] = _left_out
     _plans: OrderedDict[tuple[Any, ...], _Plan] = field(default_factory=OrderedDict)
 
-    async def prepare(self, given: NotebookVerifyInput) -> None:
+    async def prepare(self, input: NotebookVerifyInput) -> None:
         """Read the cells, so that the policy and the user are asked about their code. Raises ToolError."""
-        self._plans.pop(astuple(given), None)
-        plan = await self._plan(given)
-        self._plans[astuple(given)] = plan
+        self._plans.pop(astuple(input), None)
+        plan = await self._plan(input)
+        self._plans[astuple(input)] = plan
         while len(self._plans) > PLANS_KEPT:
             self._plans.popitem(last=False)
 
-    def facts(self, given: NotebookVerifyInput) -> dict[str, Any]:
+    def facts(self, input: NotebookVerifyInput) -> dict[str, Any]:
         """The code that would run; nothing where it was not looked for."""
-        plan = self._plans.get(astuple(given))
+        plan = self._plans.get(astuple(input))
         if plan is None:
             return {}
         return {"codes": [cell.source for cell in plan.running], "cwd": str(plan.notebook.path.parent)}
 
-    async def preview(self, given: NotebookVerifyInput) -> Preview:
-        plan = self._plans.get(astuple(given)) or await self._plan(given)
-        shown = shown_path(self.cwd, plan.notebook.path)
+    async def preview(self, input: NotebookVerifyInput) -> Preview:
+        plan = self._plans.get(astuple(input)) or await self._plan(input)
+        display_path = shown_path(self.cwd, plan.notebook.path)
         code = "\n\n".join(f"# cell {cell.position + 1} ({cell.id})\n{cell.source}" for cell in plan.running)
-        title = f"Run a copy of {shown} ({counted(len(plan.running), 'cell')}) in a fresh kernel"
-        return Preview(title, code, "code", path=shown)
+        title = f"Run a copy of {display_path} ({counted(len(plan.running), 'cell')}) in a fresh kernel"
+        return Preview(title, code, "code", path=display_path)
 
-    async def verify(self, given: NotebookVerifyInput, ctx: ToolContext) -> ToolResult:
-        asked = self._plans.pop(astuple(given), None)
-        plan = await self._plan(given)
+    async def verify(self, input: NotebookVerifyInput, ctx: ToolContext) -> ToolResult:
+        asked = self._plans.pop(astuple(input), None)
+        plan = await self._plan(input)
         if asked is not None and asked.key != plan.key:
             raise ToolError("The notebook was changed after it was asked whether it may run. Call again.")
         hidden = await self._hidden(plan)
@@ -308,22 +311,22 @@ class Verifier(Struct):
             kernel=kernel,
             cwd=plan.notebook.path.parent,
             environ=self.environ,
-            cell_seconds=given.cell_timeout_seconds,
-            seconds=given.timeout_seconds,
+            cell_seconds=input.cell_timeout_seconds,
+            seconds=input.timeout_seconds,
             begins=begins,
         )
         left_out = [cell for cell in plan.code if cell.id not in runs]
-        shown = shown_path(self.cwd, plan.notebook.path)
+        display_path = shown_path(self.cwd, plan.notebook.path)
         # pictures are decoded
         verification = await in_thread(
             lambda _: verified(
-                shown,
+                display_path,
                 kernel,
                 cells,
                 left_out,
                 result,
-                seconds=given.timeout_seconds,
-                cell_seconds=given.cell_timeout_seconds,
+                seconds=input.timeout_seconds,
+                cell_seconds=input.cell_timeout_seconds,
                 hidden=hidden,
             )
         )
@@ -332,9 +335,9 @@ class Verifier(Struct):
     def _source(self, plan: _Plan, cell: Cell) -> str | None:
         return self.in_place_of(cell) if cell.id in plan.prompts else cell.source
 
-    async def _plan(self, given: NotebookVerifyInput) -> _Plan:
+    async def _plan(self, input: NotebookVerifyInput) -> _Plan:
         await self.notebooks.settled()
-        notebook = self._notebook(given)
+        notebook = self._notebook(input)
         cells = await notebook.cells()
         code = [cell for cell in cells if cell.cell_type == "code"]
         prompts = await self.jobs.call(
@@ -345,22 +348,22 @@ class Verifier(Struct):
             raise ToolError(f"{notebook.path.name} has no code to run.", code=ErrorCode.INVALID_PARAMETERS)
         return plan
 
-    def _notebook(self, given: NotebookVerifyInput) -> OpenNotebook:
+    def _notebook(self, input: NotebookVerifyInput) -> OpenNotebook:
         own = self.notebooks.own()
-        if given.notebook_path is None:
+        if input.notebook_path is None:
             if own is None:
                 message = "Which notebook this kernel runs is not known here. Give notebook_path."
                 raise ToolError(message, code=ErrorCode.FILE_NOT_FOUND)
             return own
-        path = resolve_path(self.cwd, given.notebook_path)
+        path = resolve_path(self.cwd, input.notebook_path)
         real = real_path(path)
         if (opened := self.notebooks.at(real)) is not None:
             return opened
-        shown = shown_path(self.cwd, path)
+        display_path = shown_path(self.cwd, path)
         if not real.exists():
-            raise not_found(path, shown)
+            raise not_found(path, display_path)
         if real.suffix.lower() != ".ipynb":
-            raise ToolError(f"{shown} is not a notebook (.ipynb).", code=ErrorCode.FILE_PATH_INVALID)
+            raise ToolError(f"{display_path} is not a notebook (.ipynb).", code=ErrorCode.FILE_PATH_INVALID)
         return FileNotebook(real)
 
     async def _hidden(self, plan: _Plan) -> str:
@@ -385,11 +388,11 @@ def notebook_verify_tool(verifier: Verifier) -> Tool:
         examples=EXAMPLES,
         prepare=verifier.prepare,
         facts=verifier.facts,
-        title=lambda given: f"Run {given.notebook_path or 'this notebook'} in a fresh kernel",
+        title=lambda input: f"Run {input.notebook_path or 'this notebook'} in a fresh kernel",
         preview=verifier.preview,
     )
-    async def notebook_verify(given: NotebookVerifyInput, ctx: ToolContext) -> ToolResult:
-        return await verifier.verify(given, ctx)
+    async def notebook_verify(input: NotebookVerifyInput, ctx: ToolContext) -> ToolResult:
+        return await verifier.verify(input, ctx)
 
     return notebook_verify
 

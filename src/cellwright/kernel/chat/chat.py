@@ -37,7 +37,8 @@ from cellwright.kernel.chat.runs import PanelRuns, serve_prompts
 from cellwright.kernel.chat.sessions import serve_sessions
 from cellwright.kernel.chat.state import ChatState, serve_choices, serve_context, serve_log
 from cellwright.kernel.chat.target import PROTOCOL
-from cellwright.kernel.output.protocol import AnswerMessage, Steer, WithdrawMessage, read_message
+from cellwright.kernel.chat.tool_calls import serve_tool_calls
+from cellwright.kernel.output.protocol import AnswerMessage, Steer, StopAgent, WithdrawMessage, read_message
 from cellwright.kernel.pages.comm import CommLink, reply_to
 from cellwright.version import VERSION
 
@@ -52,6 +53,7 @@ ROOMS: Sequence[Callable[[Chat], None]] = (
     serve_sessions,
     serve_context,
     serve_log,
+    serve_tool_calls,
 )
 
 
@@ -157,6 +159,8 @@ class Chat:
                 connection.send({"type": "ack", "question": answer.question})
             case Steer() as steer:
                 self._steer(steer, message.get("run"))
+            case StopAgent(agent_id):
+                self.conversation.subagents.stop_one(agent_id)
             case WithdrawMessage(text_id):
                 self.conversation.runs.withdraw(text_id)
             case _:

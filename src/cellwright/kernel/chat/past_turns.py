@@ -9,11 +9,16 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from cellwright.conversation.conversation import Conversation
 from cellwright.events import ContextCompacted
 from cellwright.kernel.chat.log import RUNS_KEPT, ConversationLog, LoggedRun, past_run
+from cellwright.kernel.chat.past_agents import PastCall, past_agent_events
+from cellwright.kernel.output.agent_ops import AgentOps
 from cellwright.kernel.output.protocol import Op
 from cellwright.kernel.output.transcript_ops import DISPLAY_TYPES, RESULT_CHARS, compacted_op, cut, shortened, text_of
 from cellwright.model.models import limits
@@ -73,13 +78,19 @@ class PastTurns:
 
     async def _draw(self, session: Session, missing: set[int]) -> None:
         lines = session.story_lines()
-        runs = await asyncio.to_thread(past_runs, session.id, lines, missing)
+        agents = None if session.path is None else session.path.parent / session.id / "subagents"
+        runs = await asyncio.to_thread(past_runs, session.id, lines, missing, agents)
         if self._conversation.sessions.started is session:
             self._log.insert_past(runs)
 
 
-def past_runs(session_id: str, lines: Sequence[Line], requested: set[int]) -> list[LoggedRun]:
-    """The turns with these numbers (from 1) of a session whose lines in effect are `lines`."""
+def past_runs(
+    session_id: str, lines: Sequence[Line], requested: set[int], agents: Path | None = None
+) -> list[LoggedRun]:
+    """The turns with these numbers (from 1) of a session whose lines in effect are `lines`.
+
+    The transcripts of the agents that worked in it are in the folder `agents`, where they are kept.
+    """
     starts = [at for at, line in enumerate(lines) if begins_turn_encoded(line.message)]
     ends = [*starts[1:], len(lines)]
     runs: list[LoggedRun] = []
@@ -87,25 +98,27 @@ def past_runs(session_id: str, lines: Sequence[Line], requested: set[int]) -> li
         if turn not in requested:
             continue
         try:
-            runs.append(_past_run(session_id, turn, lines[start:end]))
+            runs.append(_past_run(session_id, turn, lines[start:end], agents))
         except NO_MESSAGES:
             logger.warning("turn %d of the session %s cannot be drawn", turn, session_id, exc_info=True)
     return runs
 
 
-def _past_run(session_id: str, turn: int, lines: Sequence[Line]) -> LoggedRun:
+def _past_run(session_id: str, turn: int, lines: Sequence[Line], agents: Path | None) -> LoggedRun:
     first, *rest = lines
     blocks = _blocks(json.loads(first.message)["content"])
     words, _attached = split_attached([str(block["text"]) for block in blocks if block["type"] == "text"])
     asked_at = float(first.meta["at"])
-    ops = list(_ops(session_id, asked_at, rest))
+    ops = list(_ops(session_id, asked_at, rest, agents))
     return past_run(session_id, turn, "\n".join(words).strip("\n"), asked_at, ops)
 
 
-def _ops(session_id: str, asked_at: float, lines: Sequence[Line]) -> Iterator[Op]:
+def _ops(session_id: str, asked_at: float, lines: Sequence[Line], agents: Path | None) -> Iterator[Op]:
     model = next((str(line.meta["model"]) for line in lines if "model" in line.meta), "")
     yield {"op": "run", "model": model, "mode": "", "session": session_id, "started": asked_at}
-    block, open_calls = 0, dict[str, float]()
+    block, open_calls = 0, dict[str, PastCall]()
+    drawn_agents: list[Op] = []
+    agent_cards = AgentOps(drawn_agents.append)
     for number, line in enumerate(lines):
         if is_boundary(line):
             yield _compacted(line, lines[number + 1 : number + 2])
@@ -118,6 +131,12 @@ def _ops(session_id: str, asked_at: float, lines: Sequence[Line]) -> Iterator[Op
                 yield from _block_ops(part, block, at, open_calls)
                 block += 1
             else:
+                if agents is not None and (call := open_calls.get(str(part.get("tool_use_id")))):
+                    ended = replace(call, result=text_of(part.get("content") or ""), failed=part.get("is_error", False))
+                    for event in past_agent_events(ended, agents):
+                        agent_cards.emit(event)
+                    yield from drawn_agents
+                    drawn_agents.clear()
                 yield from _result(part, at, open_calls)
         if "usage" in line.meta:
             yield _turn(line)
@@ -141,14 +160,14 @@ def _compacted(boundary: Line, behind: Sequence[Line]) -> Op:
     )
 
 
-def _block_ops(part: Json, block: int, at: float, open_calls: dict[str, float]) -> Iterator[Op]:
+def _block_ops(part: Json, block: int, at: float, open_calls: dict[str, PastCall]) -> Iterator[Op]:
     match part["type"]:
         case "text" if str(part["text"]).strip():
             yield {"op": "text", "block": block, "text": part["text"]}
         case "thinking" if str(part["thinking"]).strip():
             yield {"op": "thinking", "block": block, "text": part["thinking"], "at": at}
         case "tool_use" | "server_tool_use":
-            open_calls[str(part["id"])] = at
+            open_calls[str(part["id"])] = PastCall(part, at)
             title = ToolExchange(str(part["name"]), part["input"]).title
             yield {
                 "op": "tool",
@@ -164,7 +183,7 @@ def _block_ops(part: Json, block: int, at: float, open_calls: dict[str, float]) 
             yield _tool_end(part, at, open_calls, "")
 
 
-def _result(part: Json, at: float, open_calls: dict[str, float]) -> Iterator[Op]:
+def _result(part: Json, at: float, open_calls: dict[str, PastCall]) -> Iterator[Op]:
     if part["type"] != "tool_result":
         return
     content = part.get("content") or []
@@ -176,9 +195,10 @@ def _result(part: Json, at: float, open_calls: dict[str, float]) -> Iterator[Op]
     yield _tool_end(part, at, open_calls, text_of(content))
 
 
-def _tool_end(part: Json, at: float, open_calls: dict[str, float], text: str) -> Op:
+def _tool_end(part: Json, at: float, open_calls: dict[str, PastCall], text: str) -> Op:
     failed = part.get("is_error", False)
-    began = open_calls.pop(str(part["tool_use_id"]), at)
+    call = open_calls.pop(str(part["tool_use_id"]), None)
+    began = at if call is None else call.at
     return {
         "op": "tool_end",
         "id": part["tool_use_id"],

@@ -71,7 +71,7 @@ class PanelRuns:
             max_turns=prompt.options.max_turns or chat.config.max_turns,
             budget_usd=prompt.options.budget_usd or chat.config.budget,
         )
-        questions = self._questions()
+        questions = self.questions()
         request = RunRequest(
             prompt=prompt.text,
             options=options,
@@ -86,7 +86,7 @@ class PanelRuns:
         run.future.add_done_callback(lambda done: done.cancelled() or done.exception())
         return run.id
 
-    def _questions(self) -> Questions:
+    def questions(self) -> Questions:
         """Build what puts a run's questions to the user: nothing shows them but panels and proposal cards."""
         conversation = self._chat.conversation
         return Questions(
@@ -127,7 +127,7 @@ class PanelRuns:
             home=chat.conversation.sessions.current.id,
             lines=LineLog() if chat.log.keeps_lines else None,
         )
-        questions = self._questions()
+        questions = self.questions()
 
         def on_event(event: Event) -> None:
             run.on_event(event)

@@ -207,9 +207,9 @@ def python_tool(
     only when the code does.
     """
 
-    async def preview(given: PythonInput) -> Preview:
+    async def preview(input: PythonInput) -> Preview:
         place = "this notebook's kernel" if in_kernel else "this IPython session"
-        return Preview(f"Run Python in {place}", given.code, "code")
+        return Preview(f"Run Python in {place}", input.code, "code")
 
     @tool(
         name="Python",
@@ -228,14 +228,14 @@ def python_tool(
         title=_title,
         preview=preview,
     )
-    async def python(given: PythonInput, ctx: ToolContext) -> ToolResult:
+    async def python(input: PythonInput, ctx: ToolContext) -> ToolResult:
         output = CapturedOutput(asyncio.get_running_loop(), ctx.progress)
         stuck = functools.partial(on_stuck, ctx.tool_use_id) if on_stuck is not None else None
-        allowed = min((each for each in (given.timeout_seconds, seconds) if each is not None), default=None)
+        allowed = min((each for each in (input.timeout_seconds, seconds) if each is not None), default=None)
         started = time.perf_counter()
         try:
             async with time_limit(allowed):
-                failed = await run_code(shell, given.code, jobs, output, in_kernel=in_kernel, on_stuck=stuck)
+                failed = await run_code(shell, input.code, jobs, output, in_kernel=in_kernel, on_stuck=stuck)
         except TimeoutError:
             raise await _timed_out(output, allowed, time.perf_counter() - started) from None
         ran = PythonOutput(failed=failed, seconds=round(time.perf_counter() - started, 3))
@@ -252,7 +252,7 @@ async def _timed_out(output: CapturedOutput, seconds: float | None, ran: float) 
     return ToolError(message.strip(), code=ErrorCode.EXECUTION_TIMEOUT, details=details)
 
 
-def _title(given: PythonInput) -> str:
-    lines = [line for line in given.code.splitlines() if line.strip()]
+def _title(input: PythonInput) -> str:
+    lines = [line for line in input.code.splitlines() if line.strip()]
     first = lines[0].strip() if lines else ""
     return first if len(first) <= TITLE_CHARS and len(lines) < 2 else f"{first[:TITLE_CHARS]} …"

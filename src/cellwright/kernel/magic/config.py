@@ -15,7 +15,7 @@ from traitlets.config import Configurable
 from cellwright.agent.recording.replay_ways import REPLAY_WAYS
 from cellwright.conversation.runs.output_format import FORMATS
 from cellwright.kernel.magic.line import CONTEXTS, DEFAULT_FILE, OPTIONS, How, MagicOptions
-from cellwright.model.models import EFFORTS
+from cellwright.model.models import EFFORTS, PROVIDERS
 from cellwright.permissions.modes import LISTED_MODES
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class Claude(Configurable):
     notebook_budget = Float(None, allow_none=True, help="Stop before this notebook costs more.").tag(config=True)
     daily_budget = Float(None, allow_none=True, help="Stop before a day costs more, in all kernels.").tag(config=True)
     effort = Enum(EFFORTS, None, allow_none=True, help="How hard the model thinks.").tag(config=True)
+    provider = Enum(PROVIDERS, None, allow_none=True, help="The way to the model.").tag(config=True)
     record = Enum(("auto", "off"), "off", help="Keep each turn in NAME.cellwright.jsonl beside the notebook.").tag(
         config=True
     )
@@ -88,13 +89,14 @@ class Claude(Configurable):
         permissions = {name: value for name, value in given.items() if value}
         values: dict[str, Any] = {"model": self.model, "effortLevel": self.effort, "permissions": permissions}
         values = {name: value for name, value in values.items() if value}
-        budgets = {
+        own: dict[str, Any] = {
             "sessionBudget": self.session_budget,
             "notebookBudget": self.notebook_budget,
             "dailyBudget": self.daily_budget,
+            "provider": self.provider,
         }
-        if budgets := {name: usd for name, usd in budgets.items() if usd is not None}:
-            values["cellwright"] = budgets
+        if own := {name: value for name, value in own.items() if value is not None}:
+            values["cellwright"] = own
         if not values:
             return ()
         here = Path.cwd()

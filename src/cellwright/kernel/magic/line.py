@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from cellwright.conversation.runs.output_format import FORMATS, ON_DENIED, OnDenied, OutputFormat
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.models import EFFORTS
+from cellwright.model.models import EFFORTS, PROVIDERS, ProviderName
 from cellwright.permissions.modes import LISTED_MODES
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class MagicOptions:
     max_turns: int | None = None
     budget: float | None = None
     effort: str | None = None
+    provider: ProviderName | None = None
     quiet: bool = False
     format: OutputFormat = "text"
     out: str | None = None
@@ -135,6 +136,7 @@ OPTIONS: dict[str, Option] = {
     "max-turns": Option("N", _count, "at most N requests to the model"),
     "budget": Option("USD", _dollars, "stop before the run costs more than this"),
     "effort": Option("E", _one_of(*EFFORTS), f"how hard the model thinks: {', '.join(EFFORTS)}"),
+    "provider": Option("P", _one_of(*PROVIDERS), "ask the model over the API (api), or through claude-code"),
     "fallback-model": Option(
         "M", _text, "go on with this model where the other is overloaded or not there", repeats=True
     ),

@@ -112,8 +112,8 @@ def variables_tool(
         examples=EXAMPLES,
         title=_title,
     )
-    async def variables(given: VariablesInput) -> ToolResult:
-        request = _Request(shell, given, redacts)
+    async def variables(input: VariablesInput) -> ToolResult:
+        request = _Request(shell, input, redacts)
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(busy_seconds) as limit:
@@ -131,17 +131,17 @@ def variables_tool(
     return variables
 
 
-def _title(given: VariablesInput) -> str:
-    if names := given.names:
+def _title(input: VariablesInput) -> str:
+    if names := input.names:
         return f"Look at {', '.join(names[:5])}{' …' if len(names) > 5 else ''}"
-    return f"List variables {given.pattern}" if given.pattern else "List variables"
+    return f"List variables {input.pattern}" if input.pattern else "List variables"
 
 
 class _Request(Struct, frozen=True):
     """One call, as the main thread does it."""
 
     shell: InteractiveShell
-    given: VariablesInput
+    input: VariablesInput
     redacts: bool
 
     def answer(self) -> ToolResult:
@@ -150,7 +150,7 @@ class _Request(Struct, frozen=True):
 
         running, shown = agent_code_running.set(True), shows_secrets.set(not self.redacts)
         try:
-            return self._listed() if self.given.names is None else self._named(self.given.names)
+            return self._listed() if self.input.names is None else self._named(self.input.names)
         finally:
             shows_secrets.reset(shown)
             agent_code_running.reset(running)
@@ -166,17 +166,17 @@ class _Request(Struct, frozen=True):
                 problems.append(f"{problem}{_near(path, user_variables(self.shell))}")
         if not found:
             raise ToolError(" ".join(problems), code=ErrorCode.INVALID_PARAMETERS)
-        text = "\n".join([*self._texts(found, self.given.detail or "full"), *problems])
+        text = "\n".join([*self._texts(found, self.input.detail or "full"), *problems])
         return ToolResult(text, structured=VariablesOutput(names=tuple(found), total=len(dict.fromkeys(names))))
 
     def _listed(self) -> ToolResult:
         variables = user_variables(self.shell)
-        shown = [name for name, value in variables.items() if self.given.include == "all" or not is_code(value)]
+        shown = [name for name, value in variables.items() if self.input.include == "all" or not is_code(value)]
         left_out = len(variables) - len(shown)
-        if pattern := self.given.pattern:
+        if pattern := self.input.pattern:
             shown = [name for name in shown if fnmatch.fnmatchcase(name, pattern)]
-        shown = sorted(shown) if self.given.order == "name" else shown[::-1]
-        offset, limit = self.given.offset, self.given.limit
+        shown = sorted(shown) if self.input.order == "name" else shown[::-1]
+        offset, limit = self.input.offset, self.input.limit
         page = {name: variables[name] for name in shown[offset : offset + limit]}
         notes = []
         if (more := len(shown) - offset - len(page)) > 0:
@@ -186,7 +186,7 @@ class _Request(Struct, frozen=True):
         if not page:
             fit = f" that fits {pattern}" if pattern else ""
             notes.insert(0, f"There is no variable{fit}." if offset == 0 else "There are no more variables.")
-        text = "\n".join([*self._texts(page, self.given.detail or "list"), *notes])
+        text = "\n".join([*self._texts(page, self.input.detail or "list"), *notes])
         return ToolResult(text, structured=VariablesOutput(names=tuple(page), total=len(shown)))
 
     def _texts(self, values: Mapping[str, object], detail: str) -> list[str]:

@@ -38,6 +38,7 @@ from cellwright.kernel.output.protocol import (
     SavedMessage,
     Steer,
     Stop,
+    StopAgent,
     WithdrawMessage,
     read_message,
 )
@@ -232,7 +233,7 @@ class WidgetOutput(SavedOutput):
 
     A run is drawn from its log, which `log_of` knows and others read as well. `run` gives the run that goes on, where the
     output belongs to none. Stop cancels it; where the main thread waits for it,
-    the kernel's interrupt reaches it in `input()` as well.
+    the kernel's interrupt reaches it in `input()` as well. `stop_agent` ends one agent that works for Claude.
     """
 
     def __init__(
@@ -245,6 +246,7 @@ class WidgetOutput(SavedOutput):
         quiet: bool,
         run: Callable[[], Run | None],
         log_of: Callable[[Run], OpLog],
+        stop_agent: Callable[[str], None],
     ) -> None:
         super().__init__(shell, quiet=quiet)
         self._shell = shell
@@ -254,6 +256,7 @@ class WidgetOutput(SavedOutput):
         self._loop = loop
         self._questions = questions
         self._log_of = log_of
+        self._stop_agent = stop_agent
         self._log = OpLog()
         self._ops = OpSender(self._log, leave_out=QUIET_OPS if quiet else frozenset())
         self._later_pages = Reattached(front_end.page, self._ops)
@@ -331,7 +334,7 @@ class WidgetOutput(SavedOutput):
                 self._on_loop(self._questions.ready.set)
             case KeptMessage():
                 self._later_pages.kept(widget, page)
-            case AnswerMessage() | Stop() | Restart() | Steer() | WithdrawMessage() if self._closed:
+            case AnswerMessage() | Stop() | StopAgent() | Restart() | Steer() | WithdrawMessage() if self._closed:
                 pass  # it crossed the end; what runs now is another cell
             case AnswerMessage() as answer:
                 self._on_loop(lambda: self._questions.take(answer))
@@ -339,6 +342,8 @@ class WidgetOutput(SavedOutput):
                 widget.send(acknowledgement)
             case Stop():
                 self._stop()
+            case StopAgent(agent_id):
+                self._on_loop(lambda: self._stop_agent(agent_id))
             case Steer() as words:
                 self._on_loop(lambda: self._steer(words))
             case WithdrawMessage(words_id):

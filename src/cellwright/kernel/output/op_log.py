@@ -16,7 +16,6 @@ from typing import Protocol
 from msgspec import Struct, field
 from msgspec.structs import astuple, replace
 
-from cellwright.agent.subagent import progress_of
 from cellwright.events import (
     Event,
     SubagentEvent,
@@ -28,6 +27,7 @@ from cellwright.events import (
     TurnEnd,
     UserPrompt,
 )
+from cellwright.kernel.output.agent_ops import drawn_of
 from cellwright.kernel.output.protocol import Op
 from cellwright.kernel.output.transcript_ops import TranscriptOps, displayed, text_of
 
@@ -86,8 +86,8 @@ class KeptEvents:
             case ToolProgress():
                 self._add_progress(what, only)
             case SubagentEvent():
-                if (news := progress_of(what)) is not None:
-                    self._add_progress(news, only)
+                if (drawn := drawn_of(what)) is not None:
+                    self._kept.append(_Kept(drawn, only))
             case dict():
                 self._kept.append(_Kept(what, only))
             case _:

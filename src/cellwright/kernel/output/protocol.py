@@ -66,6 +66,12 @@ class Stop:
     """The user wants the run to end."""
 
 
+class StopAgent(NamedTuple):
+    """The user wants one agent that works for Claude to end, and the run to go on."""
+
+    agent: str
+
+
 class Restart:
     """The user wants the kernel's process to end."""
 
@@ -88,14 +94,16 @@ class WithdrawMessage(NamedTuple):
     id: str
 
 
-BrowserMessage = HelloMessage | ReadyMessage | AnswerMessage | Stop | Restart | KeptMessage | Steer | WithdrawMessage
+BrowserMessage = (
+    HelloMessage | ReadyMessage | AnswerMessage | Stop | StopAgent | Restart | KeptMessage | Steer | WithdrawMessage
+)
 
 
 STEER_CHARS = 1_000_000
 """More than a person types: a larger text belongs into a file."""
 
 
-def read_message(content: object) -> BrowserMessage | None:
+def read_message(content: object) -> BrowserMessage | None:  # noqa: C901  one arm for each message
     """Read what the browser said; None for what is no message of the protocol."""
     if not isinstance(content, Mapping):
         return None
@@ -109,6 +117,8 @@ def read_message(content: object) -> BrowserMessage | None:
             return _read_answer(content)
         case "stop":
             return Stop()
+        case "stop_agent":
+            return StopAgent(agent) if isinstance(agent := content.get("agent"), str) else None
         case "restart":
             return Restart()
         case "kept":

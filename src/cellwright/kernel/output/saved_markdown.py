@@ -21,6 +21,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from cellwright.agent.context.summary import compacted_line
+from cellwright.agent.subagent import AgentProgress
 from cellwright.events import (
     Call,
     ContextCompacted,
@@ -29,6 +30,7 @@ from cellwright.events import (
     Retrying,
     RunEnd,
     Steered,
+    SubagentEvent,
     TextDelta,
     TodosChanged,
     ToolEnd,
@@ -42,6 +44,7 @@ from cellwright.kernel.output.transcript_ops import cut
 from cellwright.markdown.escaping import code_span, escaped, fenced, folded, visible_controls
 from cellwright.markdown.safe_markdown import safe_markdown
 from cellwright.markdown.writer import quoted
+from cellwright.text import dollars
 from cellwright.tools.planning.todos import LIST_TOOLS, MARKS, describe_progress
 
 ANSWER_CHARS = 100_000
@@ -149,6 +152,8 @@ class _ToolLine(Struct, eq=False):
     diff: str = ""
     plan: str = ""
     answers: Mapping[str, str] = field(default_factory=dict)
+    agent: AgentProgress | None = None
+    """The progress of the agent that worked for it."""
 
     @property
     def mark(self) -> str:
@@ -162,8 +167,24 @@ class _ToolLine(Struct, eq=False):
     @property
     def outcome(self) -> str:
         if self.status == "success":
-            return "" if self.duration_ms is None else _duration(self.duration_ms)
+            return " · ".join(filter(None, (self.duration, self.took)))
+        if self.is_stopped:
+            return f"stopped · {self.took}"
         return f"{self.status}: {self.reason}" if self.reason else self.status
+
+    @property
+    def duration(self) -> str:
+        return "" if self.duration_ms is None else _duration(self.duration_ms)
+
+    @property
+    def is_stopped(self) -> bool:
+        """An agent worked for it, which the user stopped."""
+        return self.agent is not None and self.agent.state == "stopped"
+
+    @property
+    def took(self) -> str:
+        """In words, what an agent took."""
+        return "" if self.agent is None else self.agent.facts()
 
 
 class _Remark(Struct, eq=False):
@@ -205,6 +226,9 @@ class SavedTranscript:
                 self._model = event.model
             case ToolStart() | ToolEnd():
                 self._tool(event)
+            case SubagentEvent() if (line := self._calls.get(event.tool_use_id)) is not None:
+                line.agent = line.agent or AgentProgress()
+                line.agent.take(event.event)
             case TurnEnd():
                 self._context_tokens = event.context_tokens
                 self._replayed = event.replayed
@@ -241,8 +265,9 @@ class SavedTranscript:
         if self._end is not None and self._end.error is not None:
             message = escaped(str(self._end.error["message"]))
             blocks.append(f"**{self._end.error['code']}:** {message}")
-        if (summary := self._summary()) and not self._quiet:
-            blocks.append(f"*{escaped(summary)}*")
+        if (facts := self._facts()) and not self._quiet:
+            # each in an element of its own: between two dollars of one element the page finds mathematics
+            blocks.append(" · ".join(f"*{escaped(fact)}*" for fact in facts))
         return "\n\n".join(blocks) or "*No answer.*"
 
     def plain(self) -> str:
@@ -252,8 +277,8 @@ class SavedTranscript:
             blocks.append(_plain_list(self._todos))
         if self._end is not None and self._end.error is not None:
             blocks.append(f"{self._end.error['code']}: {self._end.error['message']}")
-        if (summary := self._summary()) and not self._quiet:
-            blocks.append(summary)
+        if (facts := self._facts()) and not self._quiet:
+            blocks.append(" · ".join(facts))
         return visible_controls("\n\n".join(blocks)) or "No answer."
 
     def _shown(self) -> Iterator[_Part]:
@@ -331,28 +356,29 @@ class SavedTranscript:
         self._parts = [part for part in self._parts if part not in void]
         self._streaming.clear()
 
-    def _summary(self) -> str:
+    def _facts(self) -> list[str]:
+        """The run in numbers; empty where there are none."""
         end = self._end
         if end is None:
-            return ""
+            return []
         tools = end.tools_succeeded + end.tools_failed
         if not (self._model or tools):  # it could not begin: there is nothing to sum up
-            return ""
+            return []
         facts = [self._model]
         if tools:
             facts.append(f"{tools} tool call{'s' if tools > 1 else ''}")
         if self._replayed:  # what follows was so when it was recorded
-            return " · ".join([*facts, "replayed, nothing was sent"])
+            return [*facts, "replayed, nothing was sent"]
         facts.append(_duration(end.duration_ms))
         if end.cost_usd is not None:
-            # no dollar sign: between two of them Markdown has mathematics
-            session = "" if end.session_cost_usd is None else f" (session {end.session_cost_usd:.4f})"
-            facts.append(f"{end.cost_usd:.4f} USD{session}")
+            facts.append(dollars(end.cost_usd))
+            if end.session_cost_usd is not None:
+                facts.append(f"session {dollars(end.session_cost_usd)}")
         if self._context_tokens:
             facts.append(f"{self._context_tokens:,} tokens of context")
         if self._changed:
             facts.append(f"{self._changed} (/undo takes it back)")
-        return " · ".join(facts)
+        return facts
 
 
 def _duration(milliseconds: float) -> str:
@@ -401,9 +427,9 @@ def _plain_list(todos: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _outcome_markdown(tool: _ToolLine) -> str:
-    if tool.status == "success" or not tool.reason:
-        return tool.outcome
-    return f"{tool.status}: {code_span(tool.reason)}"
+    if tool.status == "success" or tool.is_stopped or not tool.reason:
+        return escaped(tool.outcome)
+    return " · ".join(filter(None, (f"{tool.status}: {code_span(tool.reason)}", escaped(tool.took))))
 
 
 def _markdown_of(part: _Part) -> str:

@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_never
 
-from cellwright.agent.subagent import progress_of
 from cellwright.conversation.answers import ANSWER_FIELDS, choices
 from cellwright.events import (
     Answered,
@@ -38,6 +37,7 @@ from cellwright.events import (
     TurnEnd,
     UserPrompt,
 )
+from cellwright.kernel.output.agent_ops import AGENT_OPS, AgentOps
 from cellwright.kernel.output.protocol import Op
 from cellwright.model.models import limits
 
@@ -65,6 +65,7 @@ QUIET_OPS = frozenset(
         "changes",
         "told",
         "compacted",
+        *AGENT_OPS,
     }
 )
 """The operations a quiet cell does not show. The answer and what of it is void are for every cell."""
@@ -109,6 +110,7 @@ class TranscriptOps:
         self._blocks: dict[int, None] = {}
         self._input_chars: dict[str, int] = {}
         self._kinds: dict[str, QuestionKind] = {}
+        self._agents = AgentOps(add)
 
     def emit(self, event: Event) -> None:  # noqa: C901  one arm for each event
         match event:
@@ -124,8 +126,7 @@ class TranscriptOps:
             case ToolProgress():
                 self._progress(event)
             case SubagentEvent():
-                if (news := progress_of(event)) is not None:
-                    self._progress(news)
+                self._agents.emit(event)
             case ToolStart():
                 for call in event.calls:
                     self._begin(call, event)

@@ -185,6 +185,7 @@ def run_options(options: MagicOptions, typed: AnswerType | None = None) -> RunOp
         max_turns=options.max_turns,
         budget_usd=options.budget,
         effort=options.effort,
+        provider=options.provider,
         allow=options.allow,
         deny=options.deny,
         add_dirs=tuple(map(existing_folder, options.add_dir)),

@@ -71,6 +71,7 @@ def cell_surface(
             quiet=quiet,
             run=lambda: conversation.runs.current,
             log_of=log_of,
+            stop_agent=conversation.subagents.stop_one,
         )
     elif for_people and front_end.kernel is not None and front_end.headless:
         output = SavedOutput(shell, quiet=quiet)

@@ -56,7 +56,11 @@ class TranscriptWidget(_OwnState, anywidget.AnyWidget):
     message arrives on: that may be before the widget is wholly made.
     """
 
-    _esm = LOADER.read_text("utf-8") if is_built() else ""
+    # traits of the class already: anywidget would make a class anew for each cell's widget
+    _esm = traitlets.Unicode(LOADER.read_text("utf-8") if is_built() else "").tag(sync=True)
+    _anywidget_id = traitlets.Unicode("cellwright.TranscriptWidget").tag(sync=True)
+    # nobody lays it out, and a layout is a model of its own, opened and closed with each cell
+    layout = traitlets.Any(None, allow_none=True).tag(sync=True)
     comm: Any
     code_model = traitlets.Unicode().tag(sync=True)
 
@@ -64,6 +68,11 @@ class TranscriptWidget(_OwnState, anywidget.AnyWidget):
         self._on_message = on_message
         self._in_pages = True
         super().__init__(code_model=_code_model())
+
+    def add_traits(self, **traits: traitlets.TraitType[Any, Any]) -> None:
+        """Add those of `traits` that the class has not."""
+        if new := {name: trait for name, trait in traits.items() if not self.has_trait(name)}:
+            super().add_traits(**new)
 
     def open(self) -> None:
         """Open the comm; a widget of ipywidgets would lose a message that comes back before it is wholly made."""
@@ -91,12 +100,11 @@ class TranscriptWidget(_OwnState, anywidget.AnyWidget):
         return {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
 
     def leave_pages(self) -> None:
-        """Take the widget out of the pages, its layout's model with it; a page that comes later still finds it."""
+        """Take the widget out of the pages; a page that comes later still finds it."""
         if self.comm is None or not self._in_pages:
             return
         self._in_pages = False
-        for channel in (self.layout.comm, self.comm):
-            channel.publish_msg("comm_close", data={})
+        self.comm.publish_msg("comm_close", data={})
 
     def keep_for_later_pages(self) -> None:
         """Let the widget be found until the extension is unloaded or enough others have ended."""
@@ -105,15 +113,12 @@ class TranscriptWidget(_OwnState, anywidget.AnyWidget):
             _ended.popleft().close()
 
     def close(self) -> None:
-        """End the widget, and its layout's model with it."""
         if self.comm is None:
             return
         self.leave_pages()
-        for channel in (self.layout.comm, self.comm):
-            # closed for the pages already: a comm that closes says so again, also when it is collected
-            channel._closed = True
-            comm.get_comm_manager().unregister_comm(channel)
-        self.layout.close()
+        # closed for the pages already: a comm that closes says so again, also when it is collected
+        self.comm._closed = True
+        comm.get_comm_manager().unregister_comm(self.comm)
         super().close()
 
 

@@ -8,7 +8,7 @@ What the sandbox of a machine cannot enforce is never left out of the bounds of 
 Where one path of a confinement lies in another, the longer one counts: `/p/data/public` of `read` in `/p/data` of `hidden`.
 """
 # Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH111, PTH113, PTH118, PTH123, PTH206
+# ruff: noqa: PTH111, PTH112, PTH113, PTH118, PTH119, PTH120, PTH123, PTH206
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from cellwright.agent.calls.approval import Decision
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.permissions.confined.secret_places import SECRET_PLACES
 from cellwright.permissions.judges.files import NOT_SEARCHED
-from cellwright.permissions.paths import PROTECTED_FILES, PROTECTED_FOLDERS, inside, protected_part
+from cellwright.permissions.paths import PROTECTED_FILES, PROTECTED_FOLDERS, folded, inside, protected_part
 from cellwright.permissions.rules.rule import EDIT, READ, CompiledRule, RuleBook
 from cellwright.permissions.shell.read_only.git import read_elsewhere, repository_of
 
@@ -54,9 +54,13 @@ def reading(book: RuleBook, besides: Sequence[str] = ()) -> Confinement | None:
     return _enforceable(book, _reading(book, besides))
 
 
-def editing(book: RuleBook, besides: Sequence[str] = ()) -> Confinement | None:
-    """The bounds of a command that may change files of the session's folders; None where they cannot be enforced."""
-    return _enforceable(book, _editing(book, besides))
+def editing(book: RuleBook, besides: Sequence[str] = (), written: Sequence[str] = ()) -> Confinement | None:
+    """The bounds of a command that may change files of the session's folders; None where they cannot be enforced.
+
+    `written` are the paths of all that it changes, where that is known: a sandbox that cannot protect places bounds it to
+    the folders of these.
+    """
+    return _enforceable(book, _editing(book, besides, written))
 
 
 def sandboxed(book: RuleBook, besides: Sequence[str] = ()) -> Confinement | None:
@@ -110,11 +114,14 @@ def _reading(book: RuleBook, besides: Sequence[str]) -> Confinement | None:
     return None if hidden is None else Confinement(read=read, hidden=hidden.places, hides=hidden.by_rules)
 
 
-def _editing(book: RuleBook, besides: Sequence[str]) -> Confinement | None:
+def _editing(book: RuleBook, besides: Sequence[str], written: Sequence[str]) -> Confinement | None:
     bounds = _reading(book, besides)
     abilities = book.sandbox.abilities
-    if bounds is None or abilities is None or not abilities.protects:
+    if bounds is None or abilities is None:
         return None
+    if not abilities.protects:
+        folders = tuple(dict.fromkeys(_folder_of(path, book.folders) for path in written))
+        return dataclasses.replace(bounds, write=folders, metadata=True) if folders else None
     protects = _Protects(_edit_rules(book), with_git=False)
     protected = _protected_places(book, protects)
     if protected is None:
@@ -193,8 +200,12 @@ class _HiddenByRules(Struct, frozen=True):
     """The files that rules deny or ask for: called with a path, whether it is one of them."""
 
     rules: tuple[CompiledRule, ...]
+    last_name: re.Pattern[str]
 
     def __call__(self, path: str) -> bool:
+        # most names are no rule's last one: only of the others is the whole path looked at
+        if not self.last_name.match(folded(os.path.basename(path))):
+            return False
         return any(rule.covers_place((path,)) for rule in self.rules)
 
 
@@ -236,7 +247,8 @@ def _hidden(book: RuleBook, read: Sequence[str]) -> _Hidden | None:
     places = (*denied, *_secret_places(read))
     if (rules or places) and not abilities.hides:
         return None
-    return _Hidden(places, _HiddenByRules(rules) if rules else None)
+    last_names = re.compile("|".join(rule.path.last_name for rule in rules if rule.path))
+    return _Hidden(places, _HiddenByRules(rules, last_names) if rules else None)
 
 
 def _hiding_rules(book: RuleBook, folders: Sequence[str]) -> tuple[CompiledRule, ...]:
@@ -296,6 +308,14 @@ def _protected_places(book: RuleBook, protects: _Protects) -> tuple[str, ...] | 
             found.update(dict.fromkeys(os.path.join(here, name) for name in here_protected))
             folders[:] = [name for name in folders if name not in here_protected and name not in NOT_SEARCHED]
     return tuple(found)
+
+
+def _folder_of(path: str, tops: Sequence[str]) -> str:
+    """The folder that what is at `path` is in, or the nearest above it that is there; one of `tops` is in none."""
+    folder = path
+    while folder not in tops and folder != os.sep and (folder == path or not os.path.isdir(folder)):
+        folder = os.path.dirname(folder)
+    return folder
 
 
 def _git_data(top: str) -> tuple[str, ...]:

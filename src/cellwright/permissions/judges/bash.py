@@ -26,8 +26,10 @@ from cellwright.permissions.judges.simple_command import (
     CommandFacts,
     against_names,
     against_writes,
+    changes,
     is_inside,
     is_understood,
+    judge_made_unseen,
     judge_part,
     only_looks,
     part_of,
@@ -176,6 +178,8 @@ def judge_parts(book: RuleBook, call: ShellCall) -> Decision:
     if against := _start_problem(book, call):
         return against
     decisions = [judge_part(book, part) for part in settled_parts(call.parts)]
+    after_changes = call.parts[next((at for at, part in enumerate(call.parts) if changes(part)), len(call.parts)) :][1:]
+    decisions += filter(None, (judge_made_unseen(book, part) for part in after_changes))
     for behavior in ("deny", "ask"):
         if found := next((decision for decision in decisions if decision.behavior == behavior), None):
             return found

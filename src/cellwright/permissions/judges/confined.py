@@ -168,8 +168,9 @@ class ConfinableCommand:
         besides = (*repositories, *self._named_outside())
         if looks:
             return bounds.reading(self.book, besides)
-        if self.book.mode == "acceptEdits" and all(is_inside(self.book, path) for path in self._written()):
-            return bounds.editing(self.book, besides)
+        written = [normalised(path) for path in self._written()]
+        if self.book.mode == "acceptEdits" and all(is_inside(self.book, path) for path in written):
+            return bounds.editing(self.book, besides, written)
         return None  # a rule for files lets it write elsewhere
 
     def _named_outside(self) -> Iterator[str]:

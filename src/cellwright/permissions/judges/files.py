@@ -29,7 +29,7 @@ from cellwright.permissions.rules.rule import (
 from cellwright.text import unseen_characters, visible_line
 
 # Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH118, PTH119
+# ruff: noqa: PTH112, PTH118, PTH119
 
 
 MAX_ENTRIES = 20_000
@@ -89,7 +89,7 @@ def _passes(name: str, is_folder: bool, glob: str) -> bool:
 
 
 # Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH118, PTH119
+# ruff: noqa: PTH112, PTH118, PTH119
 
 
 _RESTRICTIONS: tuple[tuple[Behavior, Callable[[CompiledRule, str], Decision]], ...] = (
@@ -238,6 +238,32 @@ def judge_changes_below(book: RuleBook, folder: str) -> Decision | None:
         if found:
             return verdict(found[1], f"Changing {visible_line(found[0])}")
     return None
+
+
+def judge_made_below(book: RuleBook, source: str, target: str) -> Decision | None:
+    """Find what a rule has against making below `target` what is below the folder `source`; None when nothing has."""
+    restrictions = [
+        (verdict, [rule for rule in book.about(behavior, EDIT) if rule.path and rule.path.may_match_below(target)])
+        for behavior, verdict in _RESTRICTIONS
+    ]
+    if not any(rules for _, rules in restrictions) or not os.path.isdir(source):
+        return None
+    asked = None
+    count = 0
+    for here, folders, files in os.walk(source):
+        count += len(folders) + len(files)
+        if count > MAX_ENTRIES:
+            reason = f"The folder is too large to see whether what is in it may be made in {visible_line(target)}."
+            return asked or Decision("ask", reason, firm=True)
+        there = os.path.normpath(os.path.join(target, os.path.relpath(here, source)))
+        for place in (os.path.join(there, name) for name in (*folders, *files)):
+            for verdict, rules in restrictions:
+                if rule := next((rule for rule in rules if rule.covers_place((place,))), None):
+                    decision = verdict(rule, f"Making {visible_line(place)}")
+                    if decision.behavior == "deny":
+                        return decision
+                    asked = asked or decision
+    return asked
 
 
 def _judge_unruled(book: RuleBook, subject: Subject, path: str, found: tuple[str, ...], *, leaves: bool) -> Decision:

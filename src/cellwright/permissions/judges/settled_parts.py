@@ -49,37 +49,37 @@ def settled_parts(parts: Sequence[CommandFacts]) -> list[CommandFacts]:
     return marked
 
 
-def _change(part: CommandFacts) -> Change:
-    if part.gets_more:
-        reader = READERS.get(part.words[0].text)
+def _change(facts: CommandFacts) -> Change:
+    if facts.gets_more:
+        reader = READERS.get(facts.words[0].text)
         return Change.NOTHING if reader and reader[0].any_glob else Change.PLACES
-    if part.changed is not None and part.words[0].text in _MOVERS:
-        return max(_moved(part), _written(part))
-    if not part.words or part.read is not None or part.changed is not None or _git_leaves_files(part):
-        return _written(part)
+    if facts.changed is not None and facts.words[0].text in _MOVERS:
+        return max(_moved(facts), _written(facts))
+    if not facts.words or facts.read is not None or facts.changed is not None or _git_leaves_files(facts):
+        return _written(facts)
     return Change.PLACES
 
 
-def _git_leaves_files(part: CommandFacts) -> bool:
-    program, *rest = part.words
+def _git_leaves_files(facts: CommandFacts) -> bool:
+    program, *rest = facts.words
     if program.raw != "git":
         return False
-    return only_reads(part.words) or (bool(rest) and rest[0].text in _LEAVES_FILES)
+    return only_reads(facts.words) or (bool(rest) and rest[0].text in _LEAVES_FILES)
 
 
-def _written(part: CommandFacts) -> Change:
+def _written(facts: CommandFacts) -> Change:
     """Return whether a part that writes plain files may have made one that makes a repository of its folder."""
-    written = [access.word for access in part.changed or () if access.use == "Edit"]
-    written += [redirect.target for redirect in part.command.redirects if redirect.writes]
+    written = [access.word for access in facts.changed or () if access.use == "Edit"]
+    written += [redirect.target for redirect in facts.command.redirects if redirect.writes]
     made = any(os.path.basename(word.text).lower() == "head" or word.dynamic or word.globs for word in written)
     return Change.REPOSITORIES if made else Change.NOTHING
 
 
-def _moved(part: CommandFacts) -> Change:
+def _moved(facts: CommandFacts) -> Change:
     """Return what a part that moves or copies files takes along."""
     found = Change.NOTHING
-    for access in part.changed or ():
-        for path in paths_named(access.word, part.command.folders) or ():
+    for access in facts.changed or ():
+        for path in paths_named(access.word, facts.command.folders) or ():
             if os.path.islink(path) or _holds_link(path):
                 return Change.PLACES
             if os.path.isdir(path):

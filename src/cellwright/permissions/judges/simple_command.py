@@ -17,13 +17,14 @@ from cellwright.permissions.judges.files import (
     asks_for_process,
     first_of_process,
     judge_changes_below,
+    judge_made_below,
     judge_path,
     protected_among,
 )
-from cellwright.permissions.paths import PathProblem, inside, places, protected_part
+from cellwright.permissions.paths import PathProblem, inside, places, protected_below, protected_part
 from cellwright.permissions.rules.command_pattern import GrantedCommand
 from cellwright.permissions.rules.rule import EDIT, LIST, READ, SEARCH, CompiledRule, RuleBook, Subject, allowed_by
-from cellwright.permissions.shell.analysis import SAFE_ASSIGNMENT, Redirect, SimpleCommand, unwrapped
+from cellwright.permissions.shell.analysis import SAFE_ASSIGNMENT, Folders, Redirect, SimpleCommand, unwrapped
 from cellwright.permissions.shell.command_paths import (
     Access,
     Starts,
@@ -88,31 +89,40 @@ def part_of(command: SimpleCommand, *, more_variables: bool = False) -> CommandF
     )
 
 
-def only_looks(book: RuleBook, part: CommandFacts) -> bool:
+def only_looks(book: RuleBook, facts: CommandFacts) -> bool:
     """Return whether all the command can do is to read and print; which files is another question."""
-    if not part.plain_variables or any(_writes(redirect) for redirect in part.command.redirects):
+    if not facts.plain_variables or any(_writes(redirect) for redirect in facts.command.redirects):
         return False
-    if not part.words:
-        return not part.command.assignments
-    return part.read is not None or (not part.gets_more and _git_only_reads(book, part))
+    if not facts.words:
+        return not facts.command.assignments
+    return facts.read is not None or (not facts.gets_more and _git_only_reads(book, facts))
 
 
-def is_understood(book: RuleBook, part: CommandFacts) -> bool:
+def changes(facts: CommandFacts) -> bool:
+    """Return whether the command may change files, as far as its own words tell."""
+    return facts.read is None or any(_writes(redirect) for redirect in facts.command.redirects)
+
+
+def is_understood(book: RuleBook, facts: CommandFacts) -> bool:
     """Return whether it is known which files the command uses."""
-    return not part.words or part.read is not None or part.changed is not None or only_looks(book, part)
+    return not facts.words or facts.read is not None or facts.changed is not None or only_looks(book, facts)
 
 
-def restricted_use(book: RuleBook, part: CommandFacts) -> Decision | None:
+def restricted_use(book: RuleBook, facts: CommandFacts) -> Decision | None:
     """Find what denies a file that the command is known to use, or has it asked for, in every mode."""
     asked = None
-    folders = part.command.folders
-    uses = [*part.accesses, *(_redirect_access(redirect) for redirect in part.command.redirects if _is_file(redirect))]
+    folders = facts.command.folders
+    uses = [
+        *facts.accesses,
+        *(_redirect_access(redirect) for redirect in facts.command.redirects if _is_file(redirect)),
+    ]
     for access in uses:
         for path in paths_named(access.word, folders) or ():
             decision = judge_path(book, _SUBJECTS[access.use], path, glob="" if access.use == "Grep" else None)
             below = judge_changes_below(book, path) if access.whole else None
             if decision.behavior == "deny" and not (book.mode == "plan" and access.use == "Edit"):
                 return decision
+            below = below or _judge_made(book, access, path, folders)
             if below and below.behavior == "deny":
                 return below
             if decision.behavior == "ask" and decision.firm and (decision.rule or access.use == "Grep"):
@@ -121,15 +131,15 @@ def restricted_use(book: RuleBook, part: CommandFacts) -> Decision | None:
     return asked
 
 
-def judge_part(book: RuleBook, part: CommandFacts) -> Decision:
+def judge_part(book: RuleBook, facts: CommandFacts) -> Decision:
     """Judge a simple command. Deny and ask rules for commands have been looked at, and critical deletes."""
-    redirected = _judge_redirects(book, part.command)
-    program = _judge_program(book, part)
+    redirected = _judge_redirects(book, facts.command)
+    program = _judge_program(book, facts)
     if program.behavior == "deny":
         return program
     if redirected is not None:
         return redirected
-    return _why_written(book, part.command) if program in LOOKS else program
+    return _why_written(book, facts.command) if program in LOOKS else program
 
 
 def _why_written(book: RuleBook, command: SimpleCommand) -> Decision:
@@ -141,17 +151,17 @@ def _why_written(book: RuleBook, command: SimpleCommand) -> Decision:
     return ALLOWED
 
 
-def against_writes(book: RuleBook, part: CommandFacts) -> Decision | None:
+def against_writes(book: RuleBook, facts: CommandFacts) -> Decision | None:
     """Find what is against the command's writes, where all of Bash is allowed: protected, elsewhere, or not known."""
-    for redirect in part.command.redirects:
+    for redirect in facts.command.redirects:
         if redirect.writes and (redirect.target.dynamic or _is_unclear(redirect.target)):
             return Decision("ask", f"It redirects with `{redirect.operator}` to what {UNKNOWN_FILE}.")
-    written = [_redirect_access(redirect) for redirect in part.command.redirects if redirect.writes]
-    for access in (*written, *(access for access in part.changed or () if access.use == "Edit")):
-        paths = paths_named(access.word, part.command.folders)
+    written = [_redirect_access(redirect) for redirect in facts.command.redirects if redirect.writes]
+    for access in (*written, *(access for access in facts.changed or () if access.use == "Edit")):
+        paths = paths_named(access.word, facts.command.folders)
         if paths is None or all(is_harmless(path) for path in paths):
             continue
-        against = _judge_access(book, access, part.command)
+        against = _judge_access(book, access, facts.command)
         if against and (against.behavior == "deny" or against.firm or not all(is_inside(book, path) for path in paths)):
             return against
     return None
@@ -205,39 +215,39 @@ def _judge_access(book: RuleBook, access: Access, command: SimpleCommand) -> Dec
     return None
 
 
-def _judge_program(book: RuleBook, part: CommandFacts) -> Decision:
-    command = part.command
+def _judge_program(book: RuleBook, facts: CommandFacts) -> Decision:
+    command = facts.command
     if not command.words:
         if command.assignments:
             return Decision("ask", f"It sets a variable (`{visible_line(command.text)}`), which no rule allows.")
         return ALLOWED
-    rule = _granting(book, part)
+    rule = _granting(book, facts)
     if rule is not None:
-        against = _against_rule(book, part, rule)
+        against = _against_rule(book, facts, rule)
         if against is None:
             return allowed_by(rule)
         if against.behavior == "deny":
             return against
     else:
         against = Decision("ask", f"No rule allows `{visible_line(command.text)}`.")
-    if not part.plain_variables:
+    if not facts.plain_variables:
         return against
-    if part.read is not None:
-        against = next(filter(None, (_judge_access(book, access, command) for access in part.read)), None)
-        return against or _follows_links(part) or ALLOWED
-    if not part.gets_more and _git_only_reads(book, part):
+    if facts.read is not None:
+        against = next(filter(None, (_judge_access(book, access, command) for access in facts.read)), None)
+        return against or _follows_links(facts) or ALLOWED
+    if not facts.gets_more and _git_only_reads(book, facts):
         return READS_REPOSITORY
-    if part.changed is not None and book.mode == "acceptEdits":
-        return _judge_changes(book, part)
+    if facts.changed is not None and book.mode == "acceptEdits":
+        return _judge_changes(book, facts)
     return against
 
 
-def _follows_links(part: CommandFacts) -> Decision | None:
+def _follows_links(facts: CommandFacts) -> Decision | None:
     """Find what is against comparing folders: `diff` reads what the links in them lead to."""
-    if part.words[0].text != "diff" or any(word.text == "--no-dereference" for word in part.words):
+    if facts.words[0].text != "diff" or any(word.text == "--no-dereference" for word in facts.words):
         return None
-    for access in part.accesses:
-        if any(map(os.path.isdir, paths_named(access.word, part.command.folders) or ())):
+    for access in facts.accesses:
+        if any(map(os.path.isdir, paths_named(access.word, facts.command.folders) or ())):
             reason = (
                 "Where it compares folders, diff reads what links in them lead to; with --no-dereference it does not."
             )
@@ -245,54 +255,54 @@ def _follows_links(part: CommandFacts) -> Decision | None:
     return None
 
 
-def _granting(book: RuleBook, part: CommandFacts) -> CompiledRule | None:
+def _granting(book: RuleBook, facts: CommandFacts) -> CompiledRule | None:
     """The rule that covers the command as it is, or without the wrappers and harmless variables in front of it."""
-    command = part.command
-    program = part.words[0].text
+    command = facts.command
+    program = facts.words[0].text
     if "/" in program and not program.startswith("/") and command.folders != (book.cwd,):
         return None  # `./run` is another program in another folder than the one that the rule speaks of
     for rule in book.allow:
         if (grants := rule.grants) is None:
             continue
-        if not part.set_besides and grants.covers(command.words, command.assignments):
+        if not facts.set_besides and grants.covers(command.words, command.assignments):
             return rule
-        if not part.plain_variables:
+        if not facts.plain_variables:
             continue
-        again = part.set_besides or command.assignments  # else it was asked just now
-        if (again and grants.covers(command.words)) or _covers_inner(grants, part):
+        again = facts.set_besides or command.assignments  # else it was asked just now
+        if (again and grants.covers(command.words)) or _covers_inner(grants, facts):
             return rule
     return None
 
 
-def _covers_inner(grants: GrantedCommand, part: CommandFacts) -> bool:
-    if part.gets_more and not grants.takes_more:
+def _covers_inner(grants: GrantedCommand, facts: CommandFacts) -> bool:
+    if facts.gets_more and not grants.takes_more:
         return False  # what xargs adds is not in what the rule says
-    return len(part.words) < len(part.command.words) and grants.covers(part.words)
+    return len(facts.words) < len(facts.command.words) and grants.covers(facts.words)
 
 
-def _against_rule(book: RuleBook, part: CommandFacts, rule: CompiledRule) -> Decision | None:
+def _against_rule(book: RuleBook, facts: CommandFacts, rule: CompiledRule) -> Decision | None:
     """Find what a rule for the command cannot wave through; None when there is nothing."""
     assert rule.grants is not None
-    command = part.command
-    for access in part.accesses:
+    command = facts.command
+    for access in facts.accesses:
         if rule.grants.is_exact and access.use != "Edit":
             continue
         against = _judge_access(book, access, command)
         if against and (against.behavior == "deny" or _is_elsewhere(book, access, command, against, rule)):
             return against
-    if part.read is not None or part.changed is not None or rule.grants.is_exact:
+    if facts.read is not None or facts.changed is not None or rule.grants.is_exact:
         return None
-    for word in _path_like(part):
+    for word in _path_like(facts):
         against = _judge_access(book, Access("Read", word), command)
         if against and _is_elsewhere(book, Access("Read", word), command, against, rule):
             return against
-    return _names_protected(book, part)
+    return _names_protected(book, facts)
 
 
-def _names_protected(book: RuleBook, part: CommandFacts) -> Decision | None:
+def _names_protected(book: RuleBook, facts: CommandFacts) -> Decision | None:
     """A file that needs consent, named by a program of which nobody knows what it does with it."""
-    starts = starts_at(part.command.folders or (book.cwd,))
-    pieces = {piece: None for word in part.words for piece in path_pieces(word.text)}
+    starts = starts_at(facts.command.folders or (book.cwd,))
+    pieces = {piece: None for word in facts.words for piece in path_pieces(word.text)}
     return against_names(pieces, starts)
 
 
@@ -338,9 +348,9 @@ def is_inside(book: RuleBook, path: str) -> bool:
         return False
 
 
-def _path_like(part: CommandFacts) -> Iterator[Word]:
+def _path_like(facts: CommandFacts) -> Iterator[Word]:
     """Words that name a place outside of the shell's folder, of a program that is known to read the files it is given."""
-    program, *rest = part.words
+    program, *rest = facts.words
     if program.text not in READERS and program.text not in ("find", "sed", "jq", "cp", "mv", "rm", "mkdir", "touch"):
         return
     for word in rest:
@@ -348,30 +358,58 @@ def _path_like(part: CommandFacts) -> Iterator[Word]:
             yield word
 
 
-def _git_only_reads(book: RuleBook, part: CommandFacts) -> bool:
-    program = part.words[0]
-    if program.raw != "git" or not only_reads(part.words) or not part.command.folders or not part.command.settled:
+def _git_only_reads(book: RuleBook, facts: CommandFacts) -> bool:
+    program = facts.words[0]
+    if program.raw != "git" or not only_reads(facts.words) or not facts.command.folders or not facts.command.settled:
         return False
     own = (book.cwd, *book.folders)
-    return all(is_inside(book, folder) and reading_runs_nothing(folder, own) for folder in part.command.folders)
+    return all(is_inside(book, folder) and reading_runs_nothing(folder, own) for folder in facts.command.folders)
 
 
-def _judge_changes(book: RuleBook, part: CommandFacts) -> Decision:
-    assert part.changed is not None
-    for access in part.changed:
-        if against := _judge_access(book, access, part.command):
+def _judge_changes(book: RuleBook, facts: CommandFacts) -> Decision:
+    assert facts.changed is not None
+    for access in facts.changed:
+        if against := _judge_access(book, access, facts.command):
             return against
-        if access.use == "Edit" and not access.whole:
-            continue
-        for path in paths_named(access.word, part.command.folders) or ():
-            if hidden := _hidden_below(path):
+        for path in paths_named(access.word, facts.command.folders) or ():
+            if (access.whole or access.use != "Edit") and (hidden := _hidden_below(path, linked=access.use == "Grep")):
                 return Decision("ask", f"{visible_line(path)} holds {visible_line(hidden)}, which needs your consent.")
+            if access.source is not None and (inner := protected_below(path)):
+                reason = (
+                    f"{visible_line(path)} would be a place for what is protected (`{inner}`): it needs your consent."
+                )
+                return Decision("ask", reason)
     return Decision("allow", "Mode acceptEdits allows changes of files inside the session's folders.")
 
 
-def _hidden_below(path: str) -> str | None:
-    """Find what is protected in the folder `path`, or a link in it that leads elsewhere once it is moved."""
-    if os.path.islink(path) or not os.path.isdir(path):
+def _judge_made(book: RuleBook, access: Access, target: str, folders: Folders) -> Decision | None:
+    """Find what a rule has against the new names of what is copied or moved to `target`; None when nothing has."""
+    sources = paths_named(access.source, folders) if access.source is not None else None
+    return next(filter(None, (judge_made_below(book, source, target) for source in sources or ())), None)
+
+
+def judge_made_unseen(book: RuleBook, facts: CommandFacts) -> Decision | None:
+    """Find what is against moving or copying what an earlier part of the command may have made; None when nothing is.
+
+    Its names show only when the command runs, so rules about any below the target count.
+    """
+    rules = [rule for behavior in ("deny", "ask") for rule in book.about(behavior, EDIT) if rule.path]
+    for access in facts.changed or ():
+        for path in paths_named(access.word, facts.command.folders) or () if access.source is not None else ():
+            if rule := next((rule for rule in rules if rule.path and rule.path.may_match_below(path)), None):
+                reason = (
+                    f"What is moved or copied to {visible_line(path)} shows only when the command runs, so the rule"
+                )
+                return Decision("ask", f"{reason} `{rule.rule}` cannot be checked.", firm=True)
+    return None
+
+
+def _hidden_below(path: str, *, linked: bool) -> str | None:
+    """Find what is protected in the folder `path`, or a link in it that leads elsewhere once it is moved.
+
+    `linked`: where `path` is a link, the folder that it leads to counts.
+    """
+    if not os.path.isdir(path) or (os.path.islink(path) and not linked):
         return None
     count = 0
     for here, folders, files in os.walk(path):

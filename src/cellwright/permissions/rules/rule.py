@@ -52,6 +52,8 @@ _OTHERS = (
         "NotebookRun",
     ),
     *("NotebookVerify", "ToolSearch"),
+    *("SemanticSearch", "FindDefinitions", "FindReferences", "CodeOutline", "CodeContext", "AnalyzeFunction"),
+    *("ImportChain", "CallChain", "SimilarCode", "CodeMetrics"),
 )
 RULE_NAMES = (*READERS, *EDITORS, *NAMED, *_OTHERS)
 """Names that rules may spell in upper or lower case, and that no tool of anybody else's has."""

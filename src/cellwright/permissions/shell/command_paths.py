@@ -41,12 +41,13 @@ Use = Literal["Read", "LS", "Grep", "Edit"]
 class Access(Struct, frozen=True):
     """A file that a command reads, lists, searches through or changes; `word` names it.
 
-    `whole`: of a folder, all that is in it goes too.
+    `whole`: of a folder, all that is in it goes too. `source` is what is copied or moved there, with all that is in it.
     """
 
     use: Use
     word: Word
     whole: bool = False
+    source: Word | None = None
 
 
 HERE = Word(".", raw=".")

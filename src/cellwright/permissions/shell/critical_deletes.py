@@ -126,14 +126,14 @@ def _starts(command: str, parts: Sequence[PossibleCommand], cwd: str) -> Starts 
     return starts_at(found)
 
 
-def _may_delete(part: PossibleCommand) -> bool:
-    return any(_NAMED_ANYWHERE.search(word) or word in ("-delete", "clean") for word in part.words)
+def _may_delete(command: PossibleCommand) -> bool:
+    return any(_NAMED_ANYWHERE.search(word) or word in ("-delete", "clean") for word in command.words)
 
 
-def _runs_unseen(part: PossibleCommand, unseen_program: bool) -> bool:
-    """Return whether `part` deletes, if the program that is filled in when it runs is `rm`."""
-    filled_in = re.search(r"[$*?\[]", part.words[0]) or (unseen_program and part.words[0].startswith("-"))
-    return filled_in is not None and filled_in is not False and any(map(_RECURSIVE.fullmatch, part.words))
+def _runs_unseen(command: PossibleCommand, unseen_program: bool) -> bool:
+    """Return whether `command` deletes, if the program that is filled in when it runs is `rm`."""
+    filled_in = re.search(r"[$*?\[]", command.words[0]) or (unseen_program and command.words[0].startswith("-"))
+    return filled_in is not None and filled_in is not False and any(map(_RECURSIVE.fullmatch, command.words))
 
 
 def _home() -> tuple[str, ...]:
@@ -150,21 +150,21 @@ def _vital(folders: Sequence[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _operands(part: PossibleCommand, unseen_program: bool) -> list[str]:
-    if _runs_unseen(part, unseen_program):
-        return [operand for operand in part.words if not operand.startswith("-") and operand != part.words[0]]
-    for index, word in enumerate(part.words):
-        if word.rpartition("/")[2].lower() in _DELETERS and (index == 0 or part.runs_another):
-            return [operand for operand in part.words[index + 1 :] if not operand.startswith("-")]
+def _operands(command: PossibleCommand, unseen_program: bool) -> list[str]:
+    if _runs_unseen(command, unseen_program):
+        return [operand for operand in command.words if not operand.startswith("-") and operand != command.words[0]]
+    for index, word in enumerate(command.words):
+        if word.rpartition("/")[2].lower() in _DELETERS and (index == 0 or command.runs_another):
+            return [operand for operand in command.words[index + 1 :] if not operand.startswith("-")]
     return []
 
 
-def _found(part: PossibleCommand) -> Iterator[str]:
+def _found(command: PossibleCommand) -> Iterator[str]:
     """Yield where `find … -delete` starts, as `rm` would name it: filtered, it is only critical beyond the folder."""
-    if "-delete" not in part.words:
+    if "-delete" not in command.words:
         return
     # as far as it deletes: a filter behind it comes too late
-    words = part.words[: part.words.index("-delete")]
+    words = command.words[: command.words.index("-delete")]
     index = next((index for index, word in enumerate(words) if word.rpartition("/")[2].lower() == "find"), None)
     if index is None:
         return
@@ -189,11 +189,11 @@ def _is_filtered(words: Sequence[str]) -> bool:
     return "-empty" in words or any(re.search(r"\w", pattern) for pattern in named)
 
 
-def _cleans_all(part: PossibleCommand) -> bool:
-    """Return whether `part` is `git clean -f` without a path: what nobody has committed is in no history."""
-    words = list(part.words)
+def _cleans_all(command: PossibleCommand) -> bool:
+    """Return whether `command` is `git clean -f` without a path: what nobody has committed is in no history."""
+    words = list(command.words)
     index = next((index for index, word in enumerate(words) if word.rpartition("/")[2].lower() == "git"), None)
-    if index is None or "clean" not in words[index:] or not (index == 0 or part.runs_another):
+    if index is None or "clean" not in words[index:] or not (index == 0 or command.runs_another):
         return False
     rest = words[words.index("clean", index) + 1 :]
     flags = [word for word in rest if word.startswith("-") and word != "--"]
@@ -203,11 +203,11 @@ def _cleans_all(part: PossibleCommand) -> bool:
     return not named
 
 
-def _deletes_unseen(part: PossibleCommand) -> bool:
-    if part.program in ("xargs", "parallel", "find", "fd"):
-        return any(word.rpartition("/")[2].lower() in _DELETERS for word in part.words)
-    named = any(_NAMED_ANYWHERE.search(word) for word in part.words[1:])
-    return named and part.opaque and part.program not in _SUBCOMMANDS
+def _deletes_unseen(command: PossibleCommand) -> bool:
+    if command.program in ("xargs", "parallel", "find", "fd"):
+        return any(word.rpartition("/")[2].lower() in _DELETERS for word in command.words)
+    named = any(_NAMED_ANYWHERE.search(word) for word in command.words[1:])
+    return named and command.opaque and command.program not in _SUBCOMMANDS
 
 
 def _names_dynamically(command: SimpleCommand) -> bool:

@@ -78,12 +78,12 @@ def may_show(rule: CompiledRule) -> Decision:
     )
 
 
-def git_words(part: PossibleCommand) -> tuple[str, ...]:
-    """Return what `part` gives to git, from the subcommand on; nothing where it runs no git."""
-    names = [word.rpartition("/")[2].lower() for word in part.words]
-    if "git" not in names or not (names[0] == "git" or part.runs_another):
+def git_words(command: PossibleCommand) -> tuple[str, ...]:
+    """Return what `command` gives to git, from the subcommand on; nothing where it runs no git."""
+    names = [word.rpartition("/")[2].lower() for word in command.words]
+    if "git" not in names or not (names[0] == "git" or command.runs_another):
         return ()
-    left = list(part.words[names.index("git") + 1 :])
+    left = list(command.words[names.index("git") + 1 :])
     while left and left[0].startswith("-"):
         if left.pop(0) in GLOBAL_WITH_VALUE and left:
             left.pop(0)
@@ -274,18 +274,18 @@ def _too_large(folder: str, rule: CompiledRule) -> Decision:
     return Decision("ask", reason, str(rule.rule), firm=True)
 
 
-def _read_by(part: PossibleCommand, folders: Sequence[str]) -> Iterator[str]:
+def _read_by(command: PossibleCommand, folders: Sequence[str]) -> Iterator[str]:
     """Every folder that the part may read as a whole."""
-    names = [word.rpartition("/")[2].lower() for word in part.words]
-    if part.program in _FEEDERS:
+    names = [word.rpartition("/")[2].lower() for word in command.words]
+    if command.program in _FEEDERS:
         if not _SHOWS_CONTENTS.isdisjoint(names[1:]):
-            yield from _named(part.words[1:], folders) if part.program in ("find", "fd", "fdfind") else ()
+            yield from _named(command.words[1:], folders) if command.program in ("find", "fd", "fdfind") else ()
             yield from folders
         return
     at = 0
-    if part.runs_another:
+    if command.runs_another:
         at = next((index for index, name in enumerate(names) if name in _SHOWS_CONTENTS), 0)
-    program, operands = names[at], part.words[at + 1 :]
+    program, operands = names[at], command.words[at + 1 :]
     if program in _GREPS and not any(map(_DEEP_GREP.fullmatch, operands)):
         return
     if program in _TARGETS_LAST:

@@ -23,7 +23,7 @@ _FLAGS: Mapping[str, Flags] = {
     "cp": flags("rRafnvipH", "", "--recursive --archive --force --no-clobber --verbose --preserve"),
 }
 _SED = flags("nErsz", "-e:text", "--quiet --silent --regexp-extended")
-_IN_PLACE = re.compile(r"-i(?:\.?\w+)?|--in-place(?:=\.?\w+)?")
+_IN_PLACE = re.compile(r"(?:-i|--in-place=?)(?P<suffix>(?:\.?\w+)?)")
 _SED_OTHER_SCRIPT = re.compile(r"-[A-Za-z]*[ef]|--")
 MAX_SCRIPT = 1_000
 """Characters of a script for sed that is looked at."""
@@ -55,14 +55,14 @@ def _moved_or_copied(program: str, operands: Sequence[Word]) -> list[Access] | N
     if not sources or target.globs:
         return None
     found = [Access("Edit", word, whole=True) if program == "mv" else Access("Grep", word) for word in sources]
-    found.append(Access("Edit", target))
+    found.append(Access("Edit", target, source=sources[0] if len(sources) == 1 else None))
     for source in sources:
         # into a folder, it gets its own name there
         name = os.path.basename(source.text.rstrip("/"))
         if name in ("", ".", "..") or source.globs:
             return None
         inside = os.path.join(target.text, name)
-        found.append(Access("Edit", Word(inside, raw=os.path.join(target.raw, name)), whole=True))
+        found.append(Access("Edit", Word(inside, raw=os.path.join(target.raw, name)), whole=True, source=source))
     return found
 
 
@@ -78,7 +78,8 @@ def _without_suffix(words: Sequence[Word]) -> list[Word]:
 
 
 def _sed(words: Sequence[Word]) -> list[Access] | None:
-    if not words or not any(_IN_PLACE.fullmatch(word.text) for word in words):
+    in_place = [found for word in words if (found := _IN_PLACE.fullmatch(word.text))]
+    if not in_place:
         return None
     left = [word for word in words if not _IN_PLACE.fullmatch(word.text)]
     scripts: list[str] = []
@@ -95,9 +96,13 @@ def _sed(words: Sequence[Word]) -> list[Access] | None:
         if not files or files[0].globs:
             return None
         scripts = [files.pop(0).text]
-    if not files or sum(map(len, scripts)) > MAX_SCRIPT or not all(map(_only_edits, scripts)):
+    if not files or sum(map(len, scripts)) > MAX_SCRIPT or not all(map(only_edits, scripts)):
         return None
-    return list(accesses("Edit", files))
+    suffixes = dict.fromkeys(suffix for found in in_place if (suffix := found["suffix"]))
+    if suffixes and any(word.globs for word in files):
+        return None  # the names of the backups show only when it runs
+    backups = [Word(word.text + suffix, raw=word.raw + suffix) for suffix in suffixes for word in files]
+    return list(accesses("Edit", [*files, *backups]))
 
 
 _SED_ADDRESS = re.compile(r"(?:\d+|\$|/(?:[^/\\\n]|\\[^\n])*/)(?:,(?:\+?\d+|\$|/(?:[^/\\\n]|\\[^\n])*/))?\s*!?\s*")
@@ -113,7 +118,7 @@ def _substitution(letter: str, mark: str) -> re.Pattern[str]:
     return re.compile(rf"{letter}{mark}{part}{part}{flags_of_s}(?=\s*(?:;|\n|\Z))")
 
 
-def _only_edits(script: str) -> bool:
+def only_edits(script: str) -> bool:
     """Return whether a sed script only changes lines: no `w`, `r`, `e`, no flag of `s` that writes or runs things."""
     at = 0
     if _MARK_IN_BRACKETS.search(script):

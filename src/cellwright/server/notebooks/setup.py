@@ -30,8 +30,13 @@ class LoadedCollaboration:
         return None
 
 
+def served_notebooks(serverapp: Any) -> ServedNotebooks:
+    """The notebooks of `serverapp`, a `jupyter_server.serverapp.ServerApp`."""
+    return ServedNotebooks(serverapp.contents_manager, LoadedCollaboration(serverapp))
+
+
 def page_maker(serverapp: Any) -> PageOf:
     """Makes the pages of `serverapp`, a `jupyter_server.serverapp.ServerApp`."""
-    served = ServedNotebooks(serverapp.contents_manager, LoadedCollaboration(serverapp))
+    served = served_notebooks(serverapp)
     root = str(Path(serverapp.root_dir).expanduser().resolve())
     return functools.partial(ServerPage, served, serverapp.session_manager, root)

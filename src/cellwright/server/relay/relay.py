@@ -12,12 +12,16 @@ import itertools
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cellwright.server.api_error import RouteError
 from cellwright.server.notebooks.notebook_link import NotebookLink, PageOf
 from cellwright.server.relay.channels import KernelLost, Message
 from cellwright.server.relay.connection import KernelComm, KernelConnection, load_extension
+
+if TYPE_CHECKING:
+    from cellwright.tools.mcp.call_question import CallQuestion
+    from cellwright.tools.mcp.kernel_tools import AskQuestion
 
 TARGET = "cellwright.chat"
 PROTOCOL = 1
@@ -32,6 +36,11 @@ RECONNECTS = 3
 _RESTARTS = ("starting", "restarting", "autorestarting", "dead")
 
 logger = logging.getLogger(__name__)
+
+
+def _unanswered(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Build a request that wants no reply."""
+    return {"type": "request", "id": "", "method": method, "params": params}
 
 
 class RunView(Protocol):
@@ -76,6 +85,8 @@ class KernelRelay:
         self._unclaimed_runs: dict[str, Mapping[str, Any]] = {}
         self._replies: dict[str, asyncio.Future[Any]] = {}
         self._acks: dict[asyncio.Future[None], str] = {}
+        self._asking: dict[str, AskQuestion] = {}
+        self._asked: set[asyncio.Task[None]] = set()
         self._ids = itertools.count(1)
         self._welcome: asyncio.Future[Mapping[str, Any]] | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -190,12 +201,33 @@ class KernelRelay:
 
     async def request(self, method: str, params: Mapping[str, Any]) -> Any:
         """The kernel's answer to one of the panel's requests. Raises ApiError."""
+        return await self._request(method, params, self._reply_seconds)
+
+    async def call_tool(self, params: Mapping[str, Any], ask: AskQuestion | None) -> Mapping[str, Any]:
+        """Have a tool called in the kernel: its end, however long it takes. `ask` puts what has to be asked to the user of
+        who calls, None: they cannot be asked. Cancelled, it stops the call. Raises ApiError.
+        """
+        call = uuid.uuid4().hex
+        if ask is not None:
+            self._asking[call] = ask
+        try:
+            end: Mapping[str, Any] = await self._request(
+                "call_tool", {**params, "call": call, "asks": ask is not None}, None
+            )
+        except asyncio.CancelledError:
+            self._send(_unanswered("call_stop", {"call": call}))
+            raise
+        finally:
+            self._asking.pop(call, None)
+        return end
+
+    async def _request(self, method: str, params: Mapping[str, Any], seconds: float | None) -> Any:
         request_id = f"s{next(self._ids)}"
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._replies[request_id] = reply
         try:
             await self.send({"type": "request", "id": request_id, "method": method, "params": dict(params)})
-            return await asyncio.wait_for(reply, self._reply_seconds)
+            return await asyncio.wait_for(reply, seconds)
         except TimeoutError as error:
             raise RouteError(504, "EXECUTION_TIMEOUT", f"Kernel {self.kernel_id} does not answer.") from error
         finally:
@@ -283,8 +315,33 @@ class KernelRelay:
                 for acknowledged, asked in self._acks.items():
                     if asked == question and not acknowledged.done():
                         acknowledged.set_result(None)
+            case {"type": "call_question", "call": str(call), "text": str(text), "rules": list(rules)}:
+                from cellwright.tools.mcp.call_question import CallQuestion  # few servers have agents of others
+
+                self._put(call, CallQuestion(text, tuple(map(str, rules)), ""))
             case {"type": "reply", "id": str(request_id)}:
                 self._on_reply(request_id, message)
+
+    def _put(self, call: str, question: CallQuestion) -> None:
+        """Put the question of a call, and send the answer."""
+        if (ask := self._asking.get(call)) is None:
+            return  # it was stopped
+
+        async def put() -> None:
+            answer = "deny"
+            try:
+                answer = await ask(question)
+            finally:
+                self._send(_unanswered("call_answer", {"call": call, "answer": answer}))
+
+        task = asyncio.create_task(put())
+        self._asked.add(task)
+        task.add_done_callback(self._put_ended)
+
+    def _put_ended(self, task: asyncio.Task[None]) -> None:
+        self._asked.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:  # the client left, or is at fault
+            logger.warning("a question of kernel %s was not answered: %s", self.kernel_id, error)
 
     def _welcomed(self, message: Mapping[str, Any]) -> None:
         if self._welcome is not None and not self._welcome.done():
@@ -300,6 +357,7 @@ class KernelRelay:
         self.ended = True
         self._refuse(RouteError(409, "EXTENSION_MISSING", text))
         self._fail_all(text)
+        self._fail_replies(text)
 
     def _refuse(self, error: RouteError) -> None:
         if self._welcome is not None and not self._welcome.done():
@@ -352,7 +410,10 @@ class KernelRelay:
     def _process_ended(self) -> None:
         self.ended = True
         self._fail_all("The kernel died or was restarted while Claude was at work. What it had done is in the session.")
-        error = RouteError(502, "EXECUTION_ERROR", f"Kernel {self.kernel_id} died or was restarted.")
+        self._fail_replies(f"Kernel {self.kernel_id} died or was restarted.")
+
+    def _fail_replies(self, message: str) -> None:
+        error = RouteError(502, "EXECUTION_ERROR", message)
         for waiting in (*self._replies.values(), *self._acks):
             if not waiting.done():
                 waiting.set_exception(error)
@@ -377,6 +438,9 @@ class KernelRelay:
             except (RouteError, KernelLost, OSError) as error:
                 logger.warning("kernel %s is not reached again: %s", self.kernel_id, error)
             else:
+                # what was asked for over the comm before is answered on that, and nobody hears it
+                self._fail_replies(f"The connection to kernel {self.kernel_id} broke: what came of it is not known.")
                 return
         self.ended = True
         self._fail_all("The connection to the kernel was lost. What Claude had done is in the session.")
+        self._fail_replies(f"The connection to kernel {self.kernel_id} was lost.")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from cellwright.server.api_error import RouteError
@@ -16,16 +18,35 @@ IDLE_SECONDS = 30.0
 
 
 class Relays:
-    """On the server's loop only. `page_of` makes the page by which a kernel has the server's notebooks."""
+    """On the server's loop only. `page_of` makes the page by which a kernel has the server's notebooks; `in_use` says of a
+    kernel whether a run goes on there.
+    """
 
-    def __init__(self, kernels: Any, connect_seconds: float, page_of: PageOf) -> None:
+    def __init__(
+        self, kernels: Any, connect_seconds: float, page_of: PageOf, in_use: Callable[[str], bool] = lambda _: False
+    ) -> None:
         self._kernels = kernels
+        self._in_use = in_use
         self._connect_seconds = connect_seconds
         self._page_of = page_of
         self._relays: dict[str, KernelRelay] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._idle: dict[str, asyncio.TimerHandle] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self._held: Counter[str] = Counter()
+
+    @contextlib.asynccontextmanager
+    async def held(self, kernel_id: str) -> AsyncIterator[KernelRelay]:
+        """The relay to that kernel, which is not left while the block lasts. Raises ApiError."""
+        self._held[kernel_id] += 1
+        try:
+            yield await self.of(kernel_id, lambda _: None)
+        finally:
+            self._held[kernel_id] -= 1
+            if not self._held[kernel_id]:
+                del self._held[kernel_id]
+                if not self._in_use(kernel_id) and kernel_id in self._relays:
+                    self.idle(kernel_id)
 
     async def of(self, kernel_id: str, about_wait: Callable[[str], None]) -> KernelRelay:
         """The relay to that kernel, connected. Raises ApiError."""
@@ -77,6 +98,8 @@ class Relays:
 
     def _leave(self, kernel_id: str) -> None:
         self._idle.pop(kernel_id, None)
+        if self._held[kernel_id]:
+            return  # who holds it says so when it is done
         task = asyncio.ensure_future(self.drop(kernel_id))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)

@@ -51,6 +51,8 @@ class CellwrightRoute(APIHandler):
     """The base of all handlers. The body is read after the user is known to be allowed, and no more of it than may be."""
 
     auth_resource = RESOURCE
+    drained_bytes = 0
+    """A body that is too large is read up to this size, and thrown away: who is still sending hears no answer."""
 
     def initialize(self, runs: ClientRuns, **_settings: Any) -> None:
         self.runs = runs
@@ -58,17 +60,23 @@ class CellwrightRoute(APIHandler):
         """Set when the client has left."""
         self._body = bytearray()
         self._too_large = False
+        self._received = 0
 
     async def prepare(self) -> None:  # type: ignore[override]  # as APIHandler does
         # a compressed body is not taken, so its length is what arrives
-        length = self.request.headers.get("Content-Length", "0")
-        if length.isdigit() and int(length) > self.runs.limits.max_request_bytes:
-            self._too_large = True
+        length = self._declared_length
+        self._too_large = length > self.runs.limits.max_request_bytes
         await super().prepare()
-        if self._too_large:
+        if self._too_large and length > self.drained_bytes:
             self._refuse_size()
 
+    @property
+    def _declared_length(self) -> int:
+        said = self.request.headers.get("Content-Length", "0")
+        return int(said) if said.isdigit() else 0
+
     def data_received(self, chunk: bytes) -> None:
+        self._received += len(chunk)
         # a body in chunks says its length nowhere: the rest is read, and not kept
         self._too_large = self._too_large or len(self._body) + len(chunk) > self.runs.limits.max_request_bytes
         if not self._too_large:
@@ -129,6 +137,9 @@ class CellwrightRoute(APIHandler):
         super().on_connection_close()
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
+        if self._received < self._declared_length:
+            # Tornado closes a connection on which it leaves a body unread: a client must not send the next request on it
+            self.set_header("Connection", "close")
         error = kwargs.get("exc_info", (None, None, None))[1]
         if isinstance(error, CellwrightError):
             error = RouteError.of(error)

@@ -1,4 +1,4 @@
-"""`/cellwright/mcp`: files and notebooks below the server's root for MCP clients, over streamable HTTP.
+"""`/cellwright/mcp`: files, notebooks and kernels of this server for MCP clients, over streamable HTTP.
 
 Each request stands for itself. Who may ask is Jupyter's to say, as for every route; each user has a server of their own,
 since what was read and allowed is one user's.
@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import secrets
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -18,7 +18,10 @@ from tornado.iostream import StreamClosedError
 from tornado.web import authenticated
 
 from cellwright.server.api_error import RouteError
-from cellwright.server.routes.base import CellwrightRoute, may_execute
+from cellwright.server.notebooks.unsaved import UnsavedDocuments
+from cellwright.server.routes.base import CellwrightRoute, may_execute, may_read
+from cellwright.server.runs.agent_calls import CallsInKernels, KernelAccess
+from cellwright.server.runs.limits import RequestsAtOnce
 from cellwright.server.runs.runs import ClientRuns
 
 if TYPE_CHECKING:
@@ -30,7 +33,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PATTERN = r"/cellwright/mcp"
+DOCUMENTS = r"/cellwright/mcp/documents"
 MAX_USERS = 100
+MAX_REQUESTS = 32
+"""Of one user at once."""
+
+REQUESTS_PER_MINUTE = 600
+REQUEST_SECONDS = 2 * 3_600.0
+"""A call of a tool may take an hour, and wait for a person before."""
+
 KEPT_FROM_THE_SDK = ("authorization", "cookie", "x-xsrftoken")
 """Headers by which Jupyter knows its users."""
 
@@ -38,21 +49,25 @@ KEPT_FROM_THE_SDK = ("authorization", "cookie", "x-xsrftoken")
 class _UsersServer:
     """The MCP server of one user, at work from `start` to `close`."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, access: KernelAccess) -> None:
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
         from cellwright.conversation.conversation import Conversation
         from cellwright.conversation.runs.run_options import RunOptions
+        from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS
         from cellwright.tools.mcp.served import SERVED_TOOLS, make_server
 
-        self._conversation: Conversation = Conversation(cwd=root, interface="an MCP client")
+        self._conversation: Conversation = Conversation(
+            cwd=access.root, interface="an MCP client", is_unsaved=access.unsaved.is_unsaved
+        )
         try:
             options = RunOptions(builtin_tools=False, tool_names=SERVED_TOOLS)
             self._calls: ServedCalls = self._conversation.served_calls(options, logger.warning)
         except BaseException:
             self._conversation.close()
             raise
-        server = make_server(self._calls, root)
+        names = [name for name in KERNEL_TOOLS if self._calls.allows(name)]
+        server = make_server(self._calls, access.root, CallsInKernels(access, secrets.token_hex(16), names))
         self.manager: StreamableHTTPSessionManager = StreamableHTTPSessionManager(
             server, stateless=True, json_response=True
         )
@@ -81,10 +96,11 @@ class _UsersServer:
 class UsersMcpServers:
     """The MCP servers of this Jupyter Server's users, each made with its user's first request."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    def __init__(self, access: KernelAccess) -> None:
+        self._access = access
         self._servers: dict[str, _UsersServer] = {}
         self._making = asyncio.Lock()
+        self.requests = RequestsAtOnce(MAX_REQUESTS, REQUESTS_PER_MINUTE)
 
     async def of(self, owner: str) -> StreamableHTTPSessionManager:
         """The way to the server of `owner`. Raises RouteError, and CellwrightError where the root's settings forbid it."""
@@ -93,7 +109,7 @@ class UsersMcpServers:
                 if len(self._servers) >= MAX_USERS:
                     raise RouteError(429, "TOO_MANY_REQUESTS", f"More than {MAX_USERS} users of MCP on this server.")
                 # the first imports the SDK, which takes a second
-                server = await asyncio.to_thread(_UsersServer, self._root)
+                server = await asyncio.to_thread(_UsersServer, self._access)
                 await server.start()
                 self._servers[owner] = server
             return self._servers[owner].manager
@@ -105,8 +121,25 @@ class UsersMcpServers:
             await server.close()
 
 
+class DocumentsRoute(CellwrightRoute):
+    """`POST /cellwright/mcp/documents`: a page says which of its documents are unsaved (docs/protocol/documents.md)."""
+
+    def initialize(self, runs: ClientRuns, **settings: Any) -> None:
+        super().initialize(runs, **settings)
+        self._unsaved: UnsavedDocuments = settings["unsaved"]
+
+    @authenticated
+    @may_read
+    async def post(self) -> None:
+        body = self.body("UnsavedDocuments")
+        self._unsaved.take(self.owner, body["page"], body["paths"])
+        self.answer({})
+
+
 class McpRoute(CellwrightRoute):
     """`POST /cellwright/mcp`"""
+
+    drained_bytes = 200_000_000
 
     def initialize(self, runs: ClientRuns, **settings: Any) -> None:
         super().initialize(runs, **settings)
@@ -130,16 +163,23 @@ class McpRoute(CellwrightRoute):
     async def post(self) -> None:
         if self._too_large:
             self._refuse_size()
-        manager = await self._servers.of(self.owner)
+        with self._servers.requests.taken(self.owner):
+            await self._handle(await self._servers.of(self.owner))
+
+    async def _handle(self, manager: StreamableHTTPSessionManager) -> None:
         work = asyncio.ensure_future(manager.handle_request(self._scope(), self._receiver(), self._send))
         left = asyncio.ensure_future(self.disconnected.wait())
         try:
-            await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({work, left}, timeout=REQUEST_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            too_long = not (work.done() or left.done())
         finally:
             left.cancel()
             if not work.done():  # nobody waits for what it comes to
                 work.cancel()
             await asyncio.gather(work, return_exceptions=True)
+        if too_long:
+            message = f"The call took longer than {REQUEST_SECONDS:g} s, and was stopped."
+            raise RouteError(504, "EXECUTION_TIMEOUT", message)
         if not work.cancelled() and (error := work.exception()) is not None:
             raise error
 

@@ -1,11 +1,12 @@
-"""Limits of what clients ask of the server: runs at once and runs a minute, for a user and for all together."""
+"""Limits of what clients ask of the server: runs and other requests, at once and in a minute."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
@@ -69,6 +70,38 @@ class RunsAtOnce:
         self._running[owner] -= 1
         if not self._running[owner]:
             del self._running[owner]
+
+
+class RequestsAtOnce:
+    """A count of requests by owner: so many at once, so many a minute."""
+
+    def __init__(self, most: int, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most = most
+        self._per_minute = per_minute
+        self._clock = clock
+        self._going_on: dict[str, int] = {}
+        self._begun: dict[str, deque[float]] = {}
+
+    @contextlib.contextmanager
+    def taken(self, owner: str) -> Iterator[None]:
+        """A request of `owner` goes on while the block lasts. Raises ApiError 429."""
+        if self._going_on.get(owner, 0) >= self._most:
+            raise _too_many(f"{self._most} of your requests go on already. Wait until one has ended.", BUSY_SECONDS)
+        now = self._clock()
+        begun = self._begun.setdefault(owner, deque())
+        while begun and now - begun[0] >= MINUTE:
+            begun.popleft()
+        if len(begun) >= self._per_minute:
+            wait = math.ceil(MINUTE - (now - begun[0]))
+            raise _too_many(f"You may send {self._per_minute} requests a minute.", wait)
+        begun.append(now)
+        self._going_on[owner] = self._going_on.get(owner, 0) + 1
+        try:
+            yield
+        finally:
+            self._going_on[owner] -= 1
+            if not self._going_on[owner]:
+                del self._going_on[owner]
 
 
 def _too_many(message: str, wait: int) -> RouteError:

@@ -55,7 +55,7 @@ class ClientRuns:
 
     def __init__(self, kernels: Any, limits: RunLimits, reports: RunReports, page_of: PageOf) -> None:
         self.limits = limits
-        self.relays = Relays(kernels, limits.kernel_connect_seconds, page_of)
+        self.relays = Relays(kernels, limits.kernel_connect_seconds, page_of, self.in_use)
         self.own_kernels = OwnKernels(kernels, limits.max_own_kernels, limits.own_kernel_idle_seconds, self.in_use)
         self._kernels = kernels
         self._reports = reports

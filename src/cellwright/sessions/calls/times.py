@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import statistics
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
@@ -58,6 +57,8 @@ class CallTimes:
         known = self._known()
         if not tool_names or any(name not in known for name in tool_names):
             return None
+        import statistics  # brings fractions and decimal along; most runs estimate nothing
+
         medians = [statistics.median(known[name]) for name in tool_names]
         return max(max(medians), sum(medians) / side_by_side)
 

@@ -99,7 +99,15 @@ class CatalogEntry(Struct, frozen=True):
 
 
 class Catalog:
-    """The sessions of the user, in the folder `state`; nothing is open between two calls."""
+    """The sessions of the user, in the folder `state` (default: the usual one); nothing is open between two calls.
+
+    Ids may be abbreviated. Raises `CellwrightError` SESSION_NOT_FOUND for one that there is not.
+
+    >>> import tempfile
+    >>> catalog = Catalog(Path(tempfile.mkdtemp()))
+    >>> [(entry.id, entry.title, entry.cost_usd) for entry in catalog.entries(limit=10)]
+    []
+    """
 
     def __init__(self, state: Path | None = None) -> None:
         self._state = state

@@ -47,7 +47,6 @@ def _refused(why: str, takes: Takes = "nothing") -> Flag:
     return Flag(takes, why=why, refused=True)
 
 
-_NO_AGENTS = "there are no agents of your own here yet"
 _NO_PLUGINS = "plugins are installed first: `cellwright plugin install FOLDER`"
 _NO_REMOTE = "sessions run on this machine"
 _NO_BROWSER = "there is no browser to drive here"
@@ -72,10 +71,9 @@ FLAGS: dict[str, Flag] = {
     "--mcp-config": _as("--mcp-config", takes="many"),
     "--mcp-debug": _unused("/mcp shows what servers have written"),
     "--channels": _unused("servers send no messages of their own here", "many"),
-    "--agents": _unused(_NO_AGENTS, "one"),
-    "--append-subagent-system-prompt": _unused(_NO_AGENTS, "one"),
-    "--forward-subagent-text": _unused(_NO_AGENTS),
-    "--teammate-mode": _unused(_NO_AGENTS, "one"),
+    "--append-subagent-system-prompt": _unused("an agent's definition holds its whole prompt", "one"),
+    "--forward-subagent-text": _unused("agents' own steps are in json-lines"),
+    "--teammate-mode": _unused("there are no teams of agents here", "one"),
     "--plugin-dir": _unused(_NO_PLUGINS, "one"),
     "--plugin-url": _unused(_NO_PLUGINS, "one"),
     "--disable-slash-commands": _unused("`skillOverrides` in the settings switches skills off"),
@@ -99,7 +97,7 @@ FLAGS: dict[str, Flag] = {
     "--remote-control": _unused(_NO_REMOTE, "with ="),
     "--rc": _unused(_NO_REMOTE, "with ="),
     "--remote-control-session-name-prefix": _unused(_NO_REMOTE, "one"),
-    "--agent": _refused(_NO_AGENTS, "one"),
+    "--agent": _refused("the conversation itself is no agent; @agent-NAME in a prompt hands it to one", "one"),
     "--worktree": _refused(_OTHER_PLACE, "perhaps one"),
     "-w": _refused(_OTHER_PLACE, "perhaps one"),
     "--tmux": _refused(_OTHER_PLACE, "with ="),

@@ -29,9 +29,10 @@ LEAVE = ("/exit", "/quit")
 
 
 KEYS = """\
-Enter sends, Alt-Enter begins a new line (so does \\ at its end), Tab completes / and @, Ctrl-R finds old prompts.
-While Claude works: Escape stops it, what you write and send is told to it, Ctrl-O shows results whole.
-Shift-Tab changes the mode; a line that begins with ! is a command of your own; Ctrl-D leaves; /help lists the commands."""
+Enter sends, Alt-Enter begins a new line, Tab completes / and @,
+Ctrl-R finds old prompts, Shift-Tab changes the mode, ! begins a command of your own.
+While Claude works: Escape stops it, what you send is told to it, Ctrl-O shows results whole.
+/help lists the commands, Ctrl-D leaves."""
 
 
 class Session(Protocol):
@@ -156,4 +157,5 @@ def _forget_what_was_typed(stdin: TextIO) -> None:
     if os.name == "posix":
         import termios
 
-        termios.tcflush(stdin.fileno(), termios.TCIFLUSH)
+        with contextlib.suppress(termios.error, ValueError):  # it is gone, which reading it will tell
+            termios.tcflush(stdin.fileno(), termios.TCIFLUSH)

@@ -24,22 +24,29 @@ READ_BYTES = 1024
 
 def reads_keys(stdin: TextIO) -> bool:
     """Return whether single keys can be read from `stdin`."""
-    return os.name == "posix" and stdin.isatty()
+    return os.name == "posix" and not stdin.closed and stdin.isatty()
 
 
 @contextlib.contextmanager
 def single_keys(stdin: TextIO) -> Iterator[None]:
-    """In the block keys come at once and are not echoed; Ctrl-C stays a signal."""
+    """In the block keys come at once and are not echoed; Ctrl-C stays a signal.
+
+    Raises OSError where `stdin` is no terminal, or not any more. One that goes in the block is none to be restored.
+    """
     import termios  # not on Windows
     import tty
 
-    descriptor = stdin.fileno()
-    before = termios.tcgetattr(descriptor)
     try:
+        descriptor = stdin.fileno()
+        before = termios.tcgetattr(descriptor)
         tty.setcbreak(descriptor, termios.TCSADRAIN)
+    except (termios.error, ValueError) as error:  # ValueError: it is closed
+        raise OSError(f"the keyboard cannot be read: {error}") from error
+    try:
         yield
     finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 
 def pressed(stdin: TextIO, seconds: float | None) -> str:
@@ -63,8 +70,8 @@ def key_of(stdin: TextIO, keys: Collection[str]) -> str | None:
 
     What follows the key stays to be read.
     """
-    descriptor = stdin.fileno()
-    with single_keys(stdin):
+    with contextlib.suppress(OSError), single_keys(stdin):  # a terminal that is gone is an end, too
+        descriptor = stdin.fileno()
         while True:
             data = os.read(descriptor, 1)
             if data in (b"", b"\x04"):
@@ -74,6 +81,7 @@ def key_of(stdin: TextIO, keys: Collection[str]) -> str | None:
             key = data.decode(errors="replace")
             if key == ESCAPE or key in keys:
                 return key
+    return None
 
 
 def _pass_over_sequence(descriptor: int) -> bool:
@@ -123,10 +131,12 @@ class KeysAtWork:
         return self._listening is not None
 
     def listen(self) -> None:
-        """Take the keyboard."""
+        """Take the keyboard; where there is none, or none any more, no key is heard."""
         if self._listening is None:
-            self._listening = contextlib.ExitStack()
-            self._listening.enter_context(single_keys(self._stdin))
+            listening = contextlib.ExitStack()
+            with contextlib.suppress(OSError):
+                listening.enter_context(single_keys(self._stdin))
+                self._listening = listening
 
     def pause(self) -> None:
         """Give the keyboard to a question."""
@@ -140,7 +150,7 @@ class KeysAtWork:
             return []
         try:
             typed = pressed(self._stdin, 0)
-        except (EOFError, OSError):  # the terminal is gone: so will the process be
+        except (EOFError, OSError, ValueError):  # the terminal is gone, or closed: so will the process be
             self.pause()
             return []
         found: list[str] = []

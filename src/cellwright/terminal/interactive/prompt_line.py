@@ -22,12 +22,14 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.styles import Style
 
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder
+from cellwright.text import visible_line
 
 if TYPE_CHECKING:
     from prompt_toolkit.input import Input
     from prompt_toolkit.output import Output
 
 PROMPT = "> "
+LABEL_CHARS = 36
 PLACEHOLDER = "What is Claude to do?  /  commands   @  files   !  your own command"
 
 STYLE = Style.from_dict(
@@ -106,7 +108,9 @@ class _Words(Completer):
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         word = word_begun(document.text_before_cursor)
         for each in self._suggest(word) if word else ():
-            yield Completion(each.insert, -len(word), display=each.label, display_meta=each.about)
+            yield Completion(
+                each.insert, -len(word), display=visible_line(each.label, LABEL_CHARS), display_meta=each.about
+            )
 
 
 def word_begun(before: str) -> str:

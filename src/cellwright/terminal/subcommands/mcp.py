@@ -1,7 +1,7 @@
 """`cellwright mcp`: the MCP servers that are configured, and entries added and removed in Claude Code's files.
 
-Of these nothing is started or reached: `/mcp` in a conversation shows what became of a server. `serve` is the other
-direction: Cellwright as a server.
+Of these nothing is started, and nothing reached but by `login`: `/mcp` in a conversation shows what became of a server.
+`serve` is the other direction: Cellwright as a server.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cellwright.config.trust.repository import project_folder
 from cellwright.conversation.prompts.mcp import McpServers
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.exit_codes import ExitCode
-from cellwright.terminal.subcommands import mcp_serve
+from cellwright.terminal.subcommands import mcp_login, mcp_serve
 from cellwright.text import visible_line
 
 SCOPES = ("local", "user", "project")
@@ -80,6 +80,15 @@ def _parser() -> argparse.ArgumentParser:
     get.add_argument("name", metavar="NAME")
     approve = command("approve", _approve, "let a server of this project's .mcp.json run, as it is now")
     approve.add_argument("name", metavar="NAME")
+    login = command("login", mcp_login.login, "sign in to a server: shows the address to open in your browser")
+    login.add_argument("name", metavar="NAME")
+    login.add_argument(
+        "--client-secret",
+        action="store_true",
+        help="ask for the secret of the client that the entry names (`oauth.clientId`)",
+    )
+    logout = command("logout", mcp_login.logout, "delete what signing in to a server has brought")
+    logout.add_argument("name", metavar="NAME")
     mcp_serve.add_options(command("serve", mcp_serve.serve, "serve this folder's files and notebooks over stdio"))
     return made
 

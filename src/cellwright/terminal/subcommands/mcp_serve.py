@@ -1,4 +1,4 @@
-"""`cellwright mcp serve`: our file and notebook tools for other agents, over stdio."""
+"""`cellwright mcp serve`: our file, notebook and kernel tools for other agents, over stdio."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import importlib.util
 import os
 import signal
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 from cellwright.config.settings.read import start_folder
 from cellwright.conversation.runs.run_options import RunOptions, existing_folder
@@ -15,6 +17,8 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.modes import LISTED_MODES
 from cellwright.terminal.arguments import split_rules
 from cellwright.terminal.exit_codes import ExitCode
+from cellwright.terminal.subcommands.served_kernels import OwnKernels
+from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS
 from cellwright.tools.mcp.served import MAY_BE_SERVED, SERVED_TOOLS, make_server
 
 
@@ -25,7 +29,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         action="append",
         default=[],
-        help=f"the tools to offer, with commas: of {', '.join(MAY_BE_SERVED)} (default: {', '.join(SERVED_TOOLS)})",
+        help=f"the tools to offer, with commas: of {', '.join((*MAY_BE_SERVED, *KERNEL_TOOLS))} "
+        f"(default: {', '.join((*SERVED_TOOLS, *KERNEL_TOOLS))})",
     )
     parser.add_argument(
         "--permission-mode",
@@ -44,13 +49,14 @@ def serve(options: argparse.Namespace) -> int:
     if importlib.util.find_spec("mcp") is None:
         message = "The package mcp is missing: pip install 'cellwright[mcp]'."
         raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
-    names = tuple(name.strip() for given in options.tools for name in given.split(",") if name.strip()) or SERVED_TOOLS
-    if unknown := [name for name in names if name not in MAY_BE_SERVED]:
-        message = f"{', '.join(unknown)} cannot be served. There are: {', '.join(MAY_BE_SERVED)}."
+    given = tuple(name.strip() for given in options.tools for name in given.split(",") if name.strip())
+    chosen, there = given or (*SERVED_TOOLS, *KERNEL_TOOLS), (*MAY_BE_SERVED, *KERNEL_TOOLS)
+    if unknown := [name for name in chosen if name not in there]:
+        message = f"{', '.join(unknown)} cannot be served. There are: {', '.join(there)}."
         raise CellwrightError(ErrorCode.TOOL_NOT_FOUND, message)
     run_options = RunOptions(
         builtin_tools=False,
-        tool_names=names,
+        tool_names=tuple(name for name in chosen if name in MAY_BE_SERVED),
         mode=options.permission_mode,
         allow=split_rules(options.allowed_tools),
         deny=split_rules(options.disallowed_tools),
@@ -58,11 +64,11 @@ def serve(options: argparse.Namespace) -> int:
     )
     # Python's own way would wait for the thread that reads stdin; changes of files stand a sudden end
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    asyncio.run(_serve(run_options))
+    asyncio.run(_serve(run_options, [name for name in chosen if name in KERNEL_TOOLS]))
     return ExitCode.OK
 
 
-async def _serve(options: RunOptions) -> None:
+async def _serve(options: RunOptions, kernel_tool_names: Sequence[str]) -> None:
     from mcp.server.stdio import stdio_server  # takes a second
 
     from cellwright.conversation.conversation import Conversation
@@ -71,9 +77,20 @@ async def _serve(options: RunOptions) -> None:
     conversation = Conversation(cwd=cwd, interface="an MCP client")
     try:
         calls = conversation.served_calls(options, lambda text: print(text, file=sys.stderr, flush=True))
-        server = make_server(calls, cwd)
-        async with stdio_server() as (read, write):
-            await server.run(read, write, server.create_initialization_options())
+        names = [name for name in kernel_tool_names if calls.allows(name)]
+        kernels = OwnKernels(cwd, conversation.in_force.environment, _kernel_options(options), names)
+        server = make_server(calls, cwd, kernels)
+        try:
+            async with stdio_server() as (read, write):
+                await server.run(read, write, server.create_initialization_options())
+        finally:
+            await kernels.close()
         calls.close()
     finally:
         conversation.close()
+
+
+def _kernel_options(options: RunOptions) -> dict[str, Any]:
+    """The options as a kernel takes them."""
+    folders = [str(folder) for folder in options.add_dirs]
+    return {"mode": options.mode, "allow": list(options.allow), "deny": list(options.deny), "add_dirs": folders}

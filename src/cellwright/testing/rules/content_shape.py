@@ -146,7 +146,7 @@ def message_shape(has_beta: Callable[..., bool]) -> Check:
         system_blocks |= {"tool_addition": TOOL_CHANGE, "tool_removal": TOOL_CHANGE}
     if has_beta("mid-conversation-system-clear-at-"):
         system_fields["clear_at"] = nullable(one_of("next_user_message", "never"))
-    if has_beta("mid-conversation-output-config-"):
+    if has_beta("mid-conversation-output-config-", "per-turn-control-"):
         system_fields["output_config"] = nullable(dictionary)
     role = {"role": one_of("user", "assistant", "system")}
     ordinary = record({**role, "content": text_or(list_of(tagged(blocks)))})

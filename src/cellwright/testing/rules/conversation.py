@@ -73,6 +73,7 @@ def check_content(messages: Sequence[Message], first: int) -> None:
     for index in range(first, len(messages)):
         message = messages[index]
         optional = index == len(messages) - 1 and message["role"] == "assistant"
+        optional |= message["role"] == "system" and bool(message.get("output_config"))
         if not message["content"] and not optional:
             raise ApiRejection(
                 f"messages.{index}.content: all messages must have non-empty content except for the optional final "

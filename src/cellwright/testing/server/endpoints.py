@@ -279,7 +279,8 @@ class Endpoints:
         headers = {**work.headers, "content-length": str(len(body))}
         self.log.update(work.record, status=rejection.status, error=rejection.message)
         await work.answer.start(rejection.status, headers)
-        await work.answer.write(body)
+        if work.record.method != "HEAD":
+            await work.answer.write(body)
         await work.answer.end()
 
 

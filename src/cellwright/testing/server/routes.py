@@ -23,7 +23,7 @@ _VERTEX = re.compile(
     r"(?:/v1)?/projects/[^/]+/locations/[^/]+/publishers/anthropic/models/(?P<model>[^/:]+):(?P<verb>rawPredict|streamRawPredict)"
 )
 _BEDROCK = re.compile(r"/model/(?P<model>[^/]+)/(?P<verb>invoke|invoke-with-response-stream)")
-_BETA = re.compile(r"[a-z0-9-]+-\d{4}-\d{2}-\d{2}")
+_BETA = re.compile(r"[a-z0-9-]+-\d{4}-\d{2}-\d{2}|claude-code-\d{8}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,9 +76,9 @@ def agent_tool(start: StartAgent) -> Tool:
         category="agents",
         limits=ToolLimits(seconds=None),
         examples=[{"description": "Find retries", "prompt": "Where is it retried?", "subagent_type": "Explore"}],
-        title=lambda given: f"{given.subagent_type}: {given.description}",
+        title=lambda input: f"{input.subagent_type}: {input.description}",
     )
-    async def agent(given: AgentInput, ctx: ToolContext) -> ToolResult:
-        return await start(given, ctx)
+    async def agent(input: AgentInput, ctx: ToolContext) -> ToolResult:
+        return await start(input, ctx)
 
     return agent

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, ToolResult, tool
+from cellwright.codebase.parsing.grammars import BASH, PYTHON, Grammar, grammar_of, is_installed, parse
+from cellwright.codebase.parsing.symbol_outline import LANGUAGES, Definition, definitions
 from cellwright.errors import ErrorCode, ToolError, needs_extra
 from cellwright.events import Preview
-from cellwright.tools.code.symbol_outline import LANGUAGES, Definition, definitions
-from cellwright.tools.code.syntax import BASH, PYTHON, Grammar, grammar_of, is_installed, parse
 from cellwright.tools.files.changes import Change, FilesOutput, Plan, make_change, preview_change
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.formats.text import main_line_end
@@ -63,15 +63,15 @@ class EditSymbolInput(ToolInput):
 def edit_symbol_tool(state: FileState, cwd: Path) -> Tool:
     """EditSymbol. `state` is the session's memory of files; relative paths start at `cwd`."""
 
-    def title(given: EditSymbolInput) -> str:
-        action = given.action.replace("_", " ").capitalize()
-        return f"{action} {given.symbol} in {shown_path(cwd, cwd / given.file_path)}"
+    def title(input: EditSymbolInput) -> str:
+        action = input.action.replace("_", " ").capitalize()
+        return f"{action} {input.symbol} in {shown_path(cwd, cwd / input.file_path)}"
 
-    def plan(given: EditSymbolInput) -> Plan:
-        return lambda path, shown: plan_symbol_edit(path, shown, given, state)
+    def plan(input: EditSymbolInput) -> Plan:
+        return lambda path, shown: plan_symbol_edit(path, shown, input, state)
 
-    async def preview(given: EditSymbolInput) -> Preview:
-        return await preview_change(plan(given), given.file_path, cwd, title(given))
+    async def preview(input: EditSymbolInput) -> Preview:
+        return await preview_change(plan(input), input.file_path, cwd, title(input))
 
     @tool(
         name="EditSymbol",
@@ -93,8 +93,8 @@ def edit_symbol_tool(state: FileState, cwd: Path) -> Tool:
         title=title,
         preview=preview,
     )
-    async def edit_symbol(given: EditSymbolInput) -> ToolResult:
-        return await make_change(plan(given), given.file_path, cwd, state)
+    async def edit_symbol(input: EditSymbolInput) -> ToolResult:
+        return await make_change(plan(input), input.file_path, cwd, state)
 
     return edit_symbol
 
@@ -217,7 +217,7 @@ class _InsertPosition(Struct, frozen=True):
 
 
 def splice(
-    text: str, source: bytes, found: Definition, action: Action, new: str, grammar: Grammar, shown: str
+    text: str, source: bytes, found: Definition, action: Action, new: str, grammar: Grammar, display_path: str
 ) -> SplicedText:
     """`text` (in UTF-8: `source`) with `action` done to the definition `found`."""
     keeps_comment = action == "replace" and not _COMMENT.match(new)
@@ -226,7 +226,7 @@ def splice(
     line_end = source.find(b"\n", found.stop)
     before, after = source[line_start:start], source[found.stop : line_end if line_end >= 0 else len(source)]
     if before.strip() or after.strip():
-        return SplicedText(_within_line(source, start, found, action, new, shown))
+        return SplicedText(_within_line(source, start, found, action, new, display_path))
     end = main_line_end(text)
     lines = split_lines(text)
     first, last = source.count(b"\n", 0, start), source.count(b"\n", 0, found.stop) + 1
@@ -246,11 +246,11 @@ def splice(
     return SplicedText(_ended_like(text, result, end), notes)
 
 
-def _within_line(source: bytes, start: int, found: Definition, action: Action, new: str, shown: str) -> str:
+def _within_line(source: bytes, start: int, found: Definition, action: Action, new: str, display_path: str) -> str:
     """The same where other code is on the definition's lines: only its own characters go."""
     if action.startswith("insert"):
         raise ToolError(
-            f"{found.name} shares line {found.line} of {shown} with other code. Insert with Edit.",
+            f"{found.name} shares line {found.line} of {display_path} with other code. Insert with Edit.",
             code=ErrorCode.INVALID_PARAMETERS,
         )
     put = new.strip().encode("utf-8", "surrogatepass") if action == "replace" else b""
@@ -345,46 +345,46 @@ def _without(position: _InsertPosition) -> list[str]:
     ]
 
 
-def plan_symbol_edit(path: Path, shown: str, given: EditSymbolInput, state: FileState) -> Change:
+def plan_symbol_edit(path: Path, display_path: str, input: EditSymbolInput, state: FileState) -> Change:
     """The file with one definition changed. It must have been read, and be as it was then."""
     real = real_path(path)
     grammar = grammar_of(real)
     if grammar is None or grammar is BASH:
         raise ToolError(
-            f"{shown} is in no language that EditSymbol knows ({', '.join(LANGUAGES)}). Use Edit.",
+            f"{display_path} is in no language that EditSymbol knows ({', '.join(LANGUAGES)}). Use Edit.",
             code=ErrorCode.FILE_PATH_INVALID,
         )
     if not is_installed(grammar):
         message = f"{needs_extra(f'EditSymbol in {grammar.name}', 'code')} Until then use Edit."
         raise ToolError(message, code=ErrorCode.EXECUTION_ERROR)
-    new_source, action = _checked(given)
-    old = on_disk(real, shown, state)
+    new_source, action = _checked(input)
+    old = on_disk(real, display_path, state)
     if old is None:
-        raise not_found(path, shown)
+        raise not_found(path, display_path)
     if old.stale:
         # by its name alone, something that was never seen would be overwritten
-        raise stale_error(shown)
+        raise stale_error(display_path)
     source = old.text.encode("utf-8", "surrogatepass")
     if len(source) > PARSED_BYTES:
-        raise ToolError(f"{shown} is too large to be parsed. Use Edit.", code=ErrorCode.FILE_ACCESS_ERROR)
-    definition = _chosen(source, grammar, given, shown)
-    spliced = splice(old.text, source, definition, action, new_source, grammar, shown)
-    check_size(len(spliced.text), PARSED_BYTES, shown)
+        raise ToolError(f"{display_path} is too large to be parsed. Use Edit.", code=ErrorCode.FILE_ACCESS_ERROR)
+    definition = _chosen(source, grammar, input, display_path)
+    spliced = splice(old.text, source, definition, action, new_source, grammar, display_path)
+    check_size(len(spliced.text), PARSED_BYTES, display_path)
     verb = ("Edit", "Edited")
     change = update(
-        real, shown, old, spliced.text, verb, allow_syntax_errors=given.allow_syntax_errors, whole=old.known
+        real, display_path, old, spliced.text, verb, allow_syntax_errors=input.allow_syntax_errors, whole=old.known
     )
     if change.after == change.before:
         return change
     return replace(
         change,
-        title=f"{action.replace('_', ' ').capitalize()} {definition.name} in {shown}",
+        title=f"{action.replace('_', ' ').capitalize()} {definition.name} in {display_path}",
         result=_result(definition, action, spliced, source) + "\n" + change.result,
     )
 
 
-def _checked(given: EditSymbolInput) -> tuple[str, Action]:
-    new_source, action = given.new_source, given.action
+def _checked(input: EditSymbolInput) -> tuple[str, Action]:
+    new_source, action = input.new_source, input.action
     if action == "delete" and new_source.strip():
         raise ToolError("delete takes no new_source. Use replace.", code=ErrorCode.INVALID_PARAMETERS)
     if action != "delete" and not new_source.strip():
@@ -400,9 +400,9 @@ def _result(definition: Definition, action: Action, spliced: SplicedText, source
     return f"{_WORDS[action]} the {definition.kind} {definition.name} ({lines} before the edit).{notes}"
 
 
-def _chosen(source: bytes, grammar: Grammar, given: EditSymbolInput, shown: str) -> Definition:
+def _chosen(source: bytes, grammar: Grammar, input: EditSymbolInput, display_path: str) -> Definition:
     """The definition that `symbol` and `occurrence` name."""
-    symbol = given.symbol.strip()
+    symbol = input.symbol.strip()
     plain = symbol if symbol.endswith("operator()") else symbol.removesuffix("()")
     # in `A#m` it stands between names, in `A.#m` it is of a private name of JavaScript
     names = tuple(part for part in re.split(r"::|\.|(?<=\w)#", plain) if part)
@@ -411,34 +411,34 @@ def _chosen(source: bytes, grammar: Grammar, given: EditSymbolInput, shown: str)
     # what is called exactly so is meant, if there is one: nothing else could name it
     exact = [each for each in fitting if each.names == names] or fitting
     found = [each for each in exact if not each.declared] or exact
-    occurrence = given.occurrence
+    occurrence = input.occurrence
     if occurrence is not None and found:
         # numbered as they are listed, the ones without a body too
         at = occurrence - 1
         if at >= len(exact):
-            raise _several(symbol, exact, shown, f"there is no occurrence {occurrence}")
+            raise _several(symbol, exact, display_path, f"there is no occurrence {occurrence}")
         return exact[at]
     if len(found) == 1:
         return found[0]
     if found:
-        raise _several(symbol, exact, shown, f"there are {len(found)}")
-    raise _no_such(symbol, names, definitions(grammar, source), shown)
+        raise _several(symbol, exact, display_path, f"there are {len(found)}")
+    raise _no_such(symbol, names, definitions(grammar, source), display_path)
 
 
-def _several(symbol: str, found: Sequence[Definition], shown: str, why: str) -> ToolError:
+def _several(symbol: str, found: Sequence[Definition], display_path: str, why: str) -> ToolError:
     listed = "\n".join(
         f"{number}. line {each.line}: {each.kind} {each.name}{' (declaration)' if each.declared else ''}"
         for number, each in enumerate(found[:PLACES_NAMED], 1)
     )
     more = f"\nand {len(found) - PLACES_NAMED} more" if len(found) > PLACES_NAMED else ""
     return ToolError(
-        f"{symbol} in {shown}: {why}. Say which one by its full name, or with occurrence:\n{listed}{more}",
+        f"{symbol} in {display_path}: {why}. Say which one by its full name, or with occurrence:\n{listed}{more}",
         code=ErrorCode.INVALID_PARAMETERS,
         details={"matches": len(found), "lines": [each.line for each in found[:PLACES_NAMED]]},
     )
 
 
-def _no_such(symbol: str, names: tuple[str, ...], there: list[Definition], shown: str) -> ToolError:
+def _no_such(symbol: str, names: tuple[str, ...], there: list[Definition], display_path: str) -> ToolError:
     from difflib import get_close_matches  # only needed to help
 
     listed = list(dict.fromkeys(each.name for each in there))
@@ -449,4 +449,4 @@ def _no_such(symbol: str, names: tuple[str, ...], there: list[Definition], shown
         hint = f"There are: {', '.join(listed[:PLACES_NAMED])}{', …' if len(listed) > PLACES_NAMED else ''}."
     else:
         hint = "Nothing is defined in it that can be found by name; use Edit."
-    return ToolError(f"{symbol} is not defined in {shown}. {hint}", code=ErrorCode.INVALID_PARAMETERS)
+    return ToolError(f"{symbol} is not defined in {display_path}. {hint}", code=ErrorCode.INVALID_PARAMETERS)

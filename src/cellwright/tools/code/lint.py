@@ -70,18 +70,18 @@ def lint_tool(cwd: Path, environ: Mapping[str, str] = os.environ, keeper: Backup
     """
     told = keeper or OriginalsOnly()
 
-    async def preview(given: LintInput) -> Preview:
-        what = "Fix" if given.fix else "Check"
+    async def preview(input: LintInput) -> Preview:
+        what = "Fix" if input.fix else "Check"
         try:
-            lint, _, folder = await asyncio.to_thread(_plan, cwd, given, environ)
+            lint, _, folder = await asyncio.to_thread(_plan, cwd, input, environ)
         except ToolError as error:
             raise CannotBeDone(error, Preview(f"{what} code", kind="command")) from error
         title = f"{what} code with {lint.linter} in {visible_line(folder.as_posix())}"
         return Preview(title, visible(" ".join(lint.arguments)), kind="command")
 
-    def facts(given: LintInput) -> Mapping[str, Any]:
+    def facts(input: LintInput) -> Mapping[str, Any]:
         try:
-            return {"runs_project_code": _plan(cwd, given, environ)[0].runs_project_code}
+            return {"runs_project_code": _plan(cwd, input, environ)[0].runs_project_code}
         except ToolError:
             return {"runs_project_code": True}  # nothing will run; but nothing is promised either
 
@@ -95,11 +95,11 @@ def lint_tool(cwd: Path, environ: Mapping[str, str] = os.environ, keeper: Backup
         limits=timed_limits(results=LISTED),
         examples=[{}, {"paths": ["src/app.py"], "linter": "ruff", "fix": True}],
         facts=facts,
-        title=lambda given: visible_line(f"{'Fix' if given.fix else 'Lint'} {' '.join(given.paths)}".strip()),
+        title=lambda input: visible_line(f"{'Fix' if input.fix else 'Lint'} {' '.join(input.paths)}".strip()),
         preview=preview,
     )
-    async def lint(given: LintInput, ctx: ToolContext) -> ToolResult:
-        call, others, folder = await asyncio.to_thread(_plan, cwd, given, environ)
+    async def lint(input: LintInput, ctx: ToolContext) -> ToolResult:
+        call, others, folder = await asyncio.to_thread(_plan, cwd, input, environ)
 
         async def problems_of(call: LinterCall) -> list[LintProblem]:
             with tempfile.TemporaryDirectory(prefix="cellwright-lint-") as scratch:
@@ -108,16 +108,16 @@ def lint_tool(cwd: Path, environ: Mapping[str, str] = os.environ, keeper: Backup
                     call.arguments,
                     cwd=folder,
                     environ=environ,
-                    seconds=given.timeout_seconds,
+                    seconds=input.timeout_seconds,
                     progress=ctx.progress,
                     stdout=report,
                     confinement=ctx.confinement,
                 )
                 return await asyncio.to_thread(_read, call, report, ended)
 
-        if not given.fix:
+        if not input.fix:
             return _result(call, await problems_of(call), others, folder)
-        looking, _, _ = await asyncio.to_thread(_plan, cwd, structs.replace(given, fix=False), environ)
+        looking, _, _ = await asyncio.to_thread(_plan, cwd, structs.replace(input, fix=False), environ)
         files = {problem.file for problem in await problems_of(looking)}
         before = await asyncio.to_thread(_states, folder, files)
         await asyncio.to_thread(told.before_program, [real_path(folder / file) for file in sorted(files)])
@@ -132,20 +132,20 @@ def lint_tool(cwd: Path, environ: Mapping[str, str] = os.environ, keeper: Backup
     return lint
 
 
-def _plan(cwd: Path, given: LintInput, environ: Mapping[str, str]) -> tuple[LinterCall, list[str], Path]:
+def _plan(cwd: Path, input: LintInput, environ: Mapping[str, str]) -> tuple[LinterCall, list[str], Path]:
     """The linter's call, other linters that the project has, and the folder it runs in. Raises ToolError."""
-    folder = resolve_path(cwd, given.path).resolve()
+    folder = resolve_path(cwd, input.path).resolve()
     check_folder(cwd, folder)
-    linter, others = given.linter, list[str]()
+    linter, others = input.linter, list[str]()
     if linter == "auto":
-        linter, *others = linters_of(folder, given.paths) or [""]
+        linter, *others = linters_of(folder, input.paths) or [""]
     if not linter:
         raise ToolError(
             f"No linter was recognised in {folder}: no settings for {', '.join(LINTERS)}. Give the project's folder in "
             "path, or name a linter. For Python, ruff needs no settings.",
             code=ErrorCode.INVALID_PARAMETERS,
         )
-    return plan_lint(linter, folder, given.paths, fix=given.fix, environ=environ), others, folder
+    return plan_lint(linter, folder, input.paths, fix=input.fix, environ=environ), others, folder
 
 
 def _states(folder: Path, files: Iterable[str]) -> dict[str, tuple[int, int] | None]:

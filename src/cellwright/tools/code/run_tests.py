@@ -80,10 +80,10 @@ class RunTestsOutput(ToolOutput):
 def run_tests_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
     """RunTests. Relative paths start at `cwd`; `environ` is what runners inherit, less its secrets."""
 
-    async def preview(given: RunTestsInput) -> Preview:
-        selection = _selection(cwd, given)
+    async def preview(input: RunTestsInput) -> Preview:
+        selection = _selection(cwd, input)
         try:
-            framework, _ = _framework(given, selection)
+            framework, _ = _framework(input, selection)
             run = await asyncio.to_thread(plan_run, framework, selection, Path("REPORT"), environ)
         except ToolError as error:
             raise CannotBeDone(error, Preview("Run tests", kind="command")) from error
@@ -102,9 +102,9 @@ def run_tests_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
         title=_title,
         preview=preview,
     )
-    async def run_tests(given: RunTestsInput, ctx: ToolContext) -> ToolResult:
-        selection = _selection(cwd, given)
-        framework, others = _framework(given, selection)
+    async def run_tests(input: RunTestsInput, ctx: ToolContext) -> ToolResult:
+        selection = _selection(cwd, input)
+        framework, others = _framework(input, selection)
         with tempfile.TemporaryDirectory(prefix="cellwright-tests-") as scratch:
             run = await asyncio.to_thread(plan_run, framework, selection, Path(scratch), environ)
             started = time.monotonic()
@@ -112,7 +112,7 @@ def run_tests_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
                 run.arguments,
                 cwd=selection.folder,
                 environ=environ,
-                seconds=given.timeout_seconds,
+                seconds=input.timeout_seconds,
                 progress=ctx.progress,
                 stdout=run.report if run.from_output else None,
                 confinement=ctx.confinement,
@@ -125,21 +125,21 @@ def run_tests_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
     return run_tests
 
 
-def _title(given: RunTestsInput) -> str:
-    named = "" if given.filter is None else f" -k {given.filter}"
-    return visible_line(f"Run tests {' '.join(given.paths)}{named}".strip())
+def _title(input: RunTestsInput) -> str:
+    named = "" if input.filter is None else f" -k {input.filter}"
+    return visible_line(f"Run tests {' '.join(input.paths)}{named}".strip())
 
 
-def _selection(cwd: Path, given: RunTestsInput) -> TestSelection:
-    folder = resolve_path(cwd, given.path)
+def _selection(cwd: Path, input: RunTestsInput) -> TestSelection:
+    folder = resolve_path(cwd, input.path)
     check_folder(cwd, folder)
-    return TestSelection(folder.resolve(), given.paths, given.filter or "", given.args)
+    return TestSelection(folder.resolve(), input.paths, input.filter or "", input.args)
 
 
-def _framework(given: RunTestsInput, selection: TestSelection) -> tuple[str, list[str]]:
+def _framework(input: RunTestsInput, selection: TestSelection) -> tuple[str, list[str]]:
     """The framework to use, and others that the project seems to have."""
-    if given.framework != "auto":
-        return given.framework, []
+    if input.framework != "auto":
+        return input.framework, []
     first, *others = frameworks_of(selection.folder, selection.paths) or [""]
     if not first:
         raise ToolError(

@@ -1,117 +1,30 @@
 """The check that a file's text is still a program: an edit that breaks what parsed is refused before it is written.
 
-Languages with a grammar are parsed by tree-sitter. Each grammar is a wheel of its own (`tree-sitter-…`), loaded when
-a file of its language is edited. Those of Python and Bash are always there, the others come with the extra `code`; what
-has none is not checked. Python is also compiled, since the grammar does not see wrong indentation. That
-happens in a child process: the compiler holds the interpreter's lock, prints warnings and may crash on deep nesting,
-all of which would be the user's kernel's. JSON and TOML are read.
+Languages with a grammar are parsed by tree-sitter (`codebase/parsing/grammars.py`); what has none is not checked. Python
+is also compiled, since the grammar does not see wrong indentation. That happens in a child process: the compiler holds
+the interpreter's lock, prints warnings and may crash on deep nesting, all of which would be the user's kernel's. JSON
+and TOML are read.
 """
 
 from __future__ import annotations
 
-import functools
-import importlib
-import importlib.util
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cellwright.codebase.parsing.grammars import PYTHON, Grammar, error_nodes, grammar_of, is_installed, parse
 from cellwright.errors import ErrorCode, ToolError
-
-if TYPE_CHECKING:
-    from tree_sitter import Language, Node, Tree
-
-CHUNK = 16 * 1024
-"""The parser asks for so many bytes at a time. Between two chunks other threads run: it holds the interpreter's lock."""
-
-
-class Grammar(Struct, frozen=True):
-    """A tree-sitter grammar: `function` of the module `module` gives it.
-
-    `guesses`: it does not know all that compilers take, such as what macros make of a text.
-    """
-
-    name: str
-    module: str
-    function: str = "language"
-    guesses: bool = False
-
-
-PYTHON = Grammar("Python", "tree_sitter_python")
-JAVASCRIPT = Grammar("JavaScript", "tree_sitter_javascript")
-TYPESCRIPT = Grammar("TypeScript", "tree_sitter_typescript", "language_typescript")
-TSX = Grammar("TSX", "tree_sitter_typescript", "language_tsx")
-GO = Grammar("Go", "tree_sitter_go")
-JAVA = Grammar("Java", "tree_sitter_java")
-RUST = Grammar("Rust", "tree_sitter_rust")
-C = Grammar("C", "tree_sitter_c", guesses=True)
-CPP = Grammar("C++", "tree_sitter_cpp", guesses=True)
-BASH = Grammar("Bash", "tree_sitter_bash")
-
-SUFFIXES = {
-    **dict.fromkeys((".py", ".pyi"), PYTHON),
-    **dict.fromkeys((".js", ".mjs", ".cjs", ".jsx"), JAVASCRIPT),
-    **dict.fromkeys((".ts", ".mts", ".cts"), TYPESCRIPT),
-    ".tsx": TSX,
-    ".go": GO,
-    ".java": JAVA,
-    ".rs": RUST,
-    ".c": C,
-    # a header may be either; what is C is C++ to its grammar, but for a few names
-    **dict.fromkeys((".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx"), CPP),
-    **dict.fromkeys((".sh", ".bash"), BASH),
-}
-
-
-def grammar_of(path: Path) -> Grammar | None:
-    """The grammar for a file of this name; None if there is none."""
-    return SUFFIXES.get(path.suffix.lower())
 
 
 def _guesses(path: Path, grammar: Grammar) -> bool:
     """Return whether the file may be right where the grammar says that it is not."""
     return grammar.guesses or path.name.lower().endswith((".d.ts", ".d.mts", ".d.cts"))
-
-
-def is_installed(grammar: Grammar) -> bool:
-    """Return whether texts can be parsed by it here."""
-    return importlib.util.find_spec(grammar.module) is not None
-
-
-def parse(grammar: Grammar, source: bytes) -> Tree:
-    """The syntax tree of `source` (UTF-8). Always one: what is wrong is an error node in it."""
-    from tree_sitter import Parser  # native code, and not needed before the first edit of a source file
-
-    def chunk(offset: int, _position: object) -> bytes:
-        return source[offset : offset + CHUNK]
-
-    tree: Tree = Parser(_language(grammar)).parse(chunk, encoding="utf8")
-    return tree
-
-
-@functools.cache
-def _language(grammar: Grammar) -> Language:
-    from tree_sitter import Language
-
-    return Language(getattr(importlib.import_module(grammar.module), grammar.function)())
-
-
-def error_nodes(tree: Tree) -> Iterator[Node]:
-    """The places where the source does not fit the grammar, in its order."""
-    waiting = [tree.root_node]
-    while waiting:
-        node = waiting.pop()
-        if node.is_error or node.is_missing:
-            yield node
-        elif node.has_error:
-            waiting += reversed(node.children)
 
 
 CHECKED_BYTES = 2**20
@@ -154,17 +67,17 @@ class SyntaxProblem(Struct, frozen=True):
 
 
 class EditedFile(Struct, frozen=True):
-    """A file before (None: there was none) and after an edit; `shown` is what it is called."""
+    """A file before (None: there was none) and after an edit; `display_path` is what it is called."""
 
     path: Path
     before: str | None
     after: str
-    shown: str
+    display_path: str
 
 
-def check_syntax(path: Path, before: str | None, after: str, shown: str, *, allowed: bool) -> str:
+def check_syntax(path: Path, before: str | None, after: str, display_path: str, *, allowed: bool) -> str:
     """`check_all` for one file."""
-    return check_all([EditedFile(path, before, after, shown)], allowed=allowed)[0]
+    return check_all([EditedFile(path, before, after, display_path)], allowed=allowed)[0]
 
 
 def check_all(files: Sequence[EditedFile], *, allowed: bool) -> list[str]:
@@ -192,7 +105,7 @@ def _checked(file: EditedFile, problem: SyntaxProblem | None, *, allowed: bool) 
         return f"\n[It no longer parses, {where}]"
     line = file.after.split("\n")[problem.line - 1 : problem.line]
     raise ToolError(
-        f"{file.shown} would no longer parse; nothing was written. After the change, {where}"
+        f"{file.display_path} would no longer parse; nothing was written. After the change, {where}"
         + (f"\n{problem.line:6d}\t{line[0][:300]}" if line else "")
         + "\nMend the new text, or set allow_syntax_errors if the file is to be broken for a while.",
         code=ErrorCode.INVALID_PARAMETERS,

@@ -73,8 +73,8 @@ class ApplyPatchInput(ToolInput):
 def apply_patch_tool(state: FileState, cwd: Path) -> Tool:
     """ApplyPatch. `state` is the session's memory of files; relative names start at `cwd`."""
 
-    async def preview(given: ApplyPatchInput) -> Preview:
-        return await in_thread(lambda _: _preview(given, state, cwd))
+    async def preview(input: ApplyPatchInput) -> Preview:
+        return await in_thread(lambda _: _preview(input, state, cwd))
 
     @tool(
         name="ApplyPatch",
@@ -91,18 +91,18 @@ def apply_patch_tool(state: FileState, cwd: Path) -> Tool:
                 "strip": 1,
             },
         ],
-        title=lambda given: _title(given, cwd),
+        title=lambda input: _title(input, cwd),
         preview=preview,
     )
-    async def apply_patch(given: ApplyPatchInput) -> ToolResult:
-        return await in_thread(lambda stopped: _apply(given, state, cwd, stopped))
+    async def apply_patch(input: ApplyPatchInput) -> ToolResult:
+        return await in_thread(lambda stopped: _apply(input, state, cwd, stopped))
 
     return apply_patch
 
 
-def _title(given: ApplyPatchInput, cwd: Path) -> str:
+def _title(input: ApplyPatchInput, cwd: Path) -> str:
     try:
-        paths = paths_in_patch(given.patch, given.strip)
+        paths = paths_in_patch(input.patch, input.strip)
     except PatchProblem:
         return "Apply a patch"
     names = list(dict.fromkeys(name for name, _ in paths))
@@ -110,8 +110,8 @@ def _title(given: ApplyPatchInput, cwd: Path) -> str:
     return f"Patch {first}" if len(names) == 1 else f"Patch {first} and {len(names) - 1} more"
 
 
-def _apply(given: ApplyPatchInput, state: FileState, cwd: Path, stopped: Callable[[], bool]) -> ToolResult:
-    result = _plan(given, state, cwd)
+def _apply(input: ApplyPatchInput, state: FileState, cwd: Path, stopped: Callable[[], bool]) -> ToolResult:
+    result = _plan(input, state, cwd)
     if stopped():
         raise ToolError("Stopped before anything was written; all files are unchanged.", code=ErrorCode.INTERRUPTED)
     if not result.files:
@@ -122,37 +122,37 @@ def _apply(given: ApplyPatchInput, state: FileState, cwd: Path, stopped: Callabl
     return ToolResult(text, _display(result), structured=_output(result))
 
 
-def _preview(given: ApplyPatchInput, state: FileState, cwd: Path) -> Preview:
+def _preview(input: ApplyPatchInput, state: FileState, cwd: Path) -> Preview:
     try:
-        result = _plan(given, state, cwd)
+        result = _plan(input, state, cwd)
     except ToolError as error:
-        raise CannotBeDone(error, Preview(_title(given, cwd), given.patch, "diff"), _named(given, cwd)) from error
-    notes = [f"{file.shown}: {note}" for file in result.files for note in file.notes]
-    named = _named(given, cwd)
+        raise CannotBeDone(error, Preview(_title(input, cwd), input.patch, "diff"), _named(input, cwd)) from error
+    notes = [f"{file.display_path}: {note}" for file in result.files for note in file.notes]
+    named = _named(input, cwd)
     links = [f"{shown_path(cwd, path)} is a symbolic link to {path.resolve()}." for path in named if path.is_symlink()]
     first = result.files[0].path.as_posix() if result.files else ""
-    title = f"{_title(given, cwd)}: {result.summary}"
+    title = f"{_title(input, cwd)}: {result.summary}"
     return Preview(title, result.diff, "diff", path=first, warning="\n".join([*links, *notes]))
 
 
-def _named(given: ApplyPatchInput, cwd: Path) -> list[Path]:
+def _named(input: ApplyPatchInput, cwd: Path) -> list[Path]:
     """The files that the patch names; none where it cannot be read."""
     try:
-        paths = paths_in_patch(given.patch, given.strip)
+        paths = paths_in_patch(input.patch, input.strip)
     except PatchProblem:
         return []
     return list(dict.fromkeys(cwd / name for name, _ in paths))
 
 
-def _plan(given: ApplyPatchInput, state: FileState, cwd: Path) -> _Result:
-    files = plan_patch(given.patch, given.strip, cwd, state)
+def _plan(input: ApplyPatchInput, state: FileState, cwd: Path) -> _Result:
+    files = plan_patch(input.patch, input.strip, cwd, state)
     moved = {id(file.origin) for file in files if file.origin is not None and file.origin.now is None}
     shown = [file for file in files if id(file) not in moved]
     diffs = [_diff(file) for file in shown]
     for file, diff in zip(shown, diffs, strict=True):
         if file.was != file.now and not diff.added + diff.removed and (file.was or file.now):
             file.notes.append("only line ends, or the byte order mark, are changed")
-    notes = _checked(shown, allowed=given.allow_syntax_errors)
+    notes = _checked(shown, allowed=input.allow_syntax_errors)
     lines = [_line(file, diff) + note for file, diff, note in zip(shown, diffs, notes, strict=True)]
     return _Result(files, diffs, lines)
 
@@ -167,7 +167,7 @@ def _text(data: bytes | None) -> str | None:
 
 
 def _diff(file: PatchedFile) -> Diff:
-    diff = diff_texts(_text(file.was), _text(file.now), file.shown)
+    diff = diff_texts(_text(file.was), _text(file.now), file.display_path)
     headers = []
     if file.now is None:
         # views show the second name of a file, and here it is /dev/null
@@ -176,10 +176,10 @@ def _diff(file: PatchedFile) -> Diff:
         headers.append(f"new mode {'100755' if file.executable else '100644'}")
     if file.origin is not None:
         word = "rename" if file.origin.now is None else "copy"
-        headers += [f"{word} from {file.origin.shown}", f"{word} to {file.shown}"]
+        headers += [f"{word} from {file.origin.display_path}", f"{word} to {file.display_path}"]
     if headers:
-        name = file.origin.shown if file.origin is not None else file.shown
-        headers.insert(0, f"diff --git a/{name} b/{file.shown}")
+        name = file.origin.display_path if file.origin is not None else file.display_path
+        headers.insert(0, f"diff --git a/{name} b/{file.display_path}")
     return replace(diff, header=[*headers, *diff.header])
 
 
@@ -189,7 +189,7 @@ def _checked(files: list[PatchedFile], *, allowed: bool) -> list[str]:
     for number, file in enumerate(files):
         before, after = _text(file.was), _text(file.now)
         if after is not None and after != before:
-            edited[number] = EditedFile(file.path, before, after, file.shown)
+            edited[number] = EditedFile(file.path, before, after, file.display_path)
     notes = dict(zip(edited, check_all(list(edited.values()), allowed=allowed), strict=True))
     return [notes.get(number, "") for number in range(len(files))]
 
@@ -197,9 +197,9 @@ def _checked(files: list[PatchedFile], *, allowed: bool) -> list[str]:
 def _line(file: PatchedFile, diff: Diff) -> str:
     """One line for a file, and one for each of its notes."""
     if file.origin is not None:
-        what = f"{'R' if file.origin.now is None else 'C'} {file.origin.shown} → {file.shown}"
+        what = f"{'R' if file.origin.now is None else 'C'} {file.origin.display_path} → {file.display_path}"
     else:
-        what = f"{'A' if file.before is None else 'D' if file.now is None else 'M'} {file.shown}"
+        what = f"{'A' if file.before is None else 'D' if file.now is None else 'M'} {file.display_path}"
     mode = "" if file.executable is None else f", {'' if file.executable else 'not '}executable"
     notes = [*(file.origin.notes if file.origin is not None else []), *file.notes]
     return "\n".join([f"{what} ({diff.counts}{mode})", *(f"  {note}" for note in notes)])
@@ -233,7 +233,7 @@ def _write(files: list[PatchedFile], state: FileState) -> None:
             statuses = write_together(writes)
     except FileChanged as error:
         changed = next(
-            (file.shown for file in files if error.args and file.path == error.args[0]), "A folder on the way"
+            (file.display_path for file in files if error.args and file.path == error.args[0]), "A folder on the way"
         )
         raise ToolError(
             f"{changed} was changed by someone else just now; nothing was written. Read it again.",
@@ -253,7 +253,7 @@ def _like(file: PatchedFile) -> tuple[Path, Any] | None:
 
 def _display(result: _Result) -> dict[str, Any]:
     """Build what views and hooks get: one diff of all files, and what became of each."""
-    hashes = {file.shown: sha256(file.before) for file in result.files if file.before is not None}
+    hashes = {file.display_path: sha256(file.before) for file in result.files if file.before is not None}
     files = [_file_display(file) for file in result.files]
     return {"diff": result.diff, "type": "patch", "files": files, **kept_originals(hashes)}
 
@@ -263,7 +263,7 @@ def _output(result: _Result) -> FilesOutput:
 
 
 def _affected(file: PatchedFile) -> AffectedFile:
-    diff = diff_texts(_text(file.was), _text(file.now), file.shown)
+    diff = diff_texts(_text(file.was), _text(file.now), file.display_path)
     return AffectedFile(path=file.path.as_posix(), type=_type(file), added=diff.added, removed=diff.removed)
 
 
@@ -277,5 +277,5 @@ def _file_display(file: PatchedFile) -> dict[str, Any]:
         "type": _type(file),
         "before_sha256": None if file.before is None else sha256(file.before),
         "after_sha256": None if file.now is None else sha256(file.now),
-        "structuredPatch": diff_texts(_text(file.before), _text(file.now), file.shown).structured_patch(),
+        "structuredPatch": diff_texts(_text(file.before), _text(file.now), file.display_path).structured_patch(),
     }

@@ -49,7 +49,7 @@ class Change(Struct, frozen=True, kw_only=True):
 
     path: Path
     """The real file: symbolic links are followed."""
-    shown: str
+    display_path: str
     before: bytes | None
     replacing: os.stat_result | None
     after: bytes
@@ -77,7 +77,7 @@ class Change(Struct, frozen=True, kw_only=True):
             "before_sha256": before,
             "after_sha256": sha256(self.after),
             "type": "create" if self.before is None else "update",
-            **kept_originals({self.shown: before}),
+            **kept_originals({self.display_path: before}),
             **self.about,
         }
 
@@ -104,7 +104,8 @@ class Change(Struct, frozen=True, kw_only=True):
             if self.path.suffix.lower() == ".ipynb":
                 way_out = "Change its cells with NotebookEdit, which works on what is open."
             raise ToolError(
-                f"{self.shown} is open in the user's editor with unsaved changes, which would be lost; nothing was written. "
+                f"{self.display_path} "
+                f"is open in the user's editor with unsaved changes, which would be lost; nothing was written. "
                 f"{way_out}",
                 code=ErrorCode.FILE_ACCESS_ERROR,
             )
@@ -112,11 +113,11 @@ class Change(Struct, frozen=True, kw_only=True):
             [UpcomingChange(path=self.path, before=self.before, after=self.after, status=self.replacing)]
         )
         try:
-            with file_errors(self.shown):
+            with file_errors(self.display_path):
                 status = write_atomically(self.path, self.after, replacing=self.replacing)
         except FileChanged:
             raise ToolError(
-                f"{self.shown} was changed by someone else just now; nothing was written. Read it again.",
+                f"{self.display_path} was changed by someone else just now; nothing was written. Read it again.",
                 code=ErrorCode.FILE_ACCESS_ERROR,
             ) from None
         state.keeper.after_changes([self.path])
@@ -130,42 +131,42 @@ Plan = Callable[[Path, str], Change]
 """A function from a file at a path to what a tool would make of it, and how that is shown. Reads, never writes."""
 
 
-async def make_change(plan: Plan, given: str, cwd: Path, state: FileState) -> ToolResult:
-    """Plan the change of the file that `given` names, and write it, in a worker thread."""
+async def make_change(plan: Plan, file_path: str, cwd: Path, state: FileState) -> ToolResult:
+    """Plan the change of the file that `file_path` names, and write it, in a worker thread."""
 
     def work(stopped: Callable[[], bool]) -> ToolResult:
-        change = _planned(plan, given, cwd)
+        change = _planned(plan, file_path, cwd)
         change.commit(state, stopped)
         return ToolResult(change.result, change.display(), structured=change.output())
 
     return await in_thread(work)
 
 
-async def preview_change(plan: Plan, given: str, cwd: Path, title: str) -> Preview:
+async def preview_change(plan: Plan, file_path: str, cwd: Path, title: str) -> Preview:
     """The planned change's title and diff.
 
     Raises CannotBeDone, under `title`, for a change that cannot be made: the reason may quote the file.
     """
 
     def work(_stopped: Callable[[], bool]) -> Preview:
-        path = cwd / given
+        path = cwd / file_path
         link = f"Writes through a symbolic link to {real_path(path).as_posix()}." if path.is_symlink() else ""
         try:
-            change = _planned(plan, given, cwd)
+            change = _planned(plan, file_path, cwd)
         except ToolError as error:
             shown = Preview(title, kind="diff", path=shown_path(cwd, path), warning=link)
             raise CannotBeDone(error, shown, [path]) from error
         counts = f"{change.title} ({change.diff.counts})"
-        return Preview(counts, change.diff.text, "diff", path=change.shown, warning=link)
+        return Preview(counts, change.diff.text, "diff", path=change.display_path, warning=link)
 
     return await in_thread(work)
 
 
-def _planned(plan: Plan, given: str, cwd: Path) -> Change:
-    path = resolve_path(cwd, given)
-    shown = shown_path(cwd, path)
-    with file_errors(shown):
-        return plan(path, shown)
+def _planned(plan: Plan, file_path: str, cwd: Path) -> Change:
+    path = resolve_path(cwd, file_path)
+    display_path = shown_path(cwd, path)
+    with file_errors(display_path):
+        return plan(path, display_path)
 
 
 async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:

@@ -49,14 +49,14 @@ class EditInput(ToolInput):
 def edit_tool(state: FileState, cwd: Path) -> Tool:
     """Edit. `state` is the session's memory of files; relative paths start at `cwd`."""
 
-    def title(given: EditInput) -> str:
-        return f"Edit {shown_path(cwd, cwd / given.file_path)}"
+    def title(input: EditInput) -> str:
+        return f"Edit {shown_path(cwd, cwd / input.file_path)}"
 
-    def plan(given: EditInput) -> Plan:
-        return lambda path, shown: plan_edit(path, shown, given, state)
+    def plan(input: EditInput) -> Plan:
+        return lambda path, shown: plan_edit(path, shown, input, state)
 
-    async def preview(given: EditInput) -> Preview:
-        return await preview_change(plan(given), given.file_path, cwd, title(given))
+    async def preview(input: EditInput) -> Preview:
+        return await preview_change(plan(input), input.file_path, cwd, title(input))
 
     @tool(
         name="Edit",
@@ -70,39 +70,39 @@ def edit_tool(state: FileState, cwd: Path) -> Tool:
         title=title,
         preview=preview,
     )
-    async def edit(given: EditInput) -> ToolResult:
-        return await make_change(plan(given), given.file_path, cwd, state)
+    async def edit(input: EditInput) -> ToolResult:
+        return await make_change(plan(input), input.file_path, cwd, state)
 
     return edit
 
 
-def plan_edit(path: Path, shown: str, given: EditInput, state: FileState) -> Change:
+def plan_edit(path: Path, display_path: str, input: EditInput, state: FileState) -> Change:
     """The file with `old_string` replaced.
 
     It must have been read. Has it changed since, an `old_string` that is there exactly once is replaced all the same.
     """
-    real, old_string, new_string = real_path(path), given.old_string, given.new_string
+    real, old_string, new_string = real_path(path), input.old_string, input.new_string
     if old_string == new_string:
         raise ToolError("old_string and new_string are the same.", code=ErrorCode.INVALID_PARAMETERS)
-    old = on_disk(real, shown, state)
+    old = on_disk(real, display_path, state)
     if old is None:
         if old_string:
-            raise not_found(path, shown)
-        return creation(real, shown, new_string)
-    check_editable(real, shown, old, old_string)
-    if old.stale and given.replace_all:
-        raise stale_error(shown)
+            raise not_found(path, display_path)
+        return creation(real, display_path, new_string)
+    check_editable(real, display_path, old, old_string)
+    if old.stale and input.replace_all:
+        raise stale_error(display_path)
     if not old.text and not old_string:
         text, count = new_string, 1
     else:
-        text, count = replaced(old, old_string, new_string, given.replace_all, shown)
+        text, count = replaced(old, old_string, new_string, input.replace_all, display_path)
     return update(
         real,
-        shown,
+        display_path,
         old,
         text,
         ("Edit", "Edited"),
-        allow_syntax_errors=given.allow_syntax_errors,
+        allow_syntax_errors=input.allow_syntax_errors,
         whole=old.known,
         about=f", {count} places" if count > 1 else "",
     )

@@ -127,12 +127,12 @@ class FileState:
                 self._seen.pop(path, None)
                 self.cells.forget(path)
 
-    def require(self, path: Path, shown: str) -> SeenFile:
+    def require(self, path: Path, display_path: str) -> SeenFile:
         """Return what is known of an existing file about to be changed; an error if it was never read."""
         seen = self.get(path)
         if seen is None:
             raise ToolError(
-                f"{shown} exists but was not read in this session. Read it first, then change it.",
+                f"{display_path} exists but was not read in this session. Read it first, then change it.",
                 code=ErrorCode.FILE_ACCESS_ERROR,
             )
         return seen

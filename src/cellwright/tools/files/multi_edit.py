@@ -60,14 +60,14 @@ class MultiEditInput(ToolInput):
 def multi_edit_tool(state: FileState, cwd: Path) -> Tool:
     """MultiEdit. `state` is the session's memory of files; relative paths start at `cwd`."""
 
-    def title(given: MultiEditInput) -> str:
-        return f"Edit {shown_path(cwd, cwd / given.file_path)} ({counted(len(given.edits), 'edit')})"
+    def title(input: MultiEditInput) -> str:
+        return f"Edit {shown_path(cwd, cwd / input.file_path)} ({counted(len(input.edits), 'edit')})"
 
-    def plan(given: MultiEditInput) -> Plan:
-        return lambda path, shown: plan_multi_edit(path, shown, given, state)
+    def plan(input: MultiEditInput) -> Plan:
+        return lambda path, shown: plan_multi_edit(path, shown, input, state)
 
-    async def preview(given: MultiEditInput) -> Preview:
-        return await preview_change(plan(given), given.file_path, cwd, title(given))
+    async def preview(input: MultiEditInput) -> Preview:
+        return await preview_change(plan(input), input.file_path, cwd, title(input))
 
     @tool(
         name="MultiEdit",
@@ -89,8 +89,8 @@ def multi_edit_tool(state: FileState, cwd: Path) -> Tool:
         title=title,
         preview=preview,
     )
-    async def multi_edit(given: MultiEditInput) -> ToolResult:
-        return await make_change(plan(given), given.file_path, cwd, state)
+    async def multi_edit(input: MultiEditInput) -> ToolResult:
+        return await make_change(plan(input), input.file_path, cwd, state)
 
     return multi_edit
 
@@ -102,35 +102,35 @@ class _Status(Struct, frozen=True):
     error: ToolError | None = None
 
 
-def plan_multi_edit(path: Path, shown: str, given: MultiEditInput, state: FileState) -> Change:
+def plan_multi_edit(path: Path, display_path: str, input: MultiEditInput, state: FileState) -> Change:
     """The file with all edits made. ToolError with the status of each, if one does not fit."""
-    real, edits = real_path(path), given.edits
-    old = on_disk(real, shown, state)
+    real, edits = real_path(path), input.edits
+    old = on_disk(real, display_path, state)
     if old is None:
         if edits[0].old_string:
-            raise not_found(path, shown)
-        text, statuses = _made(edits[1:], edits[0].new_string, shown, None)
+            raise not_found(path, display_path)
+        text, statuses = _made(edits[1:], edits[0].new_string, display_path, None)
         statuses.insert(0, _Status(f"the file, {counted(len(edits[0].new_string), 'character')}"))
-        _check_all(edits, statuses, shown)
-        change = creation(real, shown, text)
+        _check_all(edits, statuses, display_path)
+        change = creation(real, display_path, text)
         return replace(change, result=f"{change.result}\n{_listed(edits, statuses)}")
-    check_editable(real, shown, old, edits[0].old_string)
-    text, statuses = _made(edits, old.text, shown, old)
-    _check_all(edits, statuses, shown)
+    check_editable(real, display_path, old, edits[0].old_string)
+    text, statuses = _made(edits, old.text, display_path, old)
+    _check_all(edits, statuses, display_path)
     verb = ("Edit", "Edited")
-    change = update(real, shown, old, text, verb, allow_syntax_errors=given.allow_syntax_errors, whole=old.known)
+    change = update(real, display_path, old, text, verb, allow_syntax_errors=input.allow_syntax_errors, whole=old.known)
     listed = _listed(edits, statuses)
     return replace(change, result=f"{change.result}\n{listed}" if change.after != change.before else change.result)
 
 
 def _made(
-    edits: Sequence[ReplacementInput], text: str, shown: str, old: FileOnDisk | None
+    edits: Sequence[ReplacementInput], text: str, display_path: str, old: FileOnDisk | None
 ) -> tuple[str, list[_Status]]:
     """The text after the edits that fit, and what became of each."""
     statuses: list[_Status] = []
     for edit in edits:
         try:
-            after, count = _edited(edit, text, shown, old)
+            after, count = _edited(edit, text, display_path, old)
         except ToolError as error:
             statuses.append(_Status(error.message, error))
             continue
@@ -140,7 +140,7 @@ def _made(
     return text, statuses
 
 
-def _edited(edit: ReplacementInput, text: str, shown: str, old: FileOnDisk | None) -> tuple[str, int]:
+def _edited(edit: ReplacementInput, text: str, display_path: str, old: FileOnDisk | None) -> tuple[str, int]:
     old_string, new_string, replace_all = edit.old_string, edit.new_string, edit.replace_all
     if old_string == new_string:
         raise ToolError("old_string and new_string are the same.", code=ErrorCode.INVALID_PARAMETERS)
@@ -152,18 +152,18 @@ def _edited(edit: ReplacementInput, text: str, shown: str, old: FileOnDisk | Non
             code=ErrorCode.INVALID_PARAMETERS,
         )
     if old is None:
-        return replace_text(text, old_string, new_string, replace_all=replace_all, shown=shown)
+        return replace_text(text, old_string, new_string, replace_all=replace_all, display_path=display_path)
     if old.stale and replace_all:
-        raise stale_error(shown)
-    return replaced(replace(old, text=text), old_string, new_string, replace_all, shown)
+        raise stale_error(display_path)
+    return replaced(replace(old, text=text), old_string, new_string, replace_all, display_path)
 
 
-def _check_all(edits: Sequence[ReplacementInput], statuses: Sequence[_Status], shown: str) -> None:
+def _check_all(edits: Sequence[ReplacementInput], statuses: Sequence[_Status], display_path: str) -> None:
     failed = [status.error for status in statuses if status.error is not None]
     if not failed:
         return
     raise ToolError(
-        f"{len(failed)} of {counted(len(edits), 'edit')} of {shown} cannot be made, so none was:\n"
+        f"{len(failed)} of {counted(len(edits), 'edit')} of {display_path} cannot be made, so none was:\n"
         + _listed(edits, statuses, "would be made at ")
         + ("\nAn edit may depend on one before it that does not fit." if len(edits) > len(failed) else ""),
         code=failed[0].code,

@@ -266,7 +266,7 @@ class PatchedFile(Struct):
     """
 
     path: Path
-    shown: str
+    display_path: str
     status: os.stat_result | None = None
     before: bytes | None = None
     now: bytes | None = None
@@ -298,11 +298,11 @@ class _Plan(Struct):
     def file(self, name: str) -> PatchedFile:
         """The file of that name, as the patch has left it so far."""
         path = resolve_path(self.cwd, name)
-        shown = shown_path(self.cwd, path)
+        display_path = shown_path(self.cwd, path)
         real = real_path(path)
         if real not in self.files:
-            with file_errors(shown):
-                self.files[real] = _on_disk(real, shown, self.state)
+            with file_errors(display_path):
+                self.files[real] = _on_disk(real, display_path, self.state)
             self.held += len(self.files[real].before or b"")
             if self.held > TOGETHER_BYTES:
                 raise ToolError(f"The files of the patch hold more than {TOGETHER_BYTES // 2**20} MB. Split it.")
@@ -337,13 +337,13 @@ def _refusal(problems: list[str]) -> ToolError:
     )
 
 
-def _on_disk(real: Path, shown: str, state: FileState) -> PatchedFile:
+def _on_disk(real: Path, display_path: str, state: FileState) -> PatchedFile:
     if not real.exists():
-        return PatchedFile(real, shown)
-    data, status = read_bytes(real, shown, EDITED_BYTES, TOO_LARGE)
+        return PatchedFile(real, display_path)
+    data, status = read_bytes(real, display_path, EDITED_BYTES, TOO_LARGE)
     seen = state.get(real)
     fresh = seen is not None and not is_stale(seen, status, sha256(data))
-    return PatchedFile(real, shown, status, data, data, fresh, fresh and seen is not None and seen.whole)
+    return PatchedFile(real, display_path, status, data, data, fresh, fresh and seen is not None and seen.whole)
 
 
 def _apply(plan: _Plan, file: FilePatch) -> None:
@@ -352,14 +352,14 @@ def _apply(plan: _Plan, file: FilePatch) -> None:
             raise ToolError(f"{file.new or file.old} is {_NO_FILES[mode]}: that cannot be patched here.")
     if file.old is None:
         target = _absent(plan, file.new or "")
-        target.now = encode(_content(file), UTF_8, target.shown)
+        target.now = encode(_content(file), UTF_8, target.display_path)
         target.fresh = target.known = True
     else:
         target = _from(plan, file, plan.file(file.old))
     if target.path.suffix.lower() == ".ipynb" and target.now is not None and target.now != target.was:
-        check_notebook(decode(target.now)[0], target.shown)
+        check_notebook(decode(target.now)[0], target.display_path)
     if target.now is not None:
-        check_size(len(target.now), EDITED_BYTES, target.shown)
+        check_size(len(target.now), EDITED_BYTES, target.display_path)
     if file.new_mode is not None and file.new_mode != file.old_mode and target.now is not None:
         target.executable = file.new_mode == "100755"
 
@@ -369,16 +369,16 @@ def _from(plan: _Plan, file: FilePatch, source: PatchedFile) -> PatchedFile:
     # a copy is made of what was there before the patch, as git has it
     data = source.before if file.action == "copy" and source.before is not None else source.now
     if data is None:
-        raise not_found(source.path, source.shown)
+        raise not_found(source.path, source.display_path)
     if file.action in ("rename", "delete") and resolve_path(plan.cwd, file.old or "").is_symlink():
-        raise ToolError(f"{source.shown} is a symbolic link: change the file it leads to, {source.path}.")
+        raise ToolError(f"{source.display_path} is a symbolic link: change the file it leads to, {source.path}.")
     after = _patched(plan, source, data, file.hunks)
     if file.action == "edit":
         source.now = after
         return source
     if file.action == "delete":
         if after:
-            raise ToolError(f"{source.shown} is to be deleted, but the patch does not have all of its lines.")
+            raise ToolError(f"{source.display_path} is to be deleted, but the patch does not have all of its lines.")
         source.now = None
         return source
     target = _absent(plan, file.new or "")
@@ -392,7 +392,7 @@ def _from(plan: _Plan, file: FilePatch, source: PatchedFile) -> PatchedFile:
 def _absent(plan: _Plan, name: str) -> PatchedFile:
     target = plan.file(name)
     if target.now is not None:
-        raise ToolError(f"{target.shown} is to be created, but it exists already.")
+        raise ToolError(f"{target.display_path} is to be created, but it exists already.")
     return target
 
 
@@ -410,12 +410,12 @@ def _patched(plan: _Plan, file: PatchedFile, data: bytes, hunks: tuple[Hunk, ...
     try:
         text, encoding = _decoded(data, hunks)
     except NotText:
-        raise ToolError(f"{file.shown} is binary data, not text. {TOO_LARGE}") from None
-    check_editable_notebook(file.path, file.shown, text)
+        raise ToolError(f"{file.display_path} is binary data, not text. {TOO_LARGE}") from None
+    check_editable_notebook(file.path, file.display_path, text)
     applied = apply_hunks(text, hunks, exact=not file.fresh)
     plan.problems += [_words(file, misfit, text) for misfit in applied.misfits]
     file.notes += applied.notes
-    return encode(applied.text, encoding, file.shown)
+    return encode(applied.text, encoding, file.display_path)
 
 
 def _decoded(data: bytes, hunks: tuple[Hunk, ...]) -> tuple[str, Encoding]:
@@ -428,7 +428,7 @@ def _decoded(data: bytes, hunks: tuple[Hunk, ...]) -> tuple[str, Encoding]:
 
 
 def _words(file: PatchedFile, misfit: HunkMisfit, text: str) -> str:
-    where = f"{file.shown}, hunk {misfit.number} (line {misfit.hunk.at} of the patch): {misfit.why}."
+    where = f"{file.display_path}, hunk {misfit.number} (line {misfit.hunk.at} of the patch): {misfit.why}."
     if not file.fresh:
         # what is there now was not shown to the model, and is not told to it by the way
         return f"{where} It was not read as it is now: read it, then white space may differ too."

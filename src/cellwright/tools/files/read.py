@@ -161,41 +161,41 @@ def read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | None = Non
             {"file_path": "server.log", "offset": -200},
             {"file_path": "paper.pdf", "pages": "3-7"},
         ],
-        title=lambda given: f"Read {shown_path(cwd, cwd / given.file_path)}{_range(given)}",
+        title=lambda input: f"Read {shown_path(cwd, cwd / input.file_path)}{_range(input)}",
     )
-    async def read(given: ReadInput) -> ToolResult:
-        path = resolve_path(cwd, given.file_path)
-        shown = shown_path(cwd, path)
-        limits = read_limits(os.environ, large=given.allow_large)
-        request = ReadRequest(given.offset, given.limit, given.pages, limits)
+    async def read(input: ReadInput) -> ToolResult:
+        path = resolve_path(cwd, input.file_path)
+        display_path = shown_path(cwd, path)
+        limits = read_limits(os.environ, large=input.allow_large)
+        request = ReadRequest(input.offset, input.limit, input.pages, limits)
         if path.suffix.lower() == ".ipynb":
             await opened.settled()
             if (notebook := opened.at(real_path(path))) is not None:
                 cells = await notebook.cells()
-                return await in_thread(lambda _: read_live(notebook, cells, shown, request, state))
-        with file_errors(shown):
+                return await in_thread(lambda _: read_live(notebook, cells, display_path, request, state))
+        with file_errors(display_path):
             try:
-                inline = is_small_text(path, shown, INLINE_BYTES)
+                inline = is_small_text(path, display_path, INLINE_BYTES)
             except FileNotFoundError:
-                raise not_found(path, shown) from None
+                raise not_found(path, display_path) from None
             if inline:
-                return read_file(path, shown, request, state, lambda: False)
-            return await in_thread(lambda stopped: read_file(path, shown, request, state, stopped))
+                return read_file(path, display_path, request, state, lambda: False)
+            return await in_thread(lambda stopped: read_file(path, display_path, request, state, stopped))
 
     return read
 
 
-def _range(given: ReadInput) -> str:
+def _range(input: ReadInput) -> str:
     """`:first-last` as far as the input says."""
-    if given.pages is not None:
-        return f", pages {given.pages}"
-    if given.offset == 1 and given.limit is None:
+    if input.pages is not None:
+        return f", pages {input.pages}"
+    if input.offset == 1 and input.limit is None:
         return ""
-    if given.offset < 0:
-        lines = -given.offset
-        return f", {min(lines, given.limit or lines)} of the last {lines} lines"
-    first = max(given.offset, 1)
-    return f":{first}-{first + given.limit - 1 if given.limit else ''}"
+    if input.offset < 0:
+        lines = -input.offset
+        return f", {min(lines, input.limit or lines)} of the last {lines} lines"
+    first = max(input.offset, 1)
+    return f":{first}-{first + input.limit - 1 if input.limit else ''}"
 
 
 class ReadLimits(Struct, frozen=True):
@@ -229,7 +229,7 @@ class ReadRequest(Struct, frozen=True):
 
 
 def read_live(
-    notebook: OpenNotebook, cells: Sequence[Cell], shown: str, request: ReadRequest, state: FileState
+    notebook: OpenNotebook, cells: Sequence[Cell], display_path: str, request: ReadRequest, state: FileState
 ) -> ToolResult:
     """Read a notebook that is open in a front end, as the model sees it."""
     from cellwright.tools.notebook.live_source import live_note, live_source, with_note
@@ -237,14 +237,14 @@ def read_live(
     source = live_source(cells)
     first, page = _notebook_page(source, request)
     state.cells.add(notebook.path, page.known)
-    content = with_note(_page_content(page, first, len(source.cells), shown), live_note(notebook))
+    content = with_note(_page_content(page, first, len(source.cells), display_path), live_note(notebook))
     return ToolResult(content, structured=_notebook_output(notebook.path, None, page, first, len(source.cells)))
 
 
-def is_small_text(path: Path, shown: str, small: int) -> bool:
+def is_small_text(path: Path, display_path: str, small: int) -> bool:
     """Return whether a file is read in no time: not much text. Raises as `read_file` for what is no regular file."""
     real = real_path(path)
-    with open_regular(real, shown) as file:
+    with open_regular(real, display_path) as file:
         # files of /proc have no size, and may take their time
         size = os.fstat(file.fileno()).st_size
         if not 0 < size <= small or real.suffix.lower() in (".ipynb", ".pdf"):
@@ -254,43 +254,44 @@ def is_small_text(path: Path, shown: str, small: int) -> bool:
 
 
 def read_file(
-    path: Path, shown: str, request: ReadRequest, state: FileState, stopped: Callable[[], bool]
+    path: Path, display_path: str, request: ReadRequest, state: FileState, stopped: Callable[[], bool]
 ) -> ToolResult:
     """Read a file as the model sees it; `state` remembers what it saw."""
     real = real_path(path)
-    with open_regular(real, shown) as file:
+    with open_regular(real, display_path) as file:
         status = os.fstat(file.fileno())
         head = file.read(HEAD_BYTES) or b""
         file.seek(0)
         is_pdf = head.startswith(PDF_SIGNATURE) or (real.suffix.lower() == ".pdf" and PDF_SIGNATURE in head)
         if request.pages is not None and not is_pdf:
             raise ToolError(
-                f"{shown} is no PDF: pages is for PDFs only. Use offset and limit.", code=ErrorCode.INVALID_PARAMETERS
+                f"{display_path} is no PDF: pages is for PDFs only. Use offset and limit.",
+                code=ErrorCode.INVALID_PARAMETERS,
             )
         if media_type(head) is not None:
-            return ToolResult(_image(file, status.st_size, shown), structured=_output(real, "image", status))
+            return ToolResult(_image(file, status.st_size, display_path), structured=_output(real, "image", status))
         if is_pdf:
             pdf_request = PdfRequest(request.pages, request.limits.pdf_as_text, request.limits.chars)
-            content = read_pdf(io.BufferedReader(file, 1 << 16), status.st_size, shown, pdf_request, stopped)
+            content = read_pdf(io.BufferedReader(file, 1 << 16), status.st_size, display_path, pdf_request, stopped)
             return ToolResult(content, structured=_output(real, "pdf", status))
         broken = []
         if real.suffix.lower() == ".ipynb":
             from cellwright.tools.notebook.spans import NotANotebook
 
             try:
-                return _notebook(file, status, real, shown, request, state, stopped)
+                return _notebook(file, status, real, display_path, request, state, stopped)
             except NotANotebook as error:
                 broken = [f"[Shown as text, because as a notebook {error}.]"]
             except NotText:
-                raise _binary(head, shown) from None
+                raise _binary(head, display_path) from None
         try:
             page = _text_page(file, status, request, stopped)
         except NotText:
-            raise _binary(head, shown) from None
-    _check_fits(page, shown, request)
+            raise _binary(head, display_path) from None
+    _check_fits(page, display_path, request)
     _remember(page, real, status, state)
     return ToolResult(
-        "\n".join([*broken, _page_text(page, shown, request)]),
+        "\n".join([*broken, _page_text(page, display_path, request)]),
         structured=ReadOutput(
             path=real.as_posix(),
             kind="text",
@@ -338,13 +339,14 @@ def _remember(page: TextPage, real: Path, status: os.stat_result, state: FileSta
     state.read(real, seen, first, last, to_the_end=not page.cut and page.total == page.last)
 
 
-def _check_fits(page: TextPage, shown: str, request: ReadRequest) -> None:
+def _check_fits(page: TextPage, display_path: str, request: ReadRequest) -> None:
     """Raise ToolError where not all lines asked for fit: who asks for so many wants them all."""
     if request.limit is None or not page.full:
         return
     more = "" if request.limits.large else ", set allow_large if you need them all at once"
     raise ToolError(
-        f"{counted(request.limit, 'line')} of {shown} from offset={page.first} on are more than {request.limits.tokens:,} "
+        f"{counted(request.limit, 'line')} of {display_path} "
+        f"from offset={page.first} on are more than {request.limits.tokens:,} "
         f"tokens. {counted(len(page.lines), 'line')} of them fit: ask for limit={len(page.lines)}{more}, or search with "
         "Grep.",
         code=ErrorCode.INVALID_PARAMETERS,
@@ -352,15 +354,15 @@ def _check_fits(page: TextPage, shown: str, request: ReadRequest) -> None:
     )
 
 
-def _page_text(page: TextPage, shown: str, request: ReadRequest) -> str:
+def _page_text(page: TextPage, display_path: str, request: ReadRequest) -> str:
     if page.total == 0:
-        return f"[{shown} is empty.]"
+        return f"[{display_path} is empty.]"
     if not page.lines:
-        return f"[offset={page.first} is past the end: {shown} has {counted(page.total or 0, 'line')}.]"
-    return "\n".join([numbered(page.lines, page.first), *_notes(page, shown, request)])
+        return f"[offset={page.first} is past the end: {display_path} has {counted(page.total or 0, 'line')}.]"
+    return "\n".join([numbered(page.lines, page.first), *_notes(page, display_path, request)])
 
 
-def _notes(page: TextPage, shown: str, request: ReadRequest) -> list[str]:
+def _notes(page: TextPage, display_path: str, request: ReadRequest) -> list[str]:
     """List what must be known of the lines shown."""
     notes = []
     if not page.encoding.name.startswith("utf-"):
@@ -388,22 +390,23 @@ def _lines(page: TextPage) -> str:
     return f"{page.first} to {page.last}" if page.first < 0 else f"{page.first}-{page.last}"
 
 
-def _image(file: io.FileIO, size: int, shown: str) -> Content:
+def _image(file: io.FileIO, size: int, display_path: str) -> Content:
     try:
         image = model_image(io.BufferedReader(file, 1 << 16), size)
     except UnusableImage as error:
         raise ToolError(
-            f"{shown} cannot be shown: {error}. Look into it, or scale it down, with Python (Pillow), and read the copy.",
+            f"{display_path} "
+            f"cannot be shown: {error}. Look into it, or scale it down, with Python (Pillow), and read the copy.",
             code=ErrorCode.FILE_ACCESS_ERROR,
         ) from error
-    return [{"type": "text", "text": f"[{shown}: {image.words}]"}, image.block]
+    return [{"type": "text", "text": f"[{display_path}: {image.words}]"}, image.block]
 
 
 def _notebook(
     file: io.FileIO,
     status: os.stat_result,
     real: Path,
-    shown: str,
+    display_path: str,
     request: ReadRequest,
     state: FileState,
     stopped: Callable[[], bool],
@@ -419,7 +422,7 @@ def _notebook(
     state.read(real, seen, first, known, to_the_end=whole, parts=frozenset(page.sources))
     state.cells.add(real, page.known)
     output = _notebook_output(real, status, page, first, len(source.cells))
-    return ToolResult(_page_content(page, first, len(source.cells), shown), structured=output)
+    return ToolResult(_page_content(page, first, len(source.cells), display_path), structured=output)
 
 
 def _notebook_page(source: NotebookSource, request: ReadRequest) -> tuple[int, NotebookPage]:
@@ -432,11 +435,11 @@ def _notebook_page(source: NotebookSource, request: ReadRequest) -> tuple[int, N
     return first, notebook_page(source, range(first - 1, stop), "usual", request.limits.chars)
 
 
-def _page_content(page: NotebookPage, first: int, total: int, shown: str) -> Content:
+def _page_content(page: NotebookPage, first: int, total: int, display_path: str) -> Content:
     if not total:
-        return f"[{shown} is a notebook without cells.]"
+        return f"[{display_path} is a notebook without cells.]"
     if not page.shown:
-        return f"[offset={first} is past the end: {shown} has {counted(total, 'cell')}.]"
+        return f"[offset={first} is past the end: {display_path} has {counted(total, 'cell')}.]"
     last = page.shown[-1] + 1
     if last < total:
         page.add_text(
@@ -446,9 +449,9 @@ def _page_content(page: NotebookPage, first: int, total: int, shown: str) -> Con
     return page.blocks
 
 
-def _binary(head: bytes, shown: str) -> ToolError:
+def _binary(head: bytes, display_path: str) -> ToolError:
     hints = (hint for signature, hint in BINARY_HINTS if head.startswith(signature))
     what = next(hints, "binary data. Look into it with Bash (file, xxd | head) or Python")
     return ToolError(
-        f"{shown} is {what}; Read shows text, images, PDFs and notebooks.", code=ErrorCode.FILE_ACCESS_ERROR
+        f"{display_path} is {what}; Read shows text, images, PDFs and notebooks.", code=ErrorCode.FILE_ACCESS_ERROR
     )

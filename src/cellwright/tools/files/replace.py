@@ -41,7 +41,7 @@ PLACES_NAMED = 20
 """The number of places of an ambiguous `old_string` that are named."""
 
 
-def replace_text(text: str, old: str, new: str, *, replace_all: bool, shown: str) -> tuple[str, int]:
+def replace_text(text: str, old: str, new: str, *, replace_all: bool, display_path: str) -> tuple[str, int]:
     """`text` with `old` replaced by `new`, literally, and how often.
 
     LF in `old` matches CRLF in the text; what is put in gets the line ends of what it stands for. Everything else stays
@@ -51,13 +51,13 @@ def replace_text(text: str, old: str, new: str, *, replace_all: bool, shown: str
     needle = old.replace("\r\n", "\n") if flat != text else old
     first = flat.find(needle)
     if first < 0:
-        raise _not_found(flat, needle, shown)
+        raise _not_found(flat, needle, display_path)
     # also one that overlaps the first: it is not clear which one is meant
     if not replace_all and flat.find(needle, first + 1) >= 0:
-        raise _ambiguous(flat, needle, shown)
+        raise _ambiguous(flat, needle, display_path)
     # a result that is too large is not even made in memory
     count = text.count(needle) if flat == text else flat.count(needle)
-    check_size(len(text) + count * (len(new) - len(needle)), EDITED_BYTES, shown)
+    check_size(len(text) + count * (len(new) - len(needle)), EDITED_BYTES, display_path)
     if flat == text:
         return text.replace(needle, new), count
     return _replace_in_crlf(text, flat, needle, new)
@@ -95,20 +95,20 @@ def _fitting(new: str, text: str, begin: int, end: int) -> str:
     return with_line_ends(new, text[begin:end], here if line_feed >= 0 else main_line_end(text))
 
 
-def _ambiguous(text: str, needle: str, shown: str) -> ToolError:
+def _ambiguous(text: str, needle: str, display_path: str) -> ToolError:
     count = sum(1 for _ in _occurrences(text, needle, step=1))
     lines = [text.count("\n", 0, start) + 1 for start in islice(_occurrences(text, needle, step=1), PLACES_NAMED)]
     more = f" and {count - PLACES_NAMED} more" if count > PLACES_NAMED else ""
     return ToolError(
-        f"old_string is in {shown} {count} times, at lines {', '.join(map(str, lines))}{more}. "
+        f"old_string is in {display_path} {count} times, at lines {', '.join(map(str, lines))}{more}. "
         "Give more of the lines around the one you mean, or set replace_all.",
         code=ErrorCode.INVALID_PARAMETERS,
         details={"matches": count, "lines": lines},
     )
 
 
-def _not_found(text: str, needle: str, shown: str) -> ToolError:
-    message = f"old_string is not in {shown}."
+def _not_found(text: str, needle: str, display_path: str) -> ToolError:
+    message = f"old_string is not in {display_path}."
     if re.match(r"\s*\d+\t", needle):
         message += " It seems to begin with the line number that Read puts before each line: leave those out."
     near = nearest_place(text, needle)
@@ -133,39 +133,40 @@ class FileOnDisk(Struct, frozen=True):
         return self.seen.whole and not self.stale
 
 
-def check_size(size: int, limit: int, shown: str) -> None:
+def check_size(size: int, limit: int, display_path: str) -> None:
     """Raise ToolError for a content that no tool of ours could change again."""
     if size > limit:
         raise ToolError(
-            f"{shown} would have {size / 2**20:,.1f} MB; the limit is {limit // 2**20} MB. Nothing was written. Write it "
+            f"{display_path} "
+            f"would have {size / 2**20:,.1f} MB; the limit is {limit // 2**20} MB. Nothing was written. Write it "
             "with Bash or Python, or split it.",
             code=ErrorCode.INVALID_PARAMETERS,
             details={"bytes": size, "limit": limit},
         )
 
 
-def creation(real: Path, shown: str, content: str) -> Change:
+def creation(real: Path, display_path: str, content: str) -> Change:
     """A new file, in UTF-8."""
-    after = encode(content, UTF_8, shown)
-    check_size(len(after), EDITED_BYTES, shown)
-    diff = diff_texts(None, content, shown)
-    note = check_syntax(real, None, content, shown, allowed=True)
+    after = encode(content, UTF_8, display_path)
+    check_size(len(after), EDITED_BYTES, display_path)
+    diff = diff_texts(None, content, display_path)
+    note = check_syntax(real, None, content, display_path, allowed=True)
     return Change(
         path=real,
-        shown=shown,
+        display_path=display_path,
         before=None,
         replacing=None,
         after=after,
         diff=diff,
-        title=f"Create {shown}",
-        result=f"Created {shown} ({counted(diff.added, 'line')}, {len(after):,} bytes).{note}",
+        title=f"Create {display_path}",
+        result=f"Created {display_path} ({counted(diff.added, 'line')}, {len(after):,} bytes).{note}",
         whole=True,
     )
 
 
 def update(
     real: Path,
-    shown: str,
+    display_path: str,
     old: FileOnDisk,
     text: str,
     verb: tuple[str, str],
@@ -175,69 +176,73 @@ def update(
     about: str = "",
 ) -> Change:
     """The file with `text` in place of what it holds. ToolError if its syntax breaks, unless that is allowed."""
-    after = encode(text, old.encoding, shown)
-    check_size(len(after), EDITED_BYTES, shown)
-    diff = diff_texts(old.text, text, shown)
+    after = encode(text, old.encoding, display_path)
+    check_size(len(after), EDITED_BYTES, display_path)
+    diff = diff_texts(old.text, text, display_path)
     if after == old.data:
-        result = f"{shown} has exactly this content already; nothing was written."
+        result = f"{display_path} has exactly this content already; nothing was written."
     else:
-        note = check_syntax(real, old.text, text, shown, allowed=allow_syntax_errors)
-        result = f"{verb[1]} {shown} ({diff.counts}{about}):\n{diff.excerpt}{note}"
+        note = check_syntax(real, old.text, text, display_path, allowed=allow_syntax_errors)
+        result = f"{verb[1]} {display_path} ({diff.counts}{about}):\n{diff.excerpt}{note}"
         if old.stale:
             result += (
                 "\n[It had changed on disk since it was read; only your text was replaced. Read it to see the rest.]"
             )
     return Change(
         path=real,
-        shown=shown,
+        display_path=display_path,
         before=old.data,
         replacing=old.status,
         after=after,
         diff=diff,
-        title=f"{verb[0]} {shown}",
+        title=f"{verb[0]} {display_path}",
         result=result,
         whole=whole,
     )
 
 
-def replaced(old: FileOnDisk, old_string: str, new_string: str, replace_all: bool, shown: str) -> tuple[str, int]:
+def replaced(
+    old: FileOnDisk, old_string: str, new_string: str, replace_all: bool, display_path: str
+) -> tuple[str, int]:
     """`replace_text` in a file that may have changed since it was read."""
     try:
-        return replace_text(old.text, old_string, new_string, replace_all=replace_all, shown=shown)
+        return replace_text(old.text, old_string, new_string, replace_all=replace_all, display_path=display_path)
     except ToolError as error:
         if old.stale:
             # what is there now was not shown to the model, and is not told to it by the way
-            raise stale_error(shown) from error
+            raise stale_error(display_path) from error
         raise
 
 
-def on_disk(real: Path, shown: str, state: FileState) -> FileOnDisk | None:
+def on_disk(real: Path, display_path: str, state: FileState) -> FileOnDisk | None:
     """The file as it is; None if there is none. It must have been read before."""
     if not real.exists():
         return None
     if real.is_file():
-        state.require(real, shown)
-    data, status = read_bytes(real, shown, EDITED_BYTES, TOO_LARGE)
-    seen = state.require(real, shown)
+        state.require(real, display_path)
+    data, status = read_bytes(real, display_path, EDITED_BYTES, TOO_LARGE)
+    seen = state.require(real, display_path)
     try:
         text, encoding = decode(data)
     except NotText:
-        raise ToolError(f"{shown} is binary data, not text. {TOO_LARGE}", code=ErrorCode.FILE_ACCESS_ERROR) from None
+        raise ToolError(
+            f"{display_path} is binary data, not text. {TOO_LARGE}", code=ErrorCode.FILE_ACCESS_ERROR
+        ) from None
     stale = is_stale(seen, status, sha256(data))
     return FileOnDisk(data, status, text, encoding, seen, stale)
 
 
-def check_editable(real: Path, shown: str, old: FileOnDisk, old_string: str) -> None:
+def check_editable(real: Path, display_path: str, old: FileOnDisk, old_string: str) -> None:
     """Raise ToolError if `old_string` cannot be replaced in this file, whatever it holds."""
     if not old_string and old.text:
         raise ToolError(
-            f"old_string is empty, but {shown} exists and is not. Give the text to replace, or use Write.",
+            f"old_string is empty, but {display_path} exists and is not. Give the text to replace, or use Write.",
             code=ErrorCode.INVALID_PARAMETERS,
         )
-    check_editable_notebook(real, shown, old.text)
+    check_editable_notebook(real, display_path, old.text)
 
 
-def check_editable_notebook(real: Path, shown: str, text: str) -> None:
+def check_editable_notebook(real: Path, display_path: str, text: str) -> None:
     """Raise ToolError if the file is a notebook: those are not changed as text."""
     if real.suffix.lower() != ".ipynb":
         return
@@ -248,10 +253,12 @@ def check_editable_notebook(real: Path, shown: str, text: str) -> None:
         notebook_content(text)
     except NotANotebook:
         return  # broken as a notebook: it can only be mended as text
-    raise ToolError(f"{shown} is a notebook. Change its cells with NotebookEdit.", code=ErrorCode.FILE_PATH_INVALID)
+    raise ToolError(
+        f"{display_path} is a notebook. Change its cells with NotebookEdit.", code=ErrorCode.FILE_PATH_INVALID
+    )
 
 
-def check_notebook(content: str, shown: str) -> None:
+def check_notebook(content: str, display_path: str) -> None:
     """Raise ToolError if a notebook file would not be a notebook with this content."""
     from cellwright.tools.notebook.json import notebook_content  # few edits are of notebooks
     from cellwright.tools.notebook.spans import NotANotebook
@@ -261,14 +268,14 @@ def check_notebook(content: str, shown: str) -> None:
     except NotANotebook as error:
         minimal = json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
         raise ToolError(
-            f"{shown} would not be a notebook: {error}. The smallest one is {minimal}; add cells with NotebookEdit.",
+            f"{display_path} would not be a notebook: {error}. The smallest one is {minimal}; add cells with NotebookEdit.",
             code=ErrorCode.INVALID_PARAMETERS,
         ) from error
 
 
-def stale_error(shown: str) -> ToolError:
+def stale_error(display_path: str) -> ToolError:
     """The error for a file that is no longer what the model has seen."""
     return ToolError(
-        f"{shown} has changed on disk since it was read. Read it again before you change it.",
+        f"{display_path} has changed on disk since it was read. Read it again before you change it.",
         code=ErrorCode.FILE_ACCESS_ERROR,
     )

@@ -36,14 +36,14 @@ class WriteInput(ToolInput):
 def write_tool(state: FileState, cwd: Path) -> Tool:
     """Write. `state` is the session's memory of files; relative paths start at `cwd`."""
 
-    def title(given: WriteInput) -> str:
-        return f"Write {shown_path(cwd, cwd / given.file_path)}"
+    def title(input: WriteInput) -> str:
+        return f"Write {shown_path(cwd, cwd / input.file_path)}"
 
-    def plan(given: WriteInput) -> Plan:
-        return lambda path, shown: plan_write(path, shown, given, state)
+    def plan(input: WriteInput) -> Plan:
+        return lambda path, shown: plan_write(path, shown, input, state)
 
-    async def preview(given: WriteInput) -> Preview:
-        return await preview_change(plan(given), given.file_path, cwd, title(given))
+    async def preview(input: WriteInput) -> Preview:
+        return await preview_change(plan(input), input.file_path, cwd, title(input))
 
     @tool(
         name="Write",
@@ -57,29 +57,29 @@ def write_tool(state: FileState, cwd: Path) -> Tool:
         title=title,
         preview=preview,
     )
-    async def write(given: WriteInput) -> ToolResult:
-        return await make_change(plan(given), given.file_path, cwd, state)
+    async def write(input: WriteInput) -> ToolResult:
+        return await make_change(plan(input), input.file_path, cwd, state)
 
     return write
 
 
-def plan_write(path: Path, shown: str, given: WriteInput, state: FileState) -> Change:
+def plan_write(path: Path, display_path: str, input: WriteInput, state: FileState) -> Change:
     """The whole file anew. An existing one must have been read to its end, and be as it was then."""
-    real, content = real_path(path), given.content
+    real, content = real_path(path), input.content
     if real.suffix.lower() == ".ipynb":
-        check_notebook(content, shown)
-    old = on_disk(real, shown, state)
+        check_notebook(content, display_path)
+    old = on_disk(real, display_path, state)
     if old is None:
-        return creation(real, shown, content)
+        return creation(real, display_path, content)
     if not old.seen.whole:
         raise ToolError(
-            f"Only a part of {shown} was read in this session. Read all of it before you overwrite it, "
+            f"Only a part of {display_path} was read in this session. Read all of it before you overwrite it, "
             "or change the part with Edit.",
             code=ErrorCode.FILE_ACCESS_ERROR,
         )
     if old.stale:
-        raise stale_error(shown)
+        raise stale_error(display_path)
     if "\r\n" not in content:
         content = with_line_ends(content, old.text, main_line_end(old.text))
     verb = ("Overwrite", "Wrote")
-    return update(real, shown, old, content, verb, allow_syntax_errors=given.allow_syntax_errors, whole=True)
+    return update(real, display_path, old, content, verb, allow_syntax_errors=input.allow_syntax_errors, whole=True)

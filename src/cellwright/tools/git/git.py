@@ -91,16 +91,16 @@ def git_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
             {"subcommand": "log", "args": ["--oneline", "-n", "20", "--", "src"]},
             {"subcommand": "show", "args": ["HEAD~2:README.md"]},
         ],
-        title=lambda given: " ".join(["git", given.subcommand, *given.args])[:200],
+        title=lambda input: " ".join(["git", input.subcommand, *input.args])[:200],
     )
-    async def git(given: GitInput, ctx: ToolContext) -> ToolResult:
-        folder = _folder(cwd, given.path)
-        words = parse_arguments(given.subcommand, given.args)
-        if given.subcommand == "config":
-            program = plain_git(folder, environ, given.timeout_seconds, without_hosts(ctx.confinement))
-            return await _answer(_Call(program, Repository("", ""), given.subcommand, words))
-        program = await neutral_git(folder, environ, given.timeout_seconds, without_hosts(ctx.confinement))
-        return await _answer(_Call(program, await repository_of(program), given.subcommand, words))
+    async def git(input: GitInput, ctx: ToolContext) -> ToolResult:
+        folder = _folder(cwd, input.path)
+        words = parse_arguments(input.subcommand, input.args)
+        if input.subcommand == "config":
+            program = plain_git(folder, environ, input.timeout_seconds, without_hosts(ctx.confinement))
+            return await _answer(_Call(program, Repository("", ""), input.subcommand, words))
+        program = await neutral_git(folder, environ, input.timeout_seconds, without_hosts(ctx.confinement))
+        return await _answer(_Call(program, await repository_of(program), input.subcommand, words))
 
     return git
 
@@ -290,13 +290,13 @@ _ANSWERS = {
 
 def _folder(cwd: Path, path: str) -> Path:
     folder = resolve_path(cwd, path)
-    shown = shown_path(cwd, folder)
-    with file_errors(shown):
+    display_path = shown_path(cwd, folder)
+    with file_errors(display_path):
         if not folder.exists():
-            raise not_found(folder, shown)
+            raise not_found(folder, display_path)
         if not folder.is_dir():
             raise ToolError(
-                f"{shown} is a file; path is a folder. Files go after `--`.", code=ErrorCode.FILE_PATH_INVALID
+                f"{display_path} is a file; path is a folder. Files go after `--`.", code=ErrorCode.FILE_PATH_INVALID
             )
         return folder.resolve()
 

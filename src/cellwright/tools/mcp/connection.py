@@ -24,19 +24,31 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import visible_line
 from cellwright.tools.mcp.schema import shown_text
 from cellwright.tools.mcp.server_entry import ServerEntry
-from cellwright.tools.mcp.transports import Way, open_way
+from cellwright.tools.mcp.transports import Way, open_way, server_environment
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:
-    from mcp import Client
+    from httpx2 import Auth
+    from mcp import Client, MCPError
     from mcp_types import ListResourcesResult, Prompt, Resource
     from mcp_types import Tool as ToolDefinition
 
+    from cellwright.tools.mcp.oauth.provider import Challenge, ServerAuth
+    from cellwright.tools.mcp.oauth.token_store import TokenStore
+
 logger = logging.getLogger(__name__)
 
-ConnectionState = Literal["connecting", "connected", "failed", "lost", "closed"]
+ConnectionState = Literal["connecting", "connected", "failed", "lost", "needs sign-in", "closed"]
 
 T = TypeVar("T")
+
+_SESSION_GONE = "Session terminated"
+"""The package's words for a server that knows the session no more (404)."""
+
+_CLOSED = "Connection closed"
+"""The package's words for requests that were under way, and for those that come until it is taken down."""
+
+_SIGN_IN = "it wants you to sign in"
 
 TRIES = 5
 """Times that a connection that was lost, or could not be made to an address, is tried before it is given up."""
@@ -50,12 +62,27 @@ CLOSE_SECONDS = 5.0
 LIST_SECONDS = 30.0
 MAX_PAGES = 20
 MAX_TOOLS = 500
+MAX_URLS = 5
+"""Addresses that a user is asked to open for one call."""
+
 MAX_LOG_LINES = 100
 INSTRUCTION_CHARS = 2_000
 """Of what a server says of itself, as in Claude Code."""
 
 Elicit = Callable[[ToolContext, str, Any], Awaitable[Any]]
 """Puts a server's question to the user, within a call: the context, the server's name, the SDK's parameters."""
+
+
+class _SessionGone(Exception):
+    """Raised for a request of a session that the server knows no more."""
+
+
+class _UrlsRequired(Exception):
+    """Raised for a call that wants the user to open addresses first; `data` is the error's."""
+
+    def __init__(self, message: str, data: Any) -> None:
+        super().__init__(message)
+        self.data = data
 
 
 class ServerPrompt(Struct, frozen=True):
@@ -79,6 +106,7 @@ class ServerConnection:
         make_tools: Callable[[ServerConnection], Mapping[str, Tool]],
         elicit: Elicit | None = None,
         confinement: Confinement | None = None,
+        tokens: TokenStore | None = None,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.entry = entry
@@ -101,11 +129,15 @@ class ServerConnection:
         self._make_tools = make_tools
         self._elicit = elicit
         self._confinement = confinement
+        self._tokens = tokens
+        self._auth: ServerAuth | None = None
         self._changed = changed
         self._client: Client | None = None
         self._task: asyncio.Task[None] | None = None
         self._again = asyncio.Event()
         self._relist = asyncio.Event()
+        self._broken = asyncio.Event()
+        self._ended = asyncio.Event()
         self._calls: list[ToolContext] = []
         self._mode: Literal["legacy", "auto"] = "legacy"
 
@@ -132,6 +164,15 @@ class ServerConnection:
         else:
             self._again.set()
 
+    @property
+    def challenge(self) -> Challenge | None:
+        """The server's words on what it wants signed in for, where it has said so."""
+        return self._auth.challenge if self._auth is not None else None
+
+    @property
+    def _wants_user(self) -> bool:
+        return self._auth is not None and self._auth.needed.is_set()
+
     async def call_tool(self, name: str, values: Mapping[str, Any], context: ToolContext) -> Any:
         """Call the server's tool `name`; its `CallToolResult`. Raises ToolError."""
 
@@ -139,13 +180,39 @@ class ServerConnection:
             fraction = min(max(progress / total, 0.0), 1.0) if total else None
             context.progress(message=visible_line(message or f"{progress:g}", 300), fraction=fraction)
 
+        async def call(client: Client) -> Any:
+            return await client.call_tool(name, dict(values), progress_callback=on_progress)
+
         self._calls.append(context)
         try:
-            return await self._ask(
-                lambda client: client.call_tool(name, dict(values), progress_callback=on_progress), f"the tool {name}"
-            )
+            try:
+                return await self._ask(call, f"the tool {name}")
+            except _UrlsRequired as required:
+                await self._open_first(required.data, context)
+            return await self._ask(call, f"the tool {name}")
+        except _UrlsRequired as required:
+            raise ToolError(f"{self.entry.name}: {required}", code=ErrorCode.EXECUTION_ERROR) from None
         finally:
             self._calls.remove(context)
+
+    async def _open_first(self, data: Any, context: ToolContext) -> None:
+        """Have the user open what a call was refused for. Raises ToolError where they do not."""
+        from mcp_types import ElicitRequestURLParams
+        from pydantic import ValidationError
+
+        listed = data.get("elicitations") if isinstance(data, dict) else None
+        try:
+            asked = [ElicitRequestURLParams.model_validate(each) for each in (listed or ())[:MAX_URLS]]
+        except (ValidationError, TypeError):
+            asked = []
+        for params in asked:
+            answer = None if self._elicit is None else await self._elicit(context, self.entry.name, params)
+            if answer is None or answer.action != "accept":
+                address = shown_text(params.url, 500)
+                message = f"{self.entry.name}: the call needs the user to open {address} first, and they did not."
+                raise ToolError(message, code=ErrorCode.EXECUTION_ERROR)
+        if not asked:
+            raise ToolError(f"{self.entry.name}: the call wants something opened, and says not what.")
 
     async def resources(self) -> list[Resource]:
         """The server's resources. Raises ToolError."""
@@ -167,11 +234,22 @@ class ServerConnection:
         return await self._ask(lambda client: client.get_prompt(name, dict(arguments)), f"the prompt {name}")
 
     async def _ask(self, ask: Callable[[Client], Awaitable[T]], what: str) -> T:
+        """Ask the server, and ask it again where it knew the session no more: then it has done nothing."""
+        try:
+            return await self._ask_once(ask, what)
+        except _SessionGone:
+            self.reconnect()
+        try:
+            return await self._ask_once(ask, what)
+        except _SessionGone:
+            raise self._unreachable(what) from None
+
+    async def _ask_once(self, ask: Callable[[Client], Awaitable[T]], what: str) -> T:
         """Ask the server. Everything that may go wrong with it becomes something that Claude can read."""
         from mcp import MCPError
         from pydantic import ValidationError
 
-        if self._client is None and self.state in ("connecting", "lost"):
+        if not self.settled.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.settled.wait(), self._connect_seconds)
         if (client := self._client) is None:
@@ -179,10 +257,7 @@ class ServerConnection:
         try:
             return await ask(client)
         except MCPError as error:
-            if self._client is not client:
-                raise self._unreachable(what) from None
-            message = shown_text(error.error.message, 2_000)
-            raise ToolError(f"{self.entry.name}: {message}", code=ErrorCode.EXECUTION_ERROR) from None
+            raise await self._refusal(error, client, what) from None
         except ValidationError:
             message = f"The MCP server {self.entry.name} answered {what} with something that is no answer."
             raise ToolError(message, code=ErrorCode.EXECUTION_ERROR) from None
@@ -198,11 +273,37 @@ class ServerConnection:
             message = f"The MCP server {self.entry.name} failed: {_words(error)}"
             raise ToolError(message, code=ErrorCode.EXECUTION_ERROR) from None
 
+    async def _see_end(self, client: Client) -> None:
+        """Have the connection be taken down now that it is known to be broken, and wait until it is known why."""
+        if self._client is client:
+            self._client = None
+            self._set("lost", "the connection broke")
+            self._broken.set()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._ended.wait(), CLOSE_SECONDS)
+
+    async def _refusal(self, error: MCPError, client: Client, what: str) -> Exception:
+        """The error of a request that the server, or the package, has answered with one."""
+        from mcp_types import URL_ELICITATION_REQUIRED
+
+        message = error.error.message
+        if message == _CLOSED:
+            await self._see_end(client)
+        if self._client is not client or self._wants_user:
+            return self._unreachable(what)
+        if message == _SESSION_GONE:
+            return _SessionGone()
+        if error.error.code == URL_ELICITATION_REQUIRED:
+            return _UrlsRequired(shown_text(message, 500), error.error.data)
+        return ToolError(f"{self.entry.name}: {shown_text(message, 2_000)}", code=ErrorCode.EXECUTION_ERROR)
+
     def _unreachable(self, what: str) -> ToolError:
         why = f": {self.problem}" if self.problem else ""
+        remedy = "The user can see why with /mcp, and connect it again with /mcp reconnect."
+        if self._wants_user:
+            remedy = f"The user can sign in with /mcp login {self.entry.name}."
         message = (
-            f"The MCP server {self.entry.name} is not connected ({self.state}){why}. Nothing came of {what}. "
-            "The user can see why with /mcp, and connect it again with /mcp reconnect."
+            f"The MCP server {self.entry.name} is not connected ({self.state}){why}. Nothing came of {what}. {remedy}"
         )
         return ToolError(message, code=ErrorCode.MCP_CONNECTION_FAILED)
 
@@ -227,8 +328,8 @@ class ServerConnection:
                 tries = 0
                 self._set("connecting")
                 continue
-            if hopeless or tries >= TRIES:
-                self._set("failed", problem)
+            if self._wants_user or hopeless or tries >= TRIES:
+                self._set("needs sign-in" if self._wants_user else "failed", problem)
                 await self._again.wait()
                 tries = 0
             else:
@@ -242,13 +343,16 @@ class ServerConnection:
         """One connection from its beginning to its end: why it ended, and whether it ever stood."""
         stood = False
         way: Way | None = None
+        self._broken.clear()
+        self._ended.clear()
         problem = ""
         try:
             # it takes a second, in which the loop is to serve others
             await asyncio.to_thread(_load_package)
             async with contextlib.AsyncExitStack() as stack:
                 async with asyncio.timeout(self._connect_seconds):
-                    way = await stack.enter_async_context(open_way(self.entry, self._environ, self._confinement))
+                    opening = open_way(self.entry, self._environ, self._confinement, self._make_auth())
+                    way = await stack.enter_async_context(opening)
                     client = await stack.enter_async_context(self._client_of(way))
                     await self._list(client)
                 self._again.clear()  # whoever wanted a new connection meanwhile has it
@@ -256,7 +360,9 @@ class ServerConnection:
                 self._set("connected")
                 await self._until_lost(client, way)
                 self._client, problem = None, "the connection ended"
-                self._set("lost", problem)
+                if self._wants_user:
+                    problem = _SIGN_IN
+                self._set("needs sign-in" if self._wants_user else "lost", problem)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -272,9 +378,27 @@ class ServerConnection:
                 self.log.extend(way.errors)
         if way is not None and way.errors:
             problem = f"{problem}; it wrote: {visible_line(way.errors[-1], 300)}"
+        self.problem = problem
+        self._ended.set()
         return problem, stood
 
+    def _make_auth(self) -> Auth | None:
+        """The authorization of requests to an address; each connection begins with what is kept by then."""
+        self._auth = None
+        if self.entry.headers_helper:
+            from cellwright.tools.mcp.headers_helper import helper_auth
+
+            environ = server_environment(self.entry, self._environ, self.entry.cwd)
+            return helper_auth(self.entry, environ, self._confinement)
+        if self._tokens is not None and self.entry.may_sign_in:
+            from cellwright.tools.mcp.oauth.provider import ServerAuth
+
+            self._auth = ServerAuth(self.entry, self._tokens)
+        return self._auth
+
     def _problem(self, error: BaseException) -> str:
+        if self._wants_user:
+            return _SIGN_IN
         if isinstance(_first(error), TimeoutError):
             return f"it did not answer within {self._connect_seconds:g} s (MCP_TIMEOUT)"
         return _words(error)
@@ -311,7 +435,8 @@ class ServerConnection:
     async def _until_lost(self, client: Client, way: Way) -> None:
         """Wait for the end of the connection, and list anew what the server says has changed."""
         async with asyncio.TaskGroup() as group:
-            waits = [group.create_task(event.wait()) for event in (way.lost, self._again)]
+            ends = [way.lost, self._broken, self._again, *([self._auth.needed] if self._auth is not None else [])]
+            waits = [group.create_task(event.wait()) for event in ends]
             beside = [group.create_task(self._list_again(client)), group.create_task(self._listen(client))]
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             for task in (*waits, *beside):
@@ -432,6 +557,8 @@ def _words(error: BaseException) -> str:
     error = _first(error)
     if isinstance(error, ModuleNotFoundError) and str(error.name).split(".")[0] in ("mcp", "mcp_types"):
         return "the package for MCP servers is not installed: pip install 'cellwright[mcp]'"
+    if isinstance(error, FileNotFoundError) and error.filename:
+        return visible_line(f"{error.filename} was not found", 500)
     if type(error).__name__ == "MCPError":  # its message is the server's, or as good
         return visible_line(str(error), 500)
     return visible_line(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__, 500)

@@ -1,6 +1,8 @@
 """A server's question to the user, as a question card: a form becomes a question for each field, an address a yes or no.
 
-What the user answers goes to the server, and the card says so. Nobody but the user answers: no rule, no mode, no default.
+What the user answers goes to the server, and the card says so. Nobody but the user answers, or a hook of theirs: no rule,
+no mode, no default. Hooks are told of the question (`Elicitation`), and of the answer before it is sent
+(`ElicitationResult`).
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from cellwright.agent.tool import ToolContext
 from cellwright.text import visible_line
@@ -18,6 +21,7 @@ MAX_FIELDS = 40
 TRIES = 3
 """Times that an answer which does not fit is asked for."""
 
+WRITE = "(write your answer)"
 LEAVE_OUT = "(leave it out)"
 CANCEL = "(answer nothing)"
 MAX_ANSWER = 10_000
@@ -30,7 +34,43 @@ class _Wrong(Exception):
 
 
 async def elicit(context: ToolContext, server: str, params: Any) -> Any:
-    """Put a server's question to the user within the call of `context`; the SDK's `ElicitResult`."""
+    """Put a server's question to hooks and the user within the call of `context`; the SDK's `ElicitResult`."""
+    from mcp_types import ElicitResult
+
+    about: dict[str, Any] = {"mcp_server_name": server, "mode": params.mode}
+    if params.mode == "url":
+        about["elicitation_id"] = params.elicitation_id
+        asked = {**about, "url": params.url}
+    else:
+        asked = {**about, "requested_schema": params.requested_schema}
+    said = await context.fire_hooks("Elicitation", {**asked, "message": params.message})
+    if said.block or said.stop is not None:
+        result = ElicitResult(action="decline")
+    elif said.elicitation is not None:
+        result = _hooks_answer(said.elicitation, None)
+    else:
+        result = await _users_answer(context, server, params)
+    answer = {**about, "action": result.action, **({"content": result.content} if result.content is not None else {})}
+    said = await context.fire_hooks("ElicitationResult", answer)
+    if said.block or said.stop is not None:
+        return ElicitResult(action="decline")
+    return result if said.elicitation is None else _hooks_answer(said.elicitation, result.content)
+
+
+def _hooks_answer(answer: Mapping[str, Any], content: Any) -> Any:
+    """A hook's answer as the SDK's; `content` is the user's, which counts where the hook has none. None that fits: a no."""
+    from mcp_types import ElicitResult
+
+    if answer["action"] != "accept":
+        return ElicitResult(action=answer["action"])
+    given = content if answer["content"] is None else answer["content"]
+    try:
+        return ElicitResult.model_validate({"action": "accept", "content": given})
+    except ValueError:
+        return ElicitResult(action="decline")
+
+
+async def _users_answer(context: ToolContext, server: str, params: Any) -> Any:
     from mcp_types import ElicitResult
 
     if params.mode == "url":
@@ -47,9 +87,12 @@ async def elicit(context: ToolContext, server: str, params: Any) -> Any:
 
 
 async def _opened(context: ToolContext, server: str, params: Any) -> bool:
+    host = _host(params.url)
+    if not host:  # a file, a program, a script: nothing for a browser
+        return False
     question = (
-        f"The MCP server {visible_line(server)} asks you to open {visible_line(params.url, 500)} in your browser: "
-        f"{shown_text(params.message, 400)}"
+        f"The MCP server {visible_line(server)} asks you to open an address of {host} in your browser: "
+        f"{visible_line(params.url, 500)}\n{shown_text(params.message, 300)}"
     )
     options = [
         {"label": "I have opened it", "description": "The server is told that you agree."},
@@ -57,6 +100,19 @@ async def _opened(context: ToolContext, server: str, params: Any) -> bool:
     ]
     answers = await _ask(context, [_question(question[:1_000], "Open", options)])
     return answers is not None and list(answers.values()) == ["I have opened it"]
+
+
+def _host(url: str) -> str:
+    """The host of a web address, letters that only look like others spelled out; "" for what is none.
+
+    Nor is one with a backslash, which browsers take for a slash: they would go to another host than the one shown.
+    """
+    try:
+        parts = urlsplit(url)
+        host = (parts.hostname or "").encode("idna").decode("ascii")
+    except ValueError:
+        return ""
+    return host if parts.scheme in ("http", "https") and url.isprintable() and not set(url) & set(" \\") else ""
 
 
 async def _filled_in(
@@ -73,7 +129,10 @@ async def _filled_in(
     for _ in range(TRIES):
         for start in range(0, len(left), MAX_QUESTIONS):
             names = list(left)[start : start + MAX_QUESTIONS]
-            asked = {_text_of(name, left[name], intro, name in needed, wrong.get(name, "")): name for name in names}
+            asked = {
+                _text_of(name, left[name], intro if name == names[0] else "", name in needed, wrong.get(name, "")): name
+                for name in names
+            }
             questions = [
                 _question(text, str(left[name].get("title") or name), _options_of(left[name], name in needed))
                 for text, name in asked.items()
@@ -119,7 +178,8 @@ def _text_of(name: str, field: Field, intro: str, needed: bool, wrong: str) -> s
     more = f" One of: {', '.join(choices)}." if len(choices) > MAX_OPTIONS - 1 else ""
     problem = f" ({wrong}.)" if wrong else ""
     need = "" if needed else ", may be left out"
-    return f"{intro}\n{visible_line(name, 60)}: {shown_text(str(about), 300)} ({kind}{need}).{more[:200]}{problem}"
+    text = f"{visible_line(name, 60)}: {shown_text(str(about), 300)} ({kind}{need}).{more[:200]}{problem}"
+    return f"{intro}\n{text}" if intro else text
 
 
 def _options_of(field: Field, needed: bool) -> list[dict[str, str]]:
@@ -134,11 +194,15 @@ def _options_of(field: Field, needed: bool) -> list[dict[str, str]]:
     if not needed:
         offered = [*offered[: MAX_OPTIONS - 2], LEAVE_OUT]
     offered = [each for each in dict.fromkeys(offered) if each][: MAX_OPTIONS - 1]
-    return _choices([*offered, CANCEL] if len(offered) else ["(write your answer)", CANCEL])
+    return _choices([*offered, CANCEL] if len(offered) else [WRITE, CANCEL])
 
 
 def _choices(labels: list[str]) -> list[dict[str, str]]:
-    about = {LEAVE_OUT: "Nothing is said for this field.", CANCEL: "The server gets no answer at all."}
+    about = {
+        WRITE: "In the field below the choices.",
+        LEAVE_OUT: "Nothing is said for this field.",
+        CANCEL: "The server gets no answer at all.",
+    }
     return [{"label": label, "description": about.get(label, f"Answer {label}.")} for label in labels]
 
 

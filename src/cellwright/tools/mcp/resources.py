@@ -44,10 +44,10 @@ def resource_tools(connections: Connections) -> tuple[Tool, ...]:
         read_only=True,
         category="other",
         limits=ToolLimits(seconds=60),
-        title=lambda given: f"list the resources of {given.server or 'all MCP servers'}",
+        title=lambda input: f"list the resources of {input.server or 'all MCP servers'}",
     )
-    async def list_resources(given: ListMcpResourcesInput) -> str:
-        servers = [_named(connections(), given.server)] if given.server else [*connections().values()]
+    async def list_resources(input: ListMcpResourcesInput) -> str:
+        servers = [_named(connections(), input.server)] if input.server else [*connections().values()]
         lines: list[str] = []
         for each in servers:
             if not each.has_resources:
@@ -55,7 +55,7 @@ def resource_tools(connections: Connections) -> tuple[Tool, ...]:
             try:
                 found = await each.resources()
             except ToolError as error:
-                if given.server:
+                if input.server:
                     raise
                 lines.append(f"{each.entry.name}: {error.message}")
                 continue
@@ -71,10 +71,10 @@ def resource_tools(connections: Connections) -> tuple[Tool, ...]:
         read_only=True,
         category="other",
         limits=ToolLimits(seconds=120),
-        title=lambda given: f"read {given.uri} of {given.server}",
+        title=lambda input: f"read {input.uri} of {input.server}",
     )
-    async def read_resource(given: ReadMcpResourceInput) -> ToolResult:
-        return ToolResult(await resource_content(_named(connections(), given.server), given.uri))
+    async def read_resource(input: ReadMcpResourceInput) -> ToolResult:
+        return ToolResult(await resource_content(_named(connections(), input.server), input.uri))
 
     # where there are many tools these two need not be told either
     return tuple(_deferred(each) for each in (list_resources, read_resource))

@@ -17,10 +17,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote, unquote, urlsplit
 
 from cellwright.agent.calls.approval import Allow, CanUseTool, Deny, ToolUse
-from cellwright.agent.calls.permission_gate import no_user_text
-from cellwright.agent.tool import Content, Tool
+from cellwright.agent.tool import Content, Tool, ToolAccess
 from cellwright.events import ToolEnd
 from cellwright.text import visible
+from cellwright.tools.mcp.call_question import (
+    MAX_QUESTION_CHARS,
+    CallAnswer,
+    CallQuestion,
+    answer_of_choice,
+    decision_of,
+    question_of,
+)
+from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS, NOTEBOOK_TOOLS, KernelCaller, KernelTool
 from cellwright.tools.notebook.notebook_markdown import notebook_markdown_tool
 from cellwright.tools.search.glob import glob_tool
 from cellwright.version import VERSION
@@ -45,26 +53,22 @@ if TYPE_CHECKING:
     from mcp_types import Tool as ToolDefinition
 
 SERVED_TOOLS = ("Read", "Edit", "Write", "Glob", "Grep", "LS", "NotebookRead", "NotebookEdit")
-"""The tools that are offered unless the user chooses."""
+"""The tools for files that are offered unless the user chooses."""
 
 MAY_BE_SERVED = (*SERVED_TOOLS, "MultiEdit", "ApplyPatch", "FileTree")
-"""Those to choose from: what works on files alone, and needs neither a kernel nor a model."""
+"""Those to choose from: what works on files alone, and needs neither a kernel nor a model. KERNEL_TOOLS come besides."""
 
 SCHEME = "notebook"
 MAX_ARGUMENT_CHARS = 16 * 2**20
-MAX_QUESTION_CHARS = 20_000
-"""A question shows the whole of what it asks about: what is longer is not asked."""
-
 MAX_CALLS = 16
 """Calls of one server that go on at once; more wait."""
 
 QUESTION = "permission"
-ONCE, SESSION, NO = "Allow once", "Allow from now on", "Deny"
 
 INSTRUCTIONS = (
-    "Files and Jupyter notebooks of one folder, under the user's permission rules. Paths are relative to the folder or "
-    "absolute. What a rule does not allow is put to the user or denied; a denial names the rule that would allow it. "
-    "A file is read before it is changed."
+    "Files, Jupyter notebooks and their kernels in one folder, under the user's permission rules. Paths are relative to "
+    "the folder or absolute. What a rule does not allow is put to the user or denied; a denial names the rule that would "
+    "allow it. A file is read before it is changed."
 )
 
 
@@ -75,17 +79,23 @@ class ToolCaller(Protocol):
     def tools(self) -> Sequence[Tool]:
         """The tools that are there now."""
 
+    def denial(self, name: str, tool_input: Mapping[str, Any]) -> str:
+        """Say why the rules deny a call; empty where they do not."""
+
+    def denies(self, name: str, access: ToolAccess) -> bool:
+        """Return whether a rule denies a tool as a whole that is not among `tools`."""
+
     async def call(
         self, name: str, tool_input: Mapping[str, Any], ask_user: CanUseTool | None, tool: Tool | None = None
     ) -> ToolEnd:
         """Call the tool of that name, or the given one in its place; its end, whatever comes of it."""
 
 
-def make_server(calls: ToolCaller, cwd: Path) -> Server[Any]:
-    """An MCP server of the tools of `calls` and the notebooks below `cwd`."""
+def make_server(calls: ToolCaller, cwd: Path, kernels: KernelCaller | None = None) -> Server[Any]:
+    """An MCP server of the tools of `calls`, the notebooks below `cwd` and the `kernels` that there are for them."""
     from mcp.server.lowlevel import Server
 
-    served = _Served(calls, cwd)
+    served = _Served(calls, cwd, kernels)
     return Server(
         "cellwright",
         version=VERSION,
@@ -100,8 +110,9 @@ def make_server(calls: ToolCaller, cwd: Path) -> Server[Any]:
 
 
 class _Served:
-    def __init__(self, calls: ToolCaller, cwd: Path) -> None:
+    def __init__(self, calls: ToolCaller, cwd: Path, kernels: KernelCaller | None) -> None:
         self._calls = calls
+        self._kernels = kernels
         self._cwd = cwd
         # resources are there whichever tools are offered
         self._glob, self._markdown = glob_tool(cwd), notebook_markdown_tool(cwd)
@@ -113,20 +124,39 @@ class _Served:
     ) -> ListToolsResult:
         from mcp_types import ListToolsResult
 
-        return ListToolsResult(tools=[definition_of(tool) for tool in self._calls.tools])
+        return ListToolsResult(tools=[definition_of(tool) for tool in self._tools])
+
+    @property
+    def _tools(self) -> Sequence[Tool | KernelTool]:
+        in_kernels = () if self._kernels is None else self._kernels.tools
+        # a kernel in another folder has other rules: what is denied here is denied there, too
+        return (*self._calls.tools, *(tool for tool in in_kernels if not self._calls.denies(tool.name, tool.access)))
 
     async def call_tool(
         self, context: ServerRequestContext[Any], params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
+        from mcp.shared.exceptions import MCPError
+        from mcp_types import INVALID_PARAMS
+
         arguments = params.arguments or {}
         if len(json.dumps(arguments)) > MAX_ARGUMENT_CHARS:
             return _refused(f"The arguments are longer than {MAX_ARGUMENT_CHARS:,} characters. Nothing was done.")
-        if params.name not in {tool.name for tool in self._calls.tools}:
-            return _refused(f"There is no tool {visible(params.name[:100])} here.")
+        if params.name not in {tool.name for tool in self._tools}:
+            raise MCPError(INVALID_PARAMS, f"Unknown tool: {visible(params.name[:100])}")
         question = _Question(context, params, self._key)
         async with self._slots:
-            end = await self._calls.call(params.name, arguments, question.ask if question.can_ask else None)
+            end = await self._end(params.name, arguments, question)
         return question.to_be_answered or result_of(end)
+
+    async def _end(self, name: str, arguments: Mapping[str, Any], question: _Question) -> ToolEnd:
+        if self._kernels is not None and name in (*KERNEL_TOOLS, *NOTEBOOK_TOOLS):
+            # a kernel has rules of its own, for its folder; what this one's deny is denied
+            if name in NOTEBOOK_TOOLS and (reason := self._calls.denial(name, arguments)):
+                return ToolEnd("", name, "denied", reason, 0.0)
+            end = await self._kernels.call(name, arguments, question.put if question.can_ask else None)
+            if end is not None:
+                return end
+        return await self._calls.call(name, arguments, question.ask if question.can_ask else None)
 
     async def list_resources(
         self, _context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
@@ -156,7 +186,7 @@ class _Served:
         self, _context: ServerRequestContext[Any], params: ReadResourceRequestParams
     ) -> ReadResourceResult:
         from mcp.shared.exceptions import MCPError
-        from mcp_types import INVALID_PARAMS, ReadResourceResult, TextResourceContents
+        from mcp_types import INVALID_PARAMS, BlobResourceContents, ReadResourceResult, TextResourceContents
 
         if (path := notebook_path(params.uri)) is None:
             raise MCPError(INVALID_PARAMS, f"A resource here is {SCHEME}:/// and the path of a notebook.")
@@ -165,7 +195,15 @@ class _Served:
         if end.status != "success":
             raise MCPError(INVALID_PARAMS, _text_of(end.content))
         text = TextResourceContents(uri=params.uri, mime_type="text/markdown", text=_text_of(end.content))
-        return ReadResourceResult(contents=[text])
+        blocks = [] if isinstance(end.content, str) else end.content
+        sources = [block["source"] for block in blocks if block["type"] == "image"]
+        images = [
+            BlobResourceContents(
+                uri=f"{params.uri}#image-{number}", mime_type=source["media_type"], blob=source["data"]
+            )
+            for number, source in enumerate(sources, 1)
+        ]
+        return ReadResourceResult(contents=[text, *images])
 
 
 class _Question:
@@ -183,35 +221,37 @@ class _Question:
         self._answers_later = context.protocol_version in MODERN_PROTOCOL_VERSIONS
 
     async def ask(self, use: ToolUse) -> Allow | Deny:
-        text = _question_text(use)
-        if len(text) > MAX_QUESTION_CHARS:
-            return Deny(f"It is too long to be shown in a question. {no_user_text(use)}", "policy")
-        answer = self._given(text, use) if self._answers_later else await self._answer(text, use)
-        if answer is None:
-            return Deny("the user has yet to answer", "policy")
-        chosen = (answer.content or {}).get("answer") if answer.action == "accept" else NO
-        if chosen == SESSION and _rules(use):
-            return Allow(scope="session", rules=_rules(use))
-        return Allow() if chosen == ONCE else Deny("the user said no")
+        """Answer a call that is made here."""
+        question = question_of(use)
+        if len(question.text) > MAX_QUESTION_CHARS:
+            return Deny(f"It is too long to be shown in a question. {question.unasked}", "policy")
+        return decision_of(await self.put(question), question)
 
-    async def _answer(self, text: str, use: ToolUse) -> ElicitResult:
+    async def put(self, question: CallQuestion) -> CallAnswer:
+        """Put a question, of whatever process."""
+        answer = self._given(question) if self._answers_later else await self._answer(question)
+        if answer is None:
+            return "later"
+        return answer_of_choice((answer.content or {}).get("answer")) if answer.action == "accept" else "deny"
+
+    async def _answer(self, question: CallQuestion) -> ElicitResult:
         context = self._context
         answer: ElicitResult = await context.session.elicit_form(
-            text, _form(use), related_request_id=context.request_id
+            question.text, question.form, related_request_id=context.request_id
         )
         return answer
 
-    def _given(self, text: str, use: ToolUse) -> ElicitResult | None:
+    def _given(self, question: CallQuestion) -> ElicitResult | None:
         """The answer that came with the call, if it is one to this very question; else the question, to be answered."""
         from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 
-        about = json.dumps([self._params.name, self._params.arguments, text], sort_keys=True)
+        about = json.dumps([self._params.name, self._params.arguments, question.text], sort_keys=True)
         state = hmac.new(self._key, about.encode("utf-8", "backslashreplace"), hashlib.sha256).hexdigest()
         given = (self._params.input_responses or {}).get(QUESTION)
         asked = (self._params.request_state or "").encode("utf-8", "backslashreplace")
         if isinstance(given, ElicitResult) and hmac.compare_digest(asked, state.encode()):
             return given
-        form = ElicitRequestFormParams(message=text, requested_schema=_form(use))
+        form = ElicitRequestFormParams(message=question.text, requested_schema=question.form)
         request = ElicitRequest(params=form)
         self.to_be_answered = InputRequiredResult(input_requests={QUESTION: request}, request_state=state)
         return None
@@ -223,34 +263,14 @@ def _shows_forms(capabilities: ClientCapabilities | None) -> bool:
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
 
-def _rules(use: ToolUse) -> tuple[str, ...]:
-    offered = [suggestion.rules for suggestion in use.decision.suggestions if suggestion.rules]
-    return tuple(offered[-1]) if offered and not use.decision.firm else ()
-
-
-def _question_text(use: ToolUse) -> str:
-    preview = use.preview
-    rules = _rules(use)
-    later = f"“{SESSION}” adds the rule {', '.join(rules)} until this server ends." if rules else ""
-    parts = (preview.title, preview.warning, preview.detail, use.decision.reason, later)
-    return "\n\n".join(visible(part) for part in parts if part)
-
-
-def _form(use: ToolUse) -> dict[str, Any]:
-    choices = [ONCE, *([SESSION] if _rules(use) else []), NO]
-    answer = {"type": "string", "title": "May this be done?", "enum": choices}
-    return {"type": "object", "properties": {"answer": answer}, "required": ["answer"]}
-
-
-def definition_of(tool: Tool) -> ToolDefinition:
+def definition_of(tool: Tool | KernelTool) -> ToolDefinition:
     """A tool as clients are told of it. Its results' form is not promised: what is too long in them is left out."""
     from mcp_types import Tool as ToolDefinition
     from mcp_types import ToolAnnotations
 
-    param = tool.to_param()
     return ToolDefinition(
         name=tool.name,
-        description=param["description"],
+        description=tool.description if isinstance(tool, KernelTool) else tool.to_param()["description"],
         input_schema=dict(tool.input_schema),
         annotations=ToolAnnotations(
             read_only_hint=tool.read_only, destructive_hint=not tool.read_only, open_world_hint=False

@@ -23,12 +23,26 @@ MAX_NAME = 64
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 
+class OAuthClient(Struct, frozen=True, kw_only=True):
+    """The configuration of signing in to a server: what is empty is found out, or asked of the authorization server.
+
+    `client_id` is a client that was registered by hand, whose redirect address is `http://localhost:PORT/callback` with
+    `callback_port`; `scopes` are asked for instead of those that the server names.
+    """
+
+    client_id: str = ""
+    callback_port: int = 0
+    scopes: str = ""
+    metadata_url: str = ""
+
+
 class ServerEntry(Struct, frozen=True, kw_only=True):
     """One server. `label` names its place for people (a file, a plug-in); `cwd` is the folder a program is started in.
 
     `digest` stands for the entry as it was written, before variables: an approval is bound to it. `tool_seconds` bounds a
-    call (None: the default). `always_load`: its tools are told before the first word. `confined`: it comes with the project,
-    so that the sandbox holds it where that is switched on.
+    call (None: the default). `always_load`: its tools are told before the first word. `headers_helper` is a command whose
+    output is further headers, as a JSON object; `oauth` says how to sign in, where that is configured. `agent` is the agent
+    whose definition brings it along: it runs while that works, and has tools for nobody else.
     """
 
     name: str
@@ -42,13 +56,23 @@ class ServerEntry(Struct, frozen=True, kw_only=True):
     env: Mapping[str, str] = field(default_factory=dict)
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
+    headers_helper: str = ""
+    oauth: OAuthClient | None = None
     tool_seconds: float | None = None
     always_load: bool = False
+    agent: str = ""
 
     @property
     def prefix(self) -> str:
         """The beginning of its tools' names: `mcp__server__`."""
         return f"{TOOL_PREFIX}{plain_name(self.name)}__"
+
+    @property
+    def may_sign_in(self) -> bool:
+        """Return whether the user can sign in there: it is reached over HTTP, and no other authorization is configured."""
+        if not self.url or self.headers_helper:
+            return False
+        return self.oauth is not None or not any(name.lower() == "authorization" for name in self.headers)
 
     @property
     def address(self) -> str:

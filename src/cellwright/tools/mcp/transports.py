@@ -25,7 +25,7 @@ from cellwright.tools.process.children import Child, Command, child_processes
 from cellwright.tools.process.environment import child_environment, runs_code_at_start
 
 if TYPE_CHECKING:
-    import httpx2
+    from httpx2 import Auth
     from mcp.client._transport import TransportStreams
     from mcp.shared.message import SessionMessage
 
@@ -43,8 +43,6 @@ ERROR_LINES = 50
 
 _ERROR_LINE_CHARS = 500
 _HINTS = ("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
-CONNECT_SECONDS = 30.0
-READ_SECONDS = 300.0
 
 
 class Way(Struct, kw_only=True):
@@ -57,20 +55,17 @@ class Way(Struct, kw_only=True):
 
 @contextlib.asynccontextmanager
 async def open_way(
-    entry: ServerEntry, environ: Mapping[str, str], confinement: Confinement | None = None
+    entry: ServerEntry, environ: Mapping[str, str], confinement: Confinement | None = None, auth: Auth | None = None
 ) -> AsyncIterator[Way]:
-    """The way to the server of `entry`, closed with the block. Raises OSError, ValueError, httpx2's errors."""
+    """The way to the server of `entry`, closed with the block; `auth` goes with each request to an address.
+
+    Raises OSError, ValueError, httpx2's errors.
+    """
     lost: asyncio.Event = asyncio.Event()
     errors: deque[str] = deque(maxlen=ERROR_LINES)
     async with contextlib.AsyncExitStack() as stack:
-        if entry.transport == "stdio":
-            opened = _program(entry, environ, confinement, errors)
-        elif entry.transport == "http":
-            opened = _http(entry)
-        else:
-            from mcp.client.sse import sse_client
-
-            opened = sse_client(entry.url, dict(entry.headers), CONNECT_SECONDS, READ_SECONDS)
+        program = entry.transport == "stdio"
+        opened = _program(entry, environ, confinement, errors) if program else _address(entry, auth)
         read, write = await stack.enter_async_context(opened)
         yield Way(streams=(_Incoming(read, lost), write), lost=lost, errors=errors)
 
@@ -85,15 +80,23 @@ def server_environment(entry: ServerEntry, environ: Mapping[str, str], project: 
 
 
 @contextlib.asynccontextmanager
-async def _http(entry: ServerEntry) -> AsyncIterator[TransportStreams]:
-    import httpx2
+async def _address(entry: ServerEntry, auth: Auth | None) -> AsyncIterator[TransportStreams]:
+    from cellwright.tools.mcp.http import MAX_BODY_BYTES, http_client
+
+    if entry.transport == "sse":
+        from mcp.client.sse import sse_client
+
+        def factory(headers: Any = None, timeout: Any = None, auth: Auth | None = None) -> Any:
+            return http_client(headers or {}, auth)
+
+        async with sse_client(entry.url, dict(entry.headers), httpx_client_factory=factory, auth=auth) as streams:
+            yield streams
+        return
     from mcp.client.streamable_http import streamable_http_client
 
-    timeout = httpx2.Timeout(CONNECT_SECONDS, read=READ_SECONDS)
-    client: httpx2.AsyncClient
     async with (
-        httpx2.AsyncClient(headers=dict(entry.headers), timeout=timeout) as client,
-        streamable_http_client(entry.url, http_client=client) as streams,
+        http_client(entry.headers, auth) as client,
+        streamable_http_client(entry.url, http_client=client, max_sse_event_size=MAX_BODY_BYTES) as streams,
     ):
         yield streams
 

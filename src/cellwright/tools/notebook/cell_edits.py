@@ -35,10 +35,10 @@ class CellEdit(Struct, frozen=True):
     result: str
     changed: tuple[int | None, int] | None = None
 
-    def diff(self, shown: str) -> Diff:
+    def diff(self, display_path: str) -> Diff:
         """Build the diff that the user is shown."""
         # a source rarely ends with a line end, and no view should make a point of it
-        return diff_texts(_ended(self.before), _ended(self.after) or "", f"{shown}#{self.name}")
+        return diff_texts(_ended(self.before), _ended(self.after) or "", f"{display_path}#{self.name}")
 
 
 def as_utf_8(data: bytes) -> tuple[Encoding, bytes]:
@@ -55,9 +55,9 @@ def as_utf_8(data: bytes) -> tuple[Encoding, bytes]:
     return UTF_8, data
 
 
-def on_disk_bytes(utf_8: bytes, encoding: Encoding, shown: str) -> bytes:
+def on_disk_bytes(utf_8: bytes, encoding: Encoding, display_path: str) -> bytes:
     """A notebook's UTF-8 as its file has it."""
-    return utf_8 if encoding == UTF_8 else encode(utf_8.decode(), encoding, shown)
+    return utf_8 if encoding == UTF_8 else encode(utf_8.decode(), encoding, display_path)
 
 
 def _insert_index(notebook: Notebook, to: CellPosition) -> tuple[InsertIndex, str]:
@@ -74,7 +74,7 @@ def in_words(to: CellPosition) -> str:
     return f"{to.where} {to.anchor_id}" if to.where in ("before", "after") else f"at the {to.where}"
 
 
-def insert_cell(notebook: Notebook, kind: CellType, source: str, to: CellPosition, shown: str) -> CellEdit:
+def insert_cell(notebook: Notebook, kind: CellType, source: str, to: CellPosition, display_path: str) -> CellEdit:
     """The notebook with a new cell."""
     count = len(notebook.heads)
     place, where = _insert_index(notebook, to)
@@ -85,13 +85,13 @@ def insert_cell(notebook: Notebook, kind: CellType, source: str, to: CellPositio
         position=place.position,
         before=None,
         after=source,
-        title=f"Insert a {kind} cell {where} in {shown}",
-        result=f"Inserted {kind} cell {name} {where} of {shown}: {_at(place.position, count + 1)}.",
+        title=f"Insert a {kind} cell {where} in {display_path}",
+        result=f"Inserted {kind} cell {name} {where} of {display_path}: {_at(place.position, count + 1)}.",
         changed=(None, place.position),
     )
 
 
-def delete_cell(notebook: Notebook, at: int, shown: str) -> CellEdit:
+def delete_cell(notebook: Notebook, at: int, display_path: str) -> CellEdit:
     """The notebook without the cell at the position `at`."""
     kind, name, count = notebook.kind(at), notebook.ids()[at], len(notebook.heads)
     renamed = any("id" not in head for head in notebook.heads[at + 1 :])
@@ -101,13 +101,13 @@ def delete_cell(notebook: Notebook, at: int, shown: str) -> CellEdit:
         position=at,
         before=notebook.text(at),
         after=None,
-        title=f"Delete {kind} cell {name} in {shown}",
-        result=f"Deleted {kind} cell {name}, which was cell {at + 1} of {count} in {shown}."
+        title=f"Delete {kind} cell {name} in {display_path}",
+        result=f"Deleted {kind} cell {name}, which was cell {at + 1} of {count} in {display_path}."
         + (" The cells after it are now named by their new positions." if renamed else ""),
     )
 
 
-def move_cell(notebook: Notebook, at: int, to: CellPosition, shown: str) -> CellEdit:
+def move_cell(notebook: Notebook, at: int, to: CellPosition, display_path: str) -> CellEdit:
     """The notebook with the cell that is at the position `at` elsewhere."""
     kind, name, count = notebook.kind(at), notebook.ids()[at], len(notebook.heads)
     place, where = _insert_index(notebook, to)
@@ -119,7 +119,7 @@ def move_cell(notebook: Notebook, at: int, to: CellPosition, shown: str) -> Cell
     has_id = bool(notebook.heads[at].get("id"))
     new_name = name if has_id else f"cell-{now}"
     renamed = "" if has_id or now == at else " Cells without ids are now named by their new positions."
-    result = f"Moved {kind} cell {name} {where} of {shown}: {_at(now, count)}, {new_name}.{renamed}"
+    result = f"Moved {kind} cell {name} {where} of {display_path}: {_at(now, count)}, {new_name}.{renamed}"
     if now == at:
         result = f"{kind.capitalize()} cell {name} is there already ({_at(now, count)}); nothing was written."
     return CellEdit(
@@ -128,18 +128,18 @@ def move_cell(notebook: Notebook, at: int, to: CellPosition, shown: str) -> Cell
         position=now,
         before="\n".join(lines),
         after="\n".join(moved),
-        title=f"Move {kind} cell {name} {where} in {shown}",
+        title=f"Move {kind} cell {name} {where} in {display_path}",
         result=result,
     )
 
 
 def replace_cell(
-    notebook: Notebook, at: int, new_kind: CellType | None, new_source: str | None, shown: str
+    notebook: Notebook, at: int, new_kind: CellType | None, new_source: str | None, display_path: str
 ) -> CellEdit:
     """The notebook with another source or type of the cell at the position `at`; None: as it is."""
     old_kind, name, old_source = notebook.kind(at), notebook.ids()[at], notebook.text(at)
     kind, source = new_kind or old_kind, old_source if new_source is None else new_source
-    where = f"{kind} cell {name} (cell {at + 1} of {len(notebook.heads)}) in {shown}"
+    where = f"{kind} cell {name} (cell {at + 1} of {len(notebook.heads)}) in {display_path}"
     cleared = " Its outputs were cleared; it has not been run." if old_kind == "code" else ""
     changed: tuple[int | None, int] | None = (at, at)
     if kind != old_kind:
@@ -154,7 +154,7 @@ def replace_cell(
     else:
         data, changed = notebook.data, None
         result = f"The source of {where} is exactly this already; nothing was written."
-    return CellEdit(data, name, at, old_source, source, f"Edit {kind} cell {name} in {shown}", result, changed)
+    return CellEdit(data, name, at, old_source, source, f"Edit {kind} cell {name} in {display_path}", result, changed)
 
 
 def _at(position: int, count: int) -> str:
@@ -173,7 +173,7 @@ def _ended(source: str | None) -> str | None:
     return None if source is None else f"{source}\n"
 
 
-def check_valid(notebook: Notebook, edit: CellEdit, shown: str) -> str:
+def check_valid(notebook: Notebook, edit: CellEdit, display_path: str) -> str:
     """A note if the notebook is not valid; an error if it is the edit that makes it so."""
     if edit.data == notebook.data:
         return ""
@@ -183,7 +183,7 @@ def check_valid(notebook: Notebook, edit: CellEdit, shown: str) -> str:
         before = None if was is None else cell_value(notebook.source, was)
         if problem := new_cell_problems(new.source, before, cell_value(new.source, now)):
             raise ToolError(
-                f"{shown} would no longer be a valid notebook: {problem}. Nothing was written.",
+                f"{display_path} would no longer be a valid notebook: {problem}. Nothing was written.",
                 code=ErrorCode.INVALID_PARAMETERS,
             )
     # in a large notebook the cells that stay as they are are not gone through only to say this

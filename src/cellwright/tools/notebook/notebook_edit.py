@@ -144,21 +144,21 @@ def notebook_edit_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
     """
     opened = notebooks or NothingOpen()
 
-    def title(given: NotebookEditInput) -> str:
-        return _title(given, shown_path(cwd, cwd / given.notebook_path))
+    def title(input: NotebookEditInput) -> str:
+        return _title(input, shown_path(cwd, cwd / input.notebook_path))
 
-    def plan(given: NotebookEditInput) -> Plan:
-        return lambda path, shown: plan_notebook_edit(path, shown, given, state)
+    def plan(input: NotebookEditInput) -> Plan:
+        return lambda path, shown: plan_notebook_edit(path, shown, input, state)
 
-    async def preview(given: NotebookEditInput) -> Preview:
+    async def preview(input: NotebookEditInput) -> Preview:
         await opened.settled()
-        path = cwd / given.notebook_path
+        path = cwd / input.notebook_path
         if (notebook := opened.at(real_path(path))) is not None:
-            return await preview_live_edit(notebook, shown_path(cwd, path), given, state, title(given))
+            return await preview_live_edit(notebook, shown_path(cwd, path), input, state, title(input))
         if refusal := opened.refusal(real_path(path)):
-            shown = Preview(title(given), kind="diff", path=shown_path(cwd, path))
+            shown = Preview(title(input), kind="diff", path=shown_path(cwd, path))
             raise CannotBeDone(ToolError(refusal, code=ErrorCode.FILE_ACCESS_ERROR), shown, [path])
-        return await preview_change(plan(given), given.notebook_path, cwd, title(given))
+        return await preview_change(plan(input), input.notebook_path, cwd, title(input))
 
     @tool(
         name="NotebookEdit",
@@ -188,14 +188,14 @@ def notebook_edit_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
         title=title,
         preview=preview,
     )
-    async def notebook_edit(given: NotebookEditInput) -> ToolResult:
+    async def notebook_edit(input: NotebookEditInput) -> ToolResult:
         await opened.settled()
-        path = resolve_path(cwd, given.notebook_path)
+        path = resolve_path(cwd, input.notebook_path)
         if (notebook := opened.at(real_path(path))) is not None:
-            return await make_live_edit(notebook, shown_path(cwd, path), given, state)
+            return await make_live_edit(notebook, shown_path(cwd, path), input, state)
         if refusal := opened.refusal(real_path(path)):
             raise ToolError(refusal, code=ErrorCode.FILE_ACCESS_ERROR)
-        made = await make_change(plan(given), given.notebook_path, cwd, state)
+        made = await make_change(plan(input), input.notebook_path, cwd, state)
         return _with_cell(made)
 
     return notebook_edit
@@ -210,67 +210,69 @@ def _with_cell(made: ToolResult) -> ToolResult:
     return ToolResult(made.content, made.display, structured=whole)
 
 
-def _title(given: NotebookEditInput, shown: str) -> str:
-    if given.edit_mode == "insert":
-        return f"Insert a cell {in_words(given.place)} in {shown}"
-    if given.edit_mode == "move":
-        return f"Move cell {given.cell_id} {in_words(given.place)} in {shown}"
-    return f"{'Delete' if given.edit_mode == 'delete' else 'Edit'} cell {given.cell_id} in {shown}"
+def _title(input: NotebookEditInput, display_path: str) -> str:
+    if input.edit_mode == "insert":
+        return f"Insert a cell {in_words(input.place)} in {display_path}"
+    if input.edit_mode == "move":
+        return f"Move cell {input.cell_id} {in_words(input.place)} in {display_path}"
+    return f"{'Delete' if input.edit_mode == 'delete' else 'Edit'} cell {input.cell_id} in {display_path}"
 
 
-def _check_fields(given: NotebookEditInput) -> None:
+def _check_fields(input: NotebookEditInput) -> None:
     """Check what the schema cannot say: which fields go together."""
-    mode = given.edit_mode
+    mode = input.edit_mode
     problem = ""
-    if mode != "insert" and given.cell_id is None:
+    if mode != "insert" and input.cell_id is None:
         problem = f"{mode} needs cell_id. Read the notebook to see the ids."
-    elif mode == "insert" and given.cell_type is None:
+    elif mode == "insert" and input.cell_type is None:
         problem = "insert needs cell_type: code, markdown or raw."
-    elif mode == "insert" and given.new_source is None:
+    elif mode == "insert" and input.new_source is None:
         problem = "insert needs new_source; it may be empty."
-    elif mode == "replace" and given.new_source is None and given.cell_type is None:
+    elif mode == "replace" and input.new_source is None and input.cell_type is None:
         problem = "replace needs new_source, or a new cell_type."
-    elif mode in ("replace", "delete") and given.position is not None:
+    elif mode in ("replace", "delete") and input.position is not None:
         problem = f"position is for insert and move, not for {mode}."
-    elif mode != "move" and given.target_id is not None:
+    elif mode != "move" and input.target_id is not None:
         problem = "target_id is for move. For insert, cell_id is the cell beside which the new one goes."
     elif mode in ("insert", "move"):
-        problem = _position_problem(given)
+        problem = _position_problem(input)
     if problem:
         raise ToolError(f"{problem} Nothing was changed.", code=ErrorCode.INVALID_PARAMETERS)
-    encode(given.new_source or "", UTF_8, "The notebook")
+    encode(input.new_source or "", UTF_8, "The notebook")
 
 
-def _position_problem(given: NotebookEditInput) -> str:
-    field = "cell_id" if given.edit_mode == "insert" else "target_id"
-    if given.position in ("before", "after") and given.anchor_id is None:
-        return f"position {given.position} needs {field}: the cell it is meant of."
-    if given.position in ("start", "end") and given.anchor_id is not None:
-        return f"position {given.position} is meant of the whole notebook: leave out {field}, or say before or after."
-    if given.edit_mode == "move" and given.position is None and given.anchor_id is None:
+def _position_problem(input: NotebookEditInput) -> str:
+    field = "cell_id" if input.edit_mode == "insert" else "target_id"
+    if input.position in ("before", "after") and input.anchor_id is None:
+        return f"position {input.position} needs {field}: the cell it is meant of."
+    if input.position in ("start", "end") and input.anchor_id is not None:
+        return f"position {input.position} is meant of the whole notebook: leave out {field}, or say before or after."
+    if input.edit_mode == "move" and input.position is None and input.anchor_id is None:
         return "move needs position: start or end, or before or after with target_id."
     return ""
 
 
-def _edit_of(notebook: Notebook, given: NotebookEditInput, shown: str, check_known: Callable[[int], None]) -> CellEdit:
+def _edit_of(
+    notebook: Notebook, input: NotebookEditInput, display_path: str, check_known: Callable[[int], None]
+) -> CellEdit:
     """Do to `notebook` what is asked for; `check_known` raises where the model does not know the cell at a position."""
-    if given.edit_mode == "insert":
-        assert given.cell_type is not None, "insert was checked to have one"
-        return insert_cell(notebook, given.cell_type, given.new_source or "", given.place, shown)
-    assert given.cell_id is not None, "all but insert were checked to have one"
-    at = notebook.find(given.cell_id)
-    if given.edit_mode == "move":
-        return move_cell(notebook, at, given.place, shown)
+    if input.edit_mode == "insert":
+        assert input.cell_type is not None, "insert was checked to have one"
+        return insert_cell(notebook, input.cell_type, input.new_source or "", input.place, display_path)
+    assert input.cell_id is not None, "all but insert were checked to have one"
+    at = notebook.find(input.cell_id)
+    if input.edit_mode == "move":
+        return move_cell(notebook, at, input.place, display_path)
     check_known(at)
-    if given.edit_mode == "delete":
-        return delete_cell(notebook, at, shown)
-    return replace_cell(notebook, at, given.cell_type, given.new_source, shown)
+    if input.edit_mode == "delete":
+        return delete_cell(notebook, at, display_path)
+    return replace_cell(notebook, at, input.cell_type, input.new_source, display_path)
 
 
-def _not_shown(cell_id: str, shown: str) -> ToolError:
+def _not_shown(cell_id: str, display_path: str) -> ToolError:
     """The error for a cell that the model has not seen as it is."""
     return ToolError(
-        f"Cell {cell_id} of {shown} was not shown in this session. Show it first: "
+        f"Cell {cell_id} of {display_path} was not shown in this session. Show it first: "
         f'NotebookRead with cell_ids=["{cell_id}"].',
         code=ErrorCode.FILE_ACCESS_ERROR,
     )
@@ -290,28 +292,28 @@ class _OnDisk(Struct, frozen=True):
     stale: bool
 
 
-def plan_notebook_edit(path: Path, shown: str, given: NotebookEditInput, state: FileState) -> Change:
+def plan_notebook_edit(path: Path, display_path: str, input: NotebookEditInput, state: FileState) -> Change:
     """The notebook with one cell changed, valid by nbformat's schema, or not less valid than it was."""
     real = real_path(path)
-    _check_fields(given)
-    old = _on_disk(path, real, shown, state)
+    _check_fields(input)
+    old = _on_disk(path, real, display_path, state)
 
     def check_known(position: int) -> None:
         name, source = old.notebook.ids()[position], old.notebook.text(position)
         if old.stale and not _is_known(old, position, state.cells.last(real, name)):
-            raise stale_error(shown)
+            raise stale_error(display_path)
         if not old.stale and not old.seen.whole and source_digest(source) not in old.seen.parts:
-            raise _not_shown(name, shown)
+            raise _not_shown(name, display_path)
 
     try:
-        edit = _edit_of(old.notebook, given, shown, check_known)
-        note = check_valid(old.notebook, edit, shown)
+        edit = _edit_of(old.notebook, input, display_path, check_known)
+        note = check_valid(old.notebook, edit, display_path)
     except NotANotebook as error:
-        raise _not_changeable(shown, str(error)) from error
-    after = on_disk_bytes(edit.data, old.encoding, shown)
-    check_size(len(after), NOTEBOOK_BYTES, shown)
-    if old.stale and given.edit_mode in ("insert", "move"):
-        for name in {given.cell_id, given.anchor_id} - {None}:
+        raise _not_changeable(display_path, str(error)) from error
+    after = on_disk_bytes(edit.data, old.encoding, display_path)
+    check_size(len(after), NOTEBOOK_BYTES, display_path)
+    if old.stale and input.edit_mode in ("insert", "move"):
+        for name in {input.cell_id, input.anchor_id} - {None}:
             check_known(old.notebook.find(str(name)))
     parts = old.seen.parts | ({source_digest(edit.after)} if edit.after is not None and edit.changed else set())
     all_known = not old.stale or parts >= {source_digest(source) for source in _sources(edit.data)}
@@ -319,17 +321,17 @@ def plan_notebook_edit(path: Path, shown: str, given: NotebookEditInput, state: 
         note += "\n[It had changed on disk since it was read; nothing else was touched. Read it to see the rest.]"
     return Change(
         path=real,
-        shown=shown,
+        display_path=display_path,
         before=old.data,
         replacing=old.status,
         after=after,
-        diff=edit.diff(shown),
+        diff=edit.diff(display_path),
         title=edit.title,
         result=edit.result + note,
         whole=old.seen.whole and all_known,
         parts=parts,
         cells={} if edit.after is None else {edit.name: edit.after},
-        moves_cells=given.edit_mode != "replace",
+        moves_cells=input.edit_mode != "replace",
         about={"cell_id": edit.name, "index": edit.position, "cell_sha256": _cell_states(old.notebook, edit)},
     )
 
@@ -361,25 +363,29 @@ def _cell_states(before: Notebook, edit: CellEdit) -> dict[str, str | None]:
     return {"before": was, "after": now}
 
 
-def _on_disk(path: Path, real: Path, shown: str, state: FileState) -> _OnDisk:
+def _on_disk(path: Path, real: Path, display_path: str, state: FileState) -> _OnDisk:
     if not real.exists():
-        raise not_found(path, shown)
+        raise not_found(path, display_path)
     if real.suffix.lower() != ".ipynb":
-        raise ToolError(f"{shown} is not a notebook (.ipynb). Change it with Edit.", code=ErrorCode.FILE_PATH_INVALID)
-    seen = state.require(real, shown)
-    data, status = read_bytes(real, shown, NOTEBOOK_BYTES, "Change it with Python (nbformat).")
+        raise ToolError(
+            f"{display_path} is not a notebook (.ipynb). Change it with Edit.", code=ErrorCode.FILE_PATH_INVALID
+        )
+    seen = state.require(real, display_path)
+    data, status = read_bytes(real, display_path, NOTEBOOK_BYTES, "Change it with Python (nbformat).")
     stale = is_stale(seen, status, sha256(data))
     try:
         encoding, utf_8 = as_utf_8(data)
         return _OnDisk(parse_notebook(utf_8), data, encoding, status, seen, stale)
     except NotText:
-        raise _not_changeable(shown, "it is binary data") from None
+        raise _not_changeable(display_path, "it is binary data") from None
     except NotANotebook as error:
-        raise _not_changeable(shown, str(error)) from error
+        raise _not_changeable(display_path, str(error)) from error
 
 
-def _not_changeable(shown: str, problem: str) -> ToolError:
-    return ToolError(f"{shown} is not a notebook that can be changed: {problem}.", code=ErrorCode.FILE_ACCESS_ERROR)
+def _not_changeable(display_path: str, problem: str) -> ToolError:
+    return ToolError(
+        f"{display_path} is not a notebook that can be changed: {problem}.", code=ErrorCode.FILE_ACCESS_ERROR
+    )
 
 
 class LiveEdit(Struct, frozen=True):
@@ -392,19 +398,19 @@ class LiveEdit(Struct, frozen=True):
 class LiveConflict(ToolError):
     """The cell is not what the model was shown. `base` is what it knew, `now` what is there, `mine` what it wants."""
 
-    def __init__(self, shown: str, cell_id: str, base: str | None, now: str | None, mine: str | None) -> None:
+    def __init__(self, display_path: str, cell_id: str, base: str | None, now: str | None, mine: str | None) -> None:
         if now is None:
-            text = f"Cell {cell_id} of {shown} was deleted since you read it. Nothing was changed."
+            text = f"Cell {cell_id} of {display_path} was deleted since you read it. Nothing was changed."
         else:
             was = "" if base is None else f"You knew it as:\n{_quoted(base)}\n"
             # its first line is all that is kept of it in the notebook
             text = (
-                f"Cell {cell_id} of {shown} has changed since you read it. Nothing was changed.\n{was}It is now:\n"
+                f"Cell {cell_id} of {display_path} has changed since you read it. Nothing was changed.\n{was}It is now:\n"
                 f"{_quoted(now)}\nTake over what others changed, then call again."
             )
         versions = {"cell_id": cell_id, "base": base, "now": now, "mine": mine}
         super().__init__(text, code=ErrorCode.FILE_ACCESS_ERROR, details={"conflict": versions})
-        self.shown, self.cell_id = shown, cell_id
+        self.display_path, self.cell_id = display_path, cell_id
         self.base, self.now, self.mine = base, now, mine
 
     def three_way(self) -> str:
@@ -412,7 +418,7 @@ class LiveConflict(ToolError):
         base = self.base if self.base is not None else self.now
         sides = {"as it is now": self.now, "as Claude wants it": self.mine}
         diffs = (
-            diff_texts(_ended(base), _ended(side), f"{self.shown}#{self.cell_id}, {what}")
+            diff_texts(_ended(base), _ended(side), f"{self.display_path}#{self.cell_id}, {what}")
             for what, side in sides.items()
         )
         # the headers say which is which: they are no paths
@@ -420,28 +426,30 @@ class LiveConflict(ToolError):
 
 
 async def preview_live_edit(
-    notebook: OpenNotebook, shown: str, given: NotebookEditInput, state: FileState, title: str
+    notebook: OpenNotebook, display_path: str, input: NotebookEditInput, state: FileState, title: str
 ) -> Preview:
     """Build what the user is asked: the diff against the live source, or why it cannot be done."""
     try:
-        planned = await plan_live_edit(notebook, shown, given, state)
+        planned = await plan_live_edit(notebook, display_path, input, state)
     except LiveConflict as conflict:
         warning = "Somebody changed this cell since Claude read it: nothing will be changed."
-        return Preview(title, conflict.three_way(), "diff", path=shown, warning=warning)
+        return Preview(title, conflict.three_way(), "diff", path=display_path, warning=warning)
     except ToolError as error:
-        raise CannotBeDone(error, Preview(title, kind="diff", path=shown), [notebook.path]) from error
-    diff = planned.edit.diff(shown)
-    return Preview(f"{planned.edit.title} ({diff.counts})", diff.text, "diff", path=shown)
+        raise CannotBeDone(error, Preview(title, kind="diff", path=display_path), [notebook.path]) from error
+    diff = planned.edit.diff(display_path)
+    return Preview(f"{planned.edit.title} ({diff.counts})", diff.text, "diff", path=display_path)
 
 
-async def make_live_edit(notebook: OpenNotebook, shown: str, given: NotebookEditInput, state: FileState) -> ToolResult:
+async def make_live_edit(
+    notebook: OpenNotebook, display_path: str, input: NotebookEditInput, state: FileState
+) -> ToolResult:
     """Make the change in the front end. "Done" is said of what was read back."""
     try:
-        planned = await plan_live_edit(notebook, shown, given, state)
+        planned = await plan_live_edit(notebook, display_path, input, state)
         edit, change = planned.edit, planned.change
         if change is None:
             return ToolResult(edit.result, structured=NotebookEditOutput(summary=edit.title, files=()))
-        changed = await _made(notebook, edit, change, shown, state)
+        changed = await _made(notebook, edit, change, display_path, state)
     except LiveConflict as conflict:
         if conflict.now is not None and len(conflict.now) <= QUOTED_CHARS:
             # the error tells the model the source: it knows it now
@@ -455,7 +463,7 @@ async def make_live_edit(notebook: OpenNotebook, shown: str, given: NotebookEdit
         if changed.position != edit.position
         else ""
     )
-    diff = edit.diff(shown)
+    diff = edit.diff(display_path)
     affected = AffectedFile(path=notebook.path.as_posix(), type="update", added=diff.added, removed=diff.removed)
     output = NotebookEditOutput(
         summary=f"{edit.title} ({diff.counts})",
@@ -464,7 +472,7 @@ async def make_live_edit(notebook: OpenNotebook, shown: str, given: NotebookEdit
         index=changed.position,
         open_in=notebook.where if notebook.live else None,
     )
-    display = _display(notebook, edit, changed, shown)
+    display = _display(notebook, edit, changed, display_path)
     return ToolResult(result + moved + _where_it_is(notebook), display, structured=output)
 
 
@@ -477,26 +485,28 @@ def _where_it_is(notebook: OpenNotebook) -> str:
     )
 
 
-async def plan_live_edit(notebook: OpenNotebook, shown: str, given: NotebookEditInput, state: FileState) -> LiveEdit:
+async def plan_live_edit(
+    notebook: OpenNotebook, display_path: str, input: NotebookEditInput, state: FileState
+) -> LiveEdit:
     """Work the change out from the cells as they are now. Raises LiveConflict, and ToolError for what cannot be done."""
-    _check_fields(given)
+    _check_fields(input)
     cells = await notebook.cells(outputs=False)
     parsed = parse_notebook(notebook_bytes(cells, outputs=False))
 
     def check_known(position: int) -> None:
-        _check_known(cells[position], notebook.path, shown, given, state)
+        _check_known(cells[position], notebook.path, display_path, input, state)
 
     try:
-        edit = _edit_of(parsed, given, shown, check_known)
+        edit = _edit_of(parsed, input, display_path, check_known)
     except ToolError as error:
-        base = None if given.cell_id is None else state.cells.last(notebook.path, given.cell_id)
-        if given.cell_id is None or base is None or given.cell_id in parsed.ids():
+        base = None if input.cell_id is None else state.cells.last(notebook.path, input.cell_id)
+        if input.cell_id is None or base is None or input.cell_id in parsed.ids():
             raise
-        raise LiveConflict(shown, given.cell_id, base, None, given.new_source) from error
-    return LiveEdit(edit, _change(parsed, cells, edit, given))
+        raise LiveConflict(display_path, input.cell_id, base, None, input.new_source) from error
+    return LiveEdit(edit, _change(parsed, cells, edit, input))
 
 
-def _check_known(cell: Cell, path: Path, shown: str, given: NotebookEditInput, state: FileState) -> None:
+def _check_known(cell: Cell, path: Path, display_path: str, input: NotebookEditInput, state: FileState) -> None:
     """Raise ToolError if the model does not know the cell's source as it is now."""
     base = state.cells.last(path, cell.id)
     if base == cell.source:
@@ -505,12 +515,12 @@ def _check_known(cell: Cell, path: Path, shown: str, given: NotebookEditInput, s
     if seen is not None and source_digest(cell.source) in seen.parts:
         return  # it was read or written in the file, before that was opened
     if base is None:
-        raise _not_shown(cell.id, shown)
-    raise LiveConflict(shown, cell.id, base, cell.source, given.new_source)
+        raise _not_shown(cell.id, display_path)
+    raise LiveConflict(display_path, cell.id, base, cell.source, input.new_source)
 
 
 async def _made(
-    notebook: OpenNotebook, edit: CellEdit, change: CellChange, shown: str, state: FileState
+    notebook: OpenNotebook, edit: CellEdit, change: CellChange, display_path: str, state: FileState
 ) -> ChangedCell:
     """Make the change. Raises LiveConflict for what others have changed in the moment before."""
     try:
@@ -518,30 +528,30 @@ async def _made(
     except CellConflict as conflict:
         found: Conflict = conflict.conflicts[0]
         base = state.cells.last(notebook.path, found.cell_id)
-        raise LiveConflict(shown, found.cell_id, base, found.now, edit.after) from None
+        raise LiveConflict(display_path, found.cell_id, base, found.now, edit.after) from None
     return changed
 
 
-def _change(notebook: Notebook, cells: Sequence[Cell], edit: CellEdit, given: NotebookEditInput) -> CellChange | None:
+def _change(notebook: Notebook, cells: Sequence[Cell], edit: CellEdit, input: NotebookEditInput) -> CellChange | None:
     """The edit as a change of the live notebook."""
     if edit.data == notebook.data:
         return None
-    if given.edit_mode == "insert":
-        assert given.cell_type is not None, "insert was checked to have one"
-        return Insert(place=given.place, cell_type=given.cell_type, source=given.new_source or "", cell_id=edit.name)
-    if given.edit_mode == "move":
-        return Move(cell_id=edit.name, place=given.place)
+    if input.edit_mode == "insert":
+        assert input.cell_type is not None, "insert was checked to have one"
+        return Insert(place=input.place, cell_type=input.cell_type, source=input.new_source or "", cell_id=edit.name)
+    if input.edit_mode == "move":
+        return Move(cell_id=edit.name, place=input.place)
     cell = cells[edit.position]
     expect = source_sha256(cell.source)
-    if given.edit_mode == "delete":
+    if input.edit_mode == "delete":
         return Delete(cell_id=edit.name, expect=expect)
-    kind = given.cell_type or cast("CellType", cell.cell_type)
+    kind = input.cell_type or cast("CellType", cell.cell_type)
     return Replace(cell_id=edit.name, expect=expect, source=edit.after, cell_type=kind)
 
 
-def _display(notebook: OpenNotebook, edit: CellEdit, changed: ChangedCell, shown: str) -> dict[str, Any]:
+def _display(notebook: OpenNotebook, edit: CellEdit, changed: ChangedCell, display_path: str) -> dict[str, Any]:
     """Build what views, hooks and recordings get; as for a file, but there is no file that was written."""
-    diff = edit.diff(shown)
+    diff = edit.diff(display_path)
     return {
         "diff": diff.text,
         "structuredPatch": diff.structured_patch(),

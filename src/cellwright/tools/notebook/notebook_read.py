@@ -89,12 +89,12 @@ def notebook_read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
     """
     opened = notebooks or NothingOpen()
 
-    def title(given: NotebookReadInput) -> str:
-        shown = shown_path(cwd, cwd / given.notebook_path)
-        if given.outline:
-            return f"Outline {shown}"
-        which = given.cells or ", ".join(given.cell_ids or ())
-        return f"Read {f'cells {which} of ' if which else ''}{shown}"
+    def title(input: NotebookReadInput) -> str:
+        display_path = shown_path(cwd, cwd / input.notebook_path)
+        if input.outline:
+            return f"Outline {display_path}"
+        which = input.cells or ", ".join(input.cell_ids or ())
+        return f"Read {f'cells {which} of ' if which else ''}{display_path}"
 
     @tool(
         name="NotebookRead",
@@ -114,18 +114,18 @@ def notebook_read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
         ],
         title=title,
     )
-    async def notebook_read(given: NotebookReadInput) -> ToolResult:
-        path = resolve_path(cwd, given.notebook_path)
-        shown = shown_path(cwd, path)
+    async def notebook_read(input: NotebookReadInput) -> ToolResult:
+        path = resolve_path(cwd, input.notebook_path)
+        display_path = shown_path(cwd, path)
         max_chars = read_limits(os.environ, large=False).chars
         await opened.settled()
         if (notebook := opened.at(real_path(path))) is not None:
-            cells = await notebook.cells(outputs=given.outputs != "none")
+            cells = await notebook.cells(outputs=input.outputs != "none")
             is_own = _is_own(opened, notebook.path)
 
             def work_live(_: Callable[[], bool]) -> ToolResult:
                 remarks = opened.remarks(cells) if is_own else NO_REMARKS
-                return _read_live(notebook, cells, shown, given, max_chars, state, remarks)
+                return _read_live(notebook, cells, display_path, input, max_chars, state, remarks)
 
             return await in_thread(work_live)
         own = opened.own()
@@ -133,8 +133,8 @@ def notebook_read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
 
         def work(stopped: Callable[[], bool]) -> ToolResult:
             remarks = opened.remarks(own_cells) if own_cells is not None else NO_REMARKS
-            with file_errors(shown):
-                return _read(path, shown, given, max_chars, state, stopped, remarks)
+            with file_errors(display_path):
+                return _read(path, display_path, input, max_chars, state, stopped, remarks)
 
         return await in_thread(work)
 
@@ -148,8 +148,8 @@ def _is_own(notebooks: OpenNotebooks, path: Path) -> bool:
 
 def _read(
     path: Path,
-    shown: str,
-    given: NotebookReadInput,
+    display_path: str,
+    input: NotebookReadInput,
     max_chars: int,
     state: FileState,
     stopped: Callable[[], bool],
@@ -157,14 +157,14 @@ def _read(
 ) -> ToolResult:
     real = real_path(path)
     if not real.exists():
-        raise not_found(path, shown)
-    with open_regular(real, shown) as file:
+        raise not_found(path, display_path)
+    with open_regular(real, display_path) as file:
         if real.suffix.lower() != ".ipynb":
-            raise ToolError(f"{shown} is not a notebook (.ipynb). Use Read.", code=ErrorCode.FILE_PATH_INVALID)
+            raise ToolError(f"{display_path} is not a notebook (.ipynb). Use Read.", code=ErrorCode.FILE_PATH_INVALID)
         status = os.fstat(file.fileno())
         try:
             source = open_notebook(file, status.st_size, stopped)
-            positions = _positions(source, given, shown)
+            positions = _positions(source, input, display_path)
             seen = SeenFile(status.st_mtime_ns, status.st_size, source.sha256)
             output = NotebookReadOutput(
                 path=real.as_posix(),
@@ -173,42 +173,43 @@ def _read(
                 size=status.st_size,
                 modified=status.st_mtime,
             )
-            if given.outline:
-                return ToolResult(_outline(source, positions, shown, max_chars, remarks), structured=output)
-            page = notebook_page(source, positions, given.outputs, max_chars, remarks)
+            if input.outline:
+                return ToolResult(_outline(source, positions, display_path, max_chars, remarks), structured=output)
+            page = notebook_page(source, positions, input.outputs, max_chars, remarks)
             # which cells they are says which are known, not how far the file was read
             state.read(real, seen, 2 + seen.size, 0, to_the_end=False, parts=frozenset(page.sources))
             state.cells.add(real, page.known)
             output = structs.replace(output, cells=_numbers(page.shown))
-            return ToolResult(_cells(source, positions, page, shown, remarks), structured=output)
+            return ToolResult(_cells(source, positions, page, display_path, remarks), structured=output)
         except NotANotebook as error:
             problem = str(error)
         except NotText:
             problem = "it is binary data"
     raise ToolError(
-        f"{shown} cannot be read as a notebook: {problem}. Read shows it as text.", code=ErrorCode.FILE_ACCESS_ERROR
+        f"{display_path} cannot be read as a notebook: {problem}. Read shows it as text.",
+        code=ErrorCode.FILE_ACCESS_ERROR,
     )
 
 
 def _read_live(
     notebook: OpenNotebook,
     cells: Sequence[Cell],
-    shown: str,
-    given: NotebookReadInput,
+    display_path: str,
+    input: NotebookReadInput,
     max_chars: int,
     state: FileState,
     remarks: KernelRemarks,
 ) -> ToolResult:
     source = live_source(cells)
-    positions = _positions(source, given, shown)
+    positions = _positions(source, input, display_path)
     note = live_note(notebook)
-    if given.outline:
-        outline_text = f"{_outline(source, positions, shown, max_chars, remarks)}\n{note}"
+    if input.outline:
+        outline_text = f"{_outline(source, positions, display_path, max_chars, remarks)}\n{note}"
         return ToolResult(outline_text, structured=_live_output(notebook, positions, len(source.cells)))
-    page = notebook_page(source, positions, given.outputs, max_chars, remarks)
+    page = notebook_page(source, positions, input.outputs, max_chars, remarks)
     state.cells.add(notebook.path, page.known)
     return ToolResult(
-        with_note(_cells(source, positions, page, shown, remarks), note),
+        with_note(_cells(source, positions, page, display_path, remarks), note),
         structured=_live_output(notebook, page.shown, len(source.cells)),
     )
 
@@ -227,53 +228,55 @@ def _numbers(positions: Sequence[int]) -> tuple[int, ...]:
 
 
 def _cells(
-    source: NotebookSource, positions: Sequence[int], page: NotebookPage, shown: str, remarks: KernelRemarks
+    source: NotebookSource, positions: Sequence[int], page: NotebookPage, display_path: str, remarks: KernelRemarks
 ) -> Content:
     total = len(source.cells)
     if not total:
-        return f"[{shown} is a notebook without cells.]"
+        return f"[{display_path} is a notebook without cells.]"
     if page.left:
         page.add_text(
             f"[PARTIAL: {counted(len(page.shown), 'cell')} of the {len(positions)} that were asked for; one result "
             f'holds no more. Go on with cells="{range_words(page.left)}".]'
         )
     elif len(page.shown) < total:
-        page.add_text(f"[{len(page.shown)} of {counted(total, 'cell')} of {shown}]")
+        page.add_text(f"[{len(page.shown)} of {counted(total, 'cell')} of {display_path}]")
     if remarks.of_all and len(positions) == total:
         page.add_text(f"[{remarks.of_all}]\n")
     return page.blocks
 
 
 def _outline(
-    source: NotebookSource, positions: Sequence[int], shown: str, max_chars: int, remarks: KernelRemarks
+    source: NotebookSource, positions: Sequence[int], display_path: str, max_chars: int, remarks: KernelRemarks
 ) -> str:
     total = len(source.cells)
     text, left = outline(source, positions, max_chars, remarks)
-    words = f"{shown}: nbformat {source.major}.{source.minor}, {counted(total, 'cell')}, {source.size:,} bytes"
+    words = f"{display_path}: nbformat {source.major}.{source.minor}, {counted(total, 'cell')}, {source.size:,} bytes"
     more = f'\n[PARTIAL: go on with cells="{range_words(left)}" and outline.]' if left else ""
     of_all = f"\n[{remarks.of_all}]" if remarks.of_all else ""
     return f"{words}\n{text}{more}{of_all}"
 
 
-def _positions(source: NotebookSource, given: NotebookReadInput, shown: str) -> Sequence[int]:
+def _positions(source: NotebookSource, input: NotebookReadInput, display_path: str) -> Sequence[int]:
     """The positions (from 0) of the cells that are asked for, in the notebook's order."""
     total = len(source.cells)
-    if given.cells is None and given.cell_ids is None:
+    if input.cells is None and input.cell_ids is None:
         return range(total)
     selected: set[int] = set()
-    for part in (given.cells or "").split(","):
+    for part in (input.cells or "").split(","):
         if found := CELL_RANGE.fullmatch(part.strip()):
             first = int(found[1])
             last = int(found[3]) if found[3] else total if found[2] else first
             if not 1 <= first <= total or last < first:
-                raise _bad(f'There are no cells "{part.strip()}": {shown} has {counted(total, "cell")}, from 1 on.')
+                raise _bad(
+                    f'There are no cells "{part.strip()}": {display_path} has {counted(total, "cell")}, from 1 on.'
+                )
             selected.update(range(first - 1, min(last, total)))
-    if given.cell_ids is not None:
-        selected.update(_by_id(source, given.cell_ids, shown))
+    if input.cell_ids is not None:
+        selected.update(_by_id(source, input.cell_ids, display_path))
     return sorted(selected)
 
 
-def _by_id(source: NotebookSource, cell_ids: Sequence[str], shown: str) -> set[int]:
+def _by_id(source: NotebookSource, cell_ids: Sequence[str], display_path: str) -> set[int]:
     names: dict[str, list[int]] = {}
     for position in range(len(source.cells)):
         names.setdefault(source.name(position, source.head(position)), []).append(position)
@@ -282,7 +285,7 @@ def _by_id(source: NotebookSource, cell_ids: Sequence[str], shown: str) -> set[i
         if cell_id not in names:
             at = POSITION.fullmatch(cell_id)
             hint = f' Cells with ids are found by number with cells="{int(at[1]) + 1}".' if at else ""
-            raise _bad(f"There is no cell {cell_id} in {shown}. outline=true lists the cells.{hint}")
+            raise _bad(f"There is no cell {cell_id} in {display_path}. outline=true lists the cells.{hint}")
         selected.update(names[cell_id])
     return selected
 

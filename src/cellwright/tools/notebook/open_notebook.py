@@ -117,10 +117,11 @@ class Conflict(Struct, frozen=True):
 class CellConflict(ToolError):
     """Nothing was changed: cells have other sources than the changes were made from. `conflicts` has what they hold."""
 
-    def __init__(self, shown: str, conflicts: Sequence[Conflict]) -> None:
+    def __init__(self, display_path: str, conflicts: Sequence[Conflict]) -> None:
         names = ", ".join(conflict.cell_id for conflict in conflicts)
         super().__init__(
-            f"Somebody else has changed cell {names} of {shown} since it was read. Nothing was changed. Read it again.",
+            f"Somebody else has changed cell {names} of {display_path} "
+            f"since it was read. Nothing was changed. Read it again.",
             code=ErrorCode.FILE_ACCESS_ERROR,
             details={"conflicts": [{"cell_id": each.cell_id, "now": each.now} for each in conflicts]},
         )

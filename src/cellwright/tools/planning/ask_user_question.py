@@ -141,13 +141,13 @@ def ask_user_question_tool() -> Tool:
         title=_title,
         preview=_preview,
     )
-    async def ask_user_question(given: AnsweredQuestionInput) -> ToolResult:
-        answers, notes = given.answers, given.annotations
+    async def ask_user_question(input: AnsweredQuestionInput) -> ToolResult:
+        answers, notes = input.answers, input.annotations
         if not answers and not notes:
             raise ToolError(
                 "The user was not asked: no answer came. Choose what is sensible, and say what you assumed."
             )
-        told = {asked.question: _in_words(answers, notes, asked.question) for asked in given.questions}
+        told = {asked.question: _in_words(answers, notes, asked.question) for asked in input.questions}
         lines = [f"- {' '.join(question.split())} → {answer}" for question, answer in told.items()]
         # a callback may name a question otherwise: what it says must not be lost
         lines += [f"- {key} → {_joined(value)}" for key, value in answers.items() if key not in told]
@@ -157,17 +157,17 @@ def ask_user_question_tool() -> Tool:
     return ask_user_question
 
 
-def _title(given: AskUserQuestionInput) -> str:
-    questions = given.questions
+def _title(input: AskUserQuestionInput) -> str:
+    questions = input.questions
     return questions[0].question if len(questions) == 1 else counted(len(questions), "question")
 
 
-async def _preview(given: AskUserQuestionInput) -> Preview:
+async def _preview(input: AskUserQuestionInput) -> Preview:
     """All of it as text, for those who show no form. Raises ToolError where answers could not be told apart."""
-    _check_distinct("questions", [asked.question for asked in given.questions])
-    for asked in given.questions:
+    _check_distinct("questions", [asked.question for asked in input.questions])
+    for asked in input.questions:
         _check_distinct("options", [option.label for option in asked.options])
-    return Preview(_title(given), "\n\n".join(map(_as_text, given.questions)))
+    return Preview(_title(input), "\n\n".join(map(_as_text, input.questions)))
 
 
 def _check_distinct(field_name: str, texts: Sequence[str]) -> None:

@@ -78,18 +78,18 @@ def exit_plan_mode_tool(project: Path, plans_directory: Path | None = None) -> T
         examples=[{"plan": "1. `loader.py`: read dates with their time zone.\n2. A test for it.\n3. Run the tests."}],
         offered=ExitPlanModeInput,
         asks="plan",
-        title=lambda given: heading(given.plan),
+        title=lambda input: heading(input.plan),
         preview=_preview,
     )
-    async def exit_plan_mode(given: ApprovedPlanInput, ctx: ToolContext) -> ToolResult:
+    async def exit_plan_mode(input: ApprovedPlanInput, ctx: ToolContext) -> ToolResult:
         if ctx.mode != "plan":
             raise ToolError("Plan mode is off: there is nothing to approve. Go on with the work.")
-        mode = ctx.set_mode(APPROVED_MODES[given.decision])
+        mode = ctx.set_mode(APPROVED_MODES[input.decision])
         if mode == "plan":
             raise ToolError(
                 "The user approves, but the administrator's settings leave no mode other than plan. End here."
             )
-        plan = given.plan
+        plan = input.plan
         kept, file = "", None
         if plans_directory is not None:
             kept, file = await asyncio.to_thread(_kept, plan, project, plans_directory)
@@ -97,7 +97,7 @@ def exit_plan_mode_tool(project: Path, plans_directory: Path | None = None) -> T
         sentences = [f"The user approved of the plan{', after editing it' if edited else ''}. Plan mode is off: begin."]
         if mode == "acceptEdits":
             sentences.append("Edits of files in the project are allowed without asking.")
-        if feedback := given.feedback.strip():
+        if feedback := input.feedback.strip():
             sentences.append(f"The user's remark: {feedback}")
         if kept:
             sentences.append(kept)
@@ -106,7 +106,7 @@ def exit_plan_mode_tool(project: Path, plans_directory: Path | None = None) -> T
         output = PlanOutput(
             plan_id=ctx.tool_use_id,
             status="approved",
-            decision=given.decision,
+            decision=input.decision,
             edited=edited,
             mode=mode,
             feedback=feedback,
@@ -118,8 +118,8 @@ def exit_plan_mode_tool(project: Path, plans_directory: Path | None = None) -> T
     return exit_plan_mode
 
 
-async def _preview(given: ExitPlanModeInput) -> Preview:
-    return Preview("Claude's plan: may the work begin?", given.plan)
+async def _preview(input: ExitPlanModeInput) -> Preview:
+    return Preview("Claude's plan: may the work begin?", input.plan)
 
 
 def heading(plan: str) -> str:
@@ -141,16 +141,19 @@ def _proposed(ctx: ToolContext) -> str | None:
 def _kept(plan: str, project: Path, folder: Path) -> tuple[str, Path | None]:
     """Write the plan into a new file of `folder`; where it is, or why it is not there, in words, and the file."""
     path = real_path(project / folder) / _file_name(plan)
-    shown = shown_path(project, path)
+    display_path = shown_path(project, path)
     if not path.is_relative_to(real_path(project)):
-        return f"The plan was not kept in a file: the setting plansDirectory leads out of the project ({shown}).", None
+        return (
+            f"The plan was not kept in a file: the setting plansDirectory leads out of the project ({display_path}).",
+            None,
+        )
     try:
-        with file_errors(shown):
+        with file_errors(display_path):
             write_atomically(path, (plan.rstrip() + "\n").encode(), replacing=None)
     except ToolError as problem:
         # the user has approved: a full disk must not undo that
         return f"The plan was not kept in a file: {problem.message}", None
-    return f"The plan is kept in {shown}.", path
+    return f"The plan is kept in {display_path}.", path
 
 
 def _file_name(plan: str) -> str:

@@ -30,6 +30,7 @@ def todo_read_tool() -> Tool:
         access=ToolAccess("notes"),
         read_only=True,
         category="planning",
+        best_for="the list as it stands",
         limits=ToolLimits(results=MAX_TODOS),
         examples=[{}],
         title=lambda _given: "the list",

@@ -63,16 +63,16 @@ def todo_write_tool() -> Tool:
         category="planning",
         limits=ToolLimits(results=MAX_TODOS),
         examples=[EXAMPLE],
-        title=lambda given: describe_progress(to_builtins(given.todos)),
+        title=lambda input: describe_progress(to_builtins(input.todos)),
     )
-    async def todo_write(given: TodoWriteInput, ctx: ToolContext) -> ToolResult:
-        todos = tuple(to_builtins(given.todos))
+    async def todo_write(input: TodoWriteInput, ctx: ToolContext) -> ToolResult:
+        todos = tuple(to_builtins(input.todos))
         ctx.emit(TodosChanged(todos))
-        doing = [todo for todo in given.todos if todo.status == "in_progress"]
+        doing = [todo for todo in input.todos if todo.status == "in_progress"]
         lines = [f"The list is kept: {describe_progress(todos)}."]
         if len(doing) > 1:
             lines.append(f"{len(doing)} todos are in_progress; keep it to one at a time.")
-        elif not doing and any(todo.status == "pending" for todo in given.todos):
+        elif not doing and any(todo.status == "pending" for todo in input.todos):
             lines.append("None is in_progress: mark the one you work on.")
         return ToolResult(" ".join(lines), structured=todos_output(todos))
 

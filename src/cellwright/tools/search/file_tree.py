@@ -79,18 +79,18 @@ def file_tree_tool(cwd: Path) -> Tool:
         best_for="a project's outline",
         limits=timed_limits(),
         examples=[{}, {"path": "src", "depth": 2, "ignore": ["static"]}],
-        title=lambda given: f"Tree of {shown_path(cwd, cwd / given.path)}",
+        title=lambda input: f"Tree of {shown_path(cwd, cwd / input.path)}",
     )
-    async def file_tree(given: FileTreeInput) -> ToolResult:
-        folder, shown = existing_path(cwd, given.path)
+    async def file_tree(input: FileTreeInput) -> ToolResult:
+        folder, shown = existing_path(cwd, input.path)
         if not folder.is_dir():
             raise ToolError(f"{shown} is a file, not a folder.", code=ErrorCode.FILE_PATH_INVALID)
-        offset, seconds = given.offset, given.timeout_seconds
-        without = [*NO_VERSION_CONTROL, *ignore_arguments(given.ignore)]
+        offset, seconds = input.offset, input.timeout_seconds
+        without = [*NO_VERSION_CONTROL, *ignore_arguments(input.ignore)]
         arguments = ["--files", "--hidden", "--null", *without, "--", "."]
         output = await run_ripgrep(search_program(), arguments, cwd=folder, separator=b"\0", seconds=seconds)
         found = checked(output, seconds).records
-        lines = await asyncio.to_thread(_lines, found, folder, given.depth, shown)
+        lines = await asyncio.to_thread(_lines, found, folder, input.depth, shown)
         text, rest = tree_page(lines, offset)
         notes = [] if output.whole else ["[Not all files were listed: there are too many. Give a folder in path.]"]
         if offset >= len(lines):
@@ -110,8 +110,8 @@ def file_tree_tool(cwd: Path) -> Tool:
     return file_tree
 
 
-def _lines(found: list[bytes], folder: Path, depth: int, shown: str) -> list[str]:
-    return list(tree_lines(build_tree(map(relative_path, found)), folder, depth, shown))
+def _lines(found: list[bytes], folder: Path, depth: int, display_path: str) -> list[str]:
+    return list(tree_lines(build_tree(map(relative_path, found)), folder, depth, display_path))
 
 
 class ListedFolder(Struct):

@@ -80,22 +80,22 @@ def glob_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
         best_for="names",
         limits=LIMITS,
         examples=[{"pattern": "**/*.py"}, {"pattern": "*.{ts,tsx}", "path": "web", "ignore": ["dist"]}],
-        title=lambda given: f"Glob {given.pattern}{in_folder(cwd, given.path)}",
+        title=lambda input: f"Glob {input.pattern}{in_folder(cwd, input.path)}",
     )
-    async def glob(given: GlobInput) -> ToolResult:
-        root = search_root(cwd, given.path)
+    async def glob(input: GlobInput) -> ToolResult:
+        root = search_root(cwd, input.path)
         if root.target != ".":
-            raise ToolError(f"{given.path} is a file, not a folder.", code=ErrorCode.FILE_PATH_INVALID)
-        pattern = relative_pattern(given.pattern, root.folder)
-        seconds = _usual_seconds(environ) if given.timeout_seconds is None else given.timeout_seconds
-        with glob_arguments(pattern, given.ignore, environ) as (arguments, accepts):
+            raise ToolError(f"{input.path} is a file, not a folder.", code=ErrorCode.FILE_PATH_INVALID)
+        pattern = relative_pattern(input.pattern, root.folder)
+        seconds = _usual_seconds(environ) if input.timeout_seconds is None else input.timeout_seconds
+        with glob_arguments(pattern, input.ignore, environ) as (arguments, accepts):
             output = await run_ripgrep(search_program(), arguments, cwd=root.folder, separator=b"\0", seconds=seconds)
         found = list(filter(accepts, checked(output, seconds).records))
         paths = await asyncio.to_thread(newest_first, root.folder, found, LIMITS.results)
         names = [root.shown(path) for path in paths]
         files = await asyncio.to_thread(_with_status, root, names, paths)
         notes = _notes(output, len(names), len(found))
-        missing = [] if names else [f"No file matches {given.pattern}{in_folder(cwd, given.path)}."]
+        missing = [] if names else [f"No file matches {input.pattern}{in_folder(cwd, input.path)}."]
         structured = GlobOutput(
             files=files,
             filenames=tuple(names),

@@ -150,12 +150,12 @@ def grep_tool(cwd: Path) -> Tool:
             {"pattern": r"def \w+_page\(", "type": "py"},
             {"pattern": "TODO", "path": "src", "output_mode": "content", "-C": 2, "head_limit": 50},
         ],
-        title=lambda given: f'Grep "{given.pattern}"{in_folder(cwd, given.path)}',
+        title=lambda input: f'Grep "{input.pattern}"{in_folder(cwd, input.path)}',
     )
-    async def grep(given: GrepInput) -> ToolResult:
-        if any("\0" in str(value) for value in structs.astuple(given)):
+    async def grep(input: GrepInput) -> ToolResult:
+        if any("\0" in str(value) for value in structs.astuple(input)):
             raise ToolError("The input holds a null byte.", code=ErrorCode.INVALID_PARAMETERS)
-        return await Grep(search_program(), search_root(cwd, given.path), given).answer()
+        return await Grep(search_program(), search_root(cwd, input.path), input).answer()
 
     return grep
 
@@ -165,20 +165,20 @@ class Grep(Struct, frozen=True):
 
     program: SearchProgram
     root: SearchRoot
-    given: GrepInput
+    input: GrepInput
 
     async def answer(self) -> ToolResult:
         """Answer the call. Raises `ToolError` with what rg complained of."""
-        given, seconds = self.given, self.given.timeout_seconds
+        input, seconds = self.input, self.input.timeout_seconds
         deadline = time.monotonic() + seconds
         encoding = await asyncio.to_thread(_encoding_arguments, self.root)
-        with _filters(given) as (filters, accepts):
-            arguments = [*_common_arguments(given), *_mode_arguments(given), *filters, *encoding]
+        with _filters(input) as (filters, accepts):
+            arguments = [*_common_arguments(input), *_mode_arguments(input), *filters, *encoding]
 
             async def run(*more: str, separator: bytes = b"\n", max_records: int = MAX_RECORDS) -> Output:
                 output = await run_ripgrep(
                     self.program,
-                    [*arguments, *more, "--", given.pattern, self.root.target],
+                    [*arguments, *more, "--", input.pattern, self.root.target],
                     cwd=self.root.folder,
                     separator=separator,
                     seconds=max(deadline - time.monotonic(), 0.1),
@@ -191,16 +191,16 @@ class Grep(Struct, frozen=True):
                     records = (record for record in records if record == SEPARATOR or accepts(path_of(record)))
                 return checked(replace(output, records=list(records)), seconds)
 
-            found, output = await self._found(run, given.offset + (given.head_limit or MAX_LINES))
-        return page(found, given.offset, given.head_limit, output, seconds)
+            found, output = await self._found(run, input.offset + (input.head_limit or MAX_LINES))
+        return page(found, input.offset, input.head_limit, output, seconds)
 
     async def _found(self, run: Callable[..., Awaitable[Output]], needed: int) -> tuple[GrepResult, Output]:
-        if self.given.output_mode == "content":
+        if self.input.output_mode == "content":
             output = await run(max_records=max(COLLECTED_LINES, needed))
             if not output.whole and not output.timed_out:
                 output = await run("--sort=path", max_records=needed)
-            return content_lines(output, self.root, numbers=self.given.numbers, around=self.given.shows_context), output
-        if self.given.output_mode == "count":
+            return content_lines(output, self.root, numbers=self.input.numbers, around=self.input.shows_context), output
+        if self.input.output_mode == "count":
             output = await run()
             return counts(output, self.root), output
         output = await run(separator=b"\0")
@@ -208,39 +208,39 @@ class Grep(Struct, frozen=True):
         return file_list(paths, self.root), output
 
 
-def _common_arguments(given: GrepInput) -> list[str]:
+def _common_arguments(input: GrepInput) -> list[str]:
     arguments = ["--hidden", "--null", "--no-heading", "--with-filename", *NO_VERSION_CONTROL]
     arguments += [f"--max-columns={LINE_CHARS}", "--max-columns-preview"]
-    if given.ignore_case:
+    if input.ignore_case:
         arguments.append("--ignore-case")
-    if given.multiline:
+    if input.multiline:
         arguments += ["--multiline", "--multiline-dotall"]
-    if given.type is not None:
-        arguments.append(f"--type={given.type}")
+    if input.type is not None:
+        arguments.append(f"--type={input.type}")
     return arguments
 
 
-def _mode_arguments(given: GrepInput) -> list[str]:
-    if given.output_mode == "files_with_matches":
+def _mode_arguments(input: GrepInput) -> list[str]:
+    if input.output_mode == "files_with_matches":
         return ["--color=never", "--files-with-matches"]
-    if given.output_mode == "count":
+    if input.output_mode == "count":
         return ["--color=never", "--count"]
     # numbers also where they are not shown: their `:` or `-` tells matches from what is around them
     arguments = [*COLOURS, "--line-number", r"--context-separator=\x00\x00"]
-    around = given.context if given.around is None else given.around
-    for flag, lines in (("--before-context", given.before), ("--after-context", given.after)):
+    around = input.context if input.around is None else input.around
+    for flag, lines in (("--before-context", input.before), ("--after-context", input.after)):
         if accepts := around if lines is None else lines:
             arguments.append(f"{flag}={accepts}")
-    if given.only_matching:
+    if input.only_matching:
         arguments += ["--only-matching", "--column"]
     return arguments
 
 
 @contextmanager
-def _filters(given: GrepInput) -> Iterator[tuple[list[str], Keep | None]]:
+def _filters(input: GrepInput) -> Iterator[tuple[list[str], Keep | None]]:
     """The arguments for `glob` and `ignore`, and a check for the paths that rg prints where one is needed."""
-    ignore = ignore_arguments(given.ignore)
-    glob = given.glob
+    ignore = ignore_arguments(input.ignore)
+    glob = input.glob
     if glob is None:
         yield ignore, None
     elif glob.startswith("!"):

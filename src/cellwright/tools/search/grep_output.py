@@ -112,12 +112,12 @@ class SearchRoot(Struct, frozen=True):
 def search_root(cwd: Path, given: str) -> SearchRoot:
     """Find the folder rg runs in, and what it searches, for the path that a call gives."""
     path = resolve_path(cwd, given)
-    shown = shown_path(cwd, path)
-    with file_errors(shown):
+    display_path = shown_path(cwd, path)
+    with file_errors(display_path):
         if not path.exists():
-            raise not_found(path, shown)
+            raise not_found(path, display_path)
         if path.is_dir():
-            return SearchRoot(path, ".", "" if shown == "." else f"{shown.rstrip('/')}/")
+            return SearchRoot(path, ".", "" if display_path == "." else f"{display_path.rstrip('/')}/")
     folder = shown_path(cwd, path.parent)
     return SearchRoot(path.parent, path.name, "" if folder == "." else f"{folder.rstrip('/')}/")
 

@@ -79,12 +79,12 @@ def ls_tool(cwd: Path) -> Tool:
         category="search",
         best_for="a folder",
         examples=[{}, {"path": "src", "ignore": ["__pycache__"], "limit": 100}],
-        title=lambda given: f"List {shown_path(cwd, cwd / given.path)}",
+        title=lambda input: f"List {shown_path(cwd, cwd / input.path)}",
     )
-    async def ls(given: LSInput) -> ToolResult:
-        folder, shown = existing_path(cwd, given.path)
+    async def ls(input: LSInput) -> ToolResult:
+        folder, shown = existing_path(cwd, input.path)
         with file_errors(shown):
-            return await asyncio.to_thread(list_folder, folder, shown, given.ignore, given.offset, given.limit)
+            return await asyncio.to_thread(list_folder, folder, shown, input.ignore, input.offset, input.limit)
 
     return ls
 
@@ -100,7 +100,7 @@ _TYPES = {
 }
 
 
-def list_folder(folder: Path, shown: str, ignore: Sequence[str], offset: int, limit: int) -> ToolResult:
+def list_folder(folder: Path, display_path: str, ignore: Sequence[str], offset: int, limit: int) -> ToolResult:
     """The entries of a folder: folders first, then by name; mode, size in bytes, time of change (local), name."""
     with os.scandir(folder) as scan:
         entries = list(itertools.islice(scan, SCANNED_ENTRIES + 1))
@@ -110,7 +110,7 @@ def list_folder(folder: Path, shown: str, ignore: Sequence[str], offset: int, li
     entries.sort(key=lambda entry: (not entry.is_dir(follow_symlinks=False), entry.name.lower(), entry.name))
     page = entries[offset : offset + limit]
     facts = [_facts(entry) for entry in page]
-    lines = [f"{shown}: {'more than ' if truncated else ''}{_entries(len(entries))}", *map(_line, facts)]
+    lines = [f"{display_path}: {'more than ' if truncated else ''}{_entries(len(entries))}", *map(_line, facts)]
     if not page and entries:
         lines.append(f"[offset={offset} is past the last entry.]")
     elif offset + len(page) < len(entries):

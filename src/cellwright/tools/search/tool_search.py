@@ -6,7 +6,9 @@ that what is cached stays so. It finds what the session's tools were declared wi
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -23,6 +25,9 @@ once, before you do without it. There are:
 
 LISTED = 60
 """Tools that are listed with what they do; more are found by search alone."""
+
+STEM_CHARS = 5
+"""The letters of a word that count."""
 
 _SELECT = "select:"
 _CLAUSE = re.compile(r"[^.:(\n]+")
@@ -46,7 +51,7 @@ def with_tool_search(tools: Sequence[Tool], rare: Iterable[str]) -> tuple[Tool, 
 
 def tool_search_tool(deferred: Sequence[Tool]) -> Tool:
     """ToolSearch; `deferred` are the tools that its description lists."""
-    names = [f"- {each.name}: {_first_clause(each.description)}" for each in deferred[:LISTED]]
+    names = [f"- {each.name}: {each.best_for or _first_clause(each.description)}" for each in deferred[:LISTED]]
     if len(deferred) > LISTED:
         names.append(f"- and {len(deferred) - LISTED} more: search for them")
 
@@ -58,14 +63,14 @@ def tool_search_tool(deferred: Sequence[Tool]) -> Tool:
         category="search",
         limits=ToolLimits(seconds=10),
         examples=[{"query": "select:MultiEdit,ApplyPatch"}, {"query": "search the web", "max_results": 3}],
-        title=lambda given: f"load tools: {given.query.removeprefix(_SELECT)}",
+        title=lambda input: f"load tools: {input.query.removeprefix(_SELECT)}",
     )
-    async def tool_search(given: ToolSearchInput, ctx: ToolContext) -> ToolResult:
+    async def tool_search(input: ToolSearchInput, ctx: ToolContext) -> ToolResult:
         declared = {str(each["name"]): each for each in ctx.declared_tools() if each.get("defer_loading")}
-        found, missing = _found(given, declared)
+        found, missing = _found(input, declared)
         if not found:
             known = ", ".join(declared) or "none"
-            return ToolResult(f"No tool was found for {given.query!r}. Those that can be loaded: {known}.")
+            return ToolResult(f"No tool was found for {input.query!r}. Those that can be loaded: {known}.")
         return ToolResult(
             [{"type": "tool_reference", "tool_name": name} for name in found],
             display={"tools": found, "not_found": missing},
@@ -74,29 +79,43 @@ def tool_search_tool(deferred: Sequence[Tool]) -> Tool:
     return tool_search
 
 
-def _found(given: ToolSearchInput, declared: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[str]]:
+def _found(input: ToolSearchInput, declared: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[str]]:
     """The names that were asked for or match best, and those asked for that there are not."""
-    if given.query.startswith(_SELECT):
+    if input.query.startswith(_SELECT):
         by_name = {name.casefold(): name for name in declared}
-        asked = [name.strip() for name in given.query.removeprefix(_SELECT).split(",") if name.strip()]
+        asked = [name.strip() for name in input.query.removeprefix(_SELECT).split(",") if name.strip()]
         found = [by_name[name.casefold()] for name in asked if name.casefold() in by_name]
         return list(dict.fromkeys(found)), [name for name in asked if name.casefold() not in by_name]
-    words = _words(given.query)
-    scores = {name: _score(words, name, each) for name, each in declared.items()}
+    scores = _scores(_stems(input.query), declared)
     best = sorted((name for name in declared if scores[name]), key=lambda name: -scores[name])
-    return best[: given.max_results], []
+    return best[: input.max_results], []
 
 
-def _score(words: set[str], name: str, definition: Mapping[str, Any]) -> int:
-    """Words in the name count most, then those in the description, then those in the fields' names."""
+def _scores(query: set[str], declared: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """The fit of each tool: words in its name count most, then in its description, then in its fields' names.
+
+    A word that many of them have ("file", "is") says little.
+    """
+    texts = {name: _texts(name, definition) for name, definition in declared.items()}
+    tools_with = Counter(stem for each in texts.values() for stem in set().union(*each))
+    weights = {stem: math.log1p(len(declared) / tools_with[stem]) for stem in query if tools_with[stem]}
+    return {
+        name: sum(
+            weight * (8 * (stem in in_name) + 2 * (stem in in_description) + (stem in in_fields))
+            for stem, weight in weights.items()
+        )
+        for name, (in_name, in_description, in_fields) in texts.items()
+    }
+
+
+def _texts(name: str, definition: Mapping[str, Any]) -> tuple[set[str], set[str], set[str]]:
     fields = " ".join(definition["input_schema"].get("properties", ()))
-    in_name, in_description, in_fields = map(_words, (name, str(definition.get("description", "")), fields))
-    return sum(8 * (word in in_name) + 2 * (word in in_description) + (word in in_fields) for word in words)
+    return _stems(name), _stems(str(definition.get("description", ""))), _stems(fields)
 
 
-def _words(text: str) -> set[str]:
-    """Words in lower case, without a plural's s; `WebFetch` and `web_fetch` are two words."""
-    return {word.casefold().removesuffix("s") for word in _WORD.findall(text)}
+def _stems(text: str) -> set[str]:
+    """The beginnings of words in lower case: "defined" fits `FindDefinitions`; `WebFetch` and `web_fetch` are two words."""
+    return {word.casefold().removesuffix("s")[:STEM_CHARS] for word in _WORD.findall(text)}
 
 
 def _first_clause(description: str) -> str:

@@ -233,9 +233,9 @@ class Shell(Struct, frozen=True):
     tasks: BackgroundTasks
     proxy: Callable[[], NetworkProxy]
 
-    def folder_of(self, given: BashInput) -> Path:
+    def folder_of(self, input: BashInput) -> Path:
         """Return the folder in which the call runs. Raises ToolError."""
-        requested = given.working_directory
+        requested = input.working_directory
         return self.folder.checked() if requested is None else self.folder.chosen(requested)
 
 
@@ -262,8 +262,8 @@ def bash_tool(
         folder, limits, children or child_processes(), environ, background_tasks(), functools.cache(new_proxy)
     )
 
-    async def preview(given: BashInput) -> Preview:
-        return _preview(folder, given)
+    async def preview(input: BashInput) -> Preview:
+        return _preview(folder, input)
 
     @tool(
         name="Bash",
@@ -277,24 +277,24 @@ def bash_tool(
         fields={"timeout": _timeout_field(limits)},
         # what `working_directory` starts from
         facts=lambda _: {"cwd": str(folder.checked())},
-        title=lambda given: visible_line(given.command),
+        title=lambda input: visible_line(input.command),
         preview=preview,
     )
-    async def bash(given: BashInput, ctx: ToolContext) -> ToolResult:
-        return await _run(shell, given, ctx)
+    async def bash(input: BashInput, ctx: ToolContext) -> ToolResult:
+        return await _run(shell, input, ctx)
 
     return bash
 
 
-def _preview(folder: ShellFolder, given: BashInput) -> Preview:
-    unseen = ", ".join(unseen_characters(given.command))
+def _preview(folder: ShellFolder, input: BashInput) -> Preview:
+    unseen = ", ".join(unseen_characters(input.command))
     warnings = [f"The command has characters that cannot be seen: {unseen}."] if unseen else []
-    if given.unconfined:
+    if input.unconfined:
         warnings.append("Claude asks to run it unconfined, without the sandbox.")
-    where = _folder_note(folder, given.working_directory or "")
-    title = f"Run a shell command{where}{' in the background' if given.run_in_background else ''}"
-    settings = "".join(f"{name}={value}\n" for name, value in given.environment_variables.items())
-    return Preview(title, visible(f"{settings}{given.command}"), kind="command", warning=" ".join(warnings))
+    where = _folder_note(folder, input.working_directory or "")
+    title = f"Run a shell command{where}{' in the background' if input.run_in_background else ''}"
+    settings = "".join(f"{name}={value}\n" for name, value in input.environment_variables.items())
+    return Preview(title, visible(f"{settings}{input.command}"), kind="command", warning=" ".join(warnings))
 
 
 def _folder_note(folder: ShellFolder, working_directory: str) -> str:
@@ -306,27 +306,27 @@ def _folder_note(folder: ShellFolder, working_directory: str) -> str:
     return f" in {visible_line(below.as_posix())}"
 
 
-async def _run(shell: Shell, given: BashInput, ctx: ToolContext) -> ToolResult:
+async def _run(shell: Shell, input: BashInput, ctx: ToolContext) -> ToolResult:
     access = await network_access(shell.proxy, ctx)
     if access is None:
-        return await _follow(_start(shell, given, ctx, None), shell, given, ctx, None)
+        return await _follow(_start(shell, input, ctx, None), shell, input, ctx, None)
     with contextlib.ExitStack() as unless_started:
         unless_started.callback(access.close)
-        run = _start(shell, given, ctx, access)
+        run = _start(shell, input, ctx, access)
         unless_started.pop_all()
     run.ended.add_done_callback(lambda _: access.close())
     try:
-        return await _follow(run, shell, given, ctx, access)
+        return await _follow(run, shell, input, ctx, access)
     finally:
         # what goes on in the background can ask nobody
         access.stop_asking()
 
 
-def _start(shell: Shell, given: BashInput, ctx: ToolContext, access: ProxyAccess | None) -> ShellRun:
-    environ = _environment(shell, given.environment_variables)
+def _start(shell: Shell, input: BashInput, ctx: ToolContext, access: ProxyAccess | None) -> ShellRun:
+    environ = _environment(shell, input.environment_variables)
     command = ShellCommand(
-        command=given.command,
-        cwd=shell.folder_of(given),
+        command=input.command,
+        cwd=shell.folder_of(input),
         environ=environ if access is None else {**environ, **access.environ},
         memory_mb=shell.limits.memory_mb,
         confinement=ctx.confinement,
@@ -337,18 +337,18 @@ def _start(shell: Shell, given: BashInput, ctx: ToolContext, access: ProxyAccess
 
 
 async def _follow(
-    run: ShellRun, shell: Shell, given: BashInput, ctx: ToolContext, access: ProxyAccess | None
+    run: ShellRun, shell: Shell, input: BashInput, ctx: ToolContext, access: ProxyAccess | None
 ) -> ToolResult:
     """Tell the model of a command that has been started: at its end, or once it goes on in the background."""
     limits = shell.limits
     endings = shell.tasks.unreported(ctx.session_id)
-    if given.run_in_background and limits.background:
-        task = shell.tasks.add(run, ctx.session_id, limits.background_seconds(given.timeout))
+    if input.run_in_background and limits.background:
+        task = shell.tasks.add(run, ctx.session_id, limits.background_seconds(input.timeout))
         text = f"Runs in the background as {task.id}; {task.where}. TaskStop ends it."
         return ToolResult("\n".join([text, *endings]), structured=_task_output(task))
-    seconds = limits.seconds(given.timeout)
+    seconds = limits.seconds(input.timeout)
     if not await run.wait(seconds):
-        if not (limits.background and _may_go_on(given.command)):
+        if not (limits.background and _may_go_on(input.command)):
             await run.stop()
             raise _timed_out(run, seconds, limits)
         task = shell.tasks.add(run, ctx.session_id, limits.background_seconds(None))
@@ -356,7 +356,7 @@ async def _follow(
     run.ended.result()
     if run.too_much:
         raise ToolError(f"The command was stopped: it wrote more than {MAX_BYTES:,} bytes.\n{run.output.text()}")
-    moved = shell.folder.moved(run.folder) if given.working_directory is None else ""
+    moved = shell.folder.moved(run.folder) if input.working_directory is None else ""
     return _result(run, [moved, refused_hosts(access), _refused(run, ctx.confinement), *endings], limits)
 
 

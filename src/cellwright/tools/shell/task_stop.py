@@ -50,16 +50,17 @@ def task_stop_tool(tasks: BackgroundTasks, stop_agent: StopAgent | None = None) 
         description=DESCRIPTION,
         access=ToolAccess("notes"),
         category="shell",
+        best_for="ending what runs in the background",
         examples=[{"task_id": "bash-1"}],
-        title=lambda given: f"Stop {visible_line(given.task_id)}",
+        title=lambda input: f"Stop {visible_line(input.task_id)}",
     )
-    async def task_stop(given: TaskStopInput) -> ToolResult:
-        if stop_agent is not None and (ended := await stop_agent(given.task_id)):
+    async def task_stop(input: TaskStopInput) -> ToolResult:
+        if stop_agent is not None and (ended := await stop_agent(input.task_id)):
             output = TaskStopOutput(
-                task_id=given.task_id, task_type="agent", command="", output_file=None, exit_code=None
+                task_id=input.task_id, task_type="agent", command="", output_file=None, exit_code=None
             )
             return ToolResult(ended, structured=output)
-        task = tasks.get(given.task_id)
+        task = tasks.get(input.task_id)
         if task.run.ended.done():
             task.reported = True
             text = f"{task.status[:1].upper()}{task.status[1:]} already; {task.where}."

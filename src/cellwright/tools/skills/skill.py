@@ -62,15 +62,15 @@ def skill_tool(load: LoadSkill, start: StartAgent | None = None) -> Tool:
         category="planning",
         limits=ToolLimits(seconds=None),
         examples=[{"skill": "code-review", "args": "src/loader.py"}],
-        title=lambda given: f"{given.skill} {given.args}".strip(),
+        title=lambda input: f"{input.skill} {input.args}".strip(),
     )
-    async def skill(given: SkillInput, ctx: ToolContext) -> ToolResult:
-        loaded = await load(given.skill, given.args)
+    async def skill(input: SkillInput, ctx: ToolContext) -> ToolResult:
+        loaded = await load(input.skill, input.args)
         if loaded.rules:
             ctx.grant(loaded.rules)
         if loaded.agent and start is not None:
             task = AgentInput(
-                description=f"skill {given.skill}",
+                description=f"skill {input.skill}",
                 prompt=loaded.text,
                 subagent_type=loaded.agent,
                 model=loaded.model,
@@ -78,8 +78,8 @@ def skill_tool(load: LoadSkill, start: StartAgent | None = None) -> Tool:
                 run_in_background=loaded.background,
             )
             done = await start(task, ctx)
-            output = SkillOutput(skill=given.skill, rules=loaded.rules, agent_id=done.structured.agent_id)
+            output = SkillOutput(skill=input.skill, rules=loaded.rules, agent_id=done.structured.agent_id)
             return replace(done, structured=output)
-        return ToolResult(loaded.text, structured=SkillOutput(skill=given.skill, rules=loaded.rules))
+        return ToolResult(loaded.text, structured=SkillOutput(skill=input.skill, rules=loaded.rules))
 
     return skill

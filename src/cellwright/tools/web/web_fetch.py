@@ -258,17 +258,17 @@ class WebFetch(Struct, frozen=True):
     seconds: float
     most_bytes: int
 
-    async def read(self, given: WebFetchInput, ctx: ToolContext) -> ToolResult:
+    async def read(self, input: WebFetchInput, ctx: ToolContext) -> ToolResult:
         """Return what a call gives back. Raises ToolError."""
         began = time.monotonic()
-        page = await self._page(given, ctx)
+        page = await self._page(input, ctx)
         if isinstance(page, FetchedPage):
-            return _elsewhere(page, given.prompt, time.monotonic() - began)
-        offset = given.offset
+            return _elsewhere(page, input.prompt, time.monotonic() - began)
+        offset = input.offset
         if page.text and offset >= len(page.text):
             message = f"The page has {len(page.text):,} characters; offset {offset} is beyond its end."
             raise ToolError(message, code=ErrorCode.INVALID_PARAMETERS)
-        answer, end = await self._answer(page, given.prompt, offset, ctx)
+        answer, end = await self._answer(page, input.prompt, offset, ctx)
         parts = [_page_header(page), f"[The whole page was read. {page.notice}]" if page.notice else "", answer]
         if end < len(page.text):
             parts.append(f"[Characters {offset:,} to {end:,} of {len(page.text):,}; go on with offset={end}.]")
@@ -290,11 +290,11 @@ class WebFetch(Struct, frozen=True):
         )
         return ToolResult("\n\n".join(part for part in parts if part), structured=output)
 
-    async def _page(self, given: WebFetchInput, ctx: ToolContext) -> WebPage | FetchedPage:
-        address = read_address(given.url).encrypted()
+    async def _page(self, input: WebFetchInput, ctx: ToolContext) -> WebPage | FetchedPage:
+        address = read_address(input.url).encrypted()
         if (kept := self.cache.get(address.url)) is not None:
             return kept
-        seconds = self.seconds if given.timeout_seconds is None else float(given.timeout_seconds)
+        seconds = self.seconds if input.timeout_seconds is None else float(input.timeout_seconds)
         ctx.progress(message=f"Fetching {address.url}")
         try:
             async with asyncio.timeout(seconds):
@@ -387,9 +387,9 @@ def web_fetch_tool(
     seconds = min(max(seconds, 1.0), MAX_SECONDS)
     web = WebFetch(network or Network(), side_request, PageCache(cache_seconds), seconds, most_bytes)
 
-    async def preview(given: WebFetchInput) -> Preview:
-        url = visible_line(given.url, 2_000)
-        return Preview(f"Fetch {url}", f"{url}\n\n{visible(given.prompt)}")
+    async def preview(input: WebFetchInput) -> Preview:
+        url = visible_line(input.url, 2_000)
+        return Preview(f"Fetch {url}", f"{url}\n\n{visible(input.prompt)}")
 
     @tool(
         name="WebFetch",
@@ -402,11 +402,11 @@ def web_fetch_tool(
         limits=ToolLimits(seconds=MAX_SECONDS + 60, file_bytes=most_bytes, calls_per_minute=60),
         examples=EXAMPLES,
         fields={"timeout_seconds": {"description": f"How long getting the page may take (default {seconds:g})."}},
-        title=lambda given: f"Fetch {visible_line(given.url)}",
+        title=lambda input: f"Fetch {visible_line(input.url)}",
         preview=preview,
     )
-    async def web_fetch(given: WebFetchInput, ctx: ToolContext) -> ToolResult:
-        return await web.read(given, ctx)
+    async def web_fetch(input: WebFetchInput, ctx: ToolContext) -> ToolResult:
+        return await web.read(input, ctx)
 
     return web_fetch
 

@@ -76,13 +76,13 @@ class Query(Struct, frozen=True):
     blocked: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, given: WebSearchInput) -> Self:
+    def read(cls, input: WebSearchInput) -> Self:
         """The query of a call. Raises ToolError."""
-        allowed, blocked = _domains(given.allowed_domains), _domains(given.blocked_domains)
+        allowed, blocked = _domains(input.allowed_domains), _domains(input.blocked_domains)
         if allowed and blocked:
             message = "Give allowed_domains or blocked_domains, not both. Nothing was searched."
             raise ToolError(message, code=ErrorCode.INVALID_PARAMETERS)
-        return cls(given.query, allowed, blocked)
+        return cls(input.query, allowed, blocked)
 
     def wants(self, hit: Hit) -> bool:
         """Return whether the result's site is one that was asked for. Engines do not all keep to it."""
@@ -381,8 +381,8 @@ def web_search_tool(engine: Engine, environ: Mapping[str, str] = os.environ) -> 
     most = environ.get("CLAUDE_CODE_MAX_WEB_SEARCHES_PER_SESSION", "")
     searches = Searches(engine, int(most) if most.isdecimal() else SEARCHES_PER_SESSION)
 
-    async def preview(given: WebSearchInput) -> Preview:
-        return Preview(_title(given), _domains_in_words(given))
+    async def preview(input: WebSearchInput) -> Preview:
+        return Preview(_title(input), _domains_in_words(input))
 
     @tool(
         name="WebSearch",
@@ -397,16 +397,16 @@ def web_search_tool(engine: Engine, environ: Mapping[str, str] = os.environ) -> 
         title=_title,
         preview=preview,
     )
-    async def web_search(given: WebSearchInput, ctx: ToolContext) -> ToolResult:
-        return await searches.search(Query.read(given), ctx)
+    async def web_search(input: WebSearchInput, ctx: ToolContext) -> ToolResult:
+        return await searches.search(Query.read(input), ctx)
 
     return web_search
 
 
-def _title(given: WebSearchInput) -> str:
-    return f"Search the web for {visible_line(given.query)}"
+def _title(input: WebSearchInput) -> str:
+    return f"Search the web for {visible_line(input.query)}"
 
 
-def _domains_in_words(given: WebSearchInput) -> str:
-    named = (("Only on", given.allowed_domains), ("Not on", given.blocked_domains))
+def _domains_in_words(input: WebSearchInput) -> str:
+    named = (("Only on", input.allowed_domains), ("Not on", input.blocked_domains))
     return "\n".join(f"{what} {visible_line(', '.join(domains), 1_000)}" for what, domains in named if domains)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cellwright.permissions.shell.analysis import folder_named
 from cellwright.permissions.shell.command_paths import HERE, Access, accesses
+from cellwright.permissions.shell.mutating_commands import only_edits
 from cellwright.permissions.shell.read_only.commands import READERS, flags, is_exit_status
 from cellwright.permissions.shell.tokens import EXIT_STATUS, SUBSTITUTION, Word
 
@@ -40,9 +41,9 @@ def files_read(words: Sequence[Word]) -> list[Access] | None:
 
 def _echo(words: Sequence[Word]) -> list[Access] | None:
     # what a substitution runs is judged by itself; whatever it prints, echo only prints it
-    if any(word.dynamic not in ("", EXIT_STATUS, SUBSTITUTION) or word.globs for word in words):
+    if any(word.dynamic not in ("", EXIT_STATUS, SUBSTITUTION) for word in words):
         return None
-    return _ABSENT
+    return list(accesses("LS", (word for word in words if word.globs)))
 
 
 _SETS_VARIABLE = re.compile(r"%[-+ #'0-9.*]*[hjlLtz]*n")
@@ -160,7 +161,7 @@ _SED_OTHER_SCRIPT = re.compile(r"-[A-Za-z]*e|--")
 
 
 def _sed(words: Sequence[Word]) -> list[Access] | None:
-    """Only lines by number or pattern, printed: each other command of sed may write or run something."""
+    """Only lines that are printed or edited on their way: each other command of sed may write or run something."""
     scripts: list[str] = []
     for index, word in enumerate(words):
         if word.text == "-e" and index + 1 < len(words):
@@ -177,9 +178,13 @@ def _sed(words: Sequence[Word]) -> list[Access] | None:
         scripts, files = [files[0].text], files[1:]
     if sum(map(len, scripts)) > MAX_SCRIPT:
         return None
-    if not all(_SED_PRINTS.fullmatch(part) for script in scripts for part in re.split(r"[;\n]", script)):
+    if not all(only_edits(script) or _only_prints(script) for script in scripts):
         return None
     return list(accesses("Read", (word for word in files if word.text != "-")))
+
+
+def _only_prints(script: str) -> bool:
+    return all(_SED_PRINTS.fullmatch(part) for part in re.split(r"[;\n]", script))
 
 
 _JQ = flags(
@@ -234,5 +239,5 @@ _LANGUAGES: Mapping[str, Callable[[Sequence[Word]], list[Access] | None]] = {
     "pushd": _cd,
     "command": _command,
     **dict.fromkeys(("python", "python3", "bash"), _version),
-    **dict.fromkeys(("git", "gcc", "g++", "nvcc"), _long_version),
+    **dict.fromkeys(("git", "gcc", "g++", "nvcc", "node", "cmake", "ruff", "docker"), _long_version),
 }

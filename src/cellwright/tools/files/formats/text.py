@@ -56,41 +56,43 @@ class NotText(Exception):
     """The bytes are not text in any encoding that is known here."""
 
 
-def open_regular(real: Path, shown: str) -> FileIO:
+def open_regular(real: Path, display_path: str) -> FileIO:
     """Open a file for reading, unbuffered. Only a regular one: a pipe or a device would block, never end, or do something.
 
     `real` is a real path: a symbolic link that was put in its place since is not followed.
     """
-    _check_regular(real.stat().st_mode, shown)
+    _check_regular(real.stat().st_mode, display_path)
     # without O_NONBLOCK the open itself waits for the other end of a pipe
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(real, flags)
     try:
         # it may be another one by now
-        _check_regular(os.fstat(descriptor).st_mode, shown)
+        _check_regular(os.fstat(descriptor).st_mode, display_path)
     except ToolError:
         os.close(descriptor)
         raise
     return FileIO(descriptor, "rb")
 
 
-def _check_regular(mode: int, shown: str) -> None:
+def _check_regular(mode: int, display_path: str) -> None:
     if stat.S_ISREG(mode):
         return
     what, hint = ("a directory", "List it with LS or Glob.") if stat.S_ISDIR(mode) else ("not a regular file", "")
-    raise ToolError(f"{shown} is {what}. {hint}".strip(), code=ErrorCode.FILE_PATH_INVALID)
+    raise ToolError(f"{display_path} is {what}. {hint}".strip(), code=ErrorCode.FILE_PATH_INVALID)
 
 
-def read_bytes(path: Path, shown: str, limit: int, too_large: str) -> tuple[bytes, os.stat_result]:
+def read_bytes(path: Path, display_path: str, limit: int, too_large: str) -> tuple[bytes, os.stat_result]:
     """The whole file and its status. Over `limit` bytes: an error that ends with the hint `too_large`."""
-    with open_regular(path, shown) as file:
+    with open_regular(path, display_path) as file:
         status = os.fstat(file.fileno())
         data = file.read(limit + 1)
         # a raw read may give less than was asked for
         while len(data) <= limit and (more := file.read(limit + 1 - len(data))):
             data += more
     if len(data) > limit:
-        raise ToolError(f"{shown} is larger than {limit // 2**20} MB. {too_large}", code=ErrorCode.FILE_ACCESS_ERROR)
+        raise ToolError(
+            f"{display_path} is larger than {limit // 2**20} MB. {too_large}", code=ErrorCode.FILE_ACCESS_ERROR
+        )
     return data, status
 
 
@@ -163,13 +165,13 @@ def decode(data: bytes) -> tuple[str, Encoding]:
         raise NotText from error
 
 
-def encode(text: str, encoding: Encoding, shown: str) -> bytes:
+def encode(text: str, encoding: Encoding, display_path: str) -> bytes:
     """`text` as a file's bytes; an error that names the character which the encoding does not have."""
     try:
         return encoding.bom + text.encode(encoding.name)
     except UnicodeEncodeError as error:
         raise ToolError(
-            f"{shown} is {encoding.name}, which has no character {text[error.start]!r}; nothing was changed. "
+            f"{display_path} is {encoding.name}, which has no character {text[error.start]!r}; nothing was changed. "
             "Use another character, or convert the file to UTF-8 first.",
             code=ErrorCode.INVALID_PARAMETERS,
         ) from error

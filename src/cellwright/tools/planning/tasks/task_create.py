@@ -57,14 +57,14 @@ def task_create_tool(tasks_of: TasksOf) -> Tool:
                 "activeForm": "Fixing the parser",
             }
         ],
-        title=lambda given: given.subject,
+        title=lambda input: input.subject,
     )
-    async def task_create(given: TaskCreateInput, ctx: ToolContext) -> ToolResult:
+    async def task_create(input: TaskCreateInput, ctx: ToolContext) -> ToolResult:
         tasks = tasks_of(ctx)
-        about = {"task_id": str(tasks.last_id + 1), "task_subject": given.subject}
-        asked = ctx.ask_hooks("TaskCreated", {**about, "task_description": given.description})
+        about = {"task_id": str(tasks.last_id + 1), "task_subject": input.subject}
+        asked = ctx.ask_hooks("TaskCreated", {**about, "task_description": input.description})
         await unless_objected(asked, "was not created")
-        task = add_task(tasks, given)
+        task = add_task(tasks, input)
         todos = tasks.todos()
         ctx.emit(TodosChanged(todos))
         return ToolResult(f"Task #{task.id} created: {task.subject}", structured=todos_output(todos, task.id))
@@ -81,12 +81,12 @@ def created_id(result: str) -> int | None:
     return None if said is None else int(said[1])
 
 
-def add_task(tasks: Tasks, given: TaskCreateInput) -> Task:
+def add_task(tasks: Tasks, input: TaskCreateInput) -> Task:
     """Put a new task at the end of the list. Raises ToolError."""
     if len(tasks.by_id) >= MAX_TASKS:
         raise ToolError(f"There are {MAX_TASKS} tasks already. Delete what is done with first.")
     tasks.last_id += 1
-    task = Task(str(tasks.last_id), given.subject, given.description, given.active_form or "")
-    task.metadata.update(given.metadata)
+    task = Task(str(tasks.last_id), input.subject, input.description, input.active_form or "")
+    task.metadata.update(input.metadata)
     tasks.by_id[task.id] = task
     return task

@@ -30,12 +30,12 @@ def task_get_tool(tasks_of: TasksOf) -> Tool:
         category="planning",
         limits=LIMITS,
         examples=[{"taskId": "2"}],
-        title=lambda given: f"task {given.task_id}",
+        title=lambda input: f"task {input.task_id}",
     )
-    async def task_get(given: TaskGetInput, ctx: ToolContext) -> ToolResult:
+    async def task_get(input: TaskGetInput, ctx: ToolContext) -> ToolResult:
         tasks = tasks_of(ctx)
-        text = _in_full(tasks, given.task_id)
-        return ToolResult(text, structured=todos_output(tasks.todos(), given.task_id.removeprefix("#")))
+        text = _in_full(tasks, input.task_id)
+        return ToolResult(text, structured=todos_output(tasks.todos(), input.task_id.removeprefix("#")))
 
     return task_get
 

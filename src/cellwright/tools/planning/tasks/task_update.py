@@ -64,18 +64,18 @@ def task_update_tool(tasks_of: TasksOf) -> Tool:
         category="planning",
         limits=LIMITS,
         examples=[{"taskId": "2", "status": "in_progress"}, {"taskId": "3", "addBlockedBy": ["2"]}],
-        title=lambda given: f"task {given.task_id} {given.status or ''}".strip(),
+        title=lambda input: f"task {input.task_id} {input.status or ''}".strip(),
     )
-    async def task_update(given: TaskUpdateInput, ctx: ToolContext) -> ToolResult:
+    async def task_update(input: TaskUpdateInput, ctx: ToolContext) -> ToolResult:
         tasks = tasks_of(ctx)
-        if given.status == "completed" and (task := tasks.find(given.task_id)).status != "completed":
+        if input.status == "completed" and (task := tasks.find(input.task_id)).status != "completed":
             about = {"task_id": task.id, "task_subject": task.subject, "task_description": task.description}
             await unless_objected(ctx.ask_hooks("TaskCompleted", about), "is not completed")
-        changed = change_task(tasks, given)
+        changed = change_task(tasks, input)
         todos = tasks.todos()
         ctx.emit(TodosChanged(todos))
-        what = "deleted" if given.status == "deleted" else f"updated: {', '.join(changed) or 'nothing is new'}"
-        task_id = given.task_id.removeprefix("#")
+        what = "deleted" if input.status == "deleted" else f"updated: {', '.join(changed) or 'nothing is new'}"
+        task_id = input.task_id.removeprefix("#")
         return ToolResult(f"Task #{task_id} {what}.", structured=todos_output(todos, task_id))
 
     return task_update
@@ -91,26 +91,26 @@ _FIELDS = {
 """The fields that are simply set, with their names in the input."""
 
 
-def change_task(tasks: Tasks, given: TaskUpdateInput) -> list[str]:
+def change_task(tasks: Tasks, input: TaskUpdateInput) -> list[str]:
     """Change what is given of a task; the names of the fields that are different now. Raises ToolError."""
-    task = tasks.find(given.task_id)
-    if given.status == "deleted":
+    task = tasks.find(input.task_id)
+    if input.status == "deleted":
         del tasks.by_id[task.id]
         for other in tasks.by_id.values():
             if task.id in other.blocked_by:
                 other.blocked_by.remove(task.id)
         return ["status"]
     # looked up before anything is changed: a call is done wholly or not at all
-    blocked = [tasks.find(other) for other in given.add_blocks]
-    blockers = [tasks.find(other) for other in given.add_blocked_by]
-    changed = [name for attribute, name in _FIELDS.items() if _set(task, attribute, getattr(given, attribute))]
+    blocked = [tasks.find(other) for other in input.add_blocks]
+    blockers = [tasks.find(other) for other in input.add_blocked_by]
+    changed = [name for attribute, name in _FIELDS.items() if _set(task, attribute, getattr(input, attribute))]
     for name, pairs in (
         ("addBlocks", [(other, task) for other in blocked]),
         ("addBlockedBy", [(task, other) for other in blockers]),
     ):
         if [_block(after, before) for after, before in pairs].count(True):
             changed.append(name)
-    if _merge(task.metadata, given.metadata):
+    if _merge(task.metadata, input.metadata):
         changed.append("metadata")
     return changed
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from cellwright.agent.agent import Agent
-from cellwright.agent.calls.told_schema import told_schema
-from cellwright.agent.context.context_usage import ContextContents, context_parts, told_tools
+from cellwright.agent.agent_setup import AgentSetup
+from cellwright.agent.calls.offered_schema import offered_schema
+from cellwright.agent.context.context_usage import ContextContents, context_parts, offered_tools
 from cellwright.agent.tool import TOOL_SEARCH, Tool
 from cellwright.config.settings.settings import load_settings
 from cellwright.conversation.prompts.system_prompt import system_blocks
@@ -87,7 +87,7 @@ class Played:
         tools, _ = all_tools(
             ToolEnvironment(cwd=cwd, settings=settings, environ={**self.environ, "ENABLE_TOOL_SEARCH": "true"}), ()
         )
-        self.agent = Agent(
+        self.agent = AgentSetup(
             provider=connect(self.environ),
             model="claude-opus-5-5",
             system=system_blocks(),
@@ -135,12 +135,12 @@ def test_a_tool_is_loaded_behind_what_is_cached(tmp_path: Path) -> None:
         assert [event.status for event in played.events if isinstance(event, ToolEnd)] == ["success", "success"]
         assert not server.rejected
         contents = ContextContents.of(played.session)
-        deferred = [part.name for part in told_tools(contents) if part.deferred]
+        deferred = [part.name for part in offered_tools(contents) if part.deferred]
         assert "FileTree" in deferred
         # what was loaded counts with the tools, what was not does not
-        all_told = sum(part.tokens for part in told_tools(contents) if not part.deferred)
+        all_offered = sum(part.tokens for part in offered_tools(contents) if not part.deferred)
         unscaled = {part.name: part.tokens for part in context_parts(structs.replace(contents, counted_tokens=0))}
-        assert unscaled["tools"] == pytest.approx(all_told + tokens(tree.to_param()), abs=15)
+        assert unscaled["tools"] == pytest.approx(all_offered + tokens(tree.to_param()), abs=15)
 
 
 def test_tools_are_found_by_words(tmp_path: Path) -> None:
@@ -150,6 +150,10 @@ def test_tools_are_found_by_words(tmp_path: Path) -> None:
         "apply a diff": "ApplyPatch",
         "linter": "Lint",
         "edit several places": "MultiEdit",
+        "where is X defined": "FindDefinitions",
+        "who calls this function": "CallChain",
+        "complexity of functions": "CodeMetrics",
+        "which module imports what": "ImportChain",
     }
     script = [turn(*[use(TOOL_SEARCH, query=query, max_results=2) for query in queries]), say("done")]
     with MessagesServer(script) as server:
@@ -227,7 +231,7 @@ def test_what_says_nothing_is_not_told() -> None:
         "required": [],
         "additionalProperties": False,
     }
-    assert told_schema(schema) == {
+    assert offered_schema(schema) == {
         "type": "object",
         "properties": {
             "title": {"type": "string"},

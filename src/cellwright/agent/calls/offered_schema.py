@@ -25,28 +25,28 @@ _BOUNDS = ("maxLength", "maxItems")
 _IMPLIED = {"additionalProperties": False, "required": [], "minLength": 1, "uniqueItems": False}
 
 
-def told_schema(schema: Schema) -> dict[str, Any]:
+def offered_schema(schema: Schema) -> dict[str, Any]:
     """The schema without what is implied, is a default that a field left out has anyway, or bounds what nobody sends."""
-    told = {key: _told_value(key, value) for key, value in schema.items() if not _says_nothing(key, value)}
+    told = {key: _offered_value(key, value) for key, value in schema.items() if not _says_nothing(key, value)}
     if "default" in told and "default" in str(told.get("description", "")):
         del told["default"]  # it is told in words
     return told
 
 
-def told_examples(examples: Iterable[Mapping[str, Any]], schema: Schema) -> list[dict[str, Any]]:
+def offered_examples(examples: Iterable[Mapping[str, Any]], schema: Schema) -> list[dict[str, Any]]:
     """The first examples that show more than the required fields with a plain value each: that the schema says already."""
     required = set(schema.get("required", ()))
     telling = (dict(each) for each in examples if set(each) - required or any(map(_nests, each.values())))
     return list(islice((each for each in telling if len(json.dumps(each)) <= TOLD_EXAMPLE_CHARS), TOLD_EXAMPLES))
 
 
-def _told_value(key: str, value: Any) -> Any:
+def _offered_value(key: str, value: Any) -> Any:
     if key in ("properties", "$defs", "definitions", "patternProperties"):
-        return {name: told_schema(inner) if isinstance(inner, Mapping) else inner for name, inner in value.items()}
+        return {name: offered_schema(inner) if isinstance(inner, Mapping) else inner for name, inner in value.items()}
     if key in ("items", "additionalProperties", "not") and isinstance(value, Mapping):
-        return told_schema(value)
+        return offered_schema(value)
     if key in ("anyOf", "oneOf", "allOf", "prefixItems"):
-        return [told_schema(inner) if isinstance(inner, Mapping) else inner for inner in value]
+        return [offered_schema(inner) if isinstance(inner, Mapping) else inner for inner in value]
     return value
 
 

@@ -12,7 +12,19 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from cellwright.tools.code.syntax import CPP, GO, JAVA, JAVASCRIPT, PYTHON, RUST, TSX, TYPESCRIPT, C, Grammar, parse
+from cellwright.codebase.parsing.grammars import (
+    CPP,
+    GO,
+    JAVA,
+    JAVASCRIPT,
+    PYTHON,
+    RUST,
+    TSX,
+    TYPESCRIPT,
+    C,
+    Grammar,
+    parse,
+)
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -43,7 +55,7 @@ class Definition(Struct, frozen=True):
         return ".".join(self.names)
 
 
-class _Rules(Struct, frozen=True):
+class OutlineRules(Struct, frozen=True):
     """A language's definitions in its syntax tree: types of nodes, and what they are called for people."""
 
     kinds: dict[str, str]
@@ -90,19 +102,19 @@ _C_KINDS = {
     "field_declaration": "function",
 }
 _C_DECLARED = frozenset({"declaration", "field_declaration"})
-_TYPED = _Rules(
+_TYPED = OutlineRules(
     _TYPED_SCRIPT,
     declared=frozenset({"function_signature", "method_signature", "abstract_method_signature"}),
     wrappers=_SCRIPT_WRAPPERS | {"ambient_declaration"},
 )
-_RULES = {
-    PYTHON: _Rules(
+RULES = {
+    PYTHON: OutlineRules(
         {"function_definition": "function", "class_definition": "class"}, wrappers=frozenset({"decorated_definition"})
     ),
-    JAVASCRIPT: _Rules(_SCRIPT, wrappers=_SCRIPT_WRAPPERS),
+    JAVASCRIPT: OutlineRules(_SCRIPT, wrappers=_SCRIPT_WRAPPERS),
     TYPESCRIPT: _TYPED,
     TSX: _TYPED,
-    GO: _Rules(
+    GO: OutlineRules(
         {
             "function_declaration": "function",
             "method_declaration": "method",
@@ -111,7 +123,7 @@ _RULES = {
         },
         wrappers=frozenset({"type_declaration"}),
     ),
-    JAVA: _Rules(
+    JAVA: OutlineRules(
         {
             "class_declaration": "class",
             "interface_declaration": "interface",
@@ -123,7 +135,7 @@ _RULES = {
             "compact_constructor_declaration": "constructor",
         }
     ),
-    RUST: _Rules(
+    RUST: OutlineRules(
         {
             "function_item": "function",
             "function_signature_item": "function",
@@ -138,14 +150,14 @@ _RULES = {
         declared=frozenset({"function_signature_item"}),
         containers=frozenset({"impl_item"}),
     ),
-    C: _Rules(_C_KINDS, declared=_C_DECLARED),
-    CPP: _Rules(
+    C: OutlineRules(_C_KINDS, declared=_C_DECLARED),
+    CPP: OutlineRules(
         {**_C_KINDS, "class_specifier": "class", "namespace_definition": "namespace", "concept_definition": "concept"},
         declared=_C_DECLARED,
         wrappers=frozenset({"template_declaration", "type_definition", "field_declaration", "linkage_specification"}),
     ),
 }
-LANGUAGES = tuple(grammar.name for grammar in _RULES)
+LANGUAGES = tuple(grammar.name for grammar in RULES)
 
 _FUNCTION_VALUES = frozenset({"arrow_function", "function_expression", "generator_function", "class"})
 _ONLY_WITH_FUNCTION = frozenset({"variable_declarator", "field_definition", "public_field_definition", "pair"})
@@ -154,7 +166,7 @@ _ONLY_WITH_BODY = frozenset({"class_specifier", "struct_specifier", "union_speci
 
 def definitions(grammar: Grammar, source: bytes, name: str = "") -> list[Definition]:
     """The definitions in `source`, in its order. With `name`: those whose own name it is."""
-    rules = _RULES[grammar]
+    rules = RULES[grammar]
     root = parse(grammar, source).root_node
     # only what holds the name somewhere is looked into
     spots = [found.start() for found in re.finditer(re.escape(name.encode()), source)] if name else []
@@ -166,11 +178,11 @@ def definitions(grammar: Grammar, source: bytes, name: str = "") -> list[Definit
     return list({(each.start, each.stop, each.names): each for each in found}.values())
 
 
-def _walk(root: Node, rules: _Rules, spots: list[int] | None) -> Iterator[tuple[Node, tuple[str, ...]]]:
+def _walk(root: Node, rules: OutlineRules, spots: list[int] | None) -> Iterator[tuple[Node, tuple[str, ...]]]:
     waiting: list[tuple[Node, tuple[str, ...]]] = [(root, ())]
     while waiting:
         node, names = waiting.pop()
-        own = _names(node, rules)
+        own = definition_names(node, rules)
         if own:
             names = (*names, *own)
             if node.type in rules.kinds:
@@ -184,7 +196,7 @@ def _holds_any(node: Node, spots: list[int]) -> bool:
     return at < len(spots) and spots[at] < node.end_byte
 
 
-def _names(node: Node, rules: _Rules) -> tuple[str, ...]:
+def definition_names(node: Node, rules: OutlineRules) -> tuple[str, ...]:
     """Return what a definition adds to the names of what is in it; nothing if the node is none."""
     kind = node.type
     if kind not in rules.kinds and kind not in rules.containers:
@@ -261,7 +273,7 @@ def _text(node: Node) -> str:
 
 
 def _definition(node: Node, names: tuple[str, ...], grammar: Grammar, source: bytes, root: Node) -> Definition:
-    rules, outer = _RULES[grammar], node
+    rules, outer = RULES[grammar], node
     while (parent := outer.parent) is not None and parent.type in rules.wrappers and _holds_only(parent, outer):
         outer = parent
     stop = _with_end(outer, source)

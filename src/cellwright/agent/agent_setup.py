@@ -1,4 +1,4 @@
-"""Agent: a model with a system prompt, tools and a policy, as data; loop.py is what it does."""
+"""AgentSetup: a model with a system prompt, tools and a policy, as data; loop.py is what it does."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from cellwright.model.provider import CacheTtl, Provider
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cellwright.agent.hooks.callbacks import GivenHooks
+    from cellwright.agent.hooks.callbacks import HookCallbacks
     from cellwright.sessions.session import Session
 
 
-FileContext = Callable[["Sequence[Path]", "Session", "Agent"], Awaitable[Sequence[ContextBlock]]]
+FileContext = Callable[["Sequence[Path]", "Session", "AgentSetup"], Awaitable[Sequence[ContextBlock]]]
 """Finds what is told after calls, by the files that they read or changed; called on the agent's loop."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Agent:
+class AgentSetup:
     """A model with a system prompt, tools and a policy. Frozen: a variant is `dataclasses.replace(agent, …)`.
 
     `max_turns` bounds the requests of one run, `budget_usd` its cost in US dollars, `shared_budgets`
@@ -76,7 +76,7 @@ class Agent:
     cache_ttl: CacheTtl | None = None
     max_parallel_tools: int = 10
     tool_timeout: float | None = None
-    hooks: Hooks | GivenHooks = NO_HOOKS
+    hooks: Hooks | HookCallbacks = NO_HOOKS
     redaction: Redaction | None = None
     checkpoints: TurnRecords = NO_CHECKPOINTS
     answer_type: AnswerType | None = None
@@ -95,11 +95,11 @@ class Agent:
         object.__setattr__(self, "hooks", as_hooks(self.hooks))
 
     @property
-    def told_tools(self) -> list[Tool]:
+    def offered_tools(self) -> list[Tool]:
         """The tools that a session which begins is told of: what a rule denies as a whole would only cost tokens."""
-        return self.told_of(self.tools)
+        return self.visible_tools(self.tools)
 
-    def told_of(self, tools: Sequence[Tool]) -> list[Tool]:
+    def visible_tools(self, tools: Sequence[Tool]) -> list[Tool]:
         """Those of `tools` that no rule denies as a whole, as a session that begins is told of them."""
         # as it is now: a policy that follows the settings looks at their files whenever it is asked
         policy = self.policy.in_mode(self.policy.mode)
@@ -115,7 +115,7 @@ class Agent:
 
     def params_of(self, tools: Sequence[Tool]) -> list[dict[str, Any]]:
         """The definitions of those of `tools` that no rule denies as a whole, as a session that begins has them."""
-        return [tool.to_param() for tool in self.told_of(tools)]
+        return [tool.to_param() for tool in self.visible_tools(tools)]
 
     def results_cleared_at(self, model: str) -> int | None:
         """The tokens from which on the API leaves old results of tools out in requests to `model`; None: it keeps them."""

@@ -1,0 +1,398 @@
+"""The indexer: one pass over a project's files, in a process of its own, that makes its index what the files are.
+
+Only one process writes an index at a time. What changed is found by time and size, and then by a hash of the content; the
+newest files come first, and what is done is kept file by file, so that a pass that was killed is gone on with by the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+import msgspec
+from msgspec import Struct
+
+from cellwright.codebase.parsing.facts import FileFacts, Symbol
+from cellwright.codebase.parsing.source_file import (
+    SourceText,
+    language_of,
+    largest_of,
+    parser_of,
+    source_text,
+)
+from cellwright.codebase.store import lock_path, open_to_write, remove, transaction
+from cellwright.codebase.units import searchable, units_of
+from cellwright.sessions.state_dir import make_private_folder
+from cellwright.sessions.transcript_lock import acquire
+
+MAX_FILES = 300_000
+BATCH_FILES = 200
+BATCH_BYTES = 2_000_000
+NICENESS = 10
+
+BUSY = 3
+"""The exit code of a process that found another one at work, for longer than it was to wait."""
+
+SKIPPED_FOLDERS = frozenset(
+    {"node_modules", "bower_components", ".venv", "venv", "__pycache__", ".tox", ".nox", ".mypy_cache", ".ruff_cache"}
+    | {".pytest_cache", ".ipynb_checkpoints", ".git", ".hg", ".svn", ".jj"}
+)
+"""Folders of what was installed or made, left out also where no .gitignore says so."""
+
+Keep = Callable[[str], bool]
+
+
+class IndexRequest(Struct, frozen=True):
+    """The task of an indexer. `listing` is the command that lists the project's files, each with a NUL byte behind it.
+
+    `restrictions` are the deny and ask rules in force, each with what its `/x` paths start from: files that one of them
+    keeps from being read are left out. `wait_seconds`: for another indexer to end. `check`: look for damage first;
+    `rebuild`: begin anew.
+    """
+
+    root: str
+    database: str
+    listing: Sequence[str]
+    restrictions: Sequence[tuple[str, str]] = ()
+    wait_seconds: float = 5.0
+    check: bool = False
+    rebuild: bool = False
+
+
+class _Listed(Struct, frozen=True):
+    """A file that is there."""
+
+    path: str
+    size: int
+    mtime: int
+
+
+class _Known(Struct, frozen=True):
+    """A file as the index has it."""
+
+    id: int
+    size: int
+    mtime: int
+    parser: str
+    hash: bytes | None
+
+
+def main() -> int:
+    """Do what standard input says; 0 when the index is up to date, BUSY when another process is at it."""
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=IndexRequest)
+    if hasattr(os, "nice"):
+        with contextlib.suppress(OSError):
+            os.nice(NICENESS)
+    database = Path(request.database)
+    make_private_folder(database.parent)
+    lease = acquire(lock_path(database), request.wait_seconds)
+    if lease is None:
+        return BUSY
+    try:
+        if request.rebuild:
+            remove(database)
+        try:
+            _pass(request, database, check=request.check)
+        except sqlite3.DatabaseError:  # damaged: it is only a cache
+            remove(database)
+            _pass(request, database, check=False)
+    finally:
+        lease.release()
+    return 0
+
+
+def _pass(request: IndexRequest, database: Path, *, check: bool) -> None:
+    connection = open_to_write(database, check=check)
+    try:
+        with contextlib.closing(_Pass(request, connection)) as indexing:
+            indexing.run()
+    finally:
+        connection.close()
+
+
+class _Pass:
+    """One pass: what is there is compared with what is known, and what differs is read."""
+
+    def __init__(self, request: IndexRequest, connection: sqlite3.Connection) -> None:
+        self.root = Path(request.root)
+        self.request = request
+        self.connection = connection
+
+    def close(self) -> None:
+        """Say that nothing goes on any more."""
+        self._say(state="idle", ended=time.time())
+
+    def run(self) -> None:
+        """Bring the index up to date."""
+        self._say(state="listing", began=time.time(), pid=os.getpid(), root=str(self.root))
+        listed, whole = self._listed()
+        known = self._known()
+        gone = [known[path].id for path in known.keys() - listed.keys()] if whole else []
+        for start in range(0, len(gone), BATCH_FILES):
+            with transaction(self.connection):
+                for file_id in gone[start : start + BATCH_FILES]:
+                    self._forget(file_id)
+        changed = [file for path, file in listed.items() if _differs(file, known.get(path))]
+        changed.sort(key=lambda file: -file.mtime)
+        self._say(state="symbols", total=len(listed), left=len(changed))
+        for batch in _batches(changed):
+            with transaction(self.connection):
+                for file in batch:
+                    self._update(file, known.get(file.path))
+                self._add("left", -len(batch))
+        self._say(complete=1, checked=time.time())
+        self._rebuild_words()
+        self._texts()
+        self._say(texts_complete=1)
+
+    # --- what is there ---
+
+    def _listed(self) -> tuple[dict[str, _Listed], bool]:
+        """The files that the index is to hold, and whether the list is whole."""
+        allowed = _allowed(self.request)
+        found: dict[str, _Listed] = {}
+        base = os.fsencode(self.root) + b"/"
+        with subprocess.Popen(
+            self.request.listing,
+            cwd=self.root,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        ) as listing:
+            assert listing.stdout is not None
+            for raw in _split(iter(lambda: listing.stdout.read(65_536), b"")):  # type: ignore[union-attr]
+                file = _look_at(base, raw)
+                if file is not None and allowed(file.path):
+                    found[file.path] = file
+                    if len(found) >= MAX_FILES:
+                        listing.kill()
+                        return found, False
+        # 1: no file at all; 2: some folder could not be read
+        return found, listing.returncode in (0, 1, 2)
+
+    def _known(self) -> dict[str, _Known]:
+        rows = self.connection.execute("SELECT path, id, size, mtime, parser, hash FROM file")
+        return {path: _Known(*rest) for path, *rest in rows}
+
+    # --- a file ---
+
+    def _update(self, file: _Listed, known: _Known | None) -> None:
+        path = PurePosixPath(file.path)
+        try:
+            data = (self.root / file.path).read_bytes()
+        except OSError:
+            data = None  # gone meanwhile, or not for us to read
+        digest = hashlib.blake2b(data, digest_size=16).digest() if data is not None else b""
+        if known is not None and known.hash == digest and known.parser == parser_of(path):
+            self.connection.execute(
+                "UPDATE file SET size = ?, mtime = ? WHERE id = ?", (file.size, file.mtime, known.id)
+            )
+            return
+        if known is not None:
+            self._forget(known.id)
+        source = source_text(path, data) if data is not None else None
+        facts = FileFacts() if source is None else _facts(source)
+        language, lines, cells = ("", 0, "") if source is None else (source.language, source.lines, source.cells)
+        row = (
+            file.path,
+            language,
+            parser_of(path),
+            file.size,
+            file.mtime,
+            digest,
+            lines,
+            ",".join(map(str, cells)),
+            int(source is None),
+        )
+        columns = "path, language, parser, size, mtime, hash, lines, cells, texts"
+        new = self.connection.execute(f"INSERT INTO file ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row).lastrowid
+        assert new is not None
+        self._add("versions", 1)
+        if source is not None:
+            self._insert_words(new, source)
+            self._insert_facts(new, facts)
+
+    def _forget(self, file_id: int) -> None:
+        for table in ("symbol", "call", "import", "unit"):
+            self.connection.execute(f"DELETE FROM {table} WHERE file = ?", (file_id,))
+        self.connection.execute("DELETE FROM file WHERE id = ?", (file_id,))
+
+    def _insert_words(self, file_id: int, source: SourceText) -> None:
+        words = b" ".join(source.words()).decode("utf-8", "replace")
+        self.connection.execute("INSERT INTO word (rowid, words) VALUES (?, ?)", (file_id, words))
+
+    def _insert_facts(self, file_id: int, facts: FileFacts) -> None:
+        ids: list[int | None] = []
+        for symbol in facts.symbols:
+            parent = ids[symbol.parent] if symbol.parent >= 0 else None
+            where = (file_id, symbol.name, symbol.qualified, symbol.kind, symbol.line, symbol.end_line, parent)
+            what = (symbol.signature, symbol.doc, symbol.declared, symbol.cyclomatic, symbol.cognitive, symbol.nesting)
+            inserted = self.connection.execute(
+                "INSERT INTO symbol (file, name, qualified, kind, line, end_line, parent, signature, doc, declared, "
+                "cyclomatic, cognitive, nesting) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*where, *what),
+            )
+            ids.append(inserted.lastrowid)
+        self.connection.executemany(
+            "INSERT INTO call (name, file, caller, line) VALUES (?, ?, ?, ?)",
+            [(each.name, file_id, ids[each.caller] if each.caller >= 0 else None, each.line) for each in facts.calls],
+        )
+        self.connection.executemany(
+            "INSERT INTO import (module, file, names, line) VALUES (?, ?, ?, ?)",
+            [(each.module, file_id, " ".join(each.names), each.line) for each in facts.imports],
+        )
+
+    # --- texts, after all symbols ---
+
+    def _texts(self) -> None:
+        waiting = self.connection.execute("SELECT id, path FROM file WHERE texts = 0 ORDER BY mtime DESC").fetchall()
+        self._say(state="texts", left=len(waiting), texts_complete=int(not waiting))
+        for start in range(0, len(waiting), BATCH_FILES):
+            batch = waiting[start : start + BATCH_FILES]
+            with transaction(self.connection):
+                for file_id, path in batch:
+                    self._insert_units(file_id, path)
+                    self.connection.execute("UPDATE file SET texts = 1 WHERE id = ?", (file_id,))
+                self._add("left", -len(batch))
+
+    def _insert_units(self, file_id: int, path: str) -> None:
+        source = self._read(path)
+        if source is None:
+            return
+        columns = "id, name, qualified, kind, line, end_line, parent"
+        rows = self.connection.execute(
+            f"SELECT {columns} FROM symbol WHERE file = ? ORDER BY id", (file_id,)
+        ).fetchall()
+        ids = [row[0] for row in rows]
+        positions = {symbol_id: index for index, symbol_id in enumerate(ids)}
+        symbols = [
+            Symbol(name, qualified, kind, line, end_line, positions.get(parent, -1))
+            for _, name, qualified, kind, line, end_line, parent in rows
+        ]
+        lines = source.text.decode("utf-8", "replace").split("\n")
+        stem = PurePosixPath(path).stem
+        for unit in units_of(source, symbols):
+            of_symbol = ids[unit.symbol] if unit.symbol >= 0 else None
+            name = symbols[unit.symbol].qualified if unit.symbol >= 0 else stem
+            inserted = self.connection.execute(
+                "INSERT INTO unit (file, symbol, line, end_line) VALUES (?, ?, ?, ?)",
+                (file_id, of_symbol, unit.line, unit.end_line),
+            )
+            body = searchable("\n".join(lines[unit.line - 1 : unit.end_line]))
+            self.connection.execute(
+                "INSERT INTO unit_text (rowid, name, body) VALUES (?, ?, ?)",
+                (inserted.lastrowid, searchable(name), body),
+            )
+
+    def _rebuild_words(self) -> None:
+        """Fill the tables of words and texts anew when most of what is in them is of files that are gone."""
+        living = self.connection.execute("SELECT count(*) FROM file").fetchone()[0]
+        versions = self._value("versions")
+        if versions <= 2 * living + 1_000:
+            return
+        with transaction(self.connection):
+            self.connection.execute("INSERT INTO word (word) VALUES ('delete-all')")
+            self.connection.execute("INSERT INTO unit_text (unit_text) VALUES ('delete-all')")
+            self.connection.execute("DELETE FROM unit")
+            self.connection.execute("UPDATE file SET texts = (language = '')")
+            for file_id, path in self.connection.execute("SELECT id, path FROM file").fetchall():
+                if (source := self._read(path)) is not None:
+                    self._insert_words(file_id, source)
+            self._say(versions=living, texts_complete=0)
+
+    def _read(self, path: str) -> SourceText | None:
+        try:
+            return source_text(PurePosixPath(path), (self.root / path).read_bytes())
+        except OSError:
+            return None
+
+    # --- what is said of the pass ---
+
+    def _say(self, **values: float | int | str) -> None:
+        self.connection.executemany("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", values.items())
+
+    def _add(self, key: str, number: int) -> None:
+        self._say(**{key: self._value(key) + number})
+
+    def _value(self, key: str) -> int:
+        row = self.connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return 0 if row is None else int(row[0])
+
+
+def _facts(source: SourceText) -> FileFacts:
+    try:
+        return source.facts()
+    except RecursionError:
+        return FileFacts()
+
+
+def _differs(file: _Listed, known: _Known | None) -> bool:
+    if known is None or (file.size, file.mtime) != (known.size, known.mtime):
+        return True
+    return known.parser != parser_of(PurePosixPath(file.path))
+
+
+def _batches(files: Sequence[_Listed]) -> Iterator[list[_Listed]]:
+    batch: list[_Listed] = []
+    size = 0
+    for file in files:
+        batch.append(file)
+        size += file.size
+        if len(batch) >= BATCH_FILES or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _split(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for chunk in chunks:
+        *records, rest = (rest + chunk).split(b"\0")
+        yield from records
+
+
+_SKIPPED = re.compile(
+    rb"(?:^|[/\\])(?:" + b"|".join(re.escape(os.fsencode(name)) for name in SKIPPED_FOLDERS) + rb")[/\\]"
+)
+
+
+def _look_at(base: bytes, raw: bytes) -> _Listed | None:
+    """A listed file that the index holds; None for others."""
+    raw = raw.removeprefix(b"./")
+    if _SKIPPED.search(raw):
+        return None
+    path = os.fsdecode(raw).replace(os.sep, "/")
+    try:
+        path.encode()
+        pure = PurePosixPath(path)
+        if not language_of(pure):
+            return None
+        status = os.stat(base + raw)  # noqa: PTH116  bytes, many thousand times
+    except (OSError, UnicodeEncodeError):
+        return None  # gone meanwhile, or a name that is no text
+    return _Listed(path, status.st_size, status.st_mtime_ns) if status.st_size <= largest_of(pure) else None
+
+
+def _allowed(request: IndexRequest) -> Keep:
+    """A test of whether no rule keeps a file from being read."""
+    if not request.restrictions:
+        return lambda _path: True
+    from cellwright.permissions.rules.rule import READ, Rule, compile_rule, parse_rule  # only where there are rules
+
+    compiled = []
+    for text, source_root in request.restrictions:
+        rule = parse_rule(text, source_root)
+        one = compile_rule(Rule(rule.text, rule.tool, rule.specifier, source_root), "deny", request.root)
+        if one is not None and one.names(READ):
+            compiled.append(one)
+    bases = tuple(dict.fromkeys((request.root, os.path.realpath(request.root))))
+    return lambda path: not any(rule.covers_place([f"{base}/{path}" for base in bases]) for rule in compiled)

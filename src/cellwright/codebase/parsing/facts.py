@@ -1,0 +1,334 @@
+"""The facts of a source text that the index keeps: what it defines, calls and imports, and how tangled its functions are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cellwright.codebase.parsing.grammars import CPP, GO, JAVA, PYTHON, RUST, C, Grammar, parse
+from cellwright.codebase.parsing.languages import facts_query
+from cellwright.codebase.parsing.symbol_outline import RULES, definition_names
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+SIGNATURE_CHARS = 240
+DOC_CHARS = 400
+DOC_LINES = 40
+SLAB_BYTES = 16 * 1024
+FUNCTIONS = frozenset({"function", "method", "constructor"})
+
+
+class Symbol(Struct, frozen=True):
+    """A definition: lines from 1, the last one included; `parent` is the index of the one it is in, -1 for none.
+
+    `cyclomatic` counts the ways through a function, `cognitive` weighs them by how deep they are nested, `nesting` is the
+    depth; all are 0 for what is no function.
+    """
+
+    name: str
+    qualified: str
+    kind: str
+    line: int
+    end_line: int
+    parent: int = -1
+    signature: str = ""
+    doc: str = ""
+    declared: bool = False
+    cyclomatic: int = 0
+    cognitive: int = 0
+    nesting: int = 0
+
+
+class Call(Struct, frozen=True):
+    """A call of something by its name, within the symbol of index `caller` (-1: outside of all)."""
+
+    name: str
+    line: int
+    caller: int = -1
+
+
+class Import(Struct, frozen=True):
+    """A module as the import spells it, and the names taken from it ("*" for all)."""
+
+    module: str
+    line: int
+    names: tuple[str, ...] = ()
+
+
+class FileFacts(Struct, frozen=True):
+    """The facts of one file."""
+
+    symbols: tuple[Symbol, ...] = ()
+    calls: tuple[Call, ...] = ()
+    imports: tuple[Import, ...] = ()
+
+
+class _Measured:
+    """A symbol in the making: how many branches it has, and how they are nested."""
+
+    def __init__(self, symbol: Symbol) -> None:
+        self.symbol = symbol
+        self.cyclomatic = self.cognitive = self.nesting = 0
+
+    def done(self) -> Symbol:
+        if self.symbol.kind not in FUNCTIONS:
+            return self.symbol
+        return replace(self.symbol, cyclomatic=self.cyclomatic + 1, cognitive=self.cognitive, nesting=self.nesting)
+
+
+class _Open(Struct, frozen=True):
+    """A node that the walk is in: a definition or what nests code."""
+
+    end: int
+    names: tuple[str, ...]
+    symbol: int
+    depth: int
+    is_bool: bool = False
+
+
+def facts_of(grammar: Grammar, source: bytes) -> FileFacts:
+    """The facts of `source` (UTF-8), whose grammar must be installed."""
+    root = parse(grammar, source).root_node
+    items: dict[tuple[int, int, str], Node] = {}
+    for capture, node in _captures(grammar, root):
+        items[node.start_byte, -node.end_byte, capture] = node
+    walk = _Walk(grammar, source)
+    for (start, end, capture), node in sorted(items.items(), key=lambda item: item[0]):
+        walk.take(capture, node, start, -end)
+    return walk.facts()
+
+
+def _captures(grammar: Grammar, root: Node) -> Iterator[tuple[str, Node]]:
+    from tree_sitter import QueryCursor
+
+    cursor = QueryCursor(facts_query(grammar))
+    for start, end in _slabs(root):
+        # a query holds the interpreter's lock until it is through, so it is asked for a piece at a time
+        cursor.set_byte_range(start, end)
+        for capture, nodes in cursor.captures(root).items():
+            if not capture.startswith("_"):
+                for node in nodes:
+                    yield capture, node
+
+
+def _slabs(root: Node) -> Iterator[tuple[int, int]]:
+    start = root.start_byte
+    if root.end_byte - start > SLAB_BYTES:
+        for child in root.children:
+            if child.start_byte - start > SLAB_BYTES:
+                yield start, child.start_byte
+                start = child.start_byte
+    yield start, root.end_byte + 1
+
+
+class _Walk:
+    """The nodes of a file in its order, each within those that began before it and have not ended."""
+
+    def __init__(self, grammar: Grammar, source: bytes) -> None:
+        self.grammar = grammar
+        self.rules = RULES[grammar]
+        self.source = source
+        self.symbols: list[_Measured] = []
+        self.calls: list[Call] = []
+        self.imports: list[Import] = []
+        self._open: list[_Open] = []
+        self._lines_of_symbols: set[tuple[str, int, bool]] = set()
+
+    def take(self, capture: str, node: Node, start: int, end: int) -> None:
+        """Take the next node."""
+        while self._open and self._open[-1].end <= start:
+            self._open.pop()
+        within = self._open[-1] if self._open else _Open(len(self.source), (), -1, 0)
+        if capture == "callee":
+            self.calls.append(Call(_text(node), node.start_point.row + 1, within.symbol))
+        elif capture == "import":
+            self.imports += imports_in(self.grammar, _text(node), node.start_point.row + 1)
+        elif capture == "def":
+            self._define(node, end, within)
+        elif capture == "constant":
+            self._constant(node, within)
+        else:
+            self._branch(capture, end, within)
+
+    def facts(self) -> FileFacts:
+        """All that was found."""
+        return FileFacts(tuple(each.done() for each in self.symbols), tuple(self.calls), tuple(self.imports))
+
+    def _define(self, node: Node, end: int, within: _Open) -> None:
+        own = definition_names(node, self.rules)
+        if not own or not own[-1]:
+            return
+        names = (*within.names, *own)
+        if node.type not in self.rules.kinds:
+            self._open.append(_Open(end, names, within.symbol, 0))
+            return
+        kind = self.rules.kinds[node.type]
+        if kind == "function" and len(names) > 1 and node.type != "variable_declarator":
+            kind = "method"
+        line = node.start_point.row + 1
+        declared = node.type in self.rules.declared
+        if (names[-1], line, declared) in self._lines_of_symbols:
+            return  # C: `typedef struct A {…} A;` is one
+        self._lines_of_symbols.add((names[-1], line, declared))
+        symbol = Symbol(
+            names[-1],
+            ".".join(names),
+            kind,
+            line,
+            node.end_point.row + 1,
+            within.symbol,
+            signature_of(node, self.source),
+            self._doc(node),
+            declared,
+        )
+        self.symbols.append(_Measured(symbol))
+        self._open.append(_Open(end, names, len(self.symbols) - 1, 0))
+
+    def _constant(self, node: Node, within: _Open) -> None:
+        name, line = _text(node), node.start_point.row + 1
+        if (name, line, False) in self._lines_of_symbols:
+            return
+        self._lines_of_symbols.add((name, line, False))
+        start = self.source.rfind(b"\n", 0, node.start_byte) + 1
+        stop = self.source.find(b"\n", node.start_byte)
+        text = _plain(self.source[start : stop if stop >= 0 else len(self.source)])
+        kind = "macro" if text.startswith("#") else "variable"
+        statement = node.parent
+        end = statement.end_point.row + 1 if statement is not None else line
+        qualified = ".".join((*within.names, name))
+        self.symbols.append(_Measured(Symbol(name, qualified, kind, line, end, within.symbol, text[:SIGNATURE_CHARS])))
+
+    def _branch(self, capture: str, end: int, within: _Open) -> None:
+        if capture == "bool" and within.is_bool:
+            self._count(within.symbol, 1, 0)
+            self._open.append(_Open(end, within.names, within.symbol, within.depth, is_bool=True))
+            return
+        nests = capture == "branch"
+        self._count(within.symbol, 1, 1 + (within.depth if nests else 0))
+        depth = within.depth + nests
+        if within.symbol >= 0:
+            measured = self.symbols[within.symbol]
+            measured.nesting = max(measured.nesting, depth)
+        if capture != "arm":
+            self._open.append(_Open(end, within.names, within.symbol, depth, is_bool=capture == "bool"))
+
+    def _count(self, symbol: int, ways: int, weight: int) -> None:
+        if symbol >= 0:
+            self.symbols[symbol].cyclomatic += ways
+            self.symbols[symbol].cognitive += weight
+
+    def _doc(self, node: Node) -> str:
+        if self.grammar is PYTHON:
+            return _docstring(node)
+        return _comment_above(self.source, node.start_byte)
+
+
+def _text(node: Node) -> str:
+    return node.text.decode("utf-8", "replace") if node.text is not None else ""
+
+
+def _plain(text: bytes) -> str:
+    return " ".join(text.decode("utf-8", "replace").split())
+
+
+def signature_of(node: Node, source: bytes) -> str:
+    """The head of a definition on one line: all before its body."""
+    body = node.child_by_field_name("body")
+    if body is None and (value := node.child_by_field_name("value")) is not None:
+        body = value.child_by_field_name("body")
+    stop = body.start_byte if body is not None else node.end_byte
+    head = source[node.start_byte : min(stop, node.start_byte + 4 * SIGNATURE_CHARS)]
+    if body is None and b"\n" in head and b"(" not in head.partition(b"\n")[0]:
+        head = head.partition(b"\n")[0]
+    text = _plain(head).rstrip("{ ").removesuffix(":")
+    return text if len(text) <= SIGNATURE_CHARS else text[: SIGNATURE_CHARS - 1] + "…"
+
+
+def _docstring(node: Node) -> str:
+    body = node.child_by_field_name("body")
+    first = body.named_children[0] if body is not None and body.named_child_count else None
+    if first is None or first.type != "expression_statement" or not first.named_child_count:
+        return ""
+    string = first.named_children[0]
+    if string.type != "string":
+        return ""
+    return _shortened(_text(string).lstrip("rRbBuU").strip("\"' \n"))
+
+
+_COMMENT_LINE = re.compile(
+    rb"\s*(?:///?!?|/\*\*?|\*/?|#(?!\[|\s*(?:define|include|if|endif|else)))\s?(.*?)(?:\*/)?\s*$"
+)
+_ATTRIBUTE_LINE = re.compile(rb"\s*(?:@\w|#\[|template\b|export\b)")
+
+
+def _comment_above(source: bytes, start: int) -> str:
+    """The comment on the lines right above a definition, without its marks."""
+    found: list[bytes] = []
+    stop = source.rfind(b"\n", 0, start)
+    while stop > 0 and len(found) < DOC_LINES:
+        begin = source.rfind(b"\n", 0, stop) + 1
+        line = source[begin:stop]
+        comment = _COMMENT_LINE.match(line)
+        if comment is not None:
+            found.append(comment[1])
+        elif not _ATTRIBUTE_LINE.match(line):
+            break
+        stop = begin - 1
+    return _shortened(b"\n".join(reversed(found)).decode("utf-8", "replace"))
+
+
+def _shortened(text: str) -> str:
+    """The first paragraph, on one line."""
+    paragraph = " ".join(text.strip().partition("\n\n")[0].split())
+    return paragraph if len(paragraph) <= DOC_CHARS else paragraph[: DOC_CHARS - 1] + "…"
+
+
+_QUOTED = re.compile(r"""["'`]([^"'`]+)["'`]""")
+_NAME = re.compile(r"[\w$]+")
+
+
+def _python_imports(text: str) -> list[tuple[str, tuple[str, ...]]]:
+    text = " ".join(re.sub(r"#[^\n]*", "", text).replace("\\\n", " ").split())
+    if found := re.match(r"from\s*(\.*\s*[\w.]*)\s*import\s*\(?(.*?)\)?$", text):
+        names = tuple(part.split()[0] for part in found[2].split(",") if part.strip())
+        return [(found[1].replace(" ", ""), names)]
+    modules = (part.split()[0] for part in text.removeprefix("import").split(",") if part.strip())
+    return [(module, ()) for module in modules]
+
+
+def _script_imports(text: str) -> list[tuple[str, tuple[str, ...]]]:
+    found = _QUOTED.findall(text)
+    if not found:
+        return []
+    clause = re.search(r"\{(.*?)\}", text, re.DOTALL)
+    names = tuple(part.split()[0] for part in clause[1].split(",") if part.strip()) if clause else ()
+    default = re.match(r"import\s+(?:type\s+)?([\w$]+)\s*(?:,|from)", text)
+    return [(found[-1], (*((default[1],) if default else ()), *names))]
+
+
+def _rust_imports(text: str) -> list[tuple[str, tuple[str, ...]]]:
+    path = re.sub(r"^(?:pub(?:\([^)]*\))?\s+)?(?:use|extern\s+crate)\s+", "", text.strip()).rstrip("; ")
+    module, brace, rest = path.partition("{")
+    if brace:
+        return [(module.rstrip(": "), tuple(dict.fromkeys(_NAME.findall(rest))))]
+    head, _, last = path.partition(" as ")[0].rpartition("::")
+    return [(head or last, (last,) if head else ())]
+
+
+_IMPORTS: Mapping[Grammar, Callable[[str], list[tuple[str, tuple[str, ...]]]]] = {
+    PYTHON: _python_imports,
+    GO: lambda text: [(module, ()) for module in _QUOTED.findall(text)],
+    JAVA: lambda text: [(re.sub(r"^import\s+(?:static\s+)?|[;\s]+$", "", text), ())],
+    RUST: _rust_imports,
+    **dict.fromkeys((C, CPP), lambda text: [(found, ()) for found in re.findall(r"[<\"]([^>\"]+)[>\"]", text)]),
+}
+
+
+def imports_in(grammar: Grammar, text: str, line: int) -> list[Import]:
+    """The modules that an import statement names."""
+    return [Import(module, line, names) for module, names in _IMPORTS.get(grammar, _script_imports)(text) if module]

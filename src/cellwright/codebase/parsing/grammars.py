@@ -1,0 +1,99 @@
+"""Grammars of tree-sitter, by the names of files, and the syntax trees that they make of texts.
+
+Each grammar is a wheel of its own (`tree-sitter-…`), loaded with the first text of its language. Those of Python and
+Bash are always there, the others come with the extra `code`.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from tree_sitter import Language, Node, Tree
+
+CHUNK = 16 * 1024
+"""The parser asks for so many bytes at a time. Between two chunks other threads run: it holds the interpreter's lock."""
+
+
+class Grammar(Struct, frozen=True):
+    """A tree-sitter grammar: `function` of the module `module` gives it.
+
+    `guesses`: it does not know all that compilers take, such as what macros make of a text.
+    """
+
+    name: str
+    module: str
+    function: str = "language"
+    guesses: bool = False
+
+
+PYTHON = Grammar("Python", "tree_sitter_python")
+JAVASCRIPT = Grammar("JavaScript", "tree_sitter_javascript")
+TYPESCRIPT = Grammar("TypeScript", "tree_sitter_typescript", "language_typescript")
+TSX = Grammar("TSX", "tree_sitter_typescript", "language_tsx")
+GO = Grammar("Go", "tree_sitter_go")
+JAVA = Grammar("Java", "tree_sitter_java")
+RUST = Grammar("Rust", "tree_sitter_rust")
+C = Grammar("C", "tree_sitter_c", guesses=True)
+CPP = Grammar("C++", "tree_sitter_cpp", guesses=True)
+BASH = Grammar("Bash", "tree_sitter_bash")
+
+SUFFIXES = {
+    **dict.fromkeys((".py", ".pyi"), PYTHON),
+    **dict.fromkeys((".js", ".mjs", ".cjs", ".jsx"), JAVASCRIPT),
+    **dict.fromkeys((".ts", ".mts", ".cts"), TYPESCRIPT),
+    ".tsx": TSX,
+    ".go": GO,
+    ".java": JAVA,
+    ".rs": RUST,
+    ".c": C,
+    # a header may be either; what is C is C++ to its grammar, but for a few names
+    **dict.fromkeys((".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx"), CPP),
+    **dict.fromkeys((".sh", ".bash"), BASH),
+}
+
+
+def grammar_of(path: PurePath) -> Grammar | None:
+    """The grammar for a file of this name; None if there is none."""
+    return SUFFIXES.get(path.suffix.lower())
+
+
+def is_installed(grammar: Grammar) -> bool:
+    """Return whether texts can be parsed by it here."""
+    return importlib.util.find_spec(grammar.module) is not None
+
+
+def parse(grammar: Grammar, source: bytes) -> Tree:
+    """The syntax tree of `source` (UTF-8). Always one: what is wrong is an error node in it."""
+    from tree_sitter import Parser  # native code, and not needed before the first edit of a source file
+
+    def chunk(offset: int, _position: object) -> bytes:
+        return source[offset : offset + CHUNK]
+
+    tree: Tree = Parser(language_of(grammar)).parse(chunk, encoding="utf8")
+    return tree
+
+
+@functools.cache
+def language_of(grammar: Grammar) -> Language:
+    from tree_sitter import Language
+
+    return Language(getattr(importlib.import_module(grammar.module), grammar.function)())
+
+
+def error_nodes(tree: Tree) -> Iterator[Node]:
+    """The places where the source does not fit the grammar, in its order."""
+    waiting = [tree.root_node]
+    while waiting:
+        node = waiting.pop()
+        if node.is_error or node.is_missing:
+            yield node
+        elif node.has_error:
+            waiting += reversed(node.children)

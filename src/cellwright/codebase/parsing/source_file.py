@@ -1,0 +1,188 @@
+"""A file as the index sees it: its language, its text with the places of a notebook's cells, and its facts."""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from pathlib import PurePath
+from typing import Any
+
+from msgspec import Struct
+
+from cellwright.codebase.parsing.facts import FileFacts, Symbol, facts_of
+from cellwright.codebase.parsing.grammars import BASH, PYTHON, Grammar, grammar_of, is_installed
+
+MAX_BYTES = 1_000_000
+"""A larger file is generated, or data."""
+
+MAX_NOTEBOOK_BYTES = 20_000_000
+"""Of a notebook, whose outputs are not looked at."""
+
+MAX_LINE_BYTES = 5_000
+"""A text whose lines are this long on average is minified."""
+
+MARKDOWN = frozenset({".md", ".markdown", ".mdx", ".qmd"})
+NOTEBOOK = ".ipynb"
+PLAIN = frozenset(
+    {
+        *(".rst", ".txt", ".adoc", ".org", ".tex"),
+        *(
+            ".rb",
+            ".php",
+            ".cs",
+            ".kt",
+            ".kts",
+            ".swift",
+            ".scala",
+            ".lua",
+            ".pl",
+            ".pm",
+            ".r",
+            ".jl",
+            ".sql",
+            ".ex",
+            ".exs",
+        ),
+        *(".hs", ".m", ".mm", ".dart", ".vue", ".svelte", ".css", ".scss", ".less", ".html", ".xml", ".yaml", ".yml"),
+        *(
+            ".toml",
+            ".cfg",
+            ".ini",
+            ".proto",
+            ".cmake",
+            ".gradle",
+            ".groovy",
+            ".clj",
+            ".erl",
+            ".ml",
+            ".mli",
+            ".fs",
+            ".zig",
+        ),
+        *(".nim", ".v", ".sv", ".vhd", ".f90", ".f", ".asm", ".s", ".ps1", ".bat", ".fish", ".zsh", ".tf", ".graphql"),
+        *(".pyx", ".pxd", ".jinja", ".j2", ".mk", ".in", ".el", ".vim", ".cu", ".cuh", ".metal", ".glsl", ".wgsl"),
+    }
+)
+"""Other files whose words are kept: programs in languages without a grammar here, documents, configuration."""
+PLAIN_NAMES = frozenset({"makefile", "dockerfile", "justfile", "rakefile", "gemfile", "cmakelists.txt", "jenkinsfile"})
+
+WORD = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]*")
+_HEADING = re.compile(r"(#{1,6})\s+(.+?)\s*#*\s*$")
+_FENCE = re.compile(r"\s*(`{3,}|~{3,})")
+_MAGIC = re.compile(r"^\s*[%!]")
+
+
+class SourceText(Struct, frozen=True):
+    """A file's text (UTF-8). `cells`: of a notebook, the line of `text`, from 1, where each cell begins."""
+
+    language: str
+    text: bytes
+    grammar: Grammar | None = None
+    cells: tuple[int, ...] = ()
+
+    @property
+    def lines(self) -> int:
+        """The number of its lines."""
+        return self.text.count(b"\n") + (not self.text.endswith(b"\n") and bool(self.text))
+
+    def facts(self) -> FileFacts:
+        """Find what is defined, called and imported; headings of Markdown count as definitions."""
+        if self.grammar is not None:
+            return facts_of(self.grammar, self.text)
+        return FileFacts(headings(self.text.decode("utf-8", "replace"))) if self.language == "Markdown" else FileFacts()
+
+    def words(self) -> set[bytes]:
+        """All that may be an identifier, those in comments and strings included."""
+        return set(WORD.findall(self.text))
+
+
+def language_of(path: PurePath) -> str:
+    """The language of files of this name; "" for those that the index leaves out."""
+    suffix = path.suffix.lower()
+    if (grammar := grammar_of(path)) is not None:
+        return grammar.name
+    if suffix in MARKDOWN:
+        return "Markdown"
+    if suffix == NOTEBOOK:
+        return "notebook"
+    return "text" if suffix in PLAIN or path.name.lower() in PLAIN_NAMES else ""
+
+
+def parser_of(path: PurePath) -> str:
+    """The grammar that a file of this name is parsed with here, "" for none: it changes when an extra is installed."""
+    grammar = PYTHON if path.suffix.lower() == NOTEBOOK else grammar_of(path)
+    return grammar.name if grammar is not None and grammar is not BASH and is_installed(grammar) else ""
+
+
+def largest_of(path: PurePath) -> int:
+    """The size, in bytes, above which a file of this name is left out."""
+    return MAX_NOTEBOOK_BYTES if path.suffix.lower() == NOTEBOOK else MAX_BYTES
+
+
+def source_text(path: PurePath, data: bytes) -> SourceText | None:
+    """The text of a file that holds `data`; None for what is binary or minified, or no notebook."""
+    language = language_of(path)
+    if language == "notebook":
+        return _notebook_text(data)
+    if not language or b"\0" in data[:8192] or len(data) > MAX_LINE_BYTES * (data.count(b"\n") + 1):
+        return None
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    grammar = grammar_of(path)
+    return SourceText(language, data, grammar if grammar is not None and parser_of(path) else None)
+
+
+def _notebook_text(data: bytes) -> SourceText | None:
+    try:
+        notebook: Any = json.loads(data)
+        cells = notebook["cells"]
+        language = str(notebook.get("metadata", {}).get("language_info", {}).get("name", "python")).lower()
+        texts = [(cell["cell_type"], "".join(cell["source"])) for cell in cells]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    lines: list[str] = []
+    starts = []
+    for kind, text in texts:
+        starts.append(len(lines) + 1)
+        own = text.split("\n")
+        if kind == "code":
+            # magics are no Python
+            lines += [f"# {line}" if _MAGIC.match(line) else line for line in own]
+        else:
+            lines += [f"# {line}" for line in own]
+    whole = "\n".join([*lines, ""]).encode("utf-8", "replace")
+    return SourceText(
+        "notebook", whole, PYTHON if language in ("python", "ipython", "python3") else None, tuple(starts)
+    )
+
+
+def place_in(cells: tuple[int, ...], line: int) -> str:
+    """A line of a text as it is shown behind the file's name: `:12`, and in a notebook `#cell3:2`, cells from 1."""
+    if not cells:
+        return f":{line}"
+    cell = max(bisect_right(cells, line), 1)
+    return f"#cell{cell}:{line - cells[cell - 1] + 1}"
+
+
+def headings(text: str) -> tuple[Symbol, ...]:
+    """The headings of a Markdown text, each with the lines up to the next one of its rank."""
+    found: list[tuple[int, int, str]] = []
+    fence = ""
+    lines = text.split("\n")
+    for number, line in enumerate(lines, start=1):
+        if mark := _FENCE.match(line):
+            fence = "" if fence and mark[1].startswith(fence) else fence or mark[1]
+        elif not fence and (heading := _HEADING.match(line)):
+            found.append((number, len(heading[1]), heading[2]))
+    symbols: list[Symbol] = []
+    open_ranks: list[tuple[int, int]] = []
+    for index, (line_number, rank, title) in enumerate(found):
+        end = next((later for later, other, _ in found[index + 1 :] if other <= rank), len(lines) + 1) - 1
+        while open_ranks and open_ranks[-1][0] >= rank:
+            open_ranks.pop()
+        parent = open_ranks[-1][1] if open_ranks else -1
+        symbols.append(
+            Symbol(title, title, "heading", line_number, max(end, line_number), parent, "#" * rank + " " + title)
+        )
+        open_ranks.append((rank, index))
+    return tuple(symbols)

@@ -1,0 +1,68 @@
+"""`/index`: the index of the project's code: how complete it is, and building it anew."""
+
+from __future__ import annotations
+
+import time
+
+from cellwright.codebase.reader import IndexStatus
+from cellwright.commands.command import CommandCall, CommandPage, Row, Section
+from cellwright.conversation.conversation import Conversation
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.text import visible_line
+from cellwright.tools.code.navigation.project_code import ProjectCode, project_code
+
+INDEX = "[rebuild]"
+USAGE = "/index brings the index of the code up to date and shows it; /index rebuild makes it anew."
+
+
+async def index_page(call: CommandCall) -> CommandPage:
+    """Bring the index up to date, or begin it anew, and show how far it is."""
+    if call.text not in ("", "rebuild"):
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{USAGE} Nothing was done.")
+    code = _code_of(call.conversation)
+    if call.text and (await code.status()).state != "idle":
+        message = (
+            "The index is being written just now. Ask for a rebuild when that is done; /index shows how far it is."
+        )
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{message} Nothing was done.")
+    await code.refresh(rebuild=call.text == "rebuild")
+    status = await code.status()
+    rows: list[Row] = [
+        ("", ""),
+        ("project", visible_line(str(code.root))),
+        ("state", code.problem or state_words(status)),
+        ("files", f"{status.files:,} with {status.lines:,} lines"),
+        ("definitions", f"{status.symbols:,}"),
+        ("kept in", f"{visible_line(str(code.database))} ({status.bytes / 2**20:,.1f} MB)"),
+    ]
+    if status.checked:
+        rows.append(("looked through", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status.checked))))
+    return CommandPage([Section("Index of the code", rows)])
+
+
+def state_words(status: IndexStatus) -> str:
+    """Say how complete an index is.
+
+    >>> state_words(IndexStatus(exists=True, state="symbols", total=200, left=50))
+    'being built: 75% of 200 files'
+    """
+    if not status.exists:
+        return "not begun: the first tool that looks for code, or /index, begins it"
+    if not status.complete:
+        way = "being built" if status.state != "idle" else "begun, goes on with the next question"
+        return f"{way}: {status.share:.0%} of {status.total:,} files"
+    if not status.texts_complete:
+        return f"definitions complete; texts for SemanticSearch: {status.left:,} files left"
+    return "complete" if status.state == "idle" else "complete; being brought up to date"
+
+
+async def index_row(conversation: Conversation) -> Row:
+    """The line of `/status`; it starts nothing."""
+    status = await _code_of(conversation).status()
+    size = f", {status.files:,} files" if status.exists else ""
+    return ("index of the code", f"{state_words(status)}{size}")
+
+
+def _code_of(conversation: Conversation) -> ProjectCode:
+    settings = conversation.in_force.settings
+    return project_code(conversation.cwd, (*settings.deny, *settings.ask), conversation.in_force.environ)

@@ -1,0 +1,335 @@
+"""One running `claude`: it has a conversation, answers its next message, and waits for the results of its calls.
+
+It runs the loop of calls itself; its tools are ours alone, offered over MCP in this process, and each of its calls waits
+here until our own loop has decided and done it. Its files, settings, hooks and sessions are off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import tempfile
+import time
+import uuid
+from collections import deque
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from cellwright.errors import ApiError, CellwrightError, ErrorCode
+from cellwright.events import Retrying, TurnEnd
+from cellwright.model.claude_code.failures import api_error, code_of
+from cellwright.model.claude_code.wire import (
+    SERVER,
+    Message,
+    session_lines,
+    system_text,
+    tool_definitions,
+    wire_name,
+)
+from cellwright.model.message_stream import MessageBuilder
+from cellwright.model.models import thinking_field
+from cellwright.model.provider import INVALID_JSON, ProviderEvent, Request
+from cellwright.version import VERSION
+
+if TYPE_CHECKING:
+    from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient
+    from claude_agent_sdk import Message as ProgramMessage
+
+SILENCE_SECONDS = 900.0
+"""The time the program may say nothing: it has limits of its own for the API's silence."""
+
+INTERRUPT_SECONDS = 2.0
+MAX_LINE_BYTES = 256 * 1024 * 1024
+"""One line of the program's output; the SDK's own limit is less than one picture."""
+
+_A_DAY_MS = str(24 * 60 * 60 * 1000)
+_CALL_ID = "claudecode/toolUseId"
+_STDERR_LINES = 8
+
+_QUIET = {
+    # what is ours to do is not done twice, and nobody is called but the model
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
+    "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
+    "CLAUDE_CODE_DISABLE_FILE_CHECKPOINTING": "1",
+    "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+    "DISABLE_AUTO_COMPACT": "1",
+    # every tool is declared from the start, a call takes as long as it takes, and a result comes whole
+    "ENABLE_TOOL_SEARCH": "false",
+    "MCP_TOOL_TIMEOUT": _A_DAY_MS,
+    "CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT": _A_DAY_MS,
+    "CLAUDE_CODE_SDK_MCP_TOOL_IDLE_TIMEOUT": _A_DAY_MS,
+    "MAX_MCP_OUTPUT_TOKENS": "10000000",
+}
+
+
+class Head(Struct, frozen=True):
+    """Everything that a program is started with; a request with another one needs another program."""
+
+    model: str
+    system: str
+    tools: bytes
+    max_tokens: int
+    effort: str | None
+    thinking: str
+
+    @classmethod
+    def of(cls, request: Request) -> Head:
+        """The head of a request."""
+        budget = min(request.thinking_budget or 0, request.max_tokens - 1)
+        thinking = thinking_field(request.model, request.thinking, request.effort, budget)
+        return cls(
+            request.model,
+            system_text(request),
+            request.tools,
+            request.max_tokens,
+            request.effort,
+            json.dumps(thinking or {"type": "disabled"}),
+        )
+
+
+class _Answer:
+    """The message that the program is at, and what it said of a failure."""
+
+    def __init__(self, message: MessageBuilder) -> None:
+        self.message = message
+        self.has_begun = False
+        self.failure = ""
+        self.resets = ""
+
+
+class Program:
+    """A running program. `calls` are the ids of its calls that wait for results; `is_over`: it takes no more messages."""
+
+    def __init__(self, head: Head, path: Path, environ: Mapping[str, str], *, max_retries: int) -> None:
+        self.head = head
+        self.calls: tuple[str, ...] = ()
+        self.is_over = False
+        self._path = path
+        self._environ = environ
+        self._max_retries = max_retries
+        self._names = {wire_name(tool["name"]): tool["name"] for tool in tool_definitions(head.tools)}
+        self._results: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
+        self._said: asyncio.Queue[ProgramMessage | BaseException | None] = asyncio.Queue()
+        self._stderr: deque[str] = deque(maxlen=_STDERR_LINES)
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._client: ClaudeSDKClient | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    async def start(self, history: Sequence[Message]) -> None:
+        """Start the program with the conversation so far. Raises `ApiError`."""
+        from claude_agent_sdk import ClaudeSDKClient, ClaudeSDKError
+
+        self._folder = tempfile.TemporaryDirectory(prefix="cellwright-claude-", ignore_cleanup_errors=True)
+        client = ClaudeSDKClient(self._options(history, Path(self._folder.name)))
+        try:
+            await client.connect()
+        except ClaudeSDKError as error:
+            self._folder.cleanup()
+            raise self._broken(f"it did not start: {error}") from None
+        self._client = client
+        self._reading = asyncio.create_task(self._read(client))
+
+    def _options(self, history: Sequence[Message], folder: Path) -> ClaudeAgentOptions:
+        from claude_agent_sdk import ClaudeAgentOptions
+        from mcp.server import Server
+        from mcp_types import CallToolResult, ListToolsResult
+
+        tools = [
+            {"name": wire_name(tool["name"]).removeprefix(f"mcp__{SERVER}__"), **_described(tool)}
+            for tool in tool_definitions(self.head.tools)
+        ]
+
+        async def listed(_context: Any, _params: Any) -> ListToolsResult:
+            return ListToolsResult.model_validate({"tools": tools})
+
+        async def called(_context: Any, params: Any) -> CallToolResult:
+            # waits for our own loop, which decides about the call, runs it, and comes with the next request
+            return CallToolResult.model_validate(await self._result((params.meta or {}).get(_CALL_ID, "")))
+
+        server: Any = Server(SERVER, version=VERSION, on_list_tools=listed, on_call_tool=called)
+        # long ones do not fit on a command line
+        (folder / "system.txt").write_text(self.head.system, "utf-8")
+        cwd, resume = str(Path.cwd()), None
+        if history:
+            resume = folder / f"{(session_id := str(uuid.uuid4()))}.jsonl"
+            lines = session_lines(history, session_id=session_id, cwd=cwd, model=self.head.model)
+            resume.write_text(lines, "utf-8")
+        return ClaudeAgentOptions(
+            cli_path=self._path,
+            cwd=cwd,
+            env={**self._environ, **_QUIET, **self._limits()},
+            model=self.head.model,
+            effort=self.head.effort,
+            thinking=json.loads(self.head.thinking),
+            system_prompt={"type": "file", "path": str(folder / "system.txt")},
+            resume=None if resume is None else str(resume),
+            mcp_servers={SERVER: {"type": "sdk", "name": SERVER, "instance": server}},
+            strict_mcp_config=True,
+            tools=[],
+            allowed_tools=[f"mcp__{SERVER}"],
+            setting_sources=[],
+            include_partial_messages=True,
+            verbatim_prompts=True,
+            max_buffer_size=MAX_LINE_BYTES,
+            stderr=self._stderr.append,
+            extra_args={"no-session-persistence": None, "disable-slash-commands": None},
+        )
+
+    def _limits(self) -> dict[str, str]:
+        return {
+            "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(self.head.max_tokens),
+            "CLAUDE_CODE_MAX_RETRIES": str(self._max_retries),
+        }
+
+    async def _read(self, client: ClaudeSDKClient) -> None:
+        """Take what the program says as it comes: it must not wait for us while our loop runs a tool."""
+        try:
+            async for message in client.receive_messages():
+                self._said.put_nowait(message)
+        except Exception as error:  # noqa: BLE001  whatever it is, the answer ends with it
+            self._said.put_nowait(error)
+        self._said.put_nowait(None)
+
+    async def _result(self, call: str) -> Mapping[str, Any]:
+        return await self._results.setdefault(call, asyncio.get_running_loop().create_future())
+
+    def give(self, results: Mapping[str, Mapping[str, Any]]) -> None:
+        """Give the results of the calls that wait."""
+        loop = asyncio.get_running_loop()
+        for call, result in results.items():
+            waiting = self._results.setdefault(call, loop.create_future())
+            if not waiting.done():
+                waiting.set_result(result)
+
+    async def prompt(self, content: Sequence[Mapping[str, Any]]) -> None:
+        """Say the next message of the user's side. Raises `ApiError`."""
+        from claude_agent_sdk import ClaudeSDKError
+
+        async def said() -> AsyncGenerator[dict[str, Any], None]:
+            yield {"type": "user", "message": {"role": "user", "content": list(content)}, "parent_tool_use_id": None}
+
+        assert self._client is not None
+        try:
+            await self._client.query(said())
+        except ClaudeSDKError as error:
+            raise self._broken(f"it takes no message: {error}") from None
+
+    async def answer(self) -> AsyncGenerator[ProviderEvent, None]:
+        """The events of its next message. Raises `ApiError`."""
+        self.calls = ()
+        answer = _Answer(MessageBuilder(self.head.model))
+        while not answer.message.is_complete:
+            for event in self._events_of(await self._next(), answer):
+                yield event
+        end = answer.message.turn_end("")
+        await self._settle(end)
+        yield end
+
+    def _events_of(self, said: ProgramMessage, answer: _Answer) -> Iterator[ProviderEvent]:
+        from claude_agent_sdk import AssistantMessage, RateLimitEvent, ResultMessage, StreamEvent, SystemMessage
+
+        match said:
+            case StreamEvent(event=event, parent_tool_use_id=None):
+                if event.get("type") == "message_start":
+                    if answer.has_begun:  # the program asks again by itself
+                        cut = "The answer was cut off."
+                        yield Retrying(1, self._max_retries, 0.0, str(ErrorCode.API_NETWORK_ERROR), cut)
+                    answer.message, answer.has_begun = MessageBuilder(self.head.model), True
+                if (told := self._added(answer.message, event)) is not None:
+                    yield told
+            case SystemMessage(subtype="api_retry", data=data):
+                answer.has_begun = False
+                yield self._retrying(data)
+            case RateLimitEvent(rate_limit_info=info):
+                answer.resets = _moment(info.resets_at)
+            case AssistantMessage(error=str(error)):
+                answer.failure = error
+            case ResultMessage(result=words, api_error_status=status):
+                raise api_error(answer.failure, status, words or "", program=str(self._path), resets=answer.resets)
+
+    def _added(self, message: MessageBuilder, event: dict[str, Any]) -> ProviderEvent | None:
+        block = event.get("content_block")
+        if isinstance(block, dict) and block.get("type") == "tool_use":
+            event = {**event, "content_block": {**block, "name": self._names.get(block["name"], block["name"])}}
+        try:
+            return message.add(json.dumps(event).encode())
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise self._broken(f"its answer is not what the Messages API sends: {error}") from None
+
+    async def _settle(self, end: TurnEnd) -> None:
+        """Decide what comes behind a message: results, the next prompt, or nothing, where it would go on by itself."""
+        from claude_agent_sdk import ResultMessage
+
+        calls = [block for block in end.message["content"] if block["type"] == "tool_use"]
+        ours = set(self._names.values())
+        if end.stop_reason == "tool_use":
+            self.calls = tuple(block["id"] for block in calls)
+            # those it answers itself, with words of its own
+            self.is_over = any(block["name"] not in ours or INVALID_JSON in block["input"] for block in calls)
+        elif end.stop_reason in ("end_turn", "stop_sequence") and not calls:
+            with contextlib.suppress(CellwrightError):
+                while not isinstance(await self._next(), ResultMessage):
+                    pass
+                return
+            self.is_over = True
+        else:
+            self.is_over = True
+
+    async def _next(self) -> ProgramMessage:
+        try:
+            async with asyncio.timeout(SILENCE_SECONDS):
+                said = await self._said.get()
+        except TimeoutError:
+            raise self._broken(f"it said nothing for {SILENCE_SECONDS:.0f} s") from None
+        if said is None or isinstance(said, BaseException):
+            self.is_over = True
+            raise self._broken(f"it ended: {said}" if said else "it ended")
+        return said
+
+    def _retrying(self, data: Mapping[str, Any]) -> Retrying:
+        status = data.get("error_status")
+        kind = str(data.get("error") or "")
+        what = f"status {status}, {kind}" if status else kind or "no answer"
+        return Retrying(
+            int(data.get("attempt") or 1),
+            int(data.get("max_retries") or self._max_retries),
+            float(data.get("retry_delay_ms") or 0) / 1000,
+            str(code_of(kind, status)),
+            f"Claude Code's request failed ({what}).",
+        )
+
+    def _broken(self, what: str) -> ApiError:
+        said = " ".join(self._stderr)
+        message = f"Claude Code failed: {what}." + (f" It said: {said[-500:]}" if said else "")
+        return ApiError(ErrorCode.API_NETWORK_ERROR, message, recoverable=True)
+
+    async def close(self) -> None:
+        """End the program: first what it is at, so that it asks nothing more."""
+        client, self._client, self.is_over = self._client, None, True
+        if client is not None:
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(INTERRUPT_SECONDS):
+                    await client.interrupt()
+            with contextlib.suppress(Exception):
+                await client.disconnect()
+        if self._reading is not None:
+            self._reading.cancel()
+        for waiting in self._results.values():
+            waiting.cancel()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+
+def _described(tool: Mapping[str, Any]) -> dict[str, Any]:
+    return {"description": tool.get("description") or "", "inputSchema": tool["input_schema"]}
+
+
+def _moment(seconds: float | None) -> str:
+    """A time of day, in words of this machine's clock; empty where none is known."""
+    return "" if seconds is None else time.strftime("on %d %B at %H:%M", time.localtime(seconds))

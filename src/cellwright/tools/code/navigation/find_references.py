@@ -1,0 +1,164 @@
+"""FindReferences: where a name is used, and how. It only reads.
+
+The index says which files may hold the name, ripgrep which of them do, and the syntax tree what each place is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
+from cellwright.codebase.parsing.references import references_in
+from cellwright.codebase.parsing.source_file import SourceText, language_of
+from cellwright.codebase.reader import IndexedFile
+from cellwright.tools.code.navigation.find_definitions import Within
+from cellwright.tools.code.navigation.project_code import (
+    LIMITS,
+    RG_SECONDS,
+    CodeOutput,
+    CodeRow,
+    ProjectCode,
+    code_row,
+    joined,
+    short,
+    where,
+)
+from cellwright.tools.inputs import HERE, in_folder
+from cellwright.tools.search.ripgrep import run_ripgrep, search_program
+from cellwright.tools.search.ripgrep_arguments import NO_VERSION_CONTROL, relative_path
+
+MAX_NAMED_FILES = 4_000
+"""More files than this are not named to rg one by one: it looks through all there are."""
+
+DESCRIPTION = """\
+Find where a name is used, by name alone: calls, imports, writes and reads, each with its line; comments and strings are \
+left out. Methods of the same name are not told apart."""
+
+Kind = Literal["any", "definition", "call", "import", "write", "read", "text"]
+_DOCUMENTS = frozenset({"Markdown", "text", ""})
+
+
+class FindReferencesInput(ToolInput):
+    """The input of FindReferences."""
+
+    name: Annotated[
+        str, Meta(min_length=1, pattern=r"^[^\s\x00.*]+$", description="The name alone, without its class.")
+    ]
+    path: Within = HERE
+    kind: Annotated[Kind, Meta(description="Only uses of this kind; text: in files of other languages.")] = "any"
+    limit: Annotated[int, Meta(ge=1, le=500, description="Rows at most.")] = 100
+
+
+class _Use(Struct, frozen=True):
+    """One use, with its line of source."""
+
+    file: IndexedFile
+    line: int
+    kind: str
+    text: str
+
+
+def find_references_tool(code: ProjectCode) -> Tool:
+    """FindReferences, for the code of one project."""
+
+    @tool(
+        name="FindReferences",
+        output=CodeOutput,
+        description=DESCRIPTION,
+        access=ToolAccess("list", "path"),
+        read_only=True,
+        category="search",
+        best_for="where a name is used",
+        limits=LIMITS,
+        examples=[{"name": "parse_config", "kind": "call"}],
+        title=lambda input: f"References to {input.name}{in_folder(code.root, input.path)}",
+    )
+    async def find_references(input: FindReferencesInput, context: ToolContext) -> ToolResult:
+        under = code.scope(input.path)
+        await code.refresh()
+        paths = code.readable(await files_using(code, input.name, under), context, str)
+        uses, read = await asyncio.to_thread(_uses, code, paths, input)
+        lines = [f"{where(use.file, use.line)}: {use.kind} | {short(use.text)}" for use in uses]
+        if not uses:
+            lines = [f"{input.name} is not used{in_folder(code.root, input.path)}{_of_kind(input.kind)}."]
+        else:
+            kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(use.kind for use in uses).most_common())
+            rest = (
+                f"; {len(paths) - read} more files hold the name: give a path or a higher limit"
+                if read < len(paths)
+                else ""
+            )
+            lines.append(f"[{len(uses)} places in {read} files: {kinds}{rest}.]")
+        rows = tuple(_row(use, input.name) for use in uses)
+        structured = CodeOutput(rows=rows, total=len(uses), index=await code.state())
+        return ToolResult(joined(lines, await code.note()), structured=structured)
+
+    return find_references
+
+
+def _row(use: _Use, name: str) -> CodeRow:
+    return code_row(use.file, use.line, name=name, kind=use.kind, text=short(use.text))
+
+
+def _of_kind(kind: Kind) -> str:
+    return "" if kind == "any" else f" in this way ({kind})"
+
+
+async def files_using(code: ProjectCode, name: str, under: str) -> list[str]:
+    """The files that hold the name as a word: programs first, then documents."""
+    candidates = await code.ask(lambda reader: reader.files_with_word(name, under) if reader.is_complete() else None)
+    if candidates is None or len(candidates) > MAX_NAMED_FILES:
+        found = await code.files_with(name, under)
+    else:
+        found = await _holding(code, name, [file.path for file in candidates])
+    return sorted(found, key=lambda path: (language_of(PurePosixPath(path)) in _DOCUMENTS, path))
+
+
+async def _holding(code: ProjectCode, name: str, paths: Sequence[str]) -> list[str]:
+    """Those of the files that ripgrep finds the name in."""
+    if not paths:
+        return []
+    arguments = [
+        "--files-with-matches",
+        "--null",
+        "--color=never",
+        "--word-regexp",
+        "--fixed-strings",
+        *NO_VERSION_CONTROL,
+    ]
+    output = await run_ripgrep(
+        search_program(),
+        [*arguments, "--", name, *(f"./{path}" for path in paths)],
+        cwd=code.root,
+        separator=b"\0",
+        seconds=RG_SECONDS,
+    )
+    return [relative_path(record) for record in output.records]
+
+
+def _uses(code: ProjectCode, paths: Sequence[str], input: FindReferencesInput) -> tuple[list[_Use], int]:
+    """The uses in these files up to the limit, and how many files were read for them."""
+    found: list[_Use] = []
+    for read, path in enumerate(paths):
+        if len(found) >= input.limit:
+            return found[: input.limit], read
+        if (source := code.source(path)) is not None:
+            found += _uses_in(path, source, input)
+    return found[: input.limit], len(paths)
+
+
+def _uses_in(path: str, source: SourceText, input: FindReferencesInput) -> list[_Use]:
+    lines = source.text.split(b"\n")
+    file = IndexedFile(-1, path, source.language, 0, 0, len(lines), source.cells)
+    return [
+        _Use(file, each.line, each.kind, lines[each.line - 1].decode("utf-8", "replace"))
+        for each in references_in(source, input.name)
+        if input.kind in ("any", each.kind)
+    ]

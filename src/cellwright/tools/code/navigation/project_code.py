@@ -1,0 +1,430 @@
+"""A project's code as the tools see it: from its index, and from the files themselves where that has no answer yet.
+
+The first question starts the indexer, in a process of its own; each later one has it look for what changed, and waits a
+moment for that. A row whose file has changed since is made anew from the file. Files that may not be read unasked are in
+no answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from cellwright.agent.calls.tool_output import ToolOutput
+from cellwright.agent.tool import ToolContext, ToolLimits
+from cellwright.codebase.parsing.facts import FileFacts
+from cellwright.codebase.parsing.source_file import SourceText, language_of, largest_of, place_in, source_text
+from cellwright.codebase.reader import (
+    IndexedCall,
+    IndexedFile,
+    IndexedSymbol,
+    IndexReader,
+    IndexStatus,
+    is_named,
+    reading,
+    status_of,
+)
+from cellwright.codebase.store import index_path
+from cellwright.errors import ErrorCode, ToolError
+from cellwright.sessions.state_dir import make_private_folder
+from cellwright.tools.paths import existing_path, shown_path
+from cellwright.tools.process.children import Command
+from cellwright.tools.process.environment import child_environment
+from cellwright.tools.process.runner import OutputHead, RunningProgram
+from cellwright.tools.search.ripgrep import run_ripgrep, search_program
+from cellwright.tools.search.ripgrep_arguments import NO_VERSION_CONTROL, relative_path
+
+WAIT_SECONDS = 2.0
+"""The time that an answer waits for the index to see what changed."""
+
+PARSED_FILES = 300
+"""So many files are read at most for an answer that the index does not have."""
+
+MAX_SAME_NAME = 3
+"""More definitions of one name than this say nothing of which one a call means."""
+
+SIMILAR_NAMES = 8
+
+LISTING = ("--files", "--hidden", "--null", *NO_VERSION_CONTROL, "--", ".")
+INDEXER_MEMORY_MB = 1_000
+RG_SECONDS = 20.0
+ROW_CHARS = 200
+
+LIMITS = ToolLimits(seconds=60)
+
+Answer = TypeVar("Answer")
+
+
+class CodeRow(Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """A place in the code. Lines are those of the file, of a notebook those of its cell `cell` (from 1)."""
+
+    path: str
+    line: int
+    cell: int | None = None
+    end_line: int | None = None
+    name: str = ""
+    kind: str = ""
+    text: str = ""
+    score: float | None = None
+    depth: int | None = None
+    values: Mapping[str, float] | None = None
+
+
+class CodeOutput(ToolOutput):
+    """Rows of an answer; `total` counts those that are left out, too. `index`: complete, building or none."""
+
+    rows: tuple[CodeRow, ...]
+    total: int
+    index: str
+
+
+class ProjectCode:
+    """The code below `root`. `restrictions` are the deny and ask rules in force, with what their `/x` starts from."""
+
+    def __init__(self, root: Path, restrictions: Sequence[tuple[str, str]], environ: Mapping[str, str]) -> None:
+        self.root = root
+        self.environ = environ
+        self.problem = ""
+        """The reason why there is no index; empty where there is one or will be."""
+        self._restrictions = tuple(restrictions)
+        self._running: RunningProgram | None = None
+        self._waited_for: RunningProgram | None = None
+        self._errors = OutputHead(4_096)
+        self._began = 0.0
+        self._damaged = False
+
+    @property
+    def database(self) -> Path:
+        """The file of the index."""
+        return index_path(self.root)
+
+    # --- the index ---
+
+    async def refresh(self, wait_seconds: float = WAIT_SECONDS, *, rebuild: bool = False) -> None:
+        """Have the indexer look for what changed, and wait so long for it. On a running loop, which it then belongs to."""
+        asked = time.monotonic()
+        if self.root in (Path.home(), Path(self.root.anchor)):
+            self.problem = f"{self.root} is too much to index: start in a project's folder"
+            return
+        while (left := asked + wait_seconds - time.monotonic()) > 0 or self._running is None:
+            if self._running is None or self._running.ended.done():
+                if self._running is not None and self._began >= asked:
+                    return
+                self._start(rebuild=rebuild)
+            running = self._running
+            assert running is not None
+            if running is self._waited_for and not running.ended.done():
+                return  # it takes long: one answer has waited for it, the next ones do not
+            if not await running.wait(max(left, 0)):
+                self._waited_for = running
+                return
+            self._note_end(running.exit_code)
+            if self.problem:
+                return
+
+    def _start(self, *, rebuild: bool) -> None:
+        from cellwright.codebase.indexer import IndexRequest  # with what only the indexer needs
+
+        make_private_folder(self.database.parent)
+        request = IndexRequest(
+            root=str(self.root),
+            database=str(self.database),
+            listing=(*search_program(), *LISTING),
+            restrictions=self._restrictions,
+            check=self._damaged,
+            rebuild=rebuild,
+        )
+        command = Command(
+            # -P: what lies in the current folder is not what is imported
+            arguments=(sys.executable, "-P", "-m", "cellwright.codebase"),
+            cwd=self.database.parent,
+            environ=_indexer_environment(self.environ),
+            memory_mb=INDEXER_MEMORY_MB,
+            read_only=True,
+        )
+        self._began, self._damaged, self._errors = time.monotonic(), False, OutputHead(4_096)
+        self._running = RunningProgram(command, output=self._errors.take, source=msgspec.json.encode(request))
+
+    def _note_end(self, exit_code: int) -> None:
+        from cellwright.codebase.indexer import BUSY
+
+        if exit_code not in (0, BUSY):
+            said = self._errors.text().strip().rpartition("\n")[2]
+            self.problem = (
+                f"the indexer ended with {exit_code}: {said}" if said else f"the indexer ended with {exit_code}"
+            )
+        else:
+            self.problem = ""
+
+    async def ask(self, question: Callable[[IndexReader], Answer]) -> Answer | None:
+        """Ask the index, in a thread; None where there is none that can answer."""
+        import sqlite3
+
+        try:
+            return await asyncio.to_thread(self._asked, question)
+        except sqlite3.OperationalError:
+            return None  # not there yet, or just being made
+        except sqlite3.DatabaseError:
+            self._damaged = True
+            return None
+
+    def _asked(self, question: Callable[[IndexReader], Answer]) -> Answer:
+        with reading(self.database) as reader:
+            return question(reader)
+
+    async def status(self) -> IndexStatus:
+        """The state of the index."""
+        import sqlite3
+
+        try:
+            return await asyncio.to_thread(status_of, self.database)
+        except sqlite3.DatabaseError:
+            self._damaged = True
+            return IndexStatus()
+
+    async def state(self) -> str:
+        """Return complete, building or none."""
+        complete = await self.ask(lambda reader: reader.is_complete())
+        return "complete" if complete else "none" if complete is None and self.problem else "building"
+
+    async def note(self) -> str:
+        """A line about what an answer may lack; empty where the index is complete."""
+        if await self.state() == "complete":
+            return ""
+        if self.problem:
+            return f"[There is no index ({self.problem}): this was found with ripgrep and may be less.]"
+        status = await self.status()
+        return (
+            f"[The index is still being built ({status.share:.0%}): the rest was found with ripgrep and may be less.]"
+        )
+
+    # --- answers from the index, or else from the files ---
+
+    async def definitions(self, name: str, under: str, context: ToolContext) -> list[IndexedSymbol]:
+        """The definitions of a name."""
+        found = await self.ask(lambda reader: reader.definitions(name, under) if reader.is_complete() else None)
+        if found is None:
+            last = name.rpartition(".")[2]
+            stem = last.rstrip("*")
+            files = await self.files_with(stem if stem == last else rf"\b{re.escape(stem)}", under, fixed=stem == last)
+            found = await asyncio.to_thread(self._defined_in, files[:PARSED_FILES], name)
+        else:
+            found = await asyncio.to_thread(self._fresh, found, name)
+        return self.readable(found, context, lambda symbol: symbol.file.path)
+
+    async def similar_names(self, name: str, context: ToolContext) -> list[str]:
+        """Some names like `name`, for one that is nowhere defined."""
+        found = await self.ask(lambda reader: reader.similar_names(name)) or []
+        names = dict.fromkeys(each for each, _ in self.readable(found, context, lambda pair: pair[1]))
+        return list(names)[:SIMILAR_NAMES]
+
+    async def definitions_of_each(self, names: Sequence[str], context: ToolContext) -> list[IndexedSymbol]:
+        """The definition with a body of each of the names that has one, or a few of which the first is as good as any."""
+
+        def question(reader: IndexReader) -> list[IndexedSymbol] | None:
+            return [each for name in names for each in reader.definitions(name)] if reader.is_complete() else None
+
+        found = await self.ask(question) if names else []
+        if found is None:
+            files = await self.files_with(rf"\b(?:{'|'.join(map(re.escape, names))})\b", "", fixed=False)
+            found = await asyncio.to_thread(
+                lambda: [each for path in files[:PARSED_FILES] for each in self.symbols(path)]
+            )
+        by_name: dict[str, list[IndexedSymbol]] = {name: [] for name in names}
+        for symbol in self.readable(found, context, lambda symbol: symbol.file.path):
+            if not symbol.declared and symbol.kind != "heading" and symbol.name in by_name:
+                by_name[symbol.name].append(symbol)
+        return [each[0] for each in by_name.values() if 0 < len(each) <= MAX_SAME_NAME]
+
+    async def calls_of(
+        self, name: str, under: str, context: ToolContext
+    ) -> list[tuple[IndexedCall, IndexedSymbol | None]]:
+        """The calls of a name, each with the definition that it is made in."""
+
+        def question(reader: IndexReader) -> list[tuple[IndexedCall, IndexedSymbol | None]] | None:
+            if not reader.is_complete():
+                return None
+            calls = reader.calls_of(name, under)
+            return [(call, reader.symbol(call.caller) if call.caller is not None else None) for call in calls]
+
+        found = await self.ask(question)
+        if found is None:
+            files = await self.files_with(name, under)
+            found = await asyncio.to_thread(self._called_in, files[:PARSED_FILES], name)
+        return self.readable(found, context, lambda pair: pair[0].file.path)
+
+    async def files_with(self, word: str, under: str, *, fixed: bool = True) -> list[str]:
+        """The files that ripgrep finds the word in, by path."""
+        arguments = ["--files-with-matches", "--null", "--hidden", "--color=never", *NO_VERSION_CONTROL]
+        arguments += ["--word-regexp", "--fixed-strings"] if fixed else []
+        output = await run_ripgrep(
+            search_program(),
+            [*arguments, "--", word, f"./{under}" if under else "."],
+            cwd=self.root,
+            separator=b"\0",
+            seconds=RG_SECONDS,
+        )
+        paths = sorted(relative_path(record) for record in output.records)
+        return [path for path in paths if language_of(PurePosixPath(path))]
+
+    def readable(self, found: Iterable[Answer], context: ToolContext, path_of: Callable[[Answer], str]) -> list[Answer]:
+        """Those of `found` whose file Claude may read unasked."""
+        known: dict[str, bool] = {}
+
+        def may(path: str) -> bool:
+            if path not in known:
+                known[path] = context.may_read(str(self.root / path))
+            return known[path]
+
+        return [each for each in found if may(path_of(each))]
+
+    # --- files ---
+
+    def scope(self, given: str) -> str:
+        """The path `given`, relative to the project, "" for all of it. Raises ToolError for one that is not in it."""
+        path, shown = existing_path(self.root, given)
+        inside = shown_path(self.root, path)
+        if inside == ".":
+            return ""
+        if Path(inside).is_absolute() or inside.startswith(".."):
+            message = f"{shown} is not in the project {self.root}, which this tool is about. Use Grep and Read there."
+            raise ToolError(message, code=ErrorCode.FILE_PATH_INVALID)
+        return inside
+
+    def source(self, path: str) -> SourceText | None:
+        """The text of a file as it is now; None for what is none, or too large."""
+        file, pure = self.root / path, PurePosixPath(path)
+        try:
+            return source_text(pure, file.read_bytes()) if file.stat().st_size <= largest_of(pure) else None
+        except OSError:
+            return None
+
+    def parsed(self, path: str) -> tuple[IndexedFile, FileFacts, SourceText] | None:
+        """A file as it is now, with its facts."""
+        try:
+            status = (self.root / path).stat()
+        except OSError:
+            return None
+        if (source := self.source(path)) is None:
+            return None
+        file = IndexedFile(-1, path, source.language, status.st_size, status.st_mtime_ns, source.lines, source.cells)
+        return file, source.facts(), source
+
+    def symbols(self, path: str) -> list[IndexedSymbol]:
+        """The definitions in a file as it is now."""
+        parsed = self.parsed(path)
+        return [] if parsed is None else _symbols(*parsed[:2])
+
+    def _defined_in(self, paths: Iterable[str], name: str) -> list[IndexedSymbol]:
+        found = [symbol for path in paths for symbol in self.symbols(path)]
+        named = [each for each in found if is_named(each, name)]
+        return sorted(named, key=lambda each: (each.declared, each.file.path, each.line))
+
+    def _called_in(self, paths: Iterable[str], name: str) -> list[tuple[IndexedCall, IndexedSymbol | None]]:
+        found: list[tuple[IndexedCall, IndexedSymbol | None]] = []
+        for path in paths:
+            if (parsed := self.parsed(path)) is None:
+                continue
+            file, facts, _ = parsed
+            symbols = _symbols(file, facts)
+            for call in facts.calls:
+                if call.name == name:
+                    caller = symbols[call.caller] if call.caller >= 0 else None
+                    found.append((IndexedCall(name, call.line, None, file), caller))
+        return found
+
+    def _fresh(self, found: Sequence[IndexedSymbol], name: str) -> list[IndexedSymbol]:
+        """The same rows, those of files that have changed made anew."""
+        current: dict[str, list[IndexedSymbol] | None] = {}
+        fresh: list[IndexedSymbol] = []
+        for symbol in found:
+            path = symbol.file.path
+            if path not in current:
+                stale = len(current) < PARSED_FILES and self.is_stale(symbol.file)
+                current[path] = [each for each in self.symbols(path) if is_named(each, name)] if stale else None
+                fresh += current[path] or ()
+            if current[path] is None:
+                fresh.append(symbol)
+        return fresh
+
+    def is_stale(self, file: IndexedFile) -> bool:
+        """Return whether the file is not what it was when it was indexed."""
+        try:
+            status = (self.root / file.path).stat()
+        except OSError:
+            return True
+        return (status.st_size, status.st_mtime_ns) != (file.size, file.mtime)
+
+
+def _symbols(file: IndexedFile, facts: FileFacts) -> list[IndexedSymbol]:
+    return [
+        IndexedSymbol(
+            -1,
+            each.name,
+            each.qualified,
+            each.kind,
+            each.line,
+            each.end_line,
+            each.signature,
+            each.doc,
+            each.declared,
+            each.cyclomatic,
+            each.cognitive,
+            each.nesting,
+            file,
+        )
+        for each in facts.symbols
+    ]
+
+
+def _indexer_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of an indexer: it imports this very package, wherever that was imported from."""
+    child = child_environment(environ)
+    paths = [str(Path(path).absolute()) for path in child.get("PYTHONPATH", "").split(os.pathsep) if path]
+    own = str(Path(__file__).parents[4])  # the folder that the package is in
+    if own not in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *paths):
+        paths.append(own)
+    return {**child, "PYTHONPATH": os.pathsep.join(paths)} if paths else child
+
+
+def project_code(root: Path, rules: Iterable[object], environ: Mapping[str, str]) -> ProjectCode:
+    """The code below `root`; `rules` are the settings' deny and ask rules."""
+    from cellwright.permissions.rules.rule import Rule  # its module is loaded with the policy anyway
+
+    restrictions = [(rule.text, rule.source_root) for rule in rules if isinstance(rule, Rule)]
+    return ProjectCode(root, restrictions, environ)
+
+
+def where(file: IndexedFile, line: int) -> str:
+    """A place as it stands in rows: `path:line`."""
+    return f"{file.path}{place_in(file.cells, line)}"
+
+
+def code_row(file: IndexedFile, line: int, **fields: object) -> CodeRow:
+    """A row for a place in a file; in a notebook, in one of its cells."""
+    if not file.cells:
+        return CodeRow(path=file.path, line=line, **fields)  # type: ignore[arg-type]
+    cell, _, in_cell = place_in(file.cells, line).removeprefix("#cell").partition(":")
+    fields.pop("end_line", None)
+    return CodeRow(path=file.path, line=int(in_cell), cell=int(cell), **fields)  # type: ignore[arg-type]
+
+
+def short(text: str) -> str:
+    """A line of code for a row."""
+    line = " ".join(text.split())
+    return line if len(line) <= ROW_CHARS else f"{line[: ROW_CHARS - 1]}…"
+
+
+def joined(lines: Iterable[str], note: str) -> str:
+    """The lines of an answer, and the note below them."""
+    return "\n".join([*lines, *([note] if note else [])])

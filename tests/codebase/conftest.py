@@ -1,0 +1,18 @@
+"""A small project of several languages, indexed as the tools have it done."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # importlib mode leaves a test's own folder out
+
+from indexed_project import make_project
+
+
+@pytest.fixture
+def root(own_place: Path, tmp_path: Path) -> Path:
+    """The project, with a place of its own for the index."""
+    return make_project(tmp_path)
