@@ -205,6 +205,25 @@ def test_it_is_asked_before_it_is_killed(place, play):
     assert play(scene()) == (7, "ready\nasked\n")
 
 
+def test_it_is_asked_once(place, play):
+    async def scene() -> str:
+        output = OutputHead(ENOUGH)
+        ready = asyncio.Event()
+
+        def take(chunk: bytes) -> bool:
+            ready.set()
+            return output.take(chunk)
+
+        # it goes on for a while, so that being asked again would be seen
+        command = place.shell("trap 'echo asked' TERM; echo ready; while :; do :; done")
+        program = RunningProgram(command, output=take)
+        await ready.wait()
+        await program.end()
+        return output.text()
+
+    assert play(scene()) == "ready\nasked\n"
+
+
 def test_what_only_reads_is_killed_at_once(place, play):
     async def scene() -> int:
         program = await started(place.shell("trap 'exit 7' TERM; echo x; while :; do :; done", read_only=True))

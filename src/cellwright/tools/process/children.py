@@ -166,7 +166,8 @@ class Child:
             return
         for pid in _marked(f"{MARK_NAME}={self.mark}\0".encode()):
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, sign)
+                if os.getpgid(pid) != self.group:  # the group has heard it: what it does then, it does once
+                    os.kill(pid, sign)
 
     async def _wait_until_gone(self, seconds: float) -> None:
         deadline = asyncio.get_running_loop().time() + seconds
