@@ -202,13 +202,14 @@ def test_a_store_of_the_users_is_kept_and_used_again(serve, tmp_path):
     store = tmp_path / "answers.jsonl"
     first = cellwright.map(["a", "b"], store=store, progress=False)
     second = cellwright.map(["a", "b", "c"], store=store, progress=False)
-    assert asked(server) == ["a", "b", "c"]
+    assert sorted(asked(server)[:2]) == ["a", "b"]
+    assert asked(server)[2:] == ["c"]
     assert [row.kept for row in second] == [True, True, False]
     assert second.texts[:2] == first.texts
     assert stat.S_IMODE(store.stat().st_mode) == 0o600
     # other options are other answers
     cellwright.map(["a"], store=store, system="Otherwise.", progress=False)
-    assert asked(server) == ["a", "b", "c", "a"]
+    assert asked(server)[3:] == ["a"]
 
 
 @pytest.mark.parametrize("cut", [2, 20, 60])
