@@ -28,6 +28,7 @@ WRITING_CALLS: dict[str, dict[str, Any]] = {
     "NotebookEdit": {"notebook_path": "nb.ipynb", "new_source": "x"},
     "EditSymbol": {"file_path": "src/a.py", "symbol": "f", "new_source": "x"},
     "ApplyPatch": {"patch": PATCH},
+    "RenameSymbol": {"symbol": "f", "new_name": "g", "patch": PATCH},
     "Lint": {"fix": True, "paths": ["src"], "runs_project_code": False},
     "RunTests": {},
     "Python": {"code": "open('made.txt', 'w').write('x')"},

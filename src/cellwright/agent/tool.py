@@ -93,7 +93,8 @@ EDITING_KINDS: frozenset[AccessKind] = frozenset({"edit", "patch"})
 class ToolAccess(Struct, frozen=True):
     """The things a tool touches: the permission policy judges its calls by this, and by no list of names.
 
-    `kind` is one of `AccessKind`; `field` is the input's field with the path, the command, the code or the address.
+    `kind` is one of `AccessKind`; `field` is the field of the input, or of the tool's `facts`, with the path, the command,
+    the code or the address.
 
     >>> ToolAccess("read", "path").reads_files
     True
@@ -429,7 +430,7 @@ def tool(
         own_name = name or function.__name__
         inputs = _inputs(function, own_name, offered, fields)
         tool_description = description or _docstring(function)[0]
-        _check_usable(own_name, tool_description, inputs, access, read_only=read_only)
+        _check_usable(own_name, tool_description, inputs, access, read_only=read_only, has_facts=facts is not None)
         return Tool(
             name=own_name,
             description=tool_description,
@@ -455,12 +456,14 @@ def tool(
     return make(function) if function is not None else make
 
 
-def _check_usable(name: str, description: str, inputs: _Inputs, access: ToolAccess, *, read_only: bool) -> None:
+def _check_usable(
+    name: str, description: str, inputs: _Inputs, access: ToolAccess, *, read_only: bool, has_facts: bool
+) -> None:
     if not TOOL_NAME.match(name):
         raise _unusable(name, "a tool's name has 1 to 64 letters, digits, `_` or `-`; give one with @tool(name=…)")
     if not description:
         raise _unusable(name, "Claude needs a description: give the function a docstring, or @tool(description=…)")
-    if access.field and access.field not in inputs.schema["properties"]:
+    if access.field and not has_facts and access.field not in inputs.schema["properties"]:
         raise _unusable(name, f"its access names the field {access.field!r}, which is none of its parameters")
     if read_only and access.edits_files:
         raise _unusable(name, f"it cannot be read_only with the access {access.kind!r}")

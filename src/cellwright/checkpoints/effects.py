@@ -12,7 +12,7 @@ from cellwright.text import visible_line
 
 EFFECT_CHARS = 200
 
-_WITHOUT = frozenset({"BashOutput", "TaskOutput", "EditSymbol", "Lint"})
+_WITHOUT = frozenset({"BashOutput", "TaskOutput", "EditSymbol", "RenameSymbol", "Lint"})
 """Tools of categories that have effects, without any of their own but for changes of files."""
 
 _RUN_CELLS = frozenset({"NotebookRun", "NotebookVerify"})

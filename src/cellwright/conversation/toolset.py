@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from cellwright.tools.skills.skill import LoadSkill
 
 RARELY_USED = (
-    *("MultiEdit", "ApplyPatch", "EditSymbol", "FileTree", "Lint", "RunTests", "NotebookVerify"),
+    *("MultiEdit", "ApplyPatch", "EditSymbol", "RenameSymbol", "FileTree", "Lint", "RunTests", "NotebookVerify"),
     *("WebFetch", "WebSearch", "TaskStop", "EnterPlanMode", "TodoRead"),
     *("SemanticSearch", "FindDefinitions", "FindReferences", "CodeOutline", "CodeContext", "AnalyzeFunction"),
     *("ImportChain", "CallChain", "SimilarCode", "CodeMetrics"),
@@ -92,6 +92,7 @@ def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
     from cellwright.tools.code.navigation.project_code import project_code
     from cellwright.tools.code.navigation.semantic_search import semantic_search_tool
     from cellwright.tools.code.navigation.similar_code import similar_code_tool
+    from cellwright.tools.code.rename_symbol import rename_symbol_tool
     from cellwright.tools.code.run_tests import run_tests_tool
     from cellwright.tools.files.apply_patch import apply_patch_tool
     from cellwright.tools.files.edit import edit_tool
@@ -128,6 +129,7 @@ def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
         multi_edit_tool(state, cwd),
         apply_patch_tool(state, cwd),
         edit_symbol_tool(state, cwd),
+        rename_symbol_tool(code, state),
         glob_tool(cwd, environ=environ),
         grep_tool(cwd),
         ls_tool(cwd),

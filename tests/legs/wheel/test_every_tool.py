@@ -173,6 +173,7 @@ def calls(project: Path) -> list[Part]:
         use("ImportChain", path=str(project / "shapes.js")),
         use("SimilarCode", symbol="area"),
         use("CodeMetrics"),
+        use("RenameSymbol", symbol="x", new_name="width", path=str(project / "new.py")),
         use("Git", subcommand="status"),
         use("RunTests", framework="unittest"),
         use("Lint", linter="ruff"),

@@ -332,7 +332,11 @@ def test_a_restriction_that_covers_more_than_it_says_is_told(rule, says):
         ("mcp__a__*", ["mcp__a__b"], ["mcp__b__a"]),
         ("Task", ["Agent", "Task"], ["TaskCreate"]),
         ("Agent(Explore)", [], ["Agent"]),
-        ("Edit", ["Edit", "Write", "MultiEdit", "NotebookEdit", "ApplyPatch", "EditSymbol"], ["Read", "Grep"]),
+        (
+            "Edit",
+            ["Edit", "Write", "MultiEdit", "NotebookEdit", "ApplyPatch", "EditSymbol", "RenameSymbol"],
+            ["Read", "Grep"],
+        ),
         ("Read", ["Read", "Grep", "Edit", "FileTree"], ["Bash"]),
         ("Edit(/src/**)", [], ["Edit"]),
         ("WebFetch(domain:*)", [], ["WebFetch"]),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import difflib
 import hashlib
 import os
@@ -12,11 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cellwright.agent.tool import ToolContext
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.permissions.judges.patch import paths_in_patch
 from cellwright.permissions.patch_text import read_patch
+from cellwright.tools.files.apply_patch import apply_patch_tool
 from cellwright.tools.files.atomic_write import FileWrite, write_together
-from cellwright.tools.files.patch_plan import apply_hunks
+from cellwright.tools.files.file_state import FileState
+from cellwright.tools.files.patching.patch_plan import apply_hunks
 from cellwright.tools.files.writing.open_folder import FileChanged
 from row_tables import for_each_row
 
@@ -598,3 +602,13 @@ def mutated(patch: str, mutations: list[tuple[int, str]], filler: str) -> str:
         else:
             lines[at] += filler
     return "\n".join(lines)
+
+
+def test_a_file_with_unsaved_changes_in_an_editor_is_not_written(tmp_path):
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("x\n")
+    patch = "".join(f"--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-x\n+y\n" for name in ("a.txt", "b.txt"))
+    tool = apply_patch_tool(FileState(lambda path: path.name == "b.txt"), tmp_path)
+    with pytest.raises(ToolError, match=r"^b\.txt is open in the user's editor with unsaved changes"):
+        asyncio.run(tool.call({"patch": patch}, ToolContext("toolu_1", lambda **_: None)))
+    assert (tmp_path / "a.txt").read_text() == (tmp_path / "b.txt").read_text() == "x\n"

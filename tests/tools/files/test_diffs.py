@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cellwright.permissions.patch_text import read_patch
 from cellwright.tools.files.diff import diff_texts
-from cellwright.tools.files.patch_plan import apply_hunks
+from cellwright.tools.files.patching.patch_plan import apply_hunks
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "", "  d"]), max_size=25)
 TEXTS = st.builds(lambda lines, end: "\n".join(lines) + end, LINES, st.sampled_from(["", "\n"]))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Behavior = Literal["deny", "ask", "allow"]
 
 READERS = frozenset({"Read", "Grep", "Glob", "LS", "FileTree", "NotebookRead"})
-EDITORS = frozenset({"Edit", "Write", "NotebookEdit", "MultiEdit", "EditSymbol", "ApplyPatch"})
+EDITORS = frozenset({"Edit", "Write", "NotebookEdit", "MultiEdit", "EditSymbol", "RenameSymbol", "ApplyPatch"})
 """Names whose rules may have a path in parentheses. Every other tool that reads or edits falls under `Read` and `Edit`."""
 
 NAMED = frozenset({"Agent", "Skill"})

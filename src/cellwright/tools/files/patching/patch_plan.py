@@ -302,7 +302,7 @@ class _Plan(Struct):
         real = real_path(path)
         if real not in self.files:
             with file_errors(display_path):
-                self.files[real] = _on_disk(real, display_path, self.state)
+                self.files[real] = file_on_disk(real, display_path, self.state)
             self.held += len(self.files[real].before or b"")
             if self.held > TOGETHER_BYTES:
                 raise ToolError(f"The files of the patch hold more than {TOGETHER_BYTES // 2**20} MB. Split it.")
@@ -337,7 +337,8 @@ def _refusal(problems: list[str]) -> ToolError:
     )
 
 
-def _on_disk(real: Path, display_path: str, state: FileState) -> PatchedFile:
+def file_on_disk(real: Path, display_path: str, state: FileState) -> PatchedFile:
+    """A file as it is, before anything is done to it."""
     if not real.exists():
         return PatchedFile(real, display_path)
     data, status = read_bytes(real, display_path, EDITED_BYTES, TOO_LARGE)

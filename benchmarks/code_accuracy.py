@@ -1,0 +1,193 @@
+"""`python -m benchmarks.code_accuracy FOLDER…`: how right the answers about a folder's Python code are.
+
+Three tables, each against something that knows better, none of it the index itself:
+
+    definitions   against the standard library's `ast`: each function, method and class at its line
+    references    of sampled names against jedi's, which follows types: what jedi finds and we do not is missed; what we
+                  find and jedi does not is either another thing of that name or what jedi cannot follow
+    retrieval     the first sentence of a docstring finds its function, whose docstring was taken out before the folder was
+                  indexed: the mean reciprocal rank among ten hits, and how many are among them
+
+Builds its indexes in a temporary place and changes nothing in the folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import asyncio
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import jedi
+import msgspec
+
+from benchmarks.code_index import CONTEXT, Indexed, run_indexer
+from cellwright.codebase.reader import reading
+from cellwright.codebase.store import index_path
+from cellwright.tools.code.navigation.find_references import find_references_tool
+
+NAMES = 60
+QUERIES = 500
+HITS = 10
+MIN_WORDS = 4
+"""A docstring of fewer words says nothing that could be looked for."""
+
+Place = tuple[str, int]
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+class Retrieval(msgspec.Struct, frozen=True):
+    """A question, and the file and line of the function that answers it."""
+
+    query: str
+    path: str
+    line: int
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.code_accuracy", description=__doc__)
+    parser.add_argument("folders", nargs="+", type=Path)
+    options = parser.parse_args()
+    for folder in options.folders:
+        with tempfile.TemporaryDirectory() as home:
+            os.environ["CELLWRIGHT_HOME"] = home
+            root = folder.resolve()
+            run_indexer(root)
+            print(f"\n{root}")
+            print_definitions(root)
+            print_references(root)
+            print_retrieval(root, Path(home) / "stripped")
+    return 0
+
+
+def print_definitions(root: Path) -> None:
+    """Definitions of the index beside those of `ast`, in files that both read."""
+    ours: set[tuple[str, int, str]] = set()
+    theirs: set[tuple[str, int, str]] = set()
+    with sqlite3.connect(index_path(root)) as connection:
+        rows = connection.execute(
+            "SELECT f.path, s.line, s.name FROM symbol s JOIN file f ON f.id = s.file "
+            "WHERE f.language = 'Python' AND s.kind IN ('function', 'method', 'class')"
+        ).fetchall()
+        paths = [path for (path,) in connection.execute("SELECT path FROM file WHERE language = 'Python'")]
+    parsed = {path: tree for path in paths if (tree := _tree(root / path)) is not None}
+    ours.update((path, line, name) for path, line, name in rows if path in parsed)
+    for path, tree in parsed.items():
+        for node in ast.walk(tree):
+            if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+                theirs.add((path, node.lineno, node.name))
+    both = len(ours & theirs)
+    print(
+        f"  definitions: {len(theirs):,} by ast in {len(parsed):,} files; "
+        f"precision {both / max(len(ours), 1):.4f}, recall {both / max(len(theirs), 1):.4f}"
+    )
+
+
+def print_references(root: Path) -> None:
+    """Uses of sampled names beside jedi's."""
+    with sqlite3.connect(index_path(root)) as connection:
+        rows = connection.execute(
+            "SELECT s.name, f.path, s.line FROM symbol s JOIN file f ON f.id = s.file WHERE f.language = 'Python' "
+            "AND s.kind IN ('function', 'method', 'class') AND s.name NOT LIKE '\\_\\_%' ESCAPE '\\' "
+            "GROUP BY s.name HAVING count(*) = 1 ORDER BY s.name"
+        ).fetchall()
+    sample = random.Random(0).sample(rows, min(NAMES, len(rows)))
+    tool = find_references_tool(Indexed(root, (), os.environ))
+    project = jedi.Project(str(root), smart_sys_path=False)
+    found = missed = more = failed = 0
+    for name, path, line in sample:
+        try:
+            theirs = set(_jedi_references(project, root, path, line, name))
+        except Exception:  # noqa: BLE001  whatever it stumbles over in foreign code says nothing of ours
+            failed += 1
+            continue
+        result = asyncio.run(tool.call({"name": name, "limit": 500}, CONTEXT))
+        ours = {(row.path, row.line) for row in result.structured.rows}  # type: ignore[union-attr]
+        found += len(ours & theirs)
+        missed += len(theirs - ours)
+        more += len(ours - theirs)
+    print(
+        f"  references of {len(sample) - failed} names that are defined once: {found + missed:,} by jedi; "
+        f"recall {found / max(found + missed, 1):.4f}; {more:,} more than jedi's"
+    )
+
+
+def _jedi_references(project: jedi.Project, root: Path, path: str, line: int, name: str) -> Iterator[Place]:
+    source = (root / path).read_text("utf-8")
+    column = source.splitlines()[line - 1].index(name)
+    for each in jedi.Script(source, path=root / path, project=project).get_references(line, column):
+        if each.module_path is not None and each.module_path.is_relative_to(root):
+            yield each.module_path.relative_to(root).as_posix(), each.line
+
+
+def print_retrieval(root: Path, stripped: Path) -> None:
+    """How well docstrings find the functions that they were taken from."""
+    questions = list(_strip_docstrings(root, stripped))
+    questions = random.Random(0).sample(questions, min(QUERIES, len(questions)))
+    run_indexer(stripped)
+    with reading(index_path(stripped)) as reader:
+        ranks = [
+            _rank(each, [(hit.file.path, hit.line, hit.end_line) for hit in reader.lexical(each.query, limit=HITS)])
+            for each in questions
+        ]
+    found = [rank for rank in ranks if rank]
+    print(
+        f"  retrieval of {len(questions):,} functions by their docstrings, by words: "
+        f"MRR@{HITS} {sum(1 / rank for rank in found) / max(len(ranks), 1):.3f}, "
+        f"recall@{HITS} {len(found) / max(len(ranks), 1):.3f}"
+    )
+
+
+def _rank(question: Retrieval, hits: Sequence[tuple[str, int, int]]) -> int:
+    for rank, (path, line, end) in enumerate(hits, start=1):
+        if path == question.path and line <= question.line <= end:
+            return rank
+    return 0
+
+
+def _strip_docstrings(root: Path, target: Path) -> Iterator[Retrieval]:
+    """Write the Python files of `root` to `target` with blank lines for docstrings; what each of them said."""
+    listed = subprocess.run(["git", "ls-files", "-z", "*.py"], cwd=root, capture_output=True, check=False).stdout
+    names = [os.fsdecode(each) for each in listed.split(b"\0") if each]
+    paths = [root / name for name in names] or sorted(root.rglob("*.py"))
+    for path in paths:
+        if (tree := _tree(path)) is None:
+            continue
+        name = path.relative_to(root).as_posix()
+        lines = path.read_bytes().decode("utf-8", "replace").split("\n")
+        for node in ast.walk(tree):
+            if not isinstance(node, (*_FUNCTIONS, ast.ClassDef, ast.Module)) or not ast.get_docstring(node):
+                continue
+            string = node.body[0]
+            assert string.end_lineno is not None
+            if isinstance(node, _FUNCTIONS) and len(node.body) > 1 and string.lineno > node.lineno:
+                sentence = (ast.get_docstring(node) or "").partition("\n\n")[0].partition(". ")[0]
+                if len(sentence.split()) >= MIN_WORDS:
+                    yield Retrieval(" ".join(sentence.split()), name, node.lineno)
+            if string.lineno > getattr(node, "lineno", 0):
+                indent = lines[string.lineno - 1][: string.col_offset]
+                lines[string.lineno - 1 : string.end_lineno] = [
+                    f"{indent}...",
+                    *([""] * (string.end_lineno - string.lineno)),
+                ]
+        place = target / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("\n".join(lines), "utf-8")
+
+
+def _tree(path: Path) -> ast.Module | None:
+    try:
+        return ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
