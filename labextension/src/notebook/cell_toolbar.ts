@@ -5,11 +5,11 @@ import { ICommandPalette, Notification } from "@jupyterlab/apputils";
 import type { Cell as CellWidget } from "@jupyterlab/cells";
 import type { Notebook, NotebookPanel } from "@jupyterlab/notebook";
 import { INotebookTracker, NotebookActions } from "@jupyterlab/notebook";
-import type { Kernel } from "@jupyterlab/services";
 import { LabIcon } from "@jupyterlab/ui-components";
 
 import { addPageStyle } from "../page";
 import { guardFocus } from "../transcript/focus";
+import { loadForCell } from "../transport/load_extension";
 import type { CellModel } from "./cell_language";
 import { isPython } from "./cell_language";
 import css from "./cell_toolbar.css";
@@ -199,20 +199,7 @@ async function kernelProblem({ sessionContext }: NotebookPanel): Promise<string 
   await sessionContext.ready;
   const kernel = sessionContext.session?.kernel;
   if (!kernel) return "This notebook has no kernel. Start one, then ask Claude again.";
-  return await loadInKernel(kernel);
-}
-
-async function loadInKernel(kernel: Kernel.IKernelConnection): Promise<string | null> {
-  // what is loaded already stays as it is
-  const code = 'get_ipython().run_line_magic("load_ext", "cellwright")';
-  const { content } = await kernel.requestExecute({ code, silent: true, store_history: false }).done;
-  if (content.status === "ok") return null;
-  const { ename, evalue } = content.status === "error" ? content : { ename: "", evalue: "" };
-  if (ename === "ModuleNotFoundError") {
-    return "Cellwright is not installed in this notebook's kernel. Run %pip install cellwright in a cell, then ask again.";
-  }
-  const reason = ename ? ` (${ename}: ${evalue})` : "";
-  return `Cellwright could not be loaded into this notebook's kernel${reason}. Run %load_ext cellwright to see why.`;
+  return await loadForCell(kernel);
 }
 
 /** A question that could not be asked does not stay in the notebook, unless the user has changed it meanwhile. */

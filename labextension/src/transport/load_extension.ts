@@ -23,6 +23,20 @@ export async function loadExtension(kernel: Kernel.IKernelConnection, subshell: 
   return { ...NO_PROBLEM, executable, message: lacking ? "" : `${ename}: ${evalue}` };
 }
 
+/** Loads the package before the cell that is sent next; null, or what keeps the kernel from it, with what to do. */
+export async function loadForCell(kernel: Pick<Kernel.IKernelConnection, "requestExecute">): Promise<string | null> {
+  // what is loaded already stays as it is
+  const request = { code: LOAD, silent: true, store_history: false, allow_stdin: false, stop_on_error: false };
+  const { content } = await kernel.requestExecute(request).done;
+  if (content.status === "ok") return null;
+  const { ename, evalue } = content.status === "error" ? content : { ename: "", evalue: "" };
+  if (ename === "ModuleNotFoundError") {
+    return "Cellwright is not installed in this notebook's kernel. Run %pip install cellwright in a cell, then ask again.";
+  }
+  const reason = ename ? ` (${ename}: ${evalue})` : "";
+  return `Cellwright could not be loaded into this notebook's kernel${reason}. Run %load_ext cellwright to see why.`;
+}
+
 /** The kernel's Python and the version of the package in it, empty where it does not say. */
 export async function packageInfo(kernel: Kernel.IKernelConnection, subshell: string | null): Promise<{ executable: string; version: string }> {
   const reply = await execute(kernel, subshell, "", PACKAGE_INFO);

@@ -151,7 +151,7 @@ it("asks in a cell below, with the cell's id, when the kernel has loaded Cellwri
   scene.cells[0]?.outputs.set("error");
   await scene.do("fix");
   expect(scene.sources).toEqual(["1 / 0", "%claude fix @cell:a", "2"]);
-  expect(scene.executed).toEqual(['get_ipython().run_line_magic("load_ext", "cellwright") silently']);
+  expect(scene.executed).toEqual(['get_ipython().extension_manager.load_extension("cellwright") silently']);
   expect(actions.ran).toEqual([scene.cells[1]]);
   expect([scene.panel.content.activeCellIndex, scene.panel.content.mode]).toEqual([1, "command"]);
 });
