@@ -1,24 +1,39 @@
-import type { Kernel } from "@jupyterlab/services";
-import { Signal } from "@lumino/signaling";
-import { expect, it } from "vitest";
+import { Notification } from "@jupyterlab/apputils";
+import { NotebookActions } from "@jupyterlab/notebook";
+import { beforeEach, expect, it, vi } from "vitest";
 
-import { asksClaude, LoadedKernels } from "../../src/notebook/magic_cells";
+import { asksClaude, magicCellsPlugin } from "../../src/notebook/magic_cells";
 import { standIn } from "../support/stand_in";
 
-class TestKernel {
-  readonly statusChanged = new Signal<this, string>(this);
-  readonly executed: string[] = [];
-  reply: object = { status: "ok" };
+const LOADS = 'get_ipython().extension_manager.load_extension("cellwright") silently';
+const LACKING = { status: "error", ename: "ModuleNotFoundError", evalue: "No module named 'cellwright'" };
 
-  requestExecute({ code, silent }: { code: string; silent: boolean }): { done: Promise<object> } {
-    this.executed.push(`${code}${silent ? " silently" : ""}`);
-    return { done: Promise.resolve({ content: this.reply }) };
-  }
+let executed: string[] = [];
+let reply: object = {};
+let language = "python";
 
-  get asKernel(): Kernel.IKernelConnection {
-    return standIn<Kernel.IKernelConnection>(this);
-  }
+const kernel = {
+  requestExecute: ({ code, silent }: { code: string; silent: boolean }) => {
+    executed.push(`${code}${silent ? " silently" : ""}`);
+    return { done: Promise.resolve({ content: reply }) };
+  },
+};
+const notebook = { model: { getMetadata: () => ({ name: language }) } };
+const panel = { content: notebook, sessionContext: { session: { kernel } } };
+const tracker = { find: (fits: (panel: unknown) => boolean) => (fits(panel) ? panel : undefined) };
+void magicCellsPlugin.activate(standIn({}), standIn(tracker));
+
+/** A cell that JupyterLab is about to send. */
+function schedule(source: string, type = "code"): void {
+  const { executionScheduled } = standIn<{ executionScheduled: { emit(args: object): void } }>(NotebookActions);
+  executionScheduled.emit({ notebook, cell: { model: { type, sharedModel: { getSource: () => source } } } });
 }
+
+beforeEach(() => {
+  executed = [];
+  reply = { status: "ok" };
+  language = "python";
+});
 
 it("knows the cells that ask Claude", () => {
   const asking = ["%%claude", "%%claude --resume\ngo", "\n%%claude x", "%claude explain", "x = 1\n%claude explain", "  %claude fix"];
@@ -27,29 +42,19 @@ it("knows the cells that ask Claude", () => {
   expect(others.filter(asksClaude)).toEqual([]);
 });
 
-it("loads the package once, and again after a restart", async () => {
-  const kernel = new TestKernel();
-  const kernels = new LoadedKernels(() => { throw new Error("nothing is wrong"); });
-  await kernels.load(kernel.asKernel);
-  await kernels.load(kernel.asKernel);
-  expect(kernel.executed).toEqual(['get_ipython().extension_manager.load_extension("cellwright") silently']);
-  kernel.statusChanged.emit("busy");
-  await kernels.load(kernel.asKernel);
-  expect(kernel.executed).toHaveLength(1);
-  kernel.statusChanged.emit("restarting");
-  await kernels.load(kernel.asKernel);
-  expect(kernel.executed).toHaveLength(2);
+it("has the kernel load the package before such a cell, and before no other", () => {
+  schedule("%%claude\nHow is the tide?");
+  expect(executed).toEqual([LOADS]);
+  schedule("x = 1");
+  schedule("%%claude", "markdown");
+  language = "R";
+  schedule("%%claude");
+  expect(executed).toEqual([LOADS]);
 });
 
-it("says what keeps a kernel from it, and tries again with the next cell", async () => {
-  const kernel = new TestKernel();
-  const said: string[] = [];
-  const kernels = new LoadedKernels((problem) => { said.push(problem); });
-  kernel.reply = { status: "error", ename: "ModuleNotFoundError", evalue: "No module named 'cellwright'" };
-  await kernels.load(kernel.asKernel);
-  expect(said).toEqual([expect.stringContaining("Run %pip install cellwright")]);
-  kernel.reply = { status: "ok" };
-  await kernels.load(kernel.asKernel);
-  expect(said).toHaveLength(1);
-  expect(kernel.executed).toHaveLength(2);
+it("says what keeps a kernel from it", async () => {
+  const warn = vi.spyOn(Notification, "warning");
+  reply = LACKING;
+  schedule("%%claude\nHow is the tide?");
+  await vi.waitFor(() => { expect(warn).toHaveBeenCalledWith(expect.stringContaining("Run %pip install cellwright"), expect.anything()); });
 });

@@ -263,3 +263,19 @@ def test_the_saved_notebook_reads_well_without_a_kernel(notebook, model, lab):
     book.output(1).locator("text=The last window").wait_for()
     expect(book.output(1)).not_to_contain_text("model not found")
     book.screenshot("saved-notebook", book.cell(1))
+
+
+@pytest.mark.lab_version
+def test_a_cell_asks_claude_without_load_ext_also_after_a_restart(notebook, model):
+    model.add(turn(say("The tide is high.")), turn(say("The tide is low.")))
+    book = notebook("%%claude\nHow is the tide?", "1 + 1", "")
+    book.run(0)
+    book.wait_done(0)
+    expect(book.output(0)).to_contain_text("The tide is high.")
+    expect(book.cell(0).locator(".jp-InputPrompt")).to_have_text("[1]:")
+    session = next(each for each in book.lab.api("GET", "api/sessions") if each["path"] == book.path)
+    book.lab.api("POST", f"api/kernels/{session['kernel']['id']}/restart", {})
+    book.run(0)
+    expect(book.output(0)).to_contain_text("The tide is low.")
+    book.wait_done(0)
+    assert "load_ext" not in json.dumps(book.save())
