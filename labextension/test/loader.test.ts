@@ -104,6 +104,7 @@ it("the plugins have their ids and start by themselves", () => {
     ["cellwright:unsaved-documents", true],
     ["cellwright:notebooks", true],
     ["cellwright:proposals", true],
+    ["cellwright:magic-cells", true],
     ["cellwright:cell-toolbar", true],
     ["cellwright:undo", true],
     ["cellwright:panel", true],
