@@ -204,6 +204,7 @@ $(EXTENSION): $(WIDGET)
 define INSTALL
 	$(BIN)/pip install -q -e ".[$(1)]"
 	mkdir -p $(VENV)/share/jupyter/labextensions
+	rm -rf $(VENV)/share/jupyter/labextensions/cellwright  # pip lays a copy of today's there
 	ln -sfn "$(CURDIR)/src/cellwright/labextension" $(VENV)/share/jupyter/labextensions/cellwright
 	mkdir -p $(VENV)/etc/jupyter/jupyter_server_config.d
 	ln -sfn "$(CURDIR)/jupyter-config/jupyter_server_config.d/cellwright.json" $(VENV)/etc/jupyter/jupyter_server_config.d/
