@@ -11,6 +11,7 @@ import { notebooksPlugin } from "./notebook/notebook_links";
 import { proposalsPlugin } from "./notebook/proposals";
 import { savedOutputPlugin } from "./notebook/saved_output";
 import { undoPlugin } from "./notebook/undo";
+import { renderingPlugin } from "./rendering/rendering_plugin";
 import { buildHash, rendererRegistry } from "./renderer_registry";
 import { sidebarPlugin } from "./sidebar/sidebar_plugin";
 
@@ -25,4 +26,4 @@ const transcriptPlugin: JupyterFrontEndPlugin<void> = {
   },
 };
 
-export default [transcriptPlugin, savedOutputPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin, magicCellsPlugin, cellToolbarPlugin, undoPlugin, sidebarPlugin, completionPlugin, codeActionsPlugin];
+export default [transcriptPlugin, renderingPlugin, savedOutputPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin, magicCellsPlugin, cellToolbarPlugin, undoPlugin, sidebarPlugin, completionPlugin, codeActionsPlugin];

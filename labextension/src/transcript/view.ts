@@ -7,6 +7,7 @@ import { guardFocus, stopNotebookKeys, watchAttention } from "./focus";
 import { endText, footer } from "./items/footer";
 import type { ItemView, TranscriptContext } from "./items/item_view";
 import { steerInput } from "./items/steer_input";
+import { stepGroups } from "./items/step_groups";
 import { compacted, notice, userMessage, textBlock, thinkingBlock, attachedContext } from "./items/text_items";
 import { nowDoing, progressText, todoList } from "./items/todo_list";
 import type { BrowserMessage } from "./protocol";
@@ -58,6 +59,7 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
   const stopKeeping = guardFocus(root);
   adoptStyle(root);
 
+  const groups = stepGroups(items);
   const views = new Map<Item, { view: ItemView; revision: number }>();
   let announced: string | null = null;
   const clock = setInterval(() => {
@@ -78,7 +80,6 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
       if (!known) {
         known = { view: itemView(item, place), revision: -1 };
         views.set(item, known);
-        items.append(known.view.node);
       }
       // a question's turn depends on the others
       if (known.revision === item.revision && !(item.kind === "tool" && asking.has(item.id))) continue;
@@ -86,6 +87,7 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
       known.view.update();
     }
     if (views.size > store.items.length) removeDropped(views, store.items);
+    groups.arrange(store.items, (item) => views.get(item)?.view.node ?? items);
     drawEnding(store, waiting, failure);
     body.setAttribute("aria-busy", `${store.run !== null && store.end === null}`);
     changes.update();
