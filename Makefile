@@ -206,6 +206,7 @@ $(EXTENSION): $(WIDGET)
 
 # editable, so that what you change is what runs; the extensions of JupyterLab and of Jupyter Server are linked into the environment
 define INSTALL
+	rm -rf $(VENV)/share/jupyter/labextensions/cellwright src/cellwright/labextension/install.json  # pip would write through the link
 	$(BIN)/pip install -q -e ".[$(1)]"
 	mkdir -p $(VENV)/share/jupyter/labextensions
 	rm -rf $(VENV)/share/jupyter/labextensions/cellwright  # pip lays a copy of today's there
@@ -223,8 +224,10 @@ $(VENV)/.test: $(VENV)/bin/python pyproject.toml $(WIDGET) $(EXTENSION)
 	$(call INSTALL,test)
 	@touch $(VENV)/.run $@
 
+# what builds the site; the package is there already
 $(VENV)/.docs: $(VENV)/.run
-	$(BIN)/pip install -q -e ".[docs]"
+	$(BIN)/pip install -q $$($(BIN)/python -c 'import tomllib; \
+	  extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; print(*extras["docs"])')
 	@touch $@
 
 # JupyterHub beside what the tests have, so that they stay light; its proxy is a node program
