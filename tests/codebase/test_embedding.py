@@ -211,7 +211,12 @@ def test_an_endpoint_in_openais_way_and_another_for_questions(
     folder = static_model(tmp_path_factory.mktemp("models") / "small")
     with service(folder) as server, service(folder) as for_questions:
         settings = EmbeddingSettings(
-            provider="openai", model="big", url=server.url, dimension=3, query_model="small", query_url=for_questions.url
+            provider="openai",
+            model="big",
+            url=server.url,
+            dimension=3,
+            query_model="small",
+            query_url=for_questions.url,
         )
         code = project(root, settings)
         assert code.embedding is not None
@@ -265,7 +270,20 @@ def test_an_onnx_model_embeds_by_the_mean_of_its_tokens(tmp_path: Path) -> None:
 def test_words_are_cut_as_the_tokenizers_library_cuts_them(text: str) -> None:
     from tokenizers import Tokenizer
 
-    words = {**WORDS, ",": 16, ";": 17, "-": 18, "_": 19, "(": 20, ")": 21, "!": 22, "=": 23, "x": 24, "deja": 25, "and": 26}
+    words = {
+        **WORDS,
+        ",": 16,
+        ";": 17,
+        "-": 18,
+        "_": 19,
+        "(": 20,
+        ")": 21,
+        "!": 22,
+        "=": 23,
+        "x": 24,
+        "deja": 25,
+        "and": 26,
+    }
     theirs = Tokenizer.from_str(json.dumps(tokenizer(words))).encode(text, add_special_tokens=False).ids
     assert WordPiece(tokenizer(words)).ids(text) == [each for each in theirs if each != words["[UNK]"]]
 

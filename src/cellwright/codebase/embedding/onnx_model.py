@@ -49,7 +49,10 @@ def onnx_embed(folder: Path, dimension: int) -> Embed:
             "attention_mask": mask,
             "token_type_ids": np.zeros_like(mask),
         }
-        output: Any = session.run(None, {name: array for name, array in inputs.items() if name in wanted})[0]
+        try:
+            output: Any = session.run(None, {name: array for name, array in inputs.items() if name in wanted})[0]
+        except Exception as error:  # as above
+            raise EmbeddingProblem(f"The model in {folder} cannot be run: {error}") from error
         if output.ndim == 3:
             # a vector for each token
             weights = mask[:, :, None].astype(np.float32)

@@ -73,7 +73,7 @@ class EmbeddingSettings(Struct, frozen=True, kw_only=True):
 
     @property
     def agreement(self) -> str:
-        """What the user must have agreed to before this is used; empty where nothing leaves the machine or comes to it."""
+        """The words that the user must have agreed to before; empty where nothing leaves the machine or comes to it."""
         parts = []
         if self.is_service:
             hosts = dict.fromkeys((urlsplit(self.base_url).netloc, urlsplit(self.query_url).netloc or ""))

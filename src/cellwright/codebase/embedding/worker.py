@@ -145,7 +145,7 @@ class _Texts:
         self._lines = functools.lru_cache(maxsize=16)(self._read)
 
     def of(self, unit: _Unit) -> str:
-        """What a unit says, with its name and place; "" where its file is not what was indexed: that comes again."""
+        """A unit, with its name and place; "" where its file is not what was indexed: that comes again."""
         lines = self._lines(unit.path, unit.size, unit.mtime)
         body = "\n".join(lines[unit.line - 1 : unit.end_line])[:UNIT_CHARS]
         return f"{PurePosixPath(unit.path).stem} {unit.name}\n{body}" if lines else ""

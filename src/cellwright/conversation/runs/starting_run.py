@@ -31,6 +31,7 @@ from cellwright.conversation.prompts.file_blocks import FileBlocks
 from cellwright.conversation.prompts.mcp import McpServers, late_tools
 from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.output_styles import OutputStyles
+from cellwright.conversation.prompts.code_context import code_context
 from cellwright.conversation.prompts.prompt import (
     gather_context,
     mentioned_files,
@@ -365,6 +366,7 @@ class StartingRun(Struct, frozen=True):
                 parts.agents.for_prompt,
                 parts.subagents.for_prompt,
                 parts.checkpoints.undo_context,
+                *((functools.partial(code_context, cwd),) if options.code_context else ()),
                 mentioned_files(cwd),
                 *request.context,
             )
