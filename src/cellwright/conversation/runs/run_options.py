@@ -29,6 +29,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     somebody is asked, or nobody is, and Claude goes on without it ("skip") or the run ends ("error"). `fallback_models` are
     tried in turn where the model is overloaded or not there. `provider` is the way to the model.
     `system_prompt` stands in place of ours, `append_system_prompt` after it.
+    `setup` ("init", "maintenance") has Setup hooks run where the session begins with this run.
     """
 
     model: str | None = None
@@ -44,6 +45,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     deny: tuple[str, ...] = ()
     add_dirs: tuple[Path, ...] = ()
     on_denied: OnDenied | None = None
+    setup: str = ""
     fallback_models: tuple[str, ...] | None = None
     tools: tuple[Tool, ...] = ()
     tool_names: tuple[str, ...] = ()

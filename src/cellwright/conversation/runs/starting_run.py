@@ -154,6 +154,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
             policy=policy,
             can_use_tool=can_use_tool if on_denied == "ask" else None,
             ends_when_denied=on_denied == "error",
+            setup=options.setup,
             checkpoints=self.checkpoints,
             hooks=together(self.hooks.of(self.in_force.program_environment), as_hooks(options.hooks)),
             redaction=self.redaction if settings.redact_secrets else None,
