@@ -70,9 +70,7 @@ def asked(server: MessagesServer, project: Path) -> Iterator[Callable[..., tuple
 
     def ask(prompt: Any, **options: Any) -> tuple[str, list[Event]]:
         events: list[Event] = []
-        run = conversation.start(
-            RunRequest(prompt=prompt, options=RunOptions(**options)), RunSurface(events.append)
-        )
+        run = conversation.start(RunRequest(prompt=prompt, options=RunOptions(**options)), RunSurface(events.append))
         conversation.jobs.work_until_done(run)
         assert run.result().error is None
         content = server.requests[-1].body["messages"][-1]["content"]

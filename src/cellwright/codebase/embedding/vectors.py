@@ -242,7 +242,7 @@ class QdrantVectors:
             return []
         only = None
         if among is not None:
-            ids = [str(uuid.UUID(bytes=each)) for each in among]
+            ids: list[Any] = [str(uuid.UUID(bytes=each)) for each in among]
             only = self._models.Filter(must=[self._models.HasIdCondition(has_id=ids)])
         found = self._client.query_points(self._collection, query=query[0].tolist(), limit=limit, query_filter=only)
         return [(uuid.UUID(str(point.id)).bytes, float(point.score)) for point in found.points]

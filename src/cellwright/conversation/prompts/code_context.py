@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
@@ -80,28 +80,9 @@ def _named_files(cwd: Path, words: str) -> list[str]:
 
 def _attached(cwd: Path, rows: Sequence[CodeRow], named: Iterable[str]) -> tuple[str, int, int]:
     """The text, and how many places of how many files are in it. The best hits come first, each file once."""
-    spans: dict[str, list[Span]] = {}
-    sources: dict[str, SourceText] = {}
-    for path in named:
-        if (source := _source(cwd, path)) is not None:
-            sources[path] = source
-            spans[path] = []
-    left = MAX_LINES
-    for row in rows:
-        if row.path not in sources:
-            if (source := _source(cwd, row.path)) is None:
-                continue
-            sources[row.path] = source
-        span = _span(sources[row.path], row)
-        taken = spans.setdefault(row.path, [])
-        room = min(FILE_LINES - sum(end - first + 1 for first, end in taken), left)
-        span = span[0], min(span[1], span[0] + room - 1)
-        if span[1] >= span[0]:
-            taken.append(span)
-            left -= span[1] - span[0] + 1
-    for path in named:
-        if path in spans and not spans[path]:
-            spans[path].append((1, min(sources[path].lines, FILE_LINES, max(left, 1))))
+    paths = dict.fromkeys((*named, *(row.path for row in rows)))
+    sources = {path: source for path in paths if (source := _source(cwd, path)) is not None}
+    spans = _spans(sources, rows)
     blocks: list[str] = []
     size = places = 0
     for path, taken in spans.items():
@@ -116,6 +97,25 @@ def _attached(cwd: Path, rows: Sequence[CodeRow], named: Iterable[str]) -> tuple
         size += len(block)
         blocks.append(block)
     return "\n\n".join(blocks), places, len(blocks)
+
+
+def _spans(sources: Mapping[str, SourceText], rows: Sequence[CodeRow]) -> dict[str, list[Span]]:
+    """The lines to show of each file; of one that has no hit the beginning."""
+    spans: dict[str, list[Span]] = {path: [] for path in sources}
+    left = MAX_LINES
+    for row in rows:
+        if row.path in sources:
+            taken = spans[row.path]
+            room = min(FILE_LINES - sum(end - first + 1 for first, end in taken), left)
+            first, end = _span(sources[row.path], row)
+            end = min(end, first + room - 1)
+            if end >= first:
+                taken.append((first, end))
+                left -= end - first + 1
+    for path, taken in spans.items():
+        if not taken:
+            taken.append((1, min(sources[path].lines, FILE_LINES, max(left, 1))))
+    return spans
 
 
 def _source(cwd: Path, path: str) -> SourceText | None:
@@ -151,4 +151,3 @@ def _lines(path: str, source: SourceText, span: Span) -> str:
     text = source.text.decode("utf-8", "replace").split("\n")[first - 1 : end]
     body = "\n".join(f"{number:6d}\t{line[:LINE_CHARS]}" for number, line in enumerate(text, start=first))
     return f"{path}{place_in(source.cells, first)}\n{body}"
-

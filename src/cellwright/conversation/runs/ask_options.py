@@ -192,7 +192,7 @@ def check_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> No
         message = f"on_denied is {options['on_denied']!r}; it is one of {', '.join(ON_DENIED)}. Nothing was sent."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     if options.get("context") not in (None, "code"):
-        message = f"context is {options['context']!r}; it is \"code\" or None. Nothing was sent."
+        message = f'context is {options["context"]!r}; it is "code" or None. Nothing was sent.'
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     if options.get("provider") not in (None, *PROVIDERS):
         message = f"provider is {options['provider']!r}; it is one of {', '.join(PROVIDERS)}. Nothing was sent."

@@ -27,11 +27,11 @@ from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQ
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.prompts.after_compaction import told_again
 from cellwright.conversation.prompts.agents import Agents
+from cellwright.conversation.prompts.code_context import code_context
 from cellwright.conversation.prompts.file_blocks import FileBlocks
 from cellwright.conversation.prompts.mcp import McpServers, late_tools
 from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.output_styles import OutputStyles
-from cellwright.conversation.prompts.code_context import code_context
 from cellwright.conversation.prompts.prompt import (
     gather_context,
     mentioned_files,
