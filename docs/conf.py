@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE / "site"), str(HERE.parent / "tests" / "shared")]
+sys.path.insert(0, str(HERE / "site"))
+sys.path.insert(0, str(HERE.parent / "tests" / "shared"))
 
-from cellwright.version import VERSION  # noqa: E402
-from navigation import toctrees  # noqa: E402
-from reference_pages import write_pages  # noqa: E402
+from cellwright.version import VERSION
+from navigation import toctrees
+from reference_pages import write_pages
 
 project = "Cellwright"
 author = copyright = "The Cellwright developers"
