@@ -7,13 +7,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE / "site"))
-sys.path.insert(0, str(HERE.parent / "tests" / "shared"))
+sys.path.insert(0, str(Path(__file__).parent / "site"))  # neither is a package
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "shared"))
 
 from cellwright.version import VERSION
 from navigation import toctrees
 from reference_pages import write_pages
+
+HERE = Path(__file__).parent
 
 project = "Cellwright"
 author = copyright = "The Cellwright developers"
