@@ -7,12 +7,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE / "site"), str(HERE.parent / "tests" / "shared")]
+sys.path.insert(0, str(Path(__file__).parent / "site"))  # neither is a package
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "shared"))
 
-from cellwright.version import VERSION  # noqa: E402
-from navigation import toctrees  # noqa: E402
-from reference_pages import write_pages  # noqa: E402
+from cellwright.version import VERSION
+from navigation import toctrees
+from reference_pages import write_pages
+
+HERE = Path(__file__).parent
 
 project = "Cellwright"
 author = copyright = "The Cellwright developers"
