@@ -94,6 +94,9 @@ def _add_run_options(group: argparse._ArgumentGroup) -> None:
         dest="append_system_prompt",
         help=argparse.SUPPRESS,
     )
+    group.add_argument(
+        "--context", choices=("none", "code"), help="code: attach the project's code that fits the prompt best"
+    )
     group.add_argument("--max-parallel-tools", metavar="N", type=_count, help="reading tools that run at once (10)")
     group.add_argument("--tool-timeout", metavar="SECONDS", type=_amount, help="stop every tool call after this long")
 

@@ -444,6 +444,7 @@ def run_options(options: argparse.Namespace) -> RunOptions:
         fallback_models=options.fallback_model,
         builtin_tools=options.tools in (None, ("default",)) and not options.no_tools,
         proposes_files=options.no_tools,
+        code_context=options.context == "code",
         tool_names=() if options.tools in (None, ("default",)) else options.tools,
         system_prompt=options.system_prompt,
         append_system_prompt=options.append_system_prompt,
