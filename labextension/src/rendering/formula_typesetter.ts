@@ -5,8 +5,8 @@
 
 import type { IRenderMime } from "@jupyterlab/rendermime";
 
-/** MathJax's elements, KaTeX's classes. */
-const RULES = /\bmjx-|\.MathJax|\.katex/;
+/** MathJax's elements and classes of fonts, KaTeX's classes. */
+const RULES = /\bmjx-|\.(?:MathJax|MJX|TEX|katex)\b/;
 const DRAWN = "mjx-container, .katex";
 /** What neither of them draws unless a formula brings it in; and formulas that they could not read. */
 const UNWANTED = "a, script, style, img, iframe, object, embed, form, input, button, mjx-merror, [data-mjx-error], .katex-error";
