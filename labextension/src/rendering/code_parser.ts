@@ -5,7 +5,7 @@ import type { Parser, PartialParse, TreeFragment as Fragment } from "@lezer/comm
 import { Tree, TreeFragment } from "@lezer/common";
 import { highlightTree, tagHighlighter, tags as t } from "@lezer/highlight";
 
-import type { CodeParser, Kind } from "../transcript/page_abilities";
+import type { CodeParser, Kind } from "../transcript/code/page_abilities";
 
 type Tags = Parameters<typeof tagHighlighter>[0][number]["tag"];
 

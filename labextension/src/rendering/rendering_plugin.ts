@@ -5,7 +5,7 @@ import { IEditorLanguageRegistry } from "@jupyterlab/codemirror";
 import type { IRenderMime } from "@jupyterlab/rendermime";
 import { ILatexTypesetter } from "@jupyterlab/rendermime";
 
-import { lendAbilities } from "../transcript/page_abilities";
+import { lendAbilities } from "../transcript/code/page_abilities";
 
 export const renderingPlugin: JupyterFrontEndPlugin<void> = {
   id: "cellwright:rendering",

@@ -8,7 +8,7 @@ import type { Token } from "../code/colored_code";
 import { work } from "../code/frame_work";
 import { button, element } from "../dom";
 import { plural } from "../format";
-import type { CodeParser } from "../page_abilities";
+import type { CodeParser } from "../code/page_abilities";
 import { visibleText } from "../visible_text";
 import type { Piece } from "./changed_words";
 import { changedWords } from "./changed_words";

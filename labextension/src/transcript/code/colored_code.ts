@@ -3,8 +3,8 @@
  * them, else some frames later, and nothing but colour changes then. A line that looks as it did is not touched again.
  */
 
-import type { CodeParser } from "../page_abilities";
-import { pageAbilities } from "../page_abilities";
+import type { CodeParser } from "./page_abilities";
+import { pageAbilities } from "./page_abilities";
 import { element } from "../dom";
 import { cancelWork, work } from "./frame_work";
 import { smallLexer } from "./small_lexer";

@@ -1,6 +1,6 @@
 /** Colours for pages that lend no parser: comments, strings, numbers and the keywords that most languages share. */
 
-import type { CodeParser, Kind } from "../page_abilities";
+import type { CodeParser, Kind } from "./page_abilities";
 
 const WORDS =
   "and as assert async await break case catch class const continue def default del do elif else enum except export extends finally fn for from func function global if impl import in instanceof interface is lambda let loop match mod mut new nonlocal not or pass private protected pub public raise return select static struct super switch this throw trait try type typeof use var void where while with yield True False None true false null nil undefined fi then done esac elsif end begin";

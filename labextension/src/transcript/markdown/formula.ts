@@ -6,7 +6,7 @@
 import type { MarkedExtension } from "marked";
 
 import { element } from "../dom";
-import { pageAbilities } from "../page_abilities";
+import { pageAbilities } from "../code/page_abilities";
 
 const MAX_CHARS = 10_000;
 
