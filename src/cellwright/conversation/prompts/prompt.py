@@ -105,9 +105,7 @@ def _attribution_text(settings: Settings) -> str:
     return f"<attribution>\n{joined}\n</attribution>" if wishes else ""
 
 
-def gather_context(
-    full: FullPrompt, providers: Sequence[ContextProvider], prompt_context: PromptContext
-) -> FullPrompt:
+def gather_context(full: FullPrompt, providers: Sequence[ContextProvider], prompt_context: PromptContext) -> FullPrompt:
     """`full` with all that `providers` find, when the run has begun."""
 
     async def collect_context() -> ProvidedContext:
