@@ -9,6 +9,7 @@ import { codeActionsPlugin } from "./notebook/code_actions";
 import { magicCellsPlugin } from "./notebook/magic_cells";
 import { notebooksPlugin } from "./notebook/notebook_links";
 import { proposalsPlugin } from "./notebook/proposals";
+import { answersPlugin, loadDrawing } from "./notebook/answer_renderer";
 import { savedOutputPlugin } from "./notebook/saved_output";
 import { undoPlugin } from "./notebook/undo";
 import { buildHash, rendererRegistry } from "./renderer_registry";
@@ -20,9 +21,8 @@ const transcriptPlugin: JupyterFrontEndPlugin<void> = {
   description: "Draws the transcripts of %%claude cells.",
   autoStart: true,
   activate: () => {
-    // loaded with the first cell that needs it, not with JupyterLab
-    rendererRegistry()[buildHash] = () => import("./transcript/transcript");
+    rendererRegistry()[buildHash] = loadDrawing;
   },
 };
 
-export default [transcriptPlugin, savedOutputPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin, magicCellsPlugin, cellToolbarPlugin, undoPlugin, sidebarPlugin, completionPlugin, codeActionsPlugin];
+export default [transcriptPlugin, answersPlugin, savedOutputPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin, magicCellsPlugin, cellToolbarPlugin, undoPlugin, sidebarPlugin, completionPlugin, codeActionsPlugin];
