@@ -27,18 +27,19 @@ const MAX_RUNS = 50;
 /** The entry of the run with this name, made by whoever asks first. */
 export function runEntry(name: string): RunEntry {
   const page = globalThis as unknown as Record<symbol, Map<string, RunEntry> | undefined>;
-  const runs = (page[Symbol.for("cellwright.runs")] ??= new Map());
+  const runs = (page[Symbol.for("cellwright.runs")] ??= new Map<string, RunEntry>());
   let entry = runs.get(name);
   if (!entry) {
     let resolve: (transcript: Transcript) => void;
     const promise = new Promise<Transcript>((resolved) => { resolve = resolved; });
-    entry = {
+    const made: RunEntry = {
       promise,
-      open(transcript: Transcript) {
-        this.opened = transcript;
+      open(transcript) {
+        made.opened = transcript;
         resolve(transcript);
       },
     };
+    entry = made;
     runs.set(name, entry);
     for (const old of runs.keys()) if (runs.size > MAX_RUNS) runs.delete(old);
   }

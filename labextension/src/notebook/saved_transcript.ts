@@ -48,11 +48,13 @@ const record = (fields: Fields): Check => (value, room) => {
   return checked;
 };
 const json = (depth = 0): Check => (value, room) => {
-  if (value === null || typeof value === "boolean") return value;
-  if (typeof value === "number") return number(value, room);
-  if (typeof value === "string") return text(value, room);
-  if (depth >= MAX_DEPTH || typeof value !== "object") return undefined;
-  if (Array.isArray(value)) return list(json(depth + 1))(value, room);
+  if (value === null) return null;
+  if (typeof value !== "object") return flag(value, room) ?? number(value, room) ?? text(value, room);
+  if (depth >= MAX_DEPTH) return undefined;
+  return Array.isArray(value) ? list(json(depth + 1))(value, room) : members(value, depth, room);
+};
+
+function members(value: object, depth: number, room: Room): Json {
   const checked: [string, Json][] = [];
   for (const [name, item] of Object.entries(value).slice(0, MAX_ITEMS)) {
     const [key, field] = [text(name, room), json(depth + 1)(item, room)];
@@ -60,7 +62,8 @@ const json = (depth = 0): Check => (value, room) => {
   }
   // its own fields alone, whatever they are called
   return Object.fromEntries(checked);
-};
+}
+
 const object: Check = (value, room) => (isObject(value) ? json()(value, room) : undefined);
 
 const STATUS = ["success", "error", "timeout", "denied", "interrupted"];
@@ -111,16 +114,21 @@ export function savedOps(data: unknown): Op[] | null {
   const ops: Op[] = [];
   let end: unknown = NO_END;
   for (const op of data.ops.slice(0, MAX_OPS) as unknown[]) {
-    if (!isObject(op) || typeof op.op !== "string") continue;
-    if (op.op === "end") end = END(op, room) ?? NO_END;
-    const fields = Object.hasOwn(OPS, op.op) ? OPS[op.op] : undefined;
-    const checked = fields && record(fields)(op, room);
-    if (checked) ops.push({ op: op.op, ...(checked as object) } as Op);
+    if (isObject(op) && op.op === "end") end = END(op, room) ?? NO_END;
+    else ops.push(...known(op, room));
   }
   // another part follows, and below that stands how it ended
   if (data.last === false) ops.push({ op: "part", part: 1 });
   // whatever it says, it is over: nothing of it moves or asks
   return [...ops, { op: "end", ...(end as object) } as Op];
+}
+
+/** The operation as it is drawn; nothing of what is none. */
+function known(op: unknown, room: Room): Op[] {
+  if (!isObject(op) || typeof op.op !== "string") return [];
+  const fields = Object.hasOwn(OPS, op.op) ? OPS[op.op] : undefined;
+  const checked = fields && record(fields)(op, room);
+  return checked ? [{ op: op.op, ...(checked as object) } as Op] : [];
 }
 
 /** Where a part is found while its run goes on: the run's name and the number of the part. */

@@ -1,4 +1,4 @@
-"""What Claude's code displays, as the outputs of the cell: while it runs, and as much of it as the notebook keeps.
+"""Displays of Claude's code as the outputs of the cell: while it runs, and as much of it as the notebook keeps.
 
 A display is the user's own kind of output, with all its MIME types: a table, a plot, a widget look as if the cell itself had
 displayed them. Pictures are made smaller until they fit into a notebook that is mailed and compared.

@@ -38,7 +38,7 @@ class SavedCellOutput(TypedDict):
 
 
 class SavedMessage(TypedDict):
-    """What the notebook should hold of a run, for pages that its outputs and their updates do not reach."""
+    """The outputs that the notebook should hold of a run, for pages that its outputs and their updates do not reach."""
 
     type: Literal["saved"]
     cell: str | None

@@ -231,7 +231,7 @@ class SavedTranscript:
                 pass  # nothing that is kept
 
     def begin_part(self) -> None:
-        """What follows stands below an output of its own."""
+        """Have what follows stand below an output of its own."""
         self._parts.append(_Gap())
 
     @property

@@ -79,6 +79,7 @@ class _SavedOps:
         self._entries: dict[tuple[str, int | str], _Entry] = {}
         self._waiting: dict[str, Op] = {}
         self._others = 0
+        self._names: dict[str, str] = {}
         self._cards: dict[int, str] = {}
 
     def take(self, op: Op) -> None:  # noqa: C901  one arm for each operation
@@ -141,7 +142,9 @@ class _SavedOps:
         whole: list[Op] = []
         if last:
             waiting = [{**op, "at": 0.0, "text": _cut(op["text"], room.rest)} for op in self._waiting.values()]
-            known = (self._mode, self._todos, self._changes, None if self._replayed else self._turn)
+            # what it cost and changed is the turn's that was recorded
+            of_now = (None, None) if self._replayed else (self._changes, self._turn)
+            known = (self._mode, self._todos, *of_now)
             whole = [*(op for op in known if op is not None), *waiting]
         return {
             "version": VERSION,
@@ -192,8 +195,13 @@ class _SavedOps:
                 continue
             if op["op"] == "output" and ended:
                 continue  # the result has it
-            kept.append(self._of_call(op, room))
+            kept.append(self._named(self._of_call(op, room)))
         return kept
+
+    def _named(self, op: Op) -> Op:
+        """The operation with short names for calls and questions, which are the same when the run is played again."""
+        ids = {name: op[name] for name in ("id", "tool", "question", "call") if op.get(name)}
+        return {**op, **{name: self._names.setdefault(known, f"{len(self._names)}") for name, known in ids.items()}}
 
     def _of_call(self, op: Op, room: _Room) -> Op:
         match op["op"]:
