@@ -273,7 +273,7 @@ def test_pictures_are_made_smaller_until_they_fit():
     out = io.BytesIO()
     noise.save(out, "PNG")
     large = {"image/png": base64.b64encode(out.getvalue()).decode(), "text/plain": "<Figure>"}
-    kept = kept_displays([large] * 9)
+    kept = kept_displays([large] * 9, str)
     sizes = [len(picture["image/png"]) * 3 // 4 for picture in kept if "image/png" in picture]
     assert out.tell() > 2_000_000
     assert max(sizes) < 600_000
@@ -281,7 +281,7 @@ def test_pictures_are_made_smaller_until_they_fit():
     assert len(kept) == 9
     assert kept[-1]["text/plain"].endswith("bytes: not kept in the notebook]")
     small = {"image/png": "iVBORw0KGgo=", "text/plain": "<Figure>"}
-    assert kept_displays([small]) == [small]
+    assert kept_displays([small], str) == [small]
 
 
 def test_words_of_the_user_stand_where_claude_got_them():

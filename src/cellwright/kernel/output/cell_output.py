@@ -138,10 +138,14 @@ class _Shown(Struct, eq=False):
 
 
 class SavedOutput:
-    """Displays that say that Claude is working, then what came of it. What nobody watches needs no more."""
+    """Displays that say that Claude is working, then what came of it. What nobody watches needs no more.
 
-    def __init__(self, shell: InteractiveShell, *, quiet: bool) -> None:
+    `clean` takes secrets out of a text that is kept.
+    """
+
+    def __init__(self, shell: InteractiveShell, clean: Callable[[str], str], *, quiet: bool) -> None:
         self._publisher: Any = shell.display_pub
+        self._clean = clean
         self._saved = SavedTranscript(quiet=quiet)
         self._leave_out = CELL_LEAVES_OUT | (QUIET_OPS if quiet else frozenset())
         self._log = OpLog()
@@ -233,7 +237,7 @@ class SavedOutput:
         if self._earlier or self._instead or not self._shown:
             return self._keep_others()
         kept = self._kept_parts()
-        pictures = iter(kept_displays([each.data for each in self._shown if not each.is_part]))
+        pictures = iter(kept_displays([each.data for each in self._shown if not each.is_part], self._clean))
         for shown in self._shown:
             before = shown.data, shown.metadata
             if shown.is_part:
@@ -259,7 +263,7 @@ class SavedOutput:
 
     def _kept_parts(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         """The mimebundle of each part and its metadata; where the answer came from stands in the first one."""
-        transcripts = saved_transcripts(self._ops.after(0), self._parts, replayed=self._saved.replayed)
+        transcripts = saved_transcripts(self._ops.after(0), self._parts, self._clean, replayed=self._saved.replayed)
         bundles = zip(transcripts, self._saved.parts(), strict=True)
         metadata = dict(self._metadata())
         return [
@@ -285,8 +289,16 @@ class RenewedOutput(SavedOutput):
     `notice` says once why that is so. `loop` is the agent's: it renews what is shown.
     """
 
-    def __init__(self, shell: InteractiveShell, loop: asyncio.AbstractEventLoop, *, quiet: bool, notice: str) -> None:
-        super().__init__(shell, quiet=quiet)
+    def __init__(
+        self,
+        shell: InteractiveShell,
+        clean: Callable[[str], str],
+        loop: asyncio.AbstractEventLoop,
+        *,
+        quiet: bool,
+        notice: str,
+    ) -> None:
+        super().__init__(shell, clean, quiet=quiet)
         self._loop = loop
         self._notice = notice
         self._pause = RENEW_SECONDS
@@ -342,6 +354,7 @@ class WidgetOutput(SavedOutput):
     def __init__(
         self,
         shell: InteractiveShell,
+        clean: Callable[[str], str],
         loop: asyncio.AbstractEventLoop,
         questions: Questions,
         front_end: FrontEnd,
@@ -351,7 +364,7 @@ class WidgetOutput(SavedOutput):
         log_of: Callable[[Run], OpLog],
         stop_agent: Callable[[str], None],
     ) -> None:
-        super().__init__(shell, quiet=quiet)
+        super().__init__(shell, clean, quiet=quiet)
         self._shell = shell
         self._cell_id = front_end.cell_id
         self._on_main_thread = threading.current_thread() is threading.main_thread()

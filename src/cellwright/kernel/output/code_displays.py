@@ -11,7 +11,7 @@ import binascii
 import io
 import json
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -26,6 +26,8 @@ PICTURES_BYTES = 1_000_000
 
 OTHERS_BYTES = 5_000_000
 """Of all its other displays: a chart that brings its library along has four megabytes."""
+
+CLEANED_CHARS = 400_000
 
 _SIDES = (1_600, 1_100, 800)
 _MAX_PIXELS = 4_000_000
@@ -84,13 +86,16 @@ class CodeDisplays:
         yield CodeDisplay(display_id, data, metadata)
 
 
-def kept_displays(displays: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The mimebundles as a notebook keeps them; what there is no room for is a line that says so."""
+def kept_displays(displays: Sequence[Mapping[str, Any]], clean: Callable[[str], str]) -> list[dict[str, Any]]:
+    """The mimebundles as a notebook keeps them; what there is no room for is a line that says so.
+
+    `clean` takes secrets out of a text.
+    """
     room = {True: PICTURES_BYTES, False: OTHERS_BYTES}
     kept: list[dict[str, Any]] = []
     for bundle in displays:
         is_picture = any(kind.startswith("image/") for kind in bundle)
-        smaller = {kind: _smaller(kind, data) for kind, data in bundle.items()}
+        smaller = {kind: _cleaned(kind, _smaller(kind, data), clean) for kind, data in bundle.items()}
         size = sum(map(_size, smaller.values()))
         if size > room[is_picture]:
             what = "picture" if is_picture else "display"
@@ -99,6 +104,11 @@ def kept_displays(displays: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
             room[is_picture] -= size
         kept.append(smaller)
     return kept
+
+
+def _cleaned(kind: str, data: Any, clean: Callable[[str], str]) -> Any:
+    # what is longer is a library that came along
+    return clean(data) if kind.startswith("text/") and isinstance(data, str) and len(data) <= CLEANED_CHARS else data
 
 
 def _size(data: Any) -> int:

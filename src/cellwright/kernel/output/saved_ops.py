@@ -7,13 +7,14 @@ most some 400,000 characters. Times are relative, and a run that was played from
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct, field
 
 from cellwright.kernel.output.protocol import Op
 from cellwright.kernel.output.saved_markdown import ANSWER_CHARS, DIFF_CHARS, DIFFS_CHARS, RemainingChars, left_out
+from cellwright.text import map_strings
 
 TRANSCRIPT = "application/vnd.cellwright.transcript+json"
 VERSION = 1
@@ -55,12 +56,24 @@ class _Entry(Struct, eq=False):
     ops: list[Op] = field(default_factory=list)
 
 
-def saved_transcripts(ops: Iterable[Op], parts: int, *, replayed: bool) -> list[dict[str, Any]]:
-    """Build what each of an answer's `parts` keeps of its run, as the MIME type `TRANSCRIPT` holds it."""
+WORDS = frozenset({"run", "text", "thinking", "todos", "turn", "changes", "steer", "end"})
+"""The operations that hold no tool's words: they are as they were written."""
+
+
+def saved_transcripts(
+    ops: Iterable[Op], parts: int, clean: Callable[[str], str], *, replayed: bool
+) -> list[dict[str, Any]]:
+    """Build what each of an answer's `parts` keeps of its run, as the MIME type `TRANSCRIPT` holds it.
+
+    `clean` takes secrets out of a text: a file that was read stands in more places now than in the user's own.
+    """
     saved = _SavedOps(replayed)
     for op in ops:
         saved.take(op)
-    return saved.transcripts(parts)
+    transcripts = saved.transcripts(parts)
+    for transcript in transcripts:
+        transcript["ops"] = [op if op["op"] in WORDS else map_strings(op, clean) for op in transcript["ops"]]
+    return transcripts
 
 
 class _SavedOps:
