@@ -4,13 +4,14 @@ import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
 
 import { completionPlugin } from "./completion/completion_plugin";
 import { unsavedDocumentsPlugin } from "./documents/unsaved_documents";
+import { answersPlugin, loadDrawing } from "./notebook/answers/answer_renderer";
 import { cellToolbarPlugin } from "./notebook/cell_toolbar";
 import { codeActionsPlugin } from "./notebook/code_actions";
 import { magicCellsPlugin } from "./notebook/magic_cells";
 import { notebooksPlugin } from "./notebook/notebook_links";
+import { promptCellsPlugin } from "./notebook/prompt_cells/prompt_cells";
 import { proposalsPlugin } from "./notebook/proposals";
-import { answersPlugin, loadDrawing } from "./notebook/answer_renderer";
-import { savedOutputPlugin } from "./notebook/saved_output";
+import { savedOutputPlugin } from "./notebook/answers/saved_output";
 import { undoPlugin } from "./notebook/undo";
 import { buildHash, rendererRegistry } from "./renderer_registry";
 import { sidebarPlugin } from "./sidebar/sidebar_plugin";
@@ -25,4 +26,4 @@ const transcriptPlugin: JupyterFrontEndPlugin<void> = {
   },
 };
 
-export default [transcriptPlugin, answersPlugin, savedOutputPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin, magicCellsPlugin, cellToolbarPlugin, undoPlugin, sidebarPlugin, completionPlugin, codeActionsPlugin];
+export default [transcriptPlugin, answersPlugin, savedOutputPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin, magicCellsPlugin, promptCellsPlugin, cellToolbarPlugin, undoPlugin, sidebarPlugin, completionPlugin, codeActionsPlugin];

@@ -2,14 +2,14 @@ import type { IRenderMime } from "@jupyterlab/rendermime-interfaces";
 import { Widget } from "@lumino/widgets";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import { AnswerRenderer } from "../../src/notebook/answer_renderer";
-import { savedOps } from "../../src/notebook/saved_transcript";
-import { runEntry } from "../../src/renderer_registry";
-import type { Op } from "../../src/transcript/protocol";
-import { TRANSCRIPT_TYPE } from "../../src/transcript/protocol";
-import { open } from "../../src/transcript/transcript";
-import { standIn } from "../support/stand_in";
-import { begun, END, ended, find, Kernel, RUN, shadowOf, text } from "../transcript/scene";
+import { AnswerRenderer } from "../../../src/notebook/answers/answer_renderer";
+import { savedOps } from "../../../src/notebook/answers/saved_transcript";
+import { runEntry } from "../../../src/renderer_registry";
+import type { Op } from "../../../src/transcript/protocol";
+import { TRANSCRIPT_TYPE } from "../../../src/transcript/protocol";
+import { open } from "../../../src/transcript/transcript";
+import { standIn } from "../../support/stand_in";
+import { begun, END, ended, find, Kernel, RUN, shadowOf, text } from "../../transcript/scene";
 
 class Plain extends Widget implements IRenderMime.IRenderer {
   renderModel(model: IRenderMime.IMimeModel): Promise<void> {

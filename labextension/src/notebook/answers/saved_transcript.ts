@@ -3,9 +3,9 @@
  * with everything that has another type than it should; what is drawn of the rest is text.
  */
 
-import type { Json } from "../json";
-import type { Op } from "../transcript/protocol";
-import { TRANSCRIPT_VERSION } from "../transcript/protocol";
+import type { Json } from "../../json";
+import type { Op } from "../../transcript/protocol";
+import { TRANSCRIPT_VERSION } from "../../transcript/protocol";
 
 /** Of one part. The kernel saves less; what is more is somebody else's. */
 const MAX_OPS = 5_000;

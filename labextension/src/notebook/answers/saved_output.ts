@@ -6,10 +6,10 @@ import type { INotebookModel } from "@jupyterlab/notebook";
 import { INotebookTracker } from "@jupyterlab/notebook";
 import type { IOutputAreaModel } from "@jupyterlab/outputarea";
 
-import type { JsonObject } from "../json";
-import type { SavedMessage } from "../transcript/protocol";
-import { SAVED_EVENT } from "../transcript/protocol";
-import type { CellModel } from "./cell_language";
+import type { JsonObject } from "../../json";
+import type { SavedMessage } from "../../transcript/protocol";
+import { SAVED_EVENT } from "../../transcript/protocol";
+import type { CellModel } from "../cell_language";
 
 const WIDGET_VIEW = "application/vnd.jupyter.widget-view+json";
 

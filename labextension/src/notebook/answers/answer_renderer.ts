@@ -8,10 +8,10 @@ import { IRenderMimeRegistry } from "@jupyterlab/rendermime";
 import type { IRenderMime } from "@jupyterlab/rendermime-interfaces";
 import { Widget } from "@lumino/widgets";
 
-import { runEntry } from "../renderer_registry";
-import type { Op } from "../transcript/protocol";
-import { TRANSCRIPT_TYPE } from "../transcript/protocol";
-import type { Transcript } from "../transcript/transcript";
+import { runEntry } from "../../renderer_registry";
+import type { Op } from "../../transcript/protocol";
+import { TRANSCRIPT_TYPE } from "../../transcript/protocol";
+import type { Transcript } from "../../transcript/transcript";
 import { liveRun, savedOps } from "./saved_transcript";
 
 /** Below the widgets' own, which is the same transcript drawn by others. */
@@ -22,13 +22,13 @@ const FALLBACK_AFTER_MS = 1500;
 const END_WITHIN_MS = 2000;
 const MARKDOWN = "text/markdown";
 
-type Drawing = typeof import("../transcript/transcript");
+type Drawing = typeof import("../../transcript/transcript");
 
 let drawing: Drawing | undefined;
 
 /** The transcript's code: loaded with the first answer that needs it, not with JupyterLab. */
 export async function loadDrawing(): Promise<Drawing> {
-  drawing ??= await import("../transcript/transcript");
+  drawing ??= await import("../../transcript/transcript");
   return drawing;
 }
 

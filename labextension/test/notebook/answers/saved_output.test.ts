@@ -1,12 +1,12 @@
 import type { INotebookModel } from "@jupyterlab/notebook";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import type { JsonObject } from "../../src/json";
-import { insertSavedOutput, savedOutputPlugin } from "../../src/notebook/saved_output";
-import type { Op, SavedCellOutput, SavedMessage } from "../../src/transcript/protocol";
-import { open } from "../../src/transcript/transcript";
-import { standIn } from "../support/stand_in";
-import { END, Kernel, scene } from "../transcript/scene";
+import type { JsonObject } from "../../../src/json";
+import { insertSavedOutput, savedOutputPlugin } from "../../../src/notebook/answers/saved_output";
+import type { Op, SavedCellOutput, SavedMessage } from "../../../src/transcript/protocol";
+import { open } from "../../../src/transcript/transcript";
+import { standIn } from "../../support/stand_in";
+import { END, Kernel, scene } from "../../transcript/scene";
 
 const SAVED: SavedMessage = {
   type: "saved",
