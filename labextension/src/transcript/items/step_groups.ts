@@ -89,11 +89,11 @@ function newGroup(): Group {
 }
 
 /** Keeps the nodes of a transcript's items in `parent`, in order, neighbours that are quiet in a group. */
-export function stepGroups(parent: HTMLElement): { arrange(items: readonly Item[], nodeOf: (item: Item) => HTMLElement): void } {
+export function stepGroups(parent: HTMLElement): { arrange(nodes: ReadonlyMap<Item, HTMLElement>): void } {
   const groups = new Map<Item, Group>();
   let arranged: readonly (readonly Item[])[] = [];
 
-  const partsOf = (items: readonly Item[]): { first: Item; items: Item[] }[] => {
+  const partsOf = (items: Iterable<Item>): { first: Item; items: Item[] }[] => {
     const parts: { first: Item; items: Item[] }[] = [];
     for (const item of items) {
       const last = parts.at(-1);
@@ -103,15 +103,15 @@ export function stepGroups(parent: HTMLElement): { arrange(items: readonly Item[
     return parts;
   };
   return {
-    arrange(items, nodeOf) {
-      const parts = partsOf(items);
+    arrange(shown) {
+      const parts = partsOf(shown.keys());
+      const nodesOf = (items: readonly Item[]): HTMLElement[] => items.flatMap((item) => shown.get(item) ?? []);
       const inGroups = parts.filter((part) => part.items.length > 1);
       if (!sameParts(arranged, parts.map((part) => part.items))) {
         arranged = parts.map((part) => part.items);
         const kept = new Set(inGroups.map((part) => part.first));
-        const nodes = parts.map((part) => {
-          const node = nodeOf(part.first);
-          if (!kept.has(part.first)) return node;
+        const nodes = parts.flatMap((part) => {
+          if (!kept.has(part.first)) return nodesOf([part.first]);
           const group = groups.get(part.first) ?? newGroup();
           groups.set(part.first, group);
           return group.node;
@@ -119,7 +119,7 @@ export function stepGroups(parent: HTMLElement): { arrange(items: readonly Item[
         place(parent, nodes);
         for (const part of inGroups) {
           const group = groups.get(part.first);
-          if (group) place(group.body, part.items.map(nodeOf));
+          if (group) place(group.body, nodesOf(part.items));
         }
         for (const first of groups.keys()) {
           if (!kept.has(first)) groups.delete(first);
