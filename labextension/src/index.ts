@@ -8,6 +8,7 @@ import { cellToolbarPlugin } from "./notebook/cell_toolbar";
 import { codeActionsPlugin } from "./notebook/code_actions";
 import { magicCellsPlugin } from "./notebook/magic_cells";
 import { notebooksPlugin } from "./notebook/notebook_links";
+import { promptCellsPlugin } from "./notebook/prompt_cells/prompt_cells";
 import { proposalsPlugin } from "./notebook/proposals";
 import { savedOutputPlugin } from "./notebook/saved_output";
 import { undoPlugin } from "./notebook/undo";
@@ -25,4 +26,4 @@ const transcriptPlugin: JupyterFrontEndPlugin<void> = {
   },
 };
 
-export default [transcriptPlugin, savedOutputPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin, magicCellsPlugin, cellToolbarPlugin, undoPlugin, sidebarPlugin, completionPlugin, codeActionsPlugin];
+export default [transcriptPlugin, savedOutputPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin, magicCellsPlugin, promptCellsPlugin, cellToolbarPlugin, undoPlugin, sidebarPlugin, completionPlugin, codeActionsPlugin];

@@ -105,6 +105,7 @@ it("the plugins have their ids and start by themselves", () => {
     ["cellwright:notebooks", true],
     ["cellwright:proposals", true],
     ["cellwright:magic-cells", true],
+    ["cellwright:prompt-cells", true],
     ["cellwright:cell-toolbar", true],
     ["cellwright:undo", true],
     ["cellwright:panel", true],
