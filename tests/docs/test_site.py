@@ -1,4 +1,4 @@
-"""The site that `make docs` has built, as readers see it: light and dark, wide and narrow, from a folder, without a network."""
+"""The site that `make docs` has built, as readers see it: light and dark, wide and narrow, from a folder, offline."""
 
 from __future__ import annotations
 
