@@ -9,7 +9,7 @@ type Pair = { removed: number; added: number };
 const MAX_WORDS = 250;
 const MAX_PAIRS = 900;
 /** Of two lines that have less in common, the one is not the other, changed. */
-const MIN_ALIKE = 0.4;
+const MIN_ALIKE = 0.25;
 
 /** For each line of `removed` and of `added` the pieces that changed; nothing for a line that is new as a whole. */
 export function changedWords(removed: readonly string[], added: readonly string[]): { removed: Map<number, Piece[]>; added: Map<number, Piece[]> } {
