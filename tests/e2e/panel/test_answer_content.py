@@ -117,6 +117,6 @@ def test_code_formulas_and_changes(notebook, model, tab, page):
     expect(steps.locator(".tool .call").filter(has_text="List the code")).to_have_text("Bash List the code ls *.py")
     for theme in (DARK, LIGHT):
         tab.choose_theme(theme)
-        check_accessible(book.output(1), "tok-")
+        check_accessible(book.output(1).locator(".prose").last, "figure")
     end.open()
     book.wait_done(1)
