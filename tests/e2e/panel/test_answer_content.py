@@ -89,6 +89,20 @@ def check(view, gate):
     assert box["height"] > 30, box  # a fraction: MathJax's styles are in force
 
 
+def enlarged(page, view):
+    """A picture opens large by the keyboard, and closes again."""
+    opener = view.locator("button.picture")
+    opener.focus()
+    page.keyboard.press("Enter")
+    dialog = view.locator("dialog.large-picture")
+    expect(dialog.locator("img")).to_be_visible()
+    assert dialog.bounding_box()["width"] > 0.9 * page.viewport_size["width"]
+    check_accessible(dialog, "picture-field")
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    expect(opener).to_be_focused()
+
+
 def test_code_formulas_and_changes(notebook, model, tab, page):
     gate, end = Gate(), Gate()
     model.add(*script(gate, end))
@@ -120,3 +134,8 @@ def test_code_formulas_and_changes(notebook, model, tab, page):
         check_accessible(book.output(1).locator(".prose").last, "figure")
     end.open()
     book.wait_done(1)
+    page.keyboard.press("Control+Shift+Y")
+    panel = page.locator(".cellwright-panel")
+    expect(panel.locator(".run mjx-container")).to_have_count(4)
+    expect(panel.locator(".run .group .call").first).to_have_text("Read a file, searched")
+    enlarged(page, panel)
