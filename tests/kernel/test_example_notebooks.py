@@ -22,7 +22,7 @@ from cellwright.testing import MessagesServer
 pytestmark = pytest.mark.kernel
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = ("02-data-analysis", "03-fix-and-refactor", "04-reproducible")
+EXAMPLES = ("02-data-analysis", "03-fix-and-refactor", "04-reproducible", "05-know-the-code")
 
 
 @pytest.fixture

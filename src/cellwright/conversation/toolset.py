@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections import ChainMap
@@ -90,6 +91,7 @@ def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
     from cellwright.tools.code.navigation.find_references import find_references_tool
     from cellwright.tools.code.navigation.import_chain import import_chain_tool
     from cellwright.tools.code.navigation.project_code import project_code
+    from cellwright.tools.code.navigation.related import related_line
     from cellwright.tools.code.navigation.semantic_search import semantic_search_tool
     from cellwright.tools.code.navigation.similar_code import similar_code_tool
     from cellwright.tools.code.rename_symbol import rename_symbol_tool
@@ -123,7 +125,7 @@ def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
     engine = choose_engine(environ, side_request)
     code = project_code(cwd, (*settings.deny, *settings.ask), environ, settings.embedding)
     return (
-        read_tool(state, cwd, place.open_notebooks),
+        read_tool(state, cwd, place.open_notebooks, functools.partial(related_line, code)),
         write_tool(state, cwd),
         edit_tool(state, cwd),
         multi_edit_tool(state, cwd),
