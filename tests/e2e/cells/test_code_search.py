@@ -1,4 +1,4 @@
-"""Code that Claude looks for, in a cell and in the panel: what it found stands on the card, and what went with the prompt."""
+"""Code that Claude looks for, in a cell and in the panel: what it found is on the card, and what went with the prompt."""
 
 from __future__ import annotations
 
