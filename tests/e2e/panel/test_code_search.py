@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from cellwright.testing import say, turn, use
+from cellwright.testing import Gate, hold, say, turn, use
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
@@ -34,9 +34,12 @@ def drain(parcels, connection):
 
 
 def test_a_search_in_the_cell_and_code_that_goes_with_a_prompt_of_the_panel(notebook, model, page):
+    gate = Gate()
     model.add(
         turn(use("SemanticSearch", query="send parcel again after timeout"), use("FindReferences", name="send")),
-        turn(say("Uploads are retried in `send`, three times (upload.py:6). `drain` is its only caller.")),
+        turn(
+            say("Uploads are retried in `send`, three times (upload.py:6). `drain` "), hold(gate), say("relies on it.")
+        ),
         turn(say("`drain` gives up with the parcel that failed three times; the ones after it are not sent.")),
     )
     book = notebook(
@@ -48,13 +51,15 @@ def test_a_search_in_the_cell_and_code_that_goes_with_a_prompt_of_the_panel(note
     book.run(0)
     book.wait_done(0)
     book.run(1)
-    book.wait_done(1)
     output = book.output(1)
     card = output.locator("section.tool").first
+    output.locator("text=Uploads are retried").wait_for()
     card.locator("summary").first.click()
     expect(card).to_contain_text("function send")
     expect(card).to_contain_text("upload.py:6")
     book.screenshot("code-search", output)
+    gate.open()
+    book.wait_done(1)
     page.keyboard.press("Control+Shift+Y")
     panel = page.locator(".cellwright-panel")
     panel.locator(".kernel[data-connection='connected']").wait_for()
