@@ -116,6 +116,8 @@ class NotebookConversation:
         self.kernel_context = kernel_context(shell, cells, self.notebooks)
         self._recordings = recorded_runs(self.conversation, self._notebook, self._trust)
         self._has_prompted = False
+        self._has_key = False
+        """A key was there when it was looked for: it is not looked for again before each prompt."""
 
     async def run_awaited(self, prompt: str, options: MagicOptions, more: ContextProvider | None = None) -> None:
         """Run `prompt` in a cell that is awaited; `more` is told with it. Raises what the cell should show."""
@@ -173,6 +175,24 @@ class NotebookConversation:
         except NothingToFix as nothing:
             print(nothing)
             return None
+
+    def enter_key(self) -> None:
+        """Ask for a key in the running cell, and keep it. Raises `CellwrightError` where that cannot be."""
+        from cellwright.kernel.magic.sign_in import enter_key  # few enter one
+
+        enter_key(self.conversation, front_end_of(self.shell))
+
+    def _offer_to_enter_key(self, options: MagicOptions) -> None:
+        if self._has_key:
+            return
+        from cellwright.kernel.magic.sign_in import (
+            lacks_key,
+            offer_to_enter_key,
+        )  # most kernels have one from the first
+
+        environ = self.conversation.in_force.environ
+        offer_to_enter_key(self.conversation, options, front_end_of(self.shell), environ)
+        self._has_key = not lacks_key(self.conversation, options)
 
     @contextlib.contextmanager
     def surface(self) -> Iterator[RunSurface]:
@@ -255,6 +275,7 @@ class NotebookConversation:
                 self.conversation.sessions.resume(options.resume)
             context = self._context(prompt, options, more, dry=True)
             return dry_run(self.conversation, self.shell, prompt, options, typed, context)
+        self._offer_to_enter_key(options)
         surface = self._new_surface(options)
         context = self._context(prompt, options, more)
         recorded = self._recorded(prompt, options, surface)

@@ -31,6 +31,7 @@ from cellwright.errors import CellwrightError
 from cellwright.events import Notice, Steered
 from cellwright.kernel.chat.completions import serve_completions
 from cellwright.kernel.chat.connections import PanelConnection
+from cellwright.kernel.chat.key import serve_key
 from cellwright.kernel.chat.log import LoggedRun
 from cellwright.kernel.chat.past_turns import PastTurns
 from cellwright.kernel.chat.runs import PanelRuns, serve_prompts
@@ -52,6 +53,7 @@ ROOMS: Sequence[Callable[[Chat], None]] = (
     serve_completions,
     serve_sessions,
     serve_context,
+    serve_key,
     serve_log,
     serve_tool_calls,
 )

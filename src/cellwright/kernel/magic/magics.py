@@ -89,6 +89,9 @@ class ClaudeMagic:
         if not prompt.strip():
             print(help_text())
             return None
+        if not cell.strip() and prompt.strip() == "login":
+            self.extension.conversation().enter_key()
+            return None
         if not cell.strip() and _FIX.match(prompt):
             fix = self.extension.conversation().fix(prompt)
             return None if fix is None else _Request(fix.words, options, fix.provide_context)
