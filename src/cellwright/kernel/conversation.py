@@ -50,6 +50,7 @@ from cellwright.kernel.run.cell_run import (
 from cellwright.kernel.run.cell_surface import CellSurface, cell_surface
 from cellwright.kernel.run.front_end import front_end_of, this_notebook
 from cellwright.kernel.run.idle_kernel import work_between_cells
+from cellwright.kernel.run.notebook_sessions import NotebookSessions
 from cellwright.kernel.run.notebook_trust import NotebookTrust
 from cellwright.kernel.run.questions import OpenQuestions, mirror_everywhere
 from cellwright.kernel.run.recorded_run import RecordedRun, SkippedRun
@@ -105,6 +106,10 @@ class NotebookConversation:
         self._trust = NotebookTrust(os.environ)
         self.log = ConversationLog(self.conversation.thread, lambda: self.conversation.sessions.started)
         if self._in_kernel:
+            # before the log: panels read the name when they hear of the end
+            self.conversation.observers.add(
+                NotebookSessions(lambda: self.conversation.sessions.started, self._notebook_of_session)
+            )
             self.conversation.observers.add(self.log)
         self.file_news = FileNews(pages)
         self.conversation.observers.add(self.file_news)
@@ -181,6 +186,13 @@ class NotebookConversation:
         from cellwright.kernel.magic.sign_in import enter_key  # few enter one
 
         enter_key(self.conversation, front_end_of(self.shell))
+
+    def start_demo(self) -> None:
+        """Set up the demo, or the scripted model in it. Raises `CellwrightError`."""
+        from cellwright.kernel.magic.demo import start_demo  # as above
+
+        start_demo(self.conversation)
+        self._has_key = False
 
     def _offer_to_enter_key(self, options: MagicOptions) -> None:
         if self._has_key:
@@ -336,6 +348,10 @@ class NotebookConversation:
         run = self._recordings.run(prompt, options, cell)
         surface.output.describe(run.metadata)
         return run
+
+    def _notebook_of_session(self) -> Path | None:
+        own = self.notebooks.own()
+        return None if own is None else own.path
 
     def _notebook(self) -> Path | None:
         if (own := self.notebooks.own()) is not None:

@@ -42,6 +42,15 @@ def is_own_platform(environ: Mapping[str, str]) -> bool:
     return not any(environ.get(switch, "").strip().lower() in _ON for switch in _SWITCHES)
 
 
+SCRIPTED = "CELLWRIGHT_SCRIPTED_MODEL"
+"""Set beside the address of a model whose answers are written down, so that every place can say so."""
+
+
+def is_scripted(environ: Mapping[str, str]) -> bool:
+    """Return whether the model that answers is the demo's: no model at all, but a script."""
+    return environ.get(SCRIPTED, "").strip().lower() in _ON
+
+
 def choose_transport(environ: Mapping[str, str]) -> Transport:
     """The transport for the credential in `environ`. Raises `CellwrightError` API_KEY_MISSING when there is none."""
     for switch, platform in _SWITCHES.items():

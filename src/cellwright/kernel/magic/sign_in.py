@@ -1,4 +1,4 @@
-"""A key entered in a cell: asked for in a field that shows nothing, by the way `input()` takes, so every front end has it."""
+"""A key entered in a cell: in a field that shows nothing, by the way that `input()` takes, so every front end has it."""
 
 from __future__ import annotations
 

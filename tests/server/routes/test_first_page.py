@@ -1,4 +1,4 @@
-"""A key that is entered in the page: tried, kept for the server's user, and of use to kernels that run already."""
+"""The first page of the panel: a key that is entered there counts at once, and the demo is there for who has none."""
 
 from __future__ import annotations
 
@@ -49,3 +49,15 @@ def test_an_administrator_may_allow_none(start_server, model):
     assert proxied.api("GET", "key").json() == {"source": "the server's own key", "own_credentials": False}
     assert proxied.api("PUT", "key", {"key": model.api_key}).status == 403
     assert json.dumps(model.api_key).encode() not in proxied.log.read_bytes()
+
+
+def test_the_demo_is_copied_once_and_its_notebook_trusted(start_server):
+    server = start_server(environ=WITHOUT)
+    first = server.api("POST", "demo")
+    assert (first.status, first.json()) == (200, {"path": "cellwright-demo/01-first-cell.ipynb"})
+    project = server.root / "cellwright-demo"
+    (project / "tides.py").write_text("# mine\n")
+    assert server.api("POST", "demo").json() == first.json()
+    assert (project / "tides.py").read_text() == "# mine\n"
+    notebook = server.request("GET", f"api/contents/{first.json()['path']}").json()["content"]
+    assert all(cell["metadata"].get("trusted") for cell in notebook["cells"] if cell["cell_type"] == "code")

@@ -1,6 +1,7 @@
-"""The route for the key that users enter in the panel: tried, kept as `cellwright auth login` keeps it, taken away again.
+"""What the panel's first page asks of the server: a key to be kept, or the demo.
 
-The key comes in a request's body and goes into the keyring or the file; no answer, address or log line has it.
+A key is tried, kept as `cellwright auth login` keeps it, and taken away again. It comes in a request's body and goes into
+the keyring or the file; no answer, address or log line has it.
 """
 
 from __future__ import annotations
@@ -8,17 +9,35 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from tornado.web import authenticated
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.server.api_error import RouteError
-from cellwright.server.routes.base import may_read, may_write
+from cellwright.server.routes.base import CellwrightRoute, may_read, may_write
 from cellwright.server.routes.info import FolderRoute
 from cellwright.server.runs.runs import ClientRuns
 
 PROXIED = "the server's own key"
+
+
+class DemoRoute(CellwrightRoute):
+    """`POST demo`"""
+
+    @authenticated
+    @may_write
+    async def post(self) -> None:
+        from cellwright.terminal.demo.demo_project import NOTEBOOK, project_in  # few open it
+
+        root = Path(self.settings["server_root_dir"]).expanduser().resolve()
+        try:
+            project = await asyncio.to_thread(project_in, root)
+        except OSError as error:
+            message = f"The demo's project cannot be written into {root}: {error.strerror}."
+            raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from None
+        self.answer({"path": f"{project.name}/{NOTEBOOK}"})
 
 
 class KeyRoute(FolderRoute):
