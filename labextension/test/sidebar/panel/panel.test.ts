@@ -59,6 +59,8 @@ async function scene(prepare: (kernel: OneKernel) => void = () => undefined, pla
     settings: () => SETTINGS,
     kernels: () => [{ label: "The current notebook's", chosen: true, choose: vi.fn() }, { label: "other.ipynb", about: "Python 3", chosen: false, choose: chosen }],
     startKernel: vi.fn(),
+    server: { key: () => Promise.resolve(null), keepKey: () => Promise.reject(new Error("not here")), demo: () => Promise.reject(new Error("not here")) },
+    notebookFacts: () => null,
     more: () => [],
     openSettings: vi.fn(),
     showCell: vi.fn(),
@@ -178,7 +180,7 @@ describe("a conversation", () => {
     expect(textOf(second, ".waits")).toContain("Waits for its turn");
     find(second, ".waits button").click();
     expect(kernel.comm.sent.at(-1)?.message).toEqual({ type: "stop", run: "r2" });
-    expect(find(host, ".first").hidden).toBe(true);
+    expect(find(host, ".first-page").hidden).toBe(true);
     await real(() => expectAccessible(host));
   });
 
