@@ -123,11 +123,13 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
     )
     from cellwright.terminal.interactive.interact import interact
 
-    one_prompt = options.prompt or options.print or options.dry_run or options.output_format != "text"
+    one_prompt = any(
+        (options.prompt, options.print, options.dry_run, options.init_only, options.output_format != "text")
+    )
     interactive = not one_prompt and sys.stdin.isatty() and sys.stdout.isatty()
     streamed = options.input_format == "stream-json"
     words = ""
-    if not interactive and not streamed and not is_piped(streams.stdin):
+    if not (interactive or streamed or options.init_only or is_piped(streams.stdin)):
         words = read_prompt(options.prompt, streams.stdin)
     cwd = start_folder(os.environ)
     given = inline_settings(options, cwd)
@@ -143,6 +145,8 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
     try:
         refuse_trust(options, conversation)
         command = TerminalCommand(options, conversation, streams, interactive)
+        if options.init_only:
+            return command.set_up()
         command.open(words or options.prompt)
         if interactive:
             return interact(command, streams.stderr)

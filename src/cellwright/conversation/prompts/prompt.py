@@ -328,8 +328,8 @@ async def read_for(
     tool = prompt_context.tools.get(name)
     if tool is None:
         return AttachedMention(notice=f"{mention.text}: not attached, there is no tool {name} here.")
-    if refusal := _refusal(prompt_context, tool, tool_input):
-        return AttachedMention(notice=f"{mention.text}: not attached. {refusal}")
+    if why := refusal(prompt_context, tool, tool_input):
+        return AttachedMention(notice=f"{mention.text}: not attached. {why}")
     try:
         result = await tool.call(tool_input, ToolContext("mention", _unheard, session_id=prompt_context.session.id))
     except ToolError as error:
@@ -348,7 +348,7 @@ def _reading(path: Path, mention: Mention) -> dict[str, Any]:
     return tool_input
 
 
-def _refusal(prompt_context: PromptContext, tool: Tool, tool_input: dict[str, Any]) -> str:
+def refusal(prompt_context: PromptContext, tool: Tool, tool_input: dict[str, Any]) -> str:
     """Explain why the policy, as it stands for this run's calls, does not let it be read unasked; "" when it does."""
     session, policy = prompt_context.session, prompt_context.agent.policy
     policy = policy.allowing(session.granted)

@@ -27,6 +27,7 @@ from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQ
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.prompts.after_compaction import told_again
 from cellwright.conversation.prompts.agents import Agents
+from cellwright.conversation.prompts.code_context import code_context
 from cellwright.conversation.prompts.file_blocks import FileBlocks
 from cellwright.conversation.prompts.mcp import McpServers, late_tools
 from cellwright.conversation.prompts.memory import MemoryContext
@@ -153,6 +154,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
             policy=policy,
             can_use_tool=can_use_tool if on_denied == "ask" else None,
             ends_when_denied=on_denied == "error",
+            setup=options.setup,
             checkpoints=self.checkpoints,
             hooks=together(self.hooks.of(self.in_force.program_environment), as_hooks(options.hooks)),
             redaction=self.redaction if settings.redact_secrets else None,
@@ -365,6 +367,7 @@ class StartingRun(Struct, frozen=True):
                 parts.agents.for_prompt,
                 parts.subagents.for_prompt,
                 parts.checkpoints.undo_context,
+                *((functools.partial(code_context, cwd),) if options.code_context else ()),
                 mentioned_files(cwd),
                 *request.context,
             )
