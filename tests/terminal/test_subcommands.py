@@ -1,4 +1,4 @@
-"""The words that are commands and never prompts: `config`, `auth`, and those that are not there yet."""
+"""The words that are commands and never prompts: `config` and `auth`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,6 @@ def users_file(own_place: Path) -> Path:
     [
         (["mcp", "frob"], 2, "invalid choice"),
         (["mcp", "add", "x"], 2, "COMMAND-OR-URL"),
-        (["setup"], 2, "%load_ext cellwright"),
         (["auth", "login"], 2, "That is no key"),
         (["config", "frob"], 2, "invalid choice"),
         (["trust", "no-such-folder"], 1, "is no folder"),

@@ -62,8 +62,8 @@ export class FirstPage implements Disposable {
   /** Looks whether something is another than when the page was drawn last, and asks for what it does not know. */
   update(): void {
     const { chat } = this;
-    const of = JSON.stringify([chat.connection, chat.kernelInfo?.kernelId, chat.state?.session.id, chat.state?.kernel.busy, chat.state?.scripted]);
-    if (of !== this.of && this.isFirst) {
+    const of = JSON.stringify([chat.connection, chat.kernelInfo?.kernelId, chat.state?.session.id, chat.state?.kernel.busy, chat.state?.current, chat.state?.scripted]);
+    if (of !== this.of && this.isNeeded) {
       this.of = of;
       void this.refresh();
     }
@@ -81,10 +81,19 @@ export class FirstPage implements Disposable {
     this.disposed = true;
   }
 
-  /** Nothing was said yet, and there is nothing that keeps one from it. */
+  /** The start page is there, or it is not known whether there is a key; who has one is not asked about it again and again. */
+  private get isNeeded(): boolean {
+    return this.isReachable && (this.isFirst || typeof this.key?.source !== "string");
+  }
+
+  /** Nothing keeps one from saying something. */
+  private get isReachable(): boolean {
+    return this.chat.connection === "connected" || this.chat.connection === "none";
+  }
+
+  /** Nothing was said yet. */
   private get isFirst(): boolean {
-    const { chat } = this;
-    return chat.runs.length === 0 && (chat.connection === "connected" || chat.connection === "none");
+    return this.isReachable && this.chat.runs.length === 0;
   }
 
   private async refresh(): Promise<void> {
@@ -115,7 +124,7 @@ export class FirstPage implements Disposable {
   /** Why the card is there now; null: it is not. */
   private cardReason(): KeyCardReason | null {
     const { key } = this;
-    const lacking = this.isFirst && key?.source === null;
+    const lacking = this.isReachable && key?.source === null;
     if (!lacking && !this.asked) return null;
     if (key?.own_credentials === false) return "refused";
     return lacking ? "needed" : "asked";

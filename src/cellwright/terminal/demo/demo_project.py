@@ -51,6 +51,8 @@ def project_in(folder: Path) -> Path:
 def trust_notebook(notebook: Path) -> None:
     """Sign the notebook as `jupyter trust` does it: who opens the demo wants its prompts to run."""
     import nbformat  # takes its time, and few open the demo
+    from jupyter_core.paths import jupyter_data_dir
     from nbformat.sign import NotebookNotary
 
+    Path(jupyter_data_dir()).mkdir(parents=True, exist_ok=True)
     NotebookNotary().sign(nbformat.read(notebook, as_version=4))  # type: ignore[no-untyped-call]
