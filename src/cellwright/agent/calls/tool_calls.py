@@ -457,6 +457,7 @@ class ToolCalls(Struct):
             message: str = "",
             fraction: float | None = None,
             output: Mapping[str, Any] | None = None,
+            place: Mapping[str, Any] | None = None,
         ) -> None:
             event = ToolProgress(
                 tool_use_id,
@@ -464,6 +465,7 @@ class ToolCalls(Struct):
                 replace_surrogates(message),
                 fraction,
                 replace_surrogates_in(output),
+                replace_surrogates_in(place),
             )
             try:
                 on_loop = asyncio.get_running_loop() is loop
