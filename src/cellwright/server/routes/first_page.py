@@ -1,4 +1,4 @@
-"""What the panel's first page asks of the server: a key to be kept, or the demo.
+"""The routes for the panel's first page: a key to be kept, and the demo.
 
 A key is tried, kept as `cellwright auth login` keeps it, and taken away again. It comes in a request's body and goes into
 the keyring or the file; no answer, address or log line has it.

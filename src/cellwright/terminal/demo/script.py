@@ -266,4 +266,4 @@ _SCENES: Sequence[tuple[re.Pattern[str], Callable[[Asked], Turn | Part]]] = [
     (re.compile(r"\b(smooth|variables?)\b", re.IGNORECASE), _variable),
     (re.compile(r"\b(tests?|fix)\b", re.IGNORECASE), _fix),
 ]
-"""What a prompt is about; the first that fits counts."""
+"""The subject of a prompt, by a pattern; the first that fits counts."""

@@ -70,7 +70,7 @@ def _login(as_json: bool) -> int:
 
 
 def _typed(address: str) -> str:
-    """What the user types, unseen, or a pipe gives: the key for `address`."""
+    """Read the key for `address`: what the user types, unseen, or a pipe gives."""
     try:
         # the settings may say another address than the user thinks: it is tried there at once
         prompt = f"API key for {visible_line(address, 200)} (it is not shown): "

@@ -50,9 +50,8 @@ def setup(argv: Sequence[str]) -> int:
         file.write_text(CONTENT, "utf-8")
     except OSError as error:
         raise _no_access(file, error) from None
-    print(
-        f"Written: {file}\n%%claude works in kernels and consoles that start from now on. Take it out: cellwright setup --remove"
-    )
+    print(f"Written: {file}")
+    print("%%claude works in kernels and consoles that start from now on. `cellwright setup --remove` takes it out.")
     return ExitCode.OK
 
 
