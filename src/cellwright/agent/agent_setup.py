@@ -107,7 +107,7 @@ class AgentSetup:
         policy = self.policy.in_mode(self.policy.mode)
         told = [tool for tool in tools if not policy.hides(tool)]
         if all(tool.name != TOOL_SEARCH for tool in told):  # nothing would load them
-            told = [replace(tool, defer_loading=False) for tool in told]
+            told = [replace(tool, defer_loading=False) if tool.defer_loading else tool for tool in told]
         return told
 
     @property

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import logging
 import os
 import sys
@@ -111,17 +112,21 @@ def _tell_stdout(error: CellwrightError, options: argparse.Namespace, streams: S
 
 
 def _conversation(options: argparse.Namespace, streams: Streams) -> int:
-    from cellwright.config.settings.read import start_folder
-    from cellwright.conversation.conversation import Conversation
-    from cellwright.terminal.arguments import is_piped, read_prompt
-    from cellwright.terminal.command import (
-        TerminalCommand,
-        given_servers,
-        inline_settings,
-        refuse_trust,
-        setting_scopes,
-    )
-    from cellwright.terminal.interactive.interact import interact
+    from cellwright.conversation.process_conversation import starting_up
+
+    with starting_up():
+        from cellwright.config.settings.read import start_folder
+        from cellwright.conversation.conversation import Conversation
+        from cellwright.terminal.arguments import is_piped, read_prompt
+        from cellwright.terminal.command import (
+            TerminalCommand,
+            given_servers,
+            inline_settings,
+            refuse_trust,
+            setting_scopes,
+        )
+        from cellwright.terminal.interactive.interact import interact
+    gc.freeze()  # modules stay, and a collection need not look at them again
 
     one_prompt = any(
         (options.prompt, options.print, options.dry_run, options.init_only, options.output_format != "text")

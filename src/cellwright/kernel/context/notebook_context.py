@@ -172,7 +172,8 @@ class NotebookContext:
         if how == "cells":  # of everything else nothing is told, so that it stays news
             new_mark, hidden = replace(mark, cells=_digest(whole)), ""
         else:
-            hidden = await asyncio.to_thread(self._hidden, cells, now.look)  # sources are parsed
+            # sources are parsed
+            hidden = await asyncio.to_thread(self._hidden, cells, now.look) if cells else ""
             kept = _digest(whole) if how == "full" else mark.cells
             new_mark = ContextMark(now.at, _plain_id(now.cell_id), _digest(hidden), kept)
         facts = self._facts(how, mark, now).with_notebook(
@@ -201,7 +202,7 @@ class NotebookContext:
             return []
 
     def _hidden(self, cells: Sequence[Cell], look: NamespaceSnapshot) -> str:
-        return hidden_state_text(hidden_state(cells, self._log, look.names)) if cells else ""
+        return hidden_state_text(hidden_state(cells, self._log, look.names))
 
 
 def _notebook_text(how: How, cells: Sequence[Cell]) -> str:
