@@ -8,7 +8,6 @@ from lab_tab import DARK, LIGHT
 from playwright.sync_api import expect
 
 from cellwright.testing import Gate, hold, say, turn, use
-from eventual import eventually
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
@@ -104,4 +103,5 @@ def test_the_answer_comes_while_another_cell_runs_and_after_a_reload(notebook, m
     book.wait_done(2)
     expect(book.output(2)).to_contain_text("user is done")
     expect(book.output(2)).not_to_contain_text("Before")  # what was printed there is there before the cell is done
-    eventually(lambda: json.dumps(book.save()["cells"][1]["outputs"]), lambda kept: "Before, and after." in kept)
+    book.wait_kept(1)
+    assert "Before, and after." in json.dumps(book.save()["cells"][1]["outputs"])
