@@ -179,7 +179,7 @@ def _compacted(boundary: Line, behind: Sequence[Line]) -> Op:
 
 
 def _told(attached: Sequence[str]) -> Op:
-    """What Claude was told besides the user's words, each part by the name of its tag."""
+    """Draw what Claude was told besides the user's words, each part by the name of its tag."""
     parts = [
         {
             "title": _TAG.sub(r"\1", text).replace("-", " ").capitalize() if _TAG.match(text) else "Context",
