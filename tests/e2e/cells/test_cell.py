@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from apps import in_apps
 from lab_tab import DARK, LIGHT
 from playwright.sync_api import expect
 
@@ -266,10 +267,10 @@ def test_the_saved_notebook_reads_well_without_a_kernel(notebook, model, lab):
     book.screenshot("saved-notebook", book.cell(1))
 
 
-@pytest.mark.lab_version
-def test_a_cell_asks_claude_without_load_ext_also_after_a_restart(notebook, model):
+@in_apps(on_older_lab=True)
+def test_a_cell_asks_claude_without_load_ext_also_after_a_restart(notebook, model, app):
     model.add(turn(say("The tide is high.")), turn(say("The tide is low.")))
-    book = notebook("%%claude\nHow is the tide?", "1 + 1", "")
+    book = notebook("%%claude\nHow is the tide?", "1 + 1", "", app=app)
     book.run(0)
     book.wait_done(0)
     expect(book.output(0)).to_contain_text("The tide is high.")
