@@ -162,12 +162,9 @@ def test_jupyter_s_own_stop_button(notebook, model):
 
 def saved_text(book, index):
     """The Markdown of a cell as the notebook on disk has it, which has no widget anywhere."""
-
-    def saved():
-        return [output["data"] for output in book.save()["cells"][index]["outputs"] if "data" in output]
-
-    # what is shown looks the same before
-    bundles = eventually(saved, lambda found: all(WIDGET_VIEW not in bundle for bundle in found))
+    book.wait_kept(index)
+    bundles = [output["data"] for output in book.save()["cells"][index]["outputs"] if "data" in output]
+    assert all(WIDGET_VIEW not in bundle for bundle in bundles)
     return "".join("".join(bundle.get("text/markdown", "")) for bundle in bundles)
 
 
