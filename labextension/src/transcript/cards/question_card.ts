@@ -2,6 +2,7 @@
 
 import type { Json } from "../../json";
 import type { Child } from "../dom";
+import { showCode } from "../code/colored_code";
 import { button, element, freshId, setText } from "../dom";
 import type { UserAttention } from "../focus";
 import { focused, focusWhenFree, onlyFromUser, returnFocus } from "../focus";
@@ -136,7 +137,9 @@ function detail(ask: AskOp): HTMLElement {
     case "text": {
       const label = ask.detail_kind === "text" ? "Details" : `The whole ${ask.detail_kind}`;
       const attributes = { class: "exact detail", tabindex: "0", role: "region", "aria-label": label };
-      return element("pre", attributes, visibleText(ask.detail));
+      const node = element("pre", attributes);
+      showCode(node, ask.detail, ask.detail_kind === "code" ? "python" : ask.detail_kind === "command" ? "bash" : "", visibleText);
+      return node;
     }
   }
 }

@@ -45,7 +45,7 @@ from cellwright.events import (
     ToolStatus,
 )
 from cellwright.sessions.file_changes import CallId, changing_call, forget_outcomes
-from cellwright.text import replace_surrogates, replace_surrogates_in, visible
+from cellwright.text import replace_surrogates, replace_surrogates_in, visible, without_traceback
 
 if TYPE_CHECKING:
     from cellwright.agent.subagent import Nesting
@@ -309,6 +309,7 @@ class ToolCalls(Struct):
         if not ok:
             result["is_error"] = True
         results[tool_use["id"]] = result
+        self.journal.note_shown(tool_use["id"], _shown(outcome, self._card(tool_use).title))
         self.emit(
             ToolEnd(
                 tool_use["id"],
@@ -479,6 +480,19 @@ class ToolCalls(Struct):
         return progress
 
 
+SHOWN_CHARS = 20_000
+"""Of a diff or a plan that is kept to be shown again."""
+
+
+def _shown(outcome: Outcome, title: str) -> dict[str, Any]:
+    """The call as it is shown, as far as its result does not say it; short texts of the call's own display alone."""
+    display = outcome.display or {}
+    kept = {name: display[name] for name in ("diff", "plan", "answers") if name in display}
+    short = {name: value[:SHOWN_CHARS] if isinstance(value, str) else value for name, value in kept.items()}
+    code = {} if outcome.error is None else {"code": outcome.error["code"]}
+    return {"title": title, "status": outcome.status, "ms": round(outcome.duration_ms), **code, **short}
+
+
 @contextlib.contextmanager
 def _reporting_waits(ctx: ToolContext) -> Iterator[None]:
     token = tell_waiting.set(lambda text: ctx.progress(message=text))
@@ -559,7 +573,7 @@ def _success(tool: Tool, value: ToolResult | Content) -> Outcome:
     if not result.is_error:
         return Outcome(content, "success", None, display, structured=structured)
     text = content if isinstance(content, str) else _text_of(content)
-    error = {"code": str(ErrorCode.EXECUTION_ERROR), "message": text[-2000:], "details": {}}
+    error = {"code": str(ErrorCode.EXECUTION_ERROR), "message": without_traceback(text)[-2000:], "details": {}}
     return Outcome(content, "error", error, display, structured=structured)
 
 
