@@ -4,6 +4,7 @@ import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
 
 import { completionPlugin } from "./completion/completion_plugin";
 import { unsavedDocumentsPlugin } from "./documents/unsaved_documents";
+import { answerActionsPlugin } from "./notebook/answer_actions";
 import { cellToolbarPlugin } from "./notebook/cell_toolbar";
 import { codeActionsPlugin } from "./notebook/code_actions";
 import { magicCellsPlugin } from "./notebook/magic_cells";
@@ -25,4 +26,4 @@ const transcriptPlugin: JupyterFrontEndPlugin<void> = {
   },
 };
 
-export default [transcriptPlugin, savedOutputPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin, magicCellsPlugin, cellToolbarPlugin, undoPlugin, sidebarPlugin, completionPlugin, codeActionsPlugin];
+export default [transcriptPlugin, savedOutputPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin, magicCellsPlugin, cellToolbarPlugin, answerActionsPlugin, undoPlugin, sidebarPlugin, completionPlugin, codeActionsPlugin];

@@ -29,6 +29,7 @@ from cellwright.kernel.context.notebook_context import kernel_context
 from cellwright.kernel.kernel_checks import kernel_checks
 from cellwright.kernel.kernel_tools import kernel_tools
 from cellwright.kernel.magic.line import MagicOptions, keep_result, named_type
+from cellwright.kernel.magic.told import telling_once
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.kernel.namespace.hidden_state import kernel_remarks
 from cellwright.kernel.output.cell_output import STUCK
@@ -111,7 +112,7 @@ class NotebookConversation:
         self.panels = Connections()
         self.questions = OpenQuestions()
         self.mirror = mirror_everywhere(self.questions.mirror, Proposals(pages, self.conversation.cwd).mirror)
-        UndoRequests(pages, self.conversation, self.file_news)
+        self.undo = UndoRequests(pages, self.conversation, self.file_news)
         CodeCompletion(shell, self.conversation).serve(pages.serve)
         self.kernel_context = kernel_context(shell, cells, self.notebooks)
         self._recordings = recorded_runs(self.conversation, self._notebook, self._trust)
@@ -121,7 +122,7 @@ class NotebookConversation:
         """Run `prompt` in a cell that is awaited; `more` is told with it. Raises what the cell should show."""
         if (work := self._work_of(prompt, options, more)) is None:
             return
-        with contextlib.suppress(SkippedRun):
+        with contextlib.suppress(SkippedRun), telling_once(work.output.tells_error):
             with CellWait(self.conversation, work.output, self._kernel) as wait:
                 end = await wait.awaited(work.start())
             work.finish(end)
@@ -130,7 +131,7 @@ class NotebookConversation:
         """The same in a cell that blocks."""
         if (work := self._work_of(prompt, options, more)) is None:
             return
-        with contextlib.suppress(SkippedRun):
+        with contextlib.suppress(SkippedRun), telling_once(work.output.tells_error):
             with CellWait(self.conversation, work.output, self._kernel) as wait:
                 end = wait.blocking(work.start())
             work.finish(end)

@@ -101,6 +101,10 @@ class CellOutput(Protocol):
 
     def close(self) -> None: ...
 
+    def tells_error(self) -> bool:
+        """Return whether the cell's output says why the run ended, and the cell need not say it again."""
+        ...
+
     def belongs_to(self, run: Run) -> None:
         """The run that is shown; called once, before its first event."""
         ...
@@ -161,6 +165,9 @@ class SavedOutput:
     def close(self) -> None:
         self._keep_in_cell()
 
+    def tells_error(self) -> bool:
+        return False  # programs that execute notebooks look for an output of the type "error"
+
     def _keep_in_cell(self) -> list[dict[str, Any]]:
         """Replace what is shown by the outputs that the cell holds from now on, and return these."""
         outputs = self._kept()
@@ -204,6 +211,9 @@ class RenewedOutput(SavedOutput):
         if self._notice:
             print(self._notice)
         super().open()
+
+    def tells_error(self) -> bool:
+        return self._saved.tells_error
 
     def emit(self, event: Event) -> None:
         super().emit(event)
@@ -292,6 +302,9 @@ class WidgetOutput(SavedOutput):
 
     def stuck(self, tool_use_id: str) -> None:
         self._restart_offered = True
+
+    def tells_error(self) -> bool:
+        return self._saved.tells_error
 
     def close(self) -> None:
         self._closed = True
@@ -402,6 +415,9 @@ class ViewOutput:
 
     def stuck(self, tool_use_id: str) -> None:
         print(STUCK)
+
+    def tells_error(self) -> bool:
+        return False
 
     def close(self) -> None:
         self._view.close()
