@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help pictures example-recordings demo lab test test-ts test-py test-browser test-all test-times coverage leg legs test-live \
-  check check-style check-types check-browser-side fix build bench fuzz clean
+  check check-style check-types check-browser-side fix build bench fuzz docs clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -136,6 +136,10 @@ leg-soak-browser: $(VENV)/.test build
 
 # ---- the rest ----
 
+docs: $(VENV)/.docs  ## the documentation site, in docs/_build/html; whatever is wrong with a page or a link stops it
+	$(BIN)/python -m sphinx -q -W --keep-going -j 2 -b html docs docs/_build/html
+	@echo "The site is in docs/_build/html: open docs/_build/html/index.html"
+
 pictures: $(VENV)/.test build  ## the pictures in docs/images, as the browser tests see the screen
 	CELLWRIGHT_TAKE_PICTURES=1 $(PYTEST) tests/e2e -m "$(SCENES)" -q
 
@@ -202,6 +206,7 @@ $(EXTENSION): $(WIDGET)
 
 # editable, so that what you change is what runs; the extensions of JupyterLab and of Jupyter Server are linked into the environment
 define INSTALL
+	rm -rf $(VENV)/share/jupyter/labextensions/cellwright src/cellwright/labextension/install.json  # pip would write through the link
 	$(BIN)/pip install -q -e ".[$(1)]"
 	mkdir -p $(VENV)/share/jupyter/labextensions
 	rm -rf $(VENV)/share/jupyter/labextensions/cellwright  # pip lays a copy of today's there
@@ -219,6 +224,12 @@ $(VENV)/.test: $(VENV)/bin/python pyproject.toml $(WIDGET) $(EXTENSION)
 	$(call INSTALL,test)
 	@touch $(VENV)/.run $@
 
+# what builds the site; the package is there already
+$(VENV)/.docs: $(VENV)/.run
+	$(BIN)/pip install -q $$($(BIN)/python -c 'import tomllib; \
+	  extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; print(*extras["docs"])')
+	@touch $@
+
 # JupyterHub beside what the tests have, so that they stay light; its proxy is a node program
 $(HUB)/.installed: $(VENV)/.test
 	$(BIN)/python -m venv $(HUB)
@@ -230,4 +241,4 @@ $(HUB)/.installed: $(VENV)/.test
 	@touch $@
 
 clean:  ## everything that was made
-	rm -rf $(VENV) labextension/node_modules labextension/lib src/cellwright/labextension src/cellwright/kernel/widgets/static
+	rm -rf $(VENV) docs/_build docs/reference labextension/node_modules labextension/lib src/cellwright/labextension src/cellwright/kernel/widgets/static

@@ -2,11 +2,13 @@
 
 Three tables, each against something that knows better, none of it the index itself:
 
-    definitions   against the standard library's `ast`: each function, method and class at its line
+    definitions   against the standard library's `ast`: each function, method and class at its line; of other languages
+                  against ctags, where it is installed: what ctags finds and we do not is missed
     references    of sampled names against jedi's, which follows types: what jedi finds and we do not is missed; what we
                   find and jedi does not is either another thing of that name or what jedi cannot follow
     retrieval     the first sentence of a docstring finds its function, whose docstring was taken out before the folder was
-                  indexed: the mean reciprocal rank among ten hits, and how many are among them
+                  indexed: the mean reciprocal rank among ten hits, and how many are among them. By words, and with
+                  `--embedding '{"provider": "onnx", "model": FOLDER}'` (the form of the setting) by meaning and by both
 
 Builds its indexes in a temporary place and changes nothing in the folder.
 """
@@ -16,12 +18,15 @@ from __future__ import annotations
 import argparse
 import ast
 import asyncio
+import json
 import os
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -29,11 +34,19 @@ import jedi
 import msgspec
 
 from benchmarks.code_index import CONTEXT, Indexed, run_indexer
-from cellwright.codebase.reader import reading
-from cellwright.codebase.store import index_path
+from cellwright.codebase.embedding.provider import KEY_NAMES, EmbeddingSettings
+from cellwright.codebase.embedding.worker import EmbedRequest
+from cellwright.codebase.reader import SEMANTIC_WEIGHT, Hit, fused, reading, status_of
+from cellwright.codebase.store import index_path, models_folder
 from cellwright.tools.code.navigation.find_references import find_references_tool
+from cellwright.tools.code.navigation.project_code import SEMANTIC_HITS
+from cellwright.tools.code.navigation.project_embedding import ProjectEmbedding
 
+CTAGS_KINDS = frozenset(
+    {"func", "function", "method", "class", "interface", "struct", "enum", "trait", "type", "macro", "constructor"}
+)
 NAMES = 60
+CANDIDATES = 1_000
 QUERIES = 500
 HITS = 10
 MIN_WORDS = 4
@@ -54,6 +67,8 @@ class Retrieval(msgspec.Struct, frozen=True):
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.code_accuracy", description=__doc__)
     parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--embedding", type=embedding_settings, help="a model, as `cellwright.embedding` names it")
+    parser.add_argument("--only", choices=("definitions", "references", "retrieval"))
     options = parser.parse_args()
     for folder in options.folders:
         with tempfile.TemporaryDirectory() as home:
@@ -61,10 +76,21 @@ def main() -> int:
             root = folder.resolve()
             run_indexer(root)
             print(f"\n{root}")
-            print_definitions(root)
-            print_references(root)
-            print_retrieval(root, Path(home) / "stripped")
+            if options.only in (None, "definitions"):
+                print_definitions(root)
+                print_ctags(root)
+            if options.only in (None, "references"):
+                print_references(root)
+            if options.only in (None, "retrieval"):
+                print_retrieval(root, Path(home) / "stripped", options.embedding)
     return 0
+
+
+def embedding_settings(text: str) -> EmbeddingSettings:
+    """The setting, with the names of its fields as settings files have them."""
+    given = json.loads(text)
+    names = {"queryModel": "query_model", "queryUrl": "query_url", "qdrantUrl": "qdrant_url"}
+    return EmbeddingSettings(**{names.get(name, name): value for name, value in given.items()})
 
 
 def print_definitions(root: Path) -> None:
@@ -88,6 +114,33 @@ def print_definitions(root: Path) -> None:
         f"  definitions: {len(theirs):,} by ast in {len(parsed):,} files; "
         f"precision {both / max(len(ours), 1):.4f}, recall {both / max(len(theirs), 1):.4f}"
     )
+
+
+def print_ctags(root: Path) -> None:
+    """Definitions of the index beside those of ctags, by language, for names of functions and types at their lines."""
+    if shutil.which("ctags") is None:
+        return
+    with sqlite3.connect(index_path(root)) as connection:
+        rows = connection.execute(
+            "SELECT f.path, f.language, s.line, s.name FROM symbol s JOIN file f ON f.id = s.file "
+            "WHERE f.parser != '' AND f.language NOT IN ('Python', 'notebook')"
+        ).fetchall()
+        files = dict(
+            connection.execute(
+                "SELECT path, language FROM file WHERE parser != '' AND language NOT IN ('Python', 'notebook')"
+            ).fetchall()
+        )
+    ours = {(path, line, name) for path, _, line, name in rows}
+    command = ["ctags", "-L", "-", "--sort=no", "--fields=nK", "--pattern-length-limit=1", "-f", "-"]
+    listed = subprocess.run(command, cwd=root, input="\n".join(files).encode(), capture_output=True, check=False)
+    theirs: dict[str, list[tuple[str, int, str]]] = {}
+    for record in listed.stdout.decode("utf-8", "replace").splitlines():
+        name, path, *_, kind, line = record.split("\t") if record.count("\t") >= 4 else ("", "", "", "", "")
+        if kind in CTAGS_KINDS and line.startswith("line:") and path in files and not name.startswith("__anon"):
+            theirs.setdefault(files[path], []).append((path, int(line[5:]), name))
+    for language, places in sorted(theirs.items()):
+        found = sum(place in ours for place in places)
+        print(f"  definitions, {language}: {len(places):,} by ctags; recall {found / len(places):.4f}")
 
 
 def print_references(root: Path) -> None:
@@ -127,27 +180,58 @@ def _jedi_references(project: jedi.Project, root: Path, path: str, line: int, na
             yield each.module_path.relative_to(root).as_posix(), each.line
 
 
-def print_retrieval(root: Path, stripped: Path) -> None:
-    """How well docstrings find the functions that they were taken from."""
+def print_retrieval(root: Path, stripped: Path, embedding: EmbeddingSettings | None) -> None:
+    """How well docstrings find the functions that they were taken from, by each way to search."""
     questions = list(_strip_docstrings(root, stripped))
     questions = random.Random(0).sample(questions, min(QUERIES, len(questions)))
     run_indexer(stripped)
     with reading(index_path(stripped)) as reader:
-        ranks = [
-            _rank(each, [(hit.file.path, hit.line, hit.end_line) for hit in reader.lexical(each.query, limit=HITS)])
-            for each in questions
-        ]
+        by_words = [reader.lexical(each.query, limit=CANDIDATES) for each in questions]
+        _print_ranks("words", questions, by_words)
+        if embedding is None:
+            return
+        units, seconds = _embed(stripped, embedding)
+        print(f"  {units:,} texts embedded by {embedding.model} in {seconds:.1f} s: {units / seconds:,.0f}/s")
+        project = ProjectEmbedding(stripped, index_path(stripped), embedding, os.environ, os.environ)
+        project.nearest(reader, "warm", "", (), 1)
+        start = time.perf_counter()
+        by_meaning = [project.nearest(reader, each.query, "", (), SEMANTIC_HITS) for each in questions]
+        print(f"  a search by meaning: {(time.perf_counter() - start) / len(questions) * 1e3:.1f} ms")
+    _print_ranks("meaning", questions, by_meaning)
+    pairs = list(zip(by_words, by_meaning, strict=True))
+    for weight in (0.5, 1.0, 2.0):
+        mark = " (ours)" if weight == SEMANTIC_WEIGHT else ""
+        _print_ranks(f"both, meaning ×{weight:g}{mark}", questions, [fused(*pair, weight) for pair in pairs])
+
+
+def _embed(root: Path, embedding: EmbeddingSettings) -> tuple[int, float]:
+    """Embed all texts of an index; how many, and the seconds it took."""
+    keys = {name: os.environ[name] for names in KEY_NAMES.values() for name in names if name in os.environ}
+    request = EmbedRequest(
+        root=str(root), database=str(index_path(root)), settings=embedding, models=str(models_folder()), keys=keys
+    )
+    start = time.perf_counter()
+    command = [sys.executable, "-P", "-m", "cellwright.codebase.embedding"]
+    subprocess.run(command, input=msgspec.json.encode(request), check=True)
+    status = status_of(index_path(root))
+    if status.embedding_problem:
+        raise SystemExit(status.embedding_problem)
+    return status.vectors, time.perf_counter() - start
+
+
+def _print_ranks(way: str, questions: Sequence[Retrieval], answers: Sequence[Sequence[Hit]]) -> None:
+    ranks = [_rank(each, hits[:HITS]) for each, hits in zip(questions, answers, strict=True)]
     found = [rank for rank in ranks if rank]
     print(
-        f"  retrieval of {len(questions):,} functions by their docstrings, by words: "
+        f"  retrieval of {len(questions):,} functions by their docstrings, by {way}: "
         f"MRR@{HITS} {sum(1 / rank for rank in found) / max(len(ranks), 1):.3f}, "
         f"recall@{HITS} {len(found) / max(len(ranks), 1):.3f}"
     )
 
 
-def _rank(question: Retrieval, hits: Sequence[tuple[str, int, int]]) -> int:
-    for rank, (path, line, end) in enumerate(hits, start=1):
-        if path == question.path and line <= question.line <= end:
+def _rank(question: Retrieval, hits: Sequence[Hit]) -> int:
+    for rank, hit in enumerate(hits, start=1):
+        if hit.file.path == question.path and hit.line <= question.line <= hit.end_line:
             return rank
     return 0
 

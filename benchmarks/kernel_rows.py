@@ -8,7 +8,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,9 +86,13 @@ def cell(subject: str) -> Mapping[str, float]:
         "g active memory": after - before,
         "j wire": wire_bytes(live) / (len(WORD) * deltas),
         "j saved": (wire_bytes(long_messages) - wire_bytes(live)) / (len(WORD) * deltas),
-        # the first goes out at once, and two more with the run's end, however short the stream is
-        "j messages": max(len(comms) - 3, 0) / (comms[-1] - comms[0]) if len(comms) > 1 else 0.0,
+        "j messages": _busiest_second(comms),
     }
+
+
+def _busiest_second(times: Sequence[float]) -> int:
+    """The most of these moments, which are in order, that lie within one second."""
+    return max((bisect_left(times, first + 1) - at for at, first in enumerate(times)), default=0)
 
 
 LONG_TURNS = 300
@@ -171,7 +176,7 @@ KERNEL_ROWS = [
         subjects=OURS,
         max_value=2.1,
     ),
-    Row("j messages", "messages to the front end", "1/s", nothing, subjects=OURS, max_value=30),
+    Row("j messages", "messages to the front end in the busiest second", "", nothing, subjects=OURS, max_value=30),
     Row("h cell", "CPU of a kernel for tool turn 285 of 300 in one cell", "ms", long_cell, subjects=OURS, max_value=8),
     Row("h cell growth", "the same, relative to turn 25", "×", nothing, subjects=OURS, max_value=1.1),
     Row(

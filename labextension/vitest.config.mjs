@@ -16,7 +16,7 @@ export default defineConfig({
   // JupyterLab gives it to a plugin; its package is not installed
   resolve: {
     alias: Object.fromEntries(
-      ["application", "apputils", "completer", "docmanager", "filebrowser", "launcher", "notebook", "settingregistry", "statusbar", "translation", "ui-components"].map((name) => [
+      ["application", "apputils", "codemirror", "completer", "docmanager", "filebrowser", "launcher", "notebook", "rendermime", "settingregistry", "statusbar", "translation", "ui-components"].map((name) => [
         `@jupyterlab/${name}`,
         fileURLToPath(new URL(`test/support/jupyterlab/${name.replace("-", "_")}.ts`, import.meta.url)),
       ]),

@@ -4,13 +4,15 @@ import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
 
 import { completionPlugin } from "./completion/completion_plugin";
 import { unsavedDocumentsPlugin } from "./documents/unsaved_documents";
-import { answerActionsPlugin } from "./notebook/answer_actions";
+import { answerActionsPlugin } from "./notebook/answers/answer_actions";
+import { answersPlugin, loadDrawing } from "./notebook/answers/answer_renderer";
 import { cellToolbarPlugin } from "./notebook/cell_toolbar";
 import { codeActionsPlugin } from "./notebook/code_actions";
 import { magicCellsPlugin } from "./notebook/magic_cells";
 import { notebooksPlugin } from "./notebook/notebook_links";
+import { promptCellsPlugin } from "./notebook/prompt_cells/prompt_cells";
 import { proposalsPlugin } from "./notebook/proposals";
-import { savedOutputPlugin } from "./notebook/saved_output";
+import { savedOutputPlugin } from "./notebook/answers/saved_output";
 import { undoPlugin } from "./notebook/undo";
 import { buildHash, rendererRegistry } from "./renderer_registry";
 import { sidebarPlugin } from "./sidebar/sidebar_plugin";
@@ -21,9 +23,8 @@ const transcriptPlugin: JupyterFrontEndPlugin<void> = {
   description: "Draws the transcripts of %%claude cells.",
   autoStart: true,
   activate: () => {
-    // loaded with the first cell that needs it, not with JupyterLab
-    rendererRegistry()[buildHash] = () => import("./transcript/transcript");
+    rendererRegistry()[buildHash] = loadDrawing;
   },
 };
 
-export default [transcriptPlugin, savedOutputPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin, magicCellsPlugin, cellToolbarPlugin, answerActionsPlugin, undoPlugin, sidebarPlugin, completionPlugin, codeActionsPlugin];
+export default [transcriptPlugin, answersPlugin, savedOutputPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin, magicCellsPlugin, promptCellsPlugin, cellToolbarPlugin, answerActionsPlugin, undoPlugin, sidebarPlugin, completionPlugin, codeActionsPlugin];

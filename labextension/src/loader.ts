@@ -5,7 +5,7 @@
 
 import { randomName } from "./page";
 import type { Renderer } from "./renderer_registry";
-import { buildHash, rendererRegistry } from "./renderer_registry";
+import { buildHash, rendererRegistry, runEntry } from "./renderer_registry";
 import type { Transcript } from "./transcript/transcript";
 
 type Model = {
@@ -46,9 +46,16 @@ function load(model: Model): Promise<Renderer> {
 
 export default () => {
   let transcript: Promise<Transcript>;
+  let part = 0;
   return {
     // anywidget gives this two seconds and drops messages that come before it: so nothing is awaited here
     initialize({ model }: { model: Model }): void {
+      const run = runEntry(model.get("run") as string);
+      part = model.get("part") as number;
+      if (part) {
+        transcript = run.promise;
+        return;
+      }
       // at once, before another script can find the model: only messages with it count as ours from then on
       const secret = randomName();
       model.send({ type: "hello", secret });
@@ -63,12 +70,12 @@ export default () => {
             early.forEach(listener);
             return () => (deliver = () => undefined);
           },
-        }),
+        }, run),
       );
     },
     render: ({ el }: { el: HTMLElement }) =>
       transcript.then(
-        (opened) => opened.mount(el),
+        (opened) => opened.mount(el, part),
         (error: unknown) => {
           el.textContent = `Cellwright cannot show this transcript: ${String(error)}`;
         },

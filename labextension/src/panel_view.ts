@@ -13,7 +13,7 @@ export type PanelSettings = {
   readonly followNotebook: boolean;
   readonly sendKey: "Enter" | "Shift+Enter";
   readonly whileRunning: "steer" | "queue";
-  readonly context: "none" | "auto" | "code" | "full";
+  readonly context: "none" | "auto" | "code" | "cells" | "full";
   readonly fontSize: number;
 };
 

@@ -15,7 +15,7 @@ function modelOf(kernel: Kernel): { props: Props; lookups: () => number } {
   const lookup = vi.fn(() => Promise.reject(new Error("widget model not found")));
   const props: Props = {
     model: {
-      get: (name) => `model id of ${name}`,
+      get: (name) => (name === "part" ? 0 : `model id of ${name}`),
       on: (_, listener) => { kernel.channel.onMessage(listener); },
       send: (content) => { kernel.channel.send(content as BrowserMessage); },
       widget_manager: { get_model: lookup },
@@ -100,12 +100,15 @@ describe("without the extension the kernel's hidden widget is asked", () => {
 it("the plugins have their ids and start by themselves", () => {
   expect(plugins.map(({ id, autoStart }) => [id, autoStart])).toEqual([
     ["cellwright:transcript", true],
+    ["cellwright:answers", true],
     ["cellwright:saved-output", true],
     ["cellwright:unsaved-documents", true],
     ["cellwright:notebooks", true],
     ["cellwright:proposals", true],
     ["cellwright:magic-cells", true],
+    ["cellwright:prompt-cells", true],
     ["cellwright:cell-toolbar", true],
+    ["cellwright:answer-actions", true],
     ["cellwright:undo", true],
     ["cellwright:panel", true],
     ["cellwright:completion", true],

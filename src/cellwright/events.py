@@ -170,13 +170,18 @@ class ToolStart(LoggedEvent, frozen=True):
 
 
 class ToolProgress(LoggedEvent, frozen=True):
-    """News of a running call: more output `text`, a display (`output`, a mimebundle) or a state in words (`message`)."""
+    """News of a running call: more output `text`, a display (`output`, a mimebundle) or a state in words (`message`).
+
+    `place` says how Jupyter shows the display of user code: `{"metadata", "display_id", "update"}`; `{"clear": true}`, with
+    no output, takes away what the call has displayed so far.
+    """
 
     tool_use_id: str
     text: str = ""
     message: str = ""
     fraction: float | None = None
     output: Json | None = None
+    place: Json | None = None
 
 
 class ToolEnd(LoggedEvent, frozen=True):

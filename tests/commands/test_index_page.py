@@ -37,3 +37,26 @@ def test_the_index_is_begun_shown_and_made_anew(tmp_path: Path, own_place: Path)
             rows("/index away")
     finally:
         conversation.close()
+
+
+def test_a_service_is_named_before_anything_is_sent(tmp_path: Path, own_place: Path) -> None:
+    (tmp_path / "app.py").write_text("def serve(): ...\n")
+    settings = own_place / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"cellwright": {"embedding": {"provider": "voyage", "model": "voyage-code-3"}}}')
+    conversation = Conversation(cwd=tmp_path, interface="a test", environ={"HOME": str(own_place)})
+
+    def meaning(command_line: str) -> str:
+        command, text = command_of(command_line)
+        page = conversation.thread.submit(answer_of(command, CommandCall(conversation, RunOptions(), text))).future
+        return dict(page.result(60).sections[0].rows)["meaning"]
+
+    try:
+        first = meaning("/index")
+        assert first.startswith("voyage-code-3 is not used yet: the text of this project's functions and documents")
+        assert first.endswith("go to api.voyageai.com. /index embed agrees to that")
+        meaning("/index embed")
+        while "set VOYAGE_API_KEY" not in (said := meaning("/index")):
+            assert "not used yet" not in said
+    finally:
+        conversation.close()

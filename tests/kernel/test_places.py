@@ -13,6 +13,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from notebook_kernel import SOURCES, NotebookKernel, Page, kept, model_of, python_path, running_kernel
 
+from cellwright.kernel.output.saved_ops import TRANSCRIPT
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 
 pytestmark = pytest.mark.kernel
@@ -106,7 +107,7 @@ def test_a_notebook_runs_headless_and_fails_where_claude_does(model: MessagesSer
     nbformat.validate(notebook)
     (answer,) = notebook.cells[1].outputs
     assert answer.output_type == "display_data"
-    assert set(answer.data) == {"text/markdown", "text/plain"}
+    assert set(answer.data) == {TRANSCRIPT, "text/markdown", "text/plain"}
     assert "**Fine.**" in answer.data["text/markdown"]
     assert "denied" in answer.data["text/markdown"]
     refused, error = notebook.cells[2].outputs

@@ -21,7 +21,7 @@ from cellwright.testing.server.script import Part
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "coming-from-claude-agent-sdk.md").read_text("utf-8")
-BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+BLOCKS = re.findall(r"^```python[^\n]*\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 OURS = [block for block in BLOCKS if "claude_agent_sdk" not in block]
 OPTIONS = {*inspect.signature(cellwright.ask).parameters, *inspect.signature(cellwright.Agent).parameters}
 

@@ -115,6 +115,18 @@ def transcripts(scene: Scene) -> list[Path]:
     return list((scene.folder.parent / "home" / "state" / "sessions").rglob("*.jsonl"))
 
 
+SET_UP = """mkdir -p "$HOME/.claude"
+cat > "$HOME/.claude/answer.jq" <<'END'
+{systemMessage: "ready", hookSpecificOutput: {hookEventName: "Setup", additionalContext: ("built for " + .trigger)}}
+END
+cat > "$HOME/.claude/settings.json" <<'END'
+{"hooks": {
+  "Setup": [{"matcher": "init|maintenance", "hooks": [
+    {"type": "command", "command": "touch made; jq -f ~/.claude/answer.jq"}]}],
+  "SessionStart": [{"hooks": [{"type": "command", "command": "test -e made || touch too-early"}]}]}}
+END"""
+
+
 PLAYS: dict[str, Play] = {
     "--model": Play(lambda scene: scene.body["model"] == "claude-sonnet-5-5"),
     "--fallback-model": Play(
@@ -168,6 +180,13 @@ PLAYS: dict[str, Play] = {
     "--resume": Play(knows_the_sea, TWICE, (*TALKED,)),
     "--fork-session": Play(lambda scene: knows_the_sea(scene) and len(transcripts(scene)) == 2, TWICE, TALKED),
     "--session-id": Play(lambda scene: next(Path(scene.folder.parent / "home").rglob(f"{ID}.jsonl"), None) is not None),
+    "--init": Play(
+        lambda scene: "built for " in json.dumps(scene.body["messages"]) and not (scene.folder / "too-early").exists(),
+        before=(SET_UP,),
+    ),
+    "--init-only": Play(
+        lambda scene: scene.made and scene.server.requests == [] and scene.done.stdout == "ready\n", before=(SET_UP,)
+    ),
     "--no-session-persistence": Play(lambda scene: transcripts(scene) == [] and scene.done.stdout == "Hello.\n"),
     "--system-prompt": Play(lambda scene: scene.system == "You are a poet."),
     "--system-prompt-file": Play(

@@ -74,6 +74,22 @@ def test_a_folder_is_trusted_for_one_command(messages_server: Server, command_fo
     assert not (command.folder / "ran").exists()
 
 
+def test_setup_hooks_run_at_a_sessions_beginning(messages_server: Server, command_for: For) -> None:
+    command = command_for(messages_server([say("First."), say("Second.")]))
+    settings(command.folder, hooks={"Setup": [{"hooks": [{"type": "command", "command": "echo >> ran"}]}]})
+    refused = command.run("--init-only")
+    assert refused.returncode == 10
+    assert "cellwright trust" in refused.stderr
+    assert not (command.folder / "ran").exists()
+    command.run("--trust", "--init", "go")
+    command.run("--trust", "--init", "--continue", "go on")
+    assert (command.folder / "ran").read_text("utf-8") == "\n" * 2, "a session that goes on begins here once more"
+    settings(command.folder, hooks={"Setup": [{"hooks": [{"type": "command", "command": "echo no >&2; exit 3"}]}]})
+    failed = command.run("--trust", "--init-only")
+    assert failed.returncode == 1
+    assert "no" in failed.stderr
+
+
 @pytest.mark.parametrize("call", [TOUCH, QUESTION])
 def test_a_denial_can_end_the_run(messages_server: Server, command_for: For, call: Any) -> None:
     server = messages_server([call, say("Done.")])

@@ -12,6 +12,9 @@ const MAX_SHOWN = 50;
 /** `late`: the kernel has not answered yet. */
 export type CompletionList = { readonly items: readonly Completion[]; readonly late: boolean };
 
+/** The kernel that completions come from, whichever that is now; the panel's conversation is one. */
+export type CompletionPeer = Pick<Chat, "connection" | "kernelInfo" | "subscribe" | "request">;
+
 export class CompletionSource {
   private commands: readonly Completion[] = [];
   private known: Partial<Record<CompletionKind, readonly Completion[]>> = {};
@@ -24,10 +27,10 @@ export class CompletionSource {
 
   /** `show` is called with what there is for the word that `look` was called with last. */
   constructor(
-    private readonly chat: Chat,
+    private readonly peer: CompletionPeer,
     private readonly show: (found: CompletionList) => void,
   ) {
-    this.stop = chat.subscribe(() => { this.connect(); });
+    this.stop = peer.subscribe(() => { this.connect(); });
     this.connect();
   }
 
@@ -89,11 +92,14 @@ export class CompletionSource {
   }
 
   private connect(): void {
-    const kernel = this.chat.connection === "connected" ? (this.chat.kernelInfo?.kernelId ?? "") : "";
+    const kernel = this.peer.connection === "connected" ? (this.peer.kernelInfo?.kernelId ?? "") : "";
     if (kernel === this.kernel) return;
     if (kernel) this.known = {};
     this.kernel = kernel;
-    if (kernel) void this.learnCommands();
+    if (!kernel) return;
+    void this.learnCommands();
+    // the word was written before the kernel could be asked
+    if (this.wanted && this.wanted.kind !== "command") void this.ask();
   }
 
   private async learnCommands(): Promise<void> {
@@ -106,8 +112,8 @@ export class CompletionSource {
   }
 
   private async request(kind: CompletionKind, text: string): Promise<readonly Completion[]> {
-    const notebook = this.chat.kernelInfo?.notebook ?? "";
-    const result = (await this.chat.request("complete", { kind, text, notebook })) as { items?: Completion[] } | null;
+    const notebook = this.peer.kernelInfo?.notebook ?? "";
+    const result = (await this.peer.request("complete", { kind, text, notebook })) as { items?: Completion[] } | null;
     return result?.items ?? [];
   }
 }
@@ -126,9 +132,9 @@ export function nameOf(item: Completion): string {
   return item.kind === "command" ? item.insert.trim() : item.label;
 }
 
-// The word at the caret that can be completed: a slash command, a mention, a variable.
+// The word at the caret that can be completed: a slash command, a mention, a variable; in a cell an option of the magic.
 
-export type CompletionKind = "command" | "mention" | "variable";
+export type CompletionKind = "command" | "mention" | "variable" | "option";
 
 /** `text` is what stands behind the sign, up to the caret; `start` and `end` are where the whole word stands. */
 export type Trigger = { readonly kind: CompletionKind; readonly start: number; readonly end: number; readonly text: string };
@@ -141,7 +147,7 @@ const REST = { command: /^[\w-]*/, mention: /^[\w./:-]*/, variable: /^[\p{L}\p{N
 
 export function triggerAt(value: string, caret: number): Trigger | null {
   const before = value.slice(0, caret);
-  const tried: [CompletionKind, RegExp][] = [
+  const tried: [keyof typeof REST, RegExp][] = [
     ["command", COMMAND],
     ["mention", MENTION],
     ["variable", VARIABLE],

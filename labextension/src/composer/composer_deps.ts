@@ -19,7 +19,7 @@ export type KeyValueStorage = { getItem(key: string): string | null; setItem(key
 
 export type ComposerSettings = {
   /** The notebook context of a prompt, until the user chooses another. */
-  readonly context: "none" | "auto" | "code" | "full";
+  readonly context: "none" | "auto" | "code" | "cells" | "full";
   /** The key that sends; the other one begins a new line. */
   readonly sendKey: "Enter" | "Shift+Enter";
   /** The default for messages while Claude works: with its next step, or as a prompt when it is done. */

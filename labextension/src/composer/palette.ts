@@ -1,13 +1,20 @@
 /** The list above the prompt from which a command, a mention or a variable is chosen; the focus stays in the prompt. */
 
+import { addPageStyle } from "../page";
 import { element, freshId, setText } from "../transcript/dom";
 import { revealed, visibleText } from "../transcript/visible_text";
 import type { Trans } from "../translation";
 import type { Completion } from "../transport/chat_protocol";
 import type { CompletionKind, CompletionList } from "./completions";
 import { fuzzyMatch } from "./fuzzy_match";
+import css from "./palette.css";
 
-const SIGNS: Record<string, string> = { command: "/", file: "@", folder: "▸", cell: "▦", agent: "◆", variable: "$" };
+const SIGNS: Record<string, string> = { command: "/", file: "@", folder: "▸", cell: "▦", agent: "◆", variable: "$", option: "−" };
+
+let styled = false;
+
+/** The field to which the list belongs; an element is one. */
+export type AttributeHolder = Pick<HTMLElement, "setAttribute" | "removeAttribute">;
 
 export class Palette {
   readonly node: HTMLElement;
@@ -18,10 +25,12 @@ export class Palette {
 
   /** `field` says to screen readers what is chosen; `take` is called with what the user clicks on. */
   constructor(
-    private readonly field: HTMLElement,
+    private readonly field: AttributeHolder,
     private readonly trans: Trans,
     private readonly take: (item: Completion) => void,
   ) {
+    if (!styled) addPageStyle(css);
+    styled = true;
     const id = freshId();
     this.list = element("div", { id, role: "listbox", class: "cellwright-palette-list", "aria-label": trans.__("Suggestions") });
     this.remark = element("div", { class: "cellwright-palette-remark", role: "status" });

@@ -36,7 +36,7 @@ export class Pickers {
       model: this.select("model", trans.__("Model")),
       mode: this.select("mode", trans.__("Permission mode (Shift+Tab)")),
       effort: this.select("effort", trans.__("Effort: how hard the model thinks")),
-      context: this.select("context", trans.__("What a prompt tells of the notebook")),
+      context: this.select("context", trans.__("What goes with a prompt")),
     };
     this.confirm = this.bypassQuestion();
     this.node = element("div", { class: "cellwright-pickers" }, ...Object.values(this.selects), this.status);
@@ -134,7 +134,8 @@ export class Pickers {
     const choices = [
       { id: "auto", name: trans.__("context auto"), about: trans.__("what changed in the notebook since the last prompt") },
       { id: "none", name: trans.__("context none"), about: trans.__("nothing of the notebook") },
-      { id: "code", name: trans.__("context code"), about: trans.__("the code of all cells") },
+      { id: "code", name: trans.__("context code"), about: trans.__("what changed, and the project's code that fits the prompt") },
+      { id: "cells", name: trans.__("context cells"), about: trans.__("the code of all cells") },
       { id: "full", name: trans.__("context full"), about: trans.__("all cells with their outputs") },
     ];
     fillSelect(this.selects.context, choices, this.context);

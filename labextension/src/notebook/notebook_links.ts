@@ -27,7 +27,7 @@ export class NotebookLinks {
   private readonly opening = new Set<Kernel.IKernelConnection>();
   /** Kernels that run no notebook of this page, and work on its notebooks all the same. */
   private readonly kernelsWithoutNotebook = new WeakSet<Kernel.IKernelConnection>();
-  private readonly listeners: (() => void)[] = [];
+  private readonly listeners = new Set<() => void>();
   private readonly pageId = randomName();
   private frontEnd: FrontEndInfo = { frontEnd: "", root: "" };
   private helloScheduled = false;
@@ -44,9 +44,10 @@ export class NotebookLinks {
     this.handlers.set(method, handler);
   }
 
-  /** Has `listener` called whenever a kernel has been linked to. */
-  onLinked(listener: () => void): void {
-    this.listeners.push(listener);
+  /** Has `listener` called whenever a kernel has been linked to; gives how to stop that. */
+  onLinked(listener: () => void): () => void {
+    this.listeners.add(listener);
+    return () => { this.listeners.delete(listener); };
   }
 
   /** The link to the kernel of a notebook; undefined where it does not hold Cellwright. */

@@ -5,6 +5,9 @@ import type { Json, JsonObject } from "../json";
 export const PROTOCOL = 1;
 /** On the document, with a `SavedMessage`: the page that can put the answer into its notebook cancels it. */
 export const SAVED_EVENT = "cellwright-saved";
+/** A part of an answer in a notebook: the transcript as data, or while the run goes on where it is found. */
+export const TRANSCRIPT_TYPE = "application/vnd.cellwright.transcript+json";
+export const TRANSCRIPT_VERSION = 1;
 
 export type ToolStatus = "success" | "error" | "timeout" | "denied" | "interrupted";
 export type Scope = "once" | "session" | "always";
@@ -165,6 +168,8 @@ export type CompactedOp = {
   reason: string;
 };
 export type NoticeOp = { op: "notice"; level: Level; text: string };
+/** What follows stands in the next part of the answer, below what code has displayed. */
+export type PartOp = { op: "part"; part: number };
 export type StuckOp = { op: "stuck"; id: string; text: string };
 /** A file or a cell; lines are null where they were not counted. */
 export type Changed = {
@@ -215,19 +220,15 @@ export type Op =
   | RetryOp
   | NoticeOp
   | CompactedOp
+  | PartOp
   | StuckOp
   | EndOp;
 
 export type OpsMessage = { type: "ops"; first: number; now: number; ops: Op[] };
 export type AckMessage = { type: "ack"; question: string };
-export type SavedMessage = {
-  type: "saved";
-  model: string;
-  cell: string | null;
-  data: JsonObject;
-  metadata: JsonObject;
-  images: JsonObject[];
-};
+/** One of the outputs that a cell holds of a run; `model`: the widget that shows it, "" where none does. */
+export type SavedCellOutput = { model: string; data: JsonObject; metadata: JsonObject };
+export type SavedMessage = { type: "saved"; cell: string | null; outputs: SavedCellOutput[] };
 export type KernelMessage = OpsMessage | AckMessage | SavedMessage;
 
 export type ReadyMessage = { type: "ready"; have: number; protocol: number };

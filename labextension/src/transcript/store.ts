@@ -14,6 +14,10 @@ export type Totals = { cost: number | null; input: number; output: number; conte
 export class TranscriptStore {
   /** The number of operations of the kernel's log that are in here. */
   have = 0;
+  /** The last part of the answer: what comes now stands there. */
+  part = 0;
+  /** How often items were taken out. */
+  drops = 0;
   run: RunOp | null = null;
   retry: RetryOp | null = null;
   end: EndOp | null = null;
@@ -31,6 +35,7 @@ export class TranscriptStore {
   readonly items: Item[] = [];
   readonly totals: Totals = { cost: 0, input: 0, output: 0, context: 0, window: null };
 
+  private readonly parts = new WeakMap<Item, number>();
   private readonly blocks = new Map<number, TextItem | ThinkingItem>();
   private readonly tools = new Map<string, ToolItem>();
   private readonly agents = new Map<number, AgentItem>();
@@ -86,6 +91,9 @@ export class TranscriptStore {
       case "run":
         this.run = op;
         this.mode = op.mode;
+        return;
+      case "part":
+        this.part = op.part;
         return;
       case "told":
         this.push({ kind: "told", tokens: op.tokens, parts: op.parts, revision: 0 });
@@ -290,8 +298,14 @@ export class TranscriptStore {
     } else this.push({ kind: "notice", level, text, times: 1, revision: 0 });
   }
 
+  /** The part of the answer that an item stands in. */
+  partOf(item: Item): number {
+    return this.parts.get(item) ?? 0;
+  }
+
   private push(item: Item): void {
     this.closeLast();
+    this.parts.set(item, this.part);
     this.items.push(item);
   }
 
@@ -315,6 +329,7 @@ export class TranscriptStore {
     ]);
     for (const block of blocks) this.blocks.delete(block);
     for (const id of tools) this.tools.delete(id);
+    this.drops++;
     this.items.splice(0, this.items.length, ...this.items.filter((item) => !void_.has(item)));
   }
 

@@ -4,7 +4,8 @@
  * One transcript may have several views; they share its store.
  */
 
-import type { BrowserMessage, KeptMessage, SavedMessage } from "./protocol";
+import type { RunEntry } from "../renderer_registry";
+import type { BrowserMessage, KeptMessage, Op, SavedMessage } from "./protocol";
 import { kernelMessage, PROTOCOL, SAVED_EVENT } from "./protocol";
 import { TranscriptStore } from "./store";
 import { view } from "./view";
@@ -18,16 +19,20 @@ export type Channel = {
 };
 
 export type Transcript = {
-  /** Shows the transcript in `host`, too; returns how to take that view away. */
-  mount(host: HTMLElement): () => void;
+  /** Shows the transcript, of an answer in several parts one, in `host`, too; returns how to take that view away. */
+  mount(host: HTMLElement, part?: number): () => void;
+  /** True once there is anything of a run: a cell may be skipped before. */
+  begun(): boolean;
+  /** True when all of the run is there. */
+  ended(): boolean;
   close(): void;
 };
 
 /** Missing operations are asked for again after this time. */
 const RESEND_AFTER_MS = 2000;
 
-/** Opens the transcript at the other end of `channel` and tells the kernel that somebody listens. */
-export function open(channel: Channel): Transcript {
+/** Opens the transcript at the other end of `channel` and tells the kernel that somebody listens; `run` is told, too. */
+export function open(channel: Channel, run: RunEntry | null = null): Transcript {
   const store = new TranscriptStore();
   const openedAt = Date.now() / 1000;
   let loaded: LoadTime | null = null;
@@ -61,17 +66,28 @@ export function open(channel: Channel): Transcript {
     }
   });
   ready();
-  return {
-    mount(host) {
-      const unmount = view(host, store, (message) => { channel.send(message); });
+  const transcript: Transcript = {
+    mount(host, part = 0) {
+      const unmount = view(host, store, (message) => { channel.send(message); }, part);
       // a message lost with a connection would otherwise be missed only at the next one, and there may be none
       if (!store.end) ready();
       // whoever makes the view has it in its place by then, and can take it away again
       setTimeout(saved.offer);
       return unmount;
     },
+    begun: () => store.run !== null,
+    ended: () => store.end !== null,
     close: unsubscribe,
   };
+  run?.open(transcript);
+  return transcript;
+}
+
+/** Shows in `host` what a notebook has kept of a run: `ops` were checked, and nobody is at the other end. */
+export function mountSaved(host: HTMLElement, ops: Op[]): () => void {
+  const store = new TranscriptStore();
+  store.receive({ type: "ops", first: 0, now: 0, ops });
+  return view(host, store, () => undefined);
 }
 
 /** One transcript with one view. */

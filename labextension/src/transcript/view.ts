@@ -39,8 +39,8 @@ function itemView(item: Item, place: TranscriptContext): ItemView {
   }
 }
 
-/** Shows `store` in `host`; returns how to take it away. */
-export function view(host: HTMLElement, store: TranscriptStore, send: (message: BrowserMessage) => void): () => void {
+/** Shows `store`, of an answer in several parts one, in `host`; returns how to take it away. */
+export function view(host: HTMLElement, store: TranscriptStore, send: (message: BrowserMessage) => void, part = 0): () => void {
   const attention = watchAttention(host);
   const place: TranscriptContext = { store, host, attention, send };
   // a root of its own: no style of the page or of a notebook's HTML reaches in, the theme's variables do
@@ -53,13 +53,16 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
   const steer = steerInput(place);
   const foot = footer(place);
   const announcer = element("p", { class: "unseen", role: "status", "aria-live": "polite" });
-  const body = element("section", { class: "transcript", "aria-label": "Claude" }, items, waiting, failure, changes.node, todos.node, steer.node, foot.node, announcer);
+  // below the last part alone
+  const ending = element("div", { class: "ending" }, waiting, failure, changes.node, todos.node, steer.node, foot.node, announcer);
+  const body = element("section", { class: "transcript", "aria-label": "Claude" }, items, ending);
   body.addEventListener("keydown", stopNotebookKeys);
   root.replaceChildren(body);
   const stopKeeping = guardFocus(root);
   adoptStyle(root);
 
   const views = new Map<Item, { view: ItemView; revision: number }>();
+  let drops = 0;
   let announced: string | null = null;
   const clock = setInterval(() => {
     foot.tick?.();
@@ -74,7 +77,9 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
 
   const draw = (): void => {
     const asking = new Set(store.pending().map((question) => question.ask.tool));
+    ending.hidden = part < store.part;
     for (const item of store.items) {
+      if (store.partOf(item) !== part) continue;
       let known = views.get(item);
       if (!known) {
         known = { view: itemView(item, place), revision: -1 };
@@ -86,15 +91,19 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
       known.revision = item.revision;
       known.view.update();
     }
-    if (views.size > store.items.length) removeDropped(views, store.items);
+    if (drops < store.drops) removeDropped(views, store.items);
+    drops = store.drops;
+    if (!ending.hidden) drawEnd();
+    // how far the page is, for whoever waits for it
+    body.dataset.drawn = `${store.have}`;
+  };
+  const drawEnd = (): void => {
     drawEnding(store, waiting, failure);
     body.setAttribute("aria-busy", `${store.run !== null && store.end === null}`);
     changes.update();
     todos.update();
     steer.update();
     foot.update();
-    // how far the page is, for whoever waits for it
-    body.dataset.drawn = `${store.have}`;
     const news = newsOf(store);
     // what had happened before this view was there is no news
     if (announced !== null && news !== announced) setText(announcer, news);

@@ -79,7 +79,7 @@ export type AttachedCell = { path: string; id: string; selection: string };
 export type PromptParams = {
   text: string;
   attachments: Attachment[];
-  context: "none" | "auto" | "code" | "full";
+  context: "none" | "auto" | "code" | "cells" | "full";
   cell: AttachedCell | null;
   options: { model?: string; mode?: string; effort?: string; max_turns?: number; budget_usd?: number };
 };

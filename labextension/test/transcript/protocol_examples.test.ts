@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 
 import examples from "../../../docs/protocol/examples.json";
 import type { BrowserMessage, KernelMessage, Op, OpsMessage } from "../../src/transcript/protocol";
-import { drawn, find, press, readyCard, scene, text } from "./scene";
+import { drawn, find, press, readyCard, scene, shadowOf, text } from "./scene";
 
 const fromKernel = examples.kernel_to_browser as KernelMessage[];
 const fromBrowser = examples.browser_to_kernel as BrowserMessage[];
@@ -14,7 +14,7 @@ const { ops } = fromKernel[0] as OpsMessage;
 const KINDS: Record<Op["op"], true> = {
   run: true, told: true, text: true, thinking: true, drop: true, tool_input: true, tool: true, output: true, display: true, tool_end: true,
   decided: true, todos: true, mode: true, steer: true, changes: true, ask: true, answered: true, turn: true, retry: true, notice: true, compacted: true, stuck: true, end: true,
-  agent: true, agent_line: true, agent_state: true,
+  agent: true, agent_line: true, agent_state: true, part: true,
 };
 const MESSAGES: Record<BrowserMessage["type"], true> = { ready: true, answer: true, stop: true, stop_agent: true, restart: true, kept: true, steer: true, withdraw: true };
 
@@ -25,9 +25,12 @@ it("has one of each kind", () => {
 });
 
 it("is drawn", async () => {
-  const { kernel, root } = scene();
+  const { kernel, root, transcript } = scene();
+  const below = document.createElement("div");
+  transcript.mount(below, 1);
   kernel.say(...ops);
   await drawn();
+  const last = shadowOf(below);
   expect([...root.querySelectorAll(".items > *")].map((node) => node.className)).toEqual([
     "told", "thinking", "prose", "tool", "tool", "tool", "said", "tool", "tool of-agent", "told compacted", "notice info",
   ]);
@@ -38,11 +41,12 @@ it("is drawn", async () => {
     "Answered in this cell: Parquet",
     "Plan approved, edits accepted in this cell",
   ]);
-  expect(text(root, ".todos .count")).toBe("1 of 3 done");
-  expect(text(root, ".mode")).toBe("plan mode");
+  expect(find(root, ".ending").hidden).toBe(true);
+  expect(text(last, ".todos .count")).toBe("1 of 3 done");
+  expect(text(last, ".mode")).toBe("plan mode");
   expect(find(root, "img").getAttribute("alt")).toBe("<Figure size 640x480 with 1 Axes>");
-  expect(text(root, ".state")).toBe("Done · 14 s");
-  expect(text(root, ".facts")).toContain("1 file, 1 cell changed, /undo takes it back");
+  expect(text(last, ".state")).toBe("Done · 14 s");
+  expect(text(last, ".facts")).toContain("1 file, 1 cell changed, /undo takes it back");
   expect(find(root, ".transcript").dataset.drawn).toBe(`${ops.length}`);
 });
 

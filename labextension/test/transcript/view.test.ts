@@ -157,7 +157,7 @@ describe("the footer", () => {
     expect(text(root, ".notice")).toBe("Busy. The request is sent again (2 of 8).");
     kernel.say({ op: "text", block: 0, text: "a" });
     await drawn();
-    expect(find(root, ".transcript > .notice").hidden).toBe(true);
+    expect(find(root, ".ending > .notice").hidden).toBe(true);
   });
 });
 

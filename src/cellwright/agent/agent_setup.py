@@ -55,6 +55,7 @@ class AgentSetup:
     `compaction` says when a conversation that fills the context window is summed up, `tell_again` finds what Claude is told
     again then. `clear_tool_results`: the API leaves old results of tools out where they are many (context editing).
     `late_tools` gives the tools that come and go while it works (those of MCP servers), besides `tools`.
+    `setup` is what Setup hooks are told that a session begins with ("init", "maintenance"); without it nothing is told.
     """
 
     provider: Provider
@@ -64,6 +65,7 @@ class AgentSetup:
     policy: Policy
     can_use_tool: CanUseTool | None = None
     ends_when_denied: bool = False
+    setup: str = ""
     max_turns: int | None = None
     budget_usd: float | None = None
     shared_budgets: SharedBudgets = NO_SHARED_BUDGETS
@@ -105,7 +107,7 @@ class AgentSetup:
         policy = self.policy.in_mode(self.policy.mode)
         told = [tool for tool in tools if not policy.hides(tool)]
         if all(tool.name != TOOL_SEARCH for tool in told):  # nothing would load them
-            told = [replace(tool, defer_loading=False) for tool in told]
+            told = [replace(tool, defer_loading=False) if tool.defer_loading else tool for tool in told]
         return told
 
     @property

@@ -96,6 +96,9 @@ class PromptContext(Struct, frozen=True, kw_only=True):
 ContextProvider = Callable[[PromptContext], Awaitable[ProvidedContext]]
 """Finds out what there is to tell; it may read files and ask front ends. Called on the agent's loop; raises nothing."""
 
+ContextReader = Callable[[PromptContext], ProvidedContext]
+"""Finds what it tells in files: asked while a run is made ready, where waiting for a disk holds up nobody else."""
+
 CollectContext = Callable[[], Awaitable[ProvidedContext]]
 """All that is to be told with one prompt."""
 

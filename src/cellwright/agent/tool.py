@@ -211,7 +211,8 @@ class ToolContext(Struct, frozen=True):
 
     tool_use_id: str
     progress: Callable[..., None]
-    """`progress(text="", message="", fraction=None, output=None)`; fields as in `events.ToolProgress`. From any thread."""
+    """`progress(text="", message="", fraction=None, output=None, place=None)`; fields as in `events.ToolProgress`. From any
+    thread."""
     session_id: str = ""
     emit: Callable[[Event], None] = _unheard
     """Adds an event to the run's log: for what is no progress of this call, such as `TodosChanged`."""

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from cellwright.codebase.store import lock_path, open_to_read
+from cellwright.codebase.store import lock_path, open_to_read, vectors_lock_path
 from cellwright.codebase.units import searchable
 from cellwright.sessions.transcript_lock import is_held
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     import sqlite3
 
 MAX_CANDIDATES = 20_000
+RANK_CONSTANT = 60
+SEMANTIC_WEIGHT = 1.0
+"""The weight of a place by meaning where one by words weighs 1."""
 STOP_WORDS = frozenset(
     {"a", "an", "and", "are", "as", "at", "be", "by", "can", "do", "does", "for", "from", "how", "i", "if", "in", "is"}
     | {"it", "its", "of", "on", "or", "that", "the", "this", "to", "was", "we", "what", "when", "where", "which", "who"}
@@ -94,6 +98,7 @@ class IndexStatus(Struct, frozen=True):
     """The state of an index. `complete`: all definitions are in it; `texts_complete`: all texts, too.
 
     `state` is what the indexer is at: listing, symbols, texts, idle; `left` of `total` files are still to be read then.
+    `vectors` of `units` texts are embedded.
     """
 
     exists: bool = False
@@ -107,6 +112,10 @@ class IndexStatus(Struct, frozen=True):
     symbols: int = 0
     checked: float = 0.0
     bytes: int = 0
+    units: int = 0
+    vectors: int = 0
+    is_embedding: bool = False
+    embedding_problem: str = ""
 
     @property
     def share(self) -> float:
@@ -178,6 +187,7 @@ class IndexReader:
         said = dict(self._connection.execute("SELECT key, value FROM meta"))
         files, lines = self._connection.execute("SELECT count(*), coalesce(sum(lines), 0) FROM file").fetchone()
         symbols = self._connection.execute("SELECT count(*) FROM symbol").fetchone()[0]
+        units, vectors = self._connection.execute("SELECT count(*), count(vector) FROM unit").fetchone()
         return IndexStatus(
             exists=True,
             complete=bool(said.get("complete")),
@@ -191,6 +201,10 @@ class IndexReader:
             symbols=symbols,
             checked=said.get("checked", 0.0),
             bytes=sum(each.stat().st_size for each in database.parent.glob(f"{database.name}*")),
+            units=units,
+            vectors=vectors,
+            is_embedding=is_held(vectors_lock_path(database)),
+            embedding_problem=str(said.get("vectors_problem", "")),
         )
 
     def is_complete(self) -> bool:
@@ -334,6 +348,56 @@ class IndexReader:
         return [
             Hit(line, end, _score(rank, best), _file(file), name, kind) for line, end, rank, name, kind, *file in rows
         ]
+
+    def vectors_below(self, under: str = "", languages: Sequence[str] = ()) -> list[bytes] | None:
+        """The vectors of units there; None where that is all of them."""
+        if not under and not languages:
+            return None
+        below, values = _below(under)
+        if languages:
+            below += f" AND f.language IN ({', '.join('?' * len(languages))})"
+            values = (*values, *languages)
+        rows = self._connection.execute(
+            f"SELECT DISTINCT u.vector FROM unit u JOIN file f ON f.id = u.file WHERE u.vector IS NOT NULL AND {below}",
+            values,
+        )
+        return [vector for (vector,) in rows]
+
+    def units_of_vectors(
+        self, scored: Sequence[tuple[bytes, float]], under: str, languages: Sequence[str]
+    ) -> list[Hit]:
+        """The units that these vectors stand for, in the same order; `score` is the cosine."""
+        below, values = _below(under)
+        if languages:
+            below += f" AND f.language IN ({', '.join('?' * len(languages))})"
+            values = (*values, *languages)
+        hits: list[Hit] = []
+        for vector, score in scored:
+            rows = self._connection.execute(
+                f"SELECT u.line, u.end_line, coalesce(s.qualified, ''), coalesce(s.kind, ''), {_FILE} FROM unit u "
+                f"JOIN file f ON f.id = u.file LEFT JOIN symbol s ON s.id = u.symbol WHERE u.vector = ? AND {below}",
+                (vector, *values),
+            )
+            hits += [Hit(line, end, round(score, 4), _file(file), name, kind) for line, end, name, kind, *file in rows]
+        return hits
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The connection, for what keeps its own tables in the same file."""
+        return self._connection
+
+
+def fused(lexical: Sequence[Hit], semantic: Sequence[Hit], weight: float = SEMANTIC_WEIGHT) -> list[Hit]:
+    """Both lists as one, by the places of a hit in each of them (reciprocal rank fusion); the best one's score is 1."""
+    scores: dict[tuple[str, int, int], float] = {}
+    hits: dict[tuple[str, int, int], Hit] = {}
+    for each, share in ((lexical, 1.0), (semantic, weight)):
+        for rank, hit in enumerate(each, start=1):
+            key = (hit.file.path, hit.line, hit.end_line)
+            hits.setdefault(key, hit)
+            scores[key] = scores.get(key, 0.0) + share / (RANK_CONSTANT + rank)
+    order = sorted(scores, key=lambda key: (-scores[key], key))
+    return [replace(hits[key], score=round(scores[key] / scores[order[0]], 4)) for key in order]
 
 
 def _score(rank: float, best: float) -> float:

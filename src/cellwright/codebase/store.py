@@ -20,7 +20,7 @@ from cellwright.sessions.state_dir import make_private_folder
 if TYPE_CHECKING:
     import sqlite3
 
-VERSION = 1
+VERSION = 2
 """Of the tables, and of what is put into them."""
 
 _SCHEMA = f"""
@@ -46,8 +46,11 @@ CREATE INDEX import_module ON import (module);
 CREATE INDEX import_file ON import (file);
 CREATE TABLE unit (
   id INTEGER PRIMARY KEY AUTOINCREMENT, file INTEGER NOT NULL, symbol INTEGER, line INTEGER NOT NULL,
-  end_line INTEGER NOT NULL);
+  end_line INTEGER NOT NULL, vector BLOB);
 CREATE INDEX unit_file ON unit (file);
+CREATE INDEX unit_vector ON unit (vector);
+CREATE TABLE vector (hash BLOB PRIMARY KEY, scale REAL NOT NULL, data BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE vector_bits (hash BLOB PRIMARY KEY, bits BLOB NOT NULL) WITHOUT ROWID;
 CREATE VIRTUAL TABLE word USING fts5 (
   words, content='', detail=none, tokenize="unicode61 remove_diacritics 0 tokenchars '_$'");
 CREATE VIRTUAL TABLE unit_text USING fts5 (name, body, content='', tokenize="porter unicode61");
@@ -74,6 +77,21 @@ def index_path(project: Path) -> Path:
 def lock_path(database: Path) -> Path:
     """The file that who writes an index holds the lock of."""
     return database.with_suffix(".lock")
+
+
+def vectors_lock_path(database: Path) -> Path:
+    """The file that who embeds the texts of an index holds the lock of."""
+    return database.with_suffix(".vectors.lock")
+
+
+def agreement_path(database: Path) -> Path:
+    """The file that says what the user has agreed to for this project; an index that is made anew does not undo that."""
+    return database.with_suffix(".agreed")
+
+
+def models_folder() -> Path:
+    """The folder of downloaded models."""
+    return index_folder() / "models"
 
 
 def remove(database: Path) -> None:
@@ -123,14 +141,20 @@ def _is_usable(connection: sqlite3.Connection, *, check: bool) -> bool:
 
 
 @contextlib.contextmanager
-def open_to_read(database: Path) -> Iterator[sqlite3.Connection]:
-    """The index at `database`, for one thread. Raises sqlite3.Error where there is none that can be used."""
+def open_to_read(database: Path, *, writes: bool = False) -> Iterator[sqlite3.Connection]:
+    """The index at `database`, for one thread. Raises sqlite3.Error where there is none that can be used.
+
+    `writes`: something is added to what is there, and waits for the indexer's own batches.
+    """
     import sqlite3  # every start declares the tools that search an index, few use them
 
     # not mode=ro: the first reader after a crash makes the log's shared memory anew
-    connection = sqlite3.connect(f"{database.absolute().as_uri()}?mode=rw", uri=True, timeout=2, isolation_level=None)
+    connection = sqlite3.connect(
+        f"{database.absolute().as_uri()}?mode=rw", uri=True, timeout=30 if writes else 2, isolation_level=None
+    )
     try:
-        connection.execute("PRAGMA query_only = 1")
+        if not writes:
+            connection.execute("PRAGMA query_only = 1")
         if connection.execute("PRAGMA user_version").fetchone()[0] != VERSION:
             raise sqlite3.OperationalError("no index of this version")  # just being made, or to be made anew
         yield connection

@@ -119,6 +119,7 @@ def ask(prompt: Prompt, **options: Unpack[AskOptions]) -> Result:
       nobody is asked. `hooks` are told what happens, and may say no: `{"PreToolUse": [HookMatcher("Bash", [check])]}`.
     - `max_turns` (requests), `budget` (US dollars) and `max_tokens` (of one answer) bound the run, `tool_timeout` (seconds)
       each call.
+    - `context="code"` attaches the code of the project that fits the prompt best.
     - `system_prompt` stands in place of ours, `append_system_prompt` after it; a session that was begun with another one
       goes on in a fork.
     - `output_schema`, or `schema`, makes of the answer a value, `Result.value`: a pydantic model, dataclass, TypedDict, an

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.calls.redaction import Redaction
+from cellwright.agent.hooks.protocol import HookResult
 from cellwright.agent.thread import AgentThread, CallerJobs, is_agent_code
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.config.hooks.hooks_in_force import HooksInForce
@@ -235,6 +236,10 @@ class Conversation:
         from cellwright.conversation.runs.served_calls import ServedCalls  # few conversations serve others
 
         return ServedCalls(self._parts, options, notify)
+
+    def set_up(self, trigger: str) -> HookResult:
+        """Run the Setup and SessionStart hooks without a prompt; gives what they say. Raises as `HooksInForce.set_up`."""
+        return self.thread.submit(self._hooks.set_up(self.sessions.current, trigger)).future.result()
 
     def _project_confinement(self) -> Confinement | None:
         policy = PolicyInForce(self.in_force, RunOptions(), self.sandbox.abilities)

@@ -1,11 +1,15 @@
-"""The conversation of this process, for `cellwright.ask`: a kernel's extension registers its own while it is loaded.
+"""The conversation of this process: how it starts, and the one for `cellwright.ask`.
 
+A kernel's extension registers its own while it is loaded.
 A module of its own, so that loading the extension need not import what a conversation needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import gc
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
@@ -33,6 +37,31 @@ class ProcessConversation(Protocol):
 
 
 _registered: list[Callable[[], ProcessConversation]] = []
+
+
+@contextlib.contextmanager
+def starting_up() -> Iterator[None]:
+    """While this is entered the process imports what a conversation needs, with nothing else in the way of that.
+
+    The HTTP library is imported in a thread beside our own modules: most of both is waiting for the disk. Imports also
+    set off full garbage collections, and one takes 35 ms where libraries are loaded: there is none for the moment.
+    """
+    threading.Thread(target=_import_http_library, name="cellwright-http", daemon=True).start()
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _import_http_library() -> None:
+    # what fails here fails again, with its message, when it is needed
+    with contextlib.suppress(Exception):
+        from cellwright.model.transport import import_http_library
+
+        import_http_library()
 
 
 def register(conversation: Callable[[], ProcessConversation]) -> None:

@@ -121,7 +121,7 @@ def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
     roots = (cwd, *settings.additional_directories)
     side_request = None if place.provider is None else SideRequest(place.provider, small_model(environ))
     engine = choose_engine(environ, side_request)
-    code = project_code(cwd, (*settings.deny, *settings.ask), environ)
+    code = project_code(cwd, (*settings.deny, *settings.ask), environ, settings.embedding)
     return (
         read_tool(state, cwd, place.open_notebooks),
         write_tool(state, cwd),

@@ -23,6 +23,7 @@ from cellwright.conversation.runs.request import RunRequest, RunSurface, TrustCh
 from cellwright.conversation.runs.run_options import RunOptions, result_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd
+from cellwright.kernel.chat.completions import kernel_completions
 from cellwright.kernel.chat.connections import Connections
 from cellwright.kernel.chat.log import ConversationLog
 from cellwright.kernel.context.notebook_context import kernel_context
@@ -114,6 +115,7 @@ class NotebookConversation:
         self.mirror = mirror_everywhere(self.questions.mirror, Proposals(pages, self.conversation.cwd).mirror)
         self.undo = UndoRequests(pages, self.conversation, self.file_news)
         CodeCompletion(shell, self.conversation).serve(pages.serve)
+        pages.serve("complete", kernel_completions(shell, self.notebooks, self.conversation).complete)
         self.kernel_context = kernel_context(shell, cells, self.notebooks)
         self._recordings = recorded_runs(self.conversation, self._notebook, self._trust)
         self._has_prompted = False

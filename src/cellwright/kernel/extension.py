@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from cellwright.conversation.process_conversation import register, unregister
+from cellwright.conversation.process_conversation import register, starting_up, unregister
 from cellwright.kernel import library_imports
 from cellwright.kernel.chat.target import ChatTarget
 from cellwright.kernel.magic.config import Claude
@@ -136,7 +135,7 @@ class Extension:
     def _warm_up(self) -> None:
         from cellwright.errors import CellwrightError
 
-        with _no_collections():
+        with starting_up():
             try:
                 conversation = self.conversation()
             except CellwrightError:
@@ -167,19 +166,6 @@ def _naming_hidden_libraries() -> Iterator[None]:
         files = "; ".join(f"{file} was imported in the place of the library {name}" for name, file in hidden)
         message = f"Cellwright cannot start: {files}. Rename the file and restart the kernel. ({error})"
         raise CellwrightError(ErrorCode.CONFIG_INVALID, message) from error
-
-
-@contextlib.contextmanager
-def _no_collections() -> Iterator[None]:
-    """Imports set off full garbage collections, and one takes 35 ms where libraries are loaded: none for a moment."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def load(shell: InteractiveShell) -> None:

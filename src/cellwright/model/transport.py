@@ -163,6 +163,15 @@ class Transport(Protocol):
         ...
 
 
+def import_http_library() -> None:
+    """Import what sends requests, all of it: parts come at their first use, and the loop would stand still for them."""
+    import anyio
+    import httpcore2  # noqa: F401
+    import httpx2  # noqa: F401  60 ms
+
+    asyncio.run(anyio.sleep(0))  # its asyncio part takes 25 ms
+
+
 class KeyTransport:
     """A key or a token over httpx2, with the headers that the SDK sends for it.
 
@@ -228,11 +237,9 @@ class KeyTransport:
             yield reply
 
     def _build_client(self) -> httpx2.AsyncClient:
-        import anyio
-        import httpx2  # 60 ms
+        import_http_library()
+        import httpx2
 
-        # anyio imports its asyncio part at first use: 25 ms that the loop would stand still for
-        asyncio.run(anyio.sleep(0))
         return httpx2.AsyncClient(
             headers=self._headers,
             verify=_tls_context() if self._needs_tls() else False,

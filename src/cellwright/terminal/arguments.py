@@ -94,6 +94,9 @@ def _add_run_options(group: argparse._ArgumentGroup) -> None:
         dest="append_system_prompt",
         help=argparse.SUPPRESS,
     )
+    group.add_argument(
+        "--context", choices=("none", "code"), help="code: attach the project's code that fits the prompt best"
+    )
     group.add_argument("--max-parallel-tools", metavar="N", type=_count, help="reading tools that run at once (10)")
     group.add_argument("--tool-timeout", metavar="SECONDS", type=_amount, help="stop every tool call after this long")
 
@@ -174,6 +177,20 @@ def _add_session_options(group: argparse._ArgumentGroup) -> None:
         "--fork-session",
         action="store_true",
         help="with --continue or --resume: go on in a copy, with an id of its own",
+    )
+    setup = group.add_mutually_exclusive_group()
+    setup.add_argument(
+        "--init", dest="setup", action="store_const", const="init", default="", help="run the Setup hooks (init) first"
+    )
+    setup.add_argument(
+        "--maintenance",
+        dest="setup",
+        action="store_const",
+        const="maintenance",
+        help="run the Setup hooks (maintenance) first",
+    )
+    setup.add_argument(
+        "--init-only", action="store_true", help="run the Setup and SessionStart hooks, and ask Claude nothing"
     )
     recording = group.add_mutually_exclusive_group()
     recording.add_argument("--record", metavar="FILE", type=Path, help="keep the turns of this run in FILE")

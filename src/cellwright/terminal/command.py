@@ -134,6 +134,18 @@ class TerminalCommand:
         if (preparing := self.conversation.model.prepare()) is not None:
             self.conversation.thread.submit(preparing)
 
+    def set_up(self) -> int:
+        """Run the Setup and SessionStart hooks, and nothing else; gives the exit code. Raises `CellwrightError`."""
+        said = self.conversation.set_up("init")
+        for message in said.messages:
+            print(message, file=self.streams.stdout)
+        for problem in said.problems:
+            print(f"warning: {problem}", file=self.streams.stderr)
+        refusal = said.stop or (said.reason if said.block else "")
+        if refusal:
+            print(f"A hook objects: {refusal}", file=self.streams.stderr)
+        return ExitCode.FAILED if refusal or said.problems else ExitCode.OK
+
     def run_messages(self) -> int:
         """Run each message of stdin, in their order, until it ends; gives the last one's exit code."""
         from cellwright.terminal.claude_code.input import user_messages  # a stream of messages is rare
@@ -428,9 +440,11 @@ def run_options(options: argparse.Namespace) -> RunOptions:
         allow=options.allowed_tools,
         deny=options.disallowed_tools,
         on_denied=options.on_denied,
+        setup=options.setup,
         fallback_models=options.fallback_model,
         builtin_tools=options.tools in (None, ("default",)) and not options.no_tools,
         proposes_files=options.no_tools,
+        code_context=options.context == "code",
         tool_names=() if options.tools in (None, ("default",)) else options.tools,
         system_prompt=options.system_prompt,
         append_system_prompt=options.append_system_prompt,

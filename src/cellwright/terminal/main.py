@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import logging
 import os
 import sys
@@ -111,23 +112,29 @@ def _tell_stdout(error: CellwrightError, options: argparse.Namespace, streams: S
 
 
 def _conversation(options: argparse.Namespace, streams: Streams) -> int:
-    from cellwright.config.settings.read import start_folder
-    from cellwright.conversation.conversation import Conversation
-    from cellwright.terminal.arguments import is_piped, read_prompt
-    from cellwright.terminal.command import (
-        TerminalCommand,
-        given_servers,
-        inline_settings,
-        refuse_trust,
-        setting_scopes,
-    )
-    from cellwright.terminal.interactive.interact import interact
+    from cellwright.conversation.process_conversation import starting_up
 
-    one_prompt = options.prompt or options.print or options.dry_run or options.output_format != "text"
+    with starting_up():
+        from cellwright.config.settings.read import start_folder
+        from cellwright.conversation.conversation import Conversation
+        from cellwright.terminal.arguments import is_piped, read_prompt
+        from cellwright.terminal.command import (
+            TerminalCommand,
+            given_servers,
+            inline_settings,
+            refuse_trust,
+            setting_scopes,
+        )
+        from cellwright.terminal.interactive.interact import interact
+    gc.freeze()  # modules stay, and a collection need not look at them again
+
+    one_prompt = any(
+        (options.prompt, options.print, options.dry_run, options.init_only, options.output_format != "text")
+    )
     interactive = not one_prompt and sys.stdin.isatty() and sys.stdout.isatty()
     streamed = options.input_format == "stream-json"
     words = ""
-    if not interactive and not streamed and not is_piped(streams.stdin):
+    if not (interactive or streamed or options.init_only or is_piped(streams.stdin)):
         words = read_prompt(options.prompt, streams.stdin)
     cwd = start_folder(os.environ)
     given = inline_settings(options, cwd)
@@ -143,6 +150,8 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
     try:
         refuse_trust(options, conversation)
         command = TerminalCommand(options, conversation, streams, interactive)
+        if options.init_only:
+            return command.set_up()
         command.open(words or options.prompt)
         if interactive:
             return interact(command, streams.stderr)

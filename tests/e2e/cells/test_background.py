@@ -69,7 +69,7 @@ def test_other_cells_are_used_and_words_are_typed_while_claude_works(notebook, m
         check_accessible(book.output(1), "textarea")
         book.screenshot(f"background-{'dark' if theme == DARK else 'light'}", book.cell(1))
     gate.open()
-    answer = book.output(1).locator(".jp-RenderedMarkdown", has_text="And the tests pass.")
+    answer = book.output(1).locator(".cellwright-answer", has_text="And the tests pass.")
     for words in ("Use tabs,", "not spaces.", "Then run the tests."):
         expect(answer).to_contain_text(words)
     assert "Delete the data." not in json.dumps(model.requests[-1].body)
@@ -81,7 +81,7 @@ def test_other_cells_are_used_and_words_are_typed_while_claude_works(notebook, m
     field = book.output(1).get_by_label("Tell Claude while it works")
     expect(field).to_have_value("And one more th")
     gate.open()
-    book.output(1).locator(".jp-RenderedMarkdown", has_text="Done.").wait_for()
+    book.output(1).locator(".cellwright-answer", has_text="Done.").wait_for()
 
 
 def test_the_answer_comes_while_another_cell_runs_and_after_a_reload(notebook, model):
@@ -98,7 +98,7 @@ def test_the_answer_comes_while_another_cell_runs_and_after_a_reload(notebook, m
     book.output(1).locator("text=Before").wait_for()
     book.run(2)
     gate.open()
-    book.output(1).locator(".jp-RenderedMarkdown", has_text="Before, and after.").wait_for()
+    book.output(1).locator(".cellwright-answer", has_text="Before, and after.").wait_for()
     ((book.lab.root / book.path).parent / "go").touch()
     book.wait_done(2)
     expect(book.output(2)).to_contain_text("user is done")

@@ -162,15 +162,19 @@ def test_jupyter_s_own_stop_button(notebook, model):
 
 def saved_text(book, index):
     """The Markdown of a cell as the notebook on disk has it, which has no widget anywhere."""
-    bundles = [output["data"] for output in book.save()["cells"][index]["outputs"] if "data" in output]
-    assert all(WIDGET_VIEW not in bundle for bundle in bundles)
+
+    def saved():
+        return [output["data"] for output in book.save()["cells"][index]["outputs"] if "data" in output]
+
+    # what is shown looks the same before
+    bundles = eventually(saved, lambda found: all(WIDGET_VIEW not in bundle for bundle in found))
     return "".join("".join(bundle.get("text/markdown", "")) for bundle in bundles)
 
 
 def answer_of(book, index, text):
-    """The static answer in a cell, when it has come."""
-    answer = book.output(index).locator(".jp-RenderedMarkdown", has_text=text)
-    answer.wait_for()
+    """The whole answer in a cell, when it has come."""
+    answer = book.output(index).locator(".cellwright-answer", has_text=text)
+    answer.locator("footer[data-state=done]").wait_for()
     return answer
 
 
@@ -278,4 +282,4 @@ def test_a_cell_asks_claude_without_load_ext_also_after_a_restart(notebook, mode
     book.run(0)
     expect(book.output(0)).to_contain_text("The tide is low.")
     book.wait_done(0)
-    assert "load_ext" not in json.dumps(book.save())
+    assert "load_ext" not in json.dumps([cell["source"] for cell in book.save()["cells"]])

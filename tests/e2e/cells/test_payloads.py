@@ -7,6 +7,7 @@ nbconvert's pages, the panel's list of sessions, and a question's card.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from playwright.sync_api import expect
 
 from cellwright.events import Call, RunEnd, TextDelta, TodosChanged, ToolEnd, ToolStart, TurnEnd
 from cellwright.kernel.output.saved_markdown import SavedTranscript
+from cellwright.kernel.output.saved_ops import TRANSCRIPT
 from cellwright.markdown.safe_markdown import safe_markdown
 from cellwright.sessions.export.exchanges import exchanges_of
 from cellwright.sessions.export.markdown import as_markdown
@@ -28,7 +30,7 @@ from markdown_payloads import HOST, PAYLOADS, RUN, cuts
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
-TRANSCRIPT = Path(__file__).parents[3] / "src/cellwright/kernel/widgets/static/transcript.js"
+RENDERER_FILE = Path(__file__).parents[3] / "src/cellwright/kernel/widgets/static/transcript.js"
 NBCONVERTS_OWN = "https://cdnjs.cloudflare.com/"
 
 ACTIVE = """([inside, ours]) => {
@@ -96,6 +98,43 @@ def saved_run(texts: list[str]) -> str:
     return saved.markdown()
 
 
+def foreign_transcript(texts: list[str]) -> dict[str, Any]:
+    """A transcript as somebody else may put it into a notebook: each of `texts` wherever there is a text, and more."""
+    op: list[Any] = [{"op": "run", "model": texts[0], "mode": texts[0], "session": "s", "started": 0, "onload": RUN}]
+    for number, text in enumerate(texts):
+        name = f"t{number}"
+        use = {"id": name, "name": text[:60], "title": text, "parallel": False, "estimate": None, "at": 0}
+        op += [
+            {"op": "text", "block": number, "text": text, "html": text},
+            {"op": "thinking", "block": 1_000 + number, "text": text, "at": 0},
+            {"op": "tool", **use, "input": {text: text, "__proto__": {"x": text}, "file_path": [text, {"a": text}]}},
+            {
+                "op": "tool_end",
+                "id": name,
+                "status": "error",
+                "ms": 1,
+                "result": text,
+                "diff": text,
+                "error": {"code": text, "message": text},
+            },
+            {"op": "display", "id": name, "data": {"text/html": text, "image/svg+xml": text, "image/png": text}},
+            {"op": "notice", "level": "error", "text": text},
+            {"op": text, "id": name},
+            {
+                "op": "told",
+                "tokens": 1,
+                "parts": [{"title": text, "kind": text, "text": text, "chars": 1, "tokens": 1}],
+            },
+        ]
+    todos = [{"content": text, "status": "in_progress", "activeForm": text} for text in texts]
+    op += [{"op": "todos", "todos": todos}, None, 5, [], {"op": "end", "stop_reason": texts[0], "error": texts[0]}]
+    return {"version": 1, "part": 0, "last": True, "ops": op, "run": {"toString": RUN}}
+
+
+UNFOLD = """() => document.querySelectorAll('.cellwright-answer > div').forEach((host) =>
+    host.shadowRoot.querySelectorAll('details').forEach((each) => { each.open = true; }))"""
+
+
 def batches(texts: list[str], size: int) -> list[list[str]]:
     return [texts[start : start + size] for start in range(0, len(texts), size)]
 
@@ -119,12 +158,16 @@ def messages() -> list[dict[str, Any]]:
     ]
 
 
-def notebook_of(outputs: list[str]) -> nbformat.NotebookNode:
-    """A notebook whose cells hold these as their output."""
+def notebook_of(outputs: list[str], transcripts: Sequence[list[str]] = ()) -> nbformat.NotebookNode:
+    """A notebook whose cells hold these as their output, the last ones transcripts of these texts."""
     cells = []
     for number, markdown in enumerate(outputs):
         output = nbformat.v4.new_output("display_data", {"text/markdown": markdown, "text/plain": "a run"})
         cells.append(nbformat.v4.new_code_cell("", outputs=[output], id=f"cell-{number}"))
+    for number, texts in enumerate(transcripts):
+        data = {TRANSCRIPT: foreign_transcript(texts), "text/markdown": "its Markdown"}
+        output = nbformat.v4.new_output("display_data", data)
+        cells.append(nbformat.v4.new_code_cell("", outputs=[output], id=f"transcript-{number}"))
     kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
     return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
 
@@ -141,14 +184,18 @@ def test_saved_outputs_are_only_shown_in_jupyterlab(page, tab, lab, notebook_at,
     folder = lab.root / "payloads"
     folder.mkdir(exist_ok=True)
     path = folder / "notebook.ipynb"
-    nbformat.write(notebook_of(outputs), path)
+    transcripts = batches(list(PAYLOADS), 40)
+    nbformat.write(notebook_of(outputs, transcripts), path)
     NotebookNotary(data_dir=str(lab.home / ".local/share/jupyter")).sign(nbformat.read(path, 4))
     watch = Watch(page, lab.url, lab.url.replace("http", "ws"))
     notebook_at(str(path.relative_to(lab.root))).open()
     rendered = page.locator(".jp-OutputArea-output.jp-RenderedMarkdown > *:first-child")
     expect(rendered).to_have_count(len(outputs))
     page.locator("mjx-container").first.wait_for()
+    expect(page.locator(".cellwright-answer > div")).to_have_count(len(transcripts))
+    page.evaluate(UNFOLD)
     page.wait_for_load_state("networkidle")
+    assert page.evaluate(ACTIVE, [".cellwright-answer", lab.url]) == []
     assert page.evaluate(ACTIVE, [".jp-RenderedMarkdown", lab.url]) == [f"img https://{HOST}/control"]
     assert watch.end() == [f"https://{HOST}/control"]
 
@@ -193,7 +240,7 @@ def test_the_widget_only_shows_them(page):
     shown = opened_page(page.context)
     shown.route(RENDERER, lambda route: route.fulfill(body="<!doctype html>", content_type="text/html"))
     shown.route(
-        f"{RENDERER}transcript.js", lambda route: route.fulfill(path=TRANSCRIPT, content_type="text/javascript")
+        f"{RENDERER}transcript.js", lambda route: route.fulfill(path=RENDERER_FILE, content_type="text/javascript")
     )
     watch = Watch(shown, RENDERER)
     shown.goto(RENDERER)

@@ -239,6 +239,13 @@ def test_variables_with_type_and_shape_and_nothing_of_the_users_run(room: Comple
     assert inserts(ask(room, "variable", "pri")) == ["$prices", "$price_of"]
 
 
+def test_options_of_the_magic(room: Completions) -> None:
+    first, *rest = ask(room, "option", "")
+    assert first["insert"] == "--model "
+    assert len(rest) > 20
+    assert [item["label"] for item in ask(room, "option", "budg")] == ["--budget USD"]
+
+
 def test_a_folder_that_cannot_be_listed_leaves_the_cells(shell: InteractiveShell, project: Path) -> None:
     room = completions(
         shell, Own(project / "prices.ipynb"), project / "gone", skills_of(project), agents_of(project), lambda: True

@@ -51,7 +51,7 @@ def test_the_users_words_are_shown_without_what_was_told_besides(tmp_path: Path)
 
 
 def test_a_turn_is_drawn_with_thinking_calls_pictures_and_costs(tmp_path: Path) -> None:
-    call = {"type": "tool_use", "id": "t1", "name": "Python", "input": {"code": "x" * 5_000}}
+    call = {"type": "tool_use", "id": "t1", "name": "Write", "input": {"content": "x" * 5_000}}
     search = {"type": "server_tool_use", "id": "t2", "name": "web_search", "input": {"query": "weather"}}
     found = {"type": "web_search_tool_result", "tool_use_id": "t2", "content": []}
     large = {
@@ -84,7 +84,7 @@ def test_a_turn_is_drawn_with_thinking_calls_pictures_and_costs(tmp_path: Path) 
     assert [op["op"] for op in ops] == kinds
     blocks = [op["block"] for op in ops if op["op"] in ("text", "thinking")]
     assert blocks == sorted(set(blocks))
-    assert len(ops[3]["input"]["code"]) < 5_000
+    assert len(ops[3]["input"]["content"]) < 5_000
     assert ops[5]["data"] == {"image/png": "iVBORw0KGgo="}
     assert len(ops[6]["result"]) < RESULT_CHARS + 100
     assert ops[-1]["cost_usd"] == 0.5

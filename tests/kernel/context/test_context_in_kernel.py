@@ -113,7 +113,7 @@ def test_none_tells_nothing_and_is_a_trait_too(kernel: NotebookKernel, model: Me
 
 def test_an_unknown_way_is_refused(kernel: NotebookKernel):
     cell = kernel.run("%%claude --context some\nhi")
-    assert "--context: 'some' is not one of none, auto, code, full" in cell.error
+    assert "--context: 'some' is not one of none, auto, code, cells, full" in cell.error
 
 
 def test_a_dry_run_shows_what_would_be_told_and_tells_nothing(kernel: NotebookKernel, model: MessagesServer):
@@ -136,7 +136,7 @@ def test_secrets_in_outputs_and_values_stay_here(kernel: NotebookKernel, model: 
 
 
 def test_the_user_sees_what_was_told(kernel: NotebookKernel, page: Page, model: MessagesServer, project: Path):
-    model.add(say("one"), say("two"))
+    model.add(say("one"), say("two"), say("three"))
     (project / "notes.md").write_text("# Remember the milk\n")
     kernel.run("count = 3", cell_id="a")
     kernel.run("%%claude --new\nread @notes.md and $count", cell_id="prompt")
@@ -155,6 +155,10 @@ def test_the_user_sees_what_was_told(kernel: NotebookKernel, page: Page, model: 
     assert page.ops.index(told) < next(index for index, op in enumerate(page.ops) if op["op"] == "text")
     kernel.run("%%claude\nnothing new", cell_id="prompt")
     assert [op for op in page.ops if op["op"] == "told"] == []
+    (project / "parcels.py").write_text("def send_parcels(): ...\n")
+    kernel.run("%%claude --context code\nwhere are parcels sent?", cell_id="prompt")
+    (told,) = [op for op in page.ops if op["op"] == "told"]
+    assert [part["title"] for part in told["parts"]] == ["Code that fits: 1 place in 1 file"]
 
 
 def test_ask_from_a_cell_is_told_files_only(kernel: NotebookKernel, model: MessagesServer, project: Path):

@@ -19,7 +19,7 @@ from cellwright.conversation.dry_run import DryRun
 from cellwright.events import CHARS_PER_TOKEN
 from cellwright.kernel.context.notebook_context import (
     AUTO_TOKENS,
-    CODE_TOKENS,
+    CELLS_TOKENS,
     FULL_TOKENS,
     KernelContext,
     kernel_context,
@@ -232,16 +232,16 @@ def test_one_long_cell_is_cut_in_its_middle(notebook: Notebook) -> None:
 def test_code_tells_the_code_cells_alone_and_once(notebook: Notebook) -> None:
     notebook.cells("# Title", "x = 1", "y = 2", markdown=(1,))
     run(notebook.shell, "secret_variable = 5", "other")
-    told = notebook.prompt("code", "cell-3")
+    told = notebook.prompt("cells", "cell-3")
     assert "2. cell-2, code\n```\nx = 1\n```" in told
     assert "Title" not in told
     assert "secret_variable" not in told
-    assert notebook.prompt("code") == ""
+    assert notebook.prompt("cells") == ""
     # what it did not tell is still news
     assert "secret_variable" in notebook.prompt("auto")
-    assert notebook.prompt("code") == ""
+    assert notebook.prompt("cells") == ""
     notebook.cells("# Title", "x = 1", "y = 3", markdown=(1,))
-    assert "y = 3" in notebook.prompt("code")
+    assert "y = 3" in notebook.prompt("cells")
 
 
 def test_a_cell_with_fences_of_its_own_stands_between_longer_ones(notebook: Notebook) -> None:
@@ -262,7 +262,7 @@ def test_full_tells_all_cells_with_outputs_and_all_variables(notebook: Notebook)
     assert notebook.prompt("full") == ""
 
 
-@pytest.mark.parametrize(("how", "tokens"), [("code", CODE_TOKENS), ("full", FULL_TOKENS)])
+@pytest.mark.parametrize(("how", "tokens"), [("cells", CELLS_TOKENS), ("full", FULL_TOKENS)])
 def test_a_large_notebook_has_its_own_bound(notebook: Notebook, how: How, tokens: int) -> None:
     notebook.cells(*[f"# cell {n}\n" + "x = 1  # filler\n" * 200 for n in range(200)])
     told = notebook.prompt(how)

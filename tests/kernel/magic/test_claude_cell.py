@@ -10,6 +10,7 @@ import pytest
 from notebook_kernel import WIDGET_VIEW, NotebookKernel, Page
 
 from cache_marks import without_cache_marks
+from cellwright.kernel.output.saved_ops import TRANSCRIPT
 from cellwright.testing import Gate, MessagesServer, fault, hold, say, think, turn, use
 
 pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
@@ -33,7 +34,7 @@ def test_what_is_saved_is_markdown_without_a_widget(kernel: NotebookKernel, page
     model.add(turn(think("hm"), say("**Forty-two.** ![x](https://evil.example/x.png)")))
     cell = kernel.run("%%claude\nWhat is it?")
     (output,) = cell.outputs
-    assert set(output) == {"text/markdown", "text/plain"}
+    assert set(output) == {TRANSCRIPT, "text/markdown", "text/plain"}
     assert output["text/markdown"].startswith("**Forty-two.** [x](https://evil.example/x.png)\n\n*claude-opus-5-5")
     assert output["text/plain"].startswith("**Forty-two.** ![x]")
     closed = [message["comm_id"] for message in cell.of_type("comm_close")]
@@ -192,11 +193,11 @@ def test_python_runs_in_the_namespace_and_its_figures_stay_in_the_cell(
     page.answer(ask["question"], "allow")
     kernel.finish(cell)
     assert kernel.value("answer") == "42"
-    assert page.wait_for_op("display")["data"]["image/png"]
     assert page.wait_for_op("output")["text"] == "drawn\n"
-    first, image = cell.outputs
-    assert set(first) == {"text/markdown", "text/plain"}
+    code_ran, image, answer = cell.outputs
+    assert code_ran["text/markdown"].endswith(f"```python\n{code}\n```\n\n```text\ndrawn\n```")
     assert set(image) == {"image/png", "text/plain"}
+    assert answer["text/markdown"].startswith("Look.\n\n*claude-opus-5-5*")
     assert cell.stdout == ""
 
 

@@ -24,13 +24,12 @@ from cellwright.events import (
     TurnEnd,
     UserPrompt,
 )
+from cellwright.kernel.output.code_displays import PICTURES_BYTES, kept_displays
 from cellwright.kernel.output.saved_markdown import (
     ANSWER_CHARS,
     DIFFS_CHARS,
-    PICTURES_BYTES,
     PLAIN_CHARS,
     SavedTranscript,
-    kept_pictures,
     short_plain,
 )
 
@@ -274,14 +273,15 @@ def test_pictures_are_made_smaller_until_they_fit():
     out = io.BytesIO()
     noise.save(out, "PNG")
     large = {"image/png": base64.b64encode(out.getvalue()).decode(), "text/plain": "<Figure>"}
-    kept = kept_pictures([large] * 9)
+    kept = kept_displays([large] * 9, str)
     sizes = [len(picture["image/png"]) * 3 // 4 for picture in kept if "image/png" in picture]
     assert out.tell() > 2_000_000
     assert max(sizes) < 600_000
     assert sum(sizes) <= PICTURES_BYTES
-    assert kept[-1]["text/plain"] == f"[{9 - len(sizes)} more pictures of this run: not kept in the notebook]"
+    assert len(kept) == 9
+    assert kept[-1]["text/plain"].endswith("bytes: not kept in the notebook]")
     small = {"image/png": "iVBORw0KGgo=", "text/plain": "<Figure>"}
-    assert kept_pictures([small]) == [small]
+    assert kept_displays([small], str) == [small]
 
 
 def test_words_of_the_user_stand_where_claude_got_them():

@@ -415,7 +415,7 @@ def test_a_page_that_came_later_gets_the_answer(kernel: NotebookKernel, streamin
     kept(kernel, cell)
     until(kernel, lambda: len(later.saved) > 1)
     later.close()
-    assert later.saved[-1]["data"]["text/markdown"].startswith("First and last.")
+    assert later.saved[-1]["outputs"][0]["data"]["text/markdown"].startswith("First and last.")
 
 
 def test_unloading_ends_it_and_leaves_what_there_is(kernel: NotebookKernel, streaming: tuple[Cell, Gate]):

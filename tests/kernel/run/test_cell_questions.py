@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from notebook_kernel import NotebookKernel, Page
 
+from cellwright.kernel.output.saved_ops import TRANSCRIPT
 from cellwright.testing import MessagesServer, say, turn, use
 
 pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
@@ -169,7 +170,7 @@ def test_with_nobody_there_the_policy_decides_at_once(kernel: NotebookKernel, mo
     assert "Python" in results(model)[0]["content"]
     assert cell.of_type("comm_open") == []
     (output,) = cell.outputs
-    assert set(output) == {"text/markdown", "text/plain"}
+    assert set(output) == {TRANSCRIPT, "text/markdown", "text/plain"}
     assert "denied" in output["text/plain"]
 
 

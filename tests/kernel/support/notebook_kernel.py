@@ -326,7 +326,7 @@ class Page:
     def _open(self, content: dict[str, Any], buffers: list[Any]) -> None:
         state = content["data"]["state"]
         self.opened.append(state)
-        if "code_model" in state:
+        if "code_model" in state and state["part"] == 0:
             self.transcripts[content["comm_id"]] = []
             if self.says_ready:
                 self._begin(content["comm_id"])

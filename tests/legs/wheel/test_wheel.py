@@ -25,6 +25,13 @@ def test_it_holds_what_the_browser_needs(wheel):
     assert not [name for name in names if "node_modules" in name or name.startswith("tests/")]
 
 
+def test_its_page_on_a_package_index_leads_nowhere_that_is_not_there(wheel):
+    metadata = zipfile.ZipFile(wheel).read("cellwright-0.1.0.dist-info/METADATA").decode()
+    assert "# Cellwright" in metadata
+    assert "%%claude" in metadata
+    assert "](" not in metadata.replace("](http", "")
+
+
 def test_the_demo_runs_from_it(python, tmp_path):
     """In an environment that has the wheel and not the checkout."""
     environ = without_this_checkout()

@@ -110,8 +110,12 @@ async def _run(command: Command, children: ChildProcesses, seconds: float) -> di
         await asyncio.wait({child.exited}, timeout=left)
         timed_out = not child.exited.done()
         child.kill()
-        # what a sandbox laid into the project is gone only then
         await asyncio.wait({child.exited}, timeout=UNTIL_GONE_SECONDS)
+        # what a sandbox laid into the project is gone only when all that was killed is
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(UNTIL_GONE_SECONDS):
+                while child.is_alive():
+                    await asyncio.sleep(0.01)
     finally:
         os.close(reader)
     children.sweep()

@@ -26,7 +26,7 @@ describe("todos", () => {
     expect(now.slice(0, 2)).toEqual(lines);
     expect(now.map((line) => line.textContent)).toEqual(["✓Do 0 (done)", "▸Doing 1 (in progress)", "○Do 2 (to do)"]);
     expect(root.querySelectorAll(".todos")).toHaveLength(1);
-    const order = [...find(root, ".transcript").children];
+    const order = [...root.querySelectorAll(".items, .todos, footer")];
     expect(order.indexOf(find(root, ".items"))).toBeLessThan(order.indexOf(find(root, ".todos")));
     expect(order.indexOf(find(root, ".todos"))).toBeLessThan(order.indexOf(find(root, "footer")));
     kernel.say(todos());

@@ -459,6 +459,7 @@ class ToolCalls(Struct):
             message: str = "",
             fraction: float | None = None,
             output: Mapping[str, Any] | None = None,
+            place: Mapping[str, Any] | None = None,
         ) -> None:
             event = ToolProgress(
                 tool_use_id,
@@ -466,6 +467,7 @@ class ToolCalls(Struct):
                 replace_surrogates(message),
                 fraction,
                 replace_surrogates_in(output),
+                replace_surrogates_in(place),
             )
             try:
                 on_loop = asyncio.get_running_loop() is loop

@@ -114,6 +114,9 @@ class RunHooks(Struct):
             return context_blocks("SubagentStart hook", begun.context)
         blocks = context_blocks("Hook", self.arrived().context)
         if source := self.session.started_by:
+            if self.run.agent.setup:
+                prepared = await self.fire("Setup", {"trigger": self.run.agent.setup})
+                blocks += context_blocks("Setup hook", prepared.context)
             started = await self.fire("SessionStart", {"source": source, "model": self.run.agent.model})
             _refuse_if_stopped("SessionStart", started)
             blocks += context_blocks("SessionStart hook", started.context)

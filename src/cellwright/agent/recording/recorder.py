@@ -203,7 +203,9 @@ def _recorded_call(event: ToolEnd, progress: list[dict[str, Any]] | None, files:
 
 
 def _add_progress(progress: list[dict[str, Any]], event: ToolProgress) -> None:
-    if event.output is not None:
+    # what else user code displays is displayed again when the code is played
+    is_again = event.place is not None and not any(kind.startswith("image/") for kind in event.output or ())
+    if event.output is not None and not is_again:
         progress.append({"output": dict(event.output)})
     if event.text and progress and "text" in progress[-1]:
         progress[-1]["text"] += event.text

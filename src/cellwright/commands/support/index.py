@@ -10,21 +10,30 @@ from cellwright.conversation.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.text import visible_line
 from cellwright.tools.code.navigation.project_code import ProjectCode, project_code
+from cellwright.tools.code.navigation.project_embedding import ProjectEmbedding
 
-INDEX = "[rebuild]"
-USAGE = "/index brings the index of the code up to date and shows it; /index rebuild makes it anew."
+INDEX = "[rebuild|embed]"
+USAGE = (
+    "/index brings the index of the code up to date and shows it; /index rebuild makes it anew; /index embed agrees to "
+    "what the embedding in your settings sends or downloads."
+)
 
 
 async def index_page(call: CommandCall) -> CommandPage:
     """Bring the index up to date, or begin it anew, and show how far it is."""
-    if call.text not in ("", "rebuild"):
+    if call.text not in ("", "rebuild", "embed"):
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{USAGE} Nothing was done.")
     code = _code_of(call.conversation)
-    if call.text and (await code.status()).state != "idle":
+    if call.text == "rebuild" and (await code.status()).state != "idle":
         message = (
             "The index is being written just now. Ask for a rebuild when that is done; /index shows how far it is."
         )
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{message} Nothing was done.")
+    if call.text == "embed":
+        if code.embedding is None:
+            message = "There is no embedding to agree to: set `cellwright.embedding` in ~/.claude/settings.json first."
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{message} Nothing was done.")
+        code.embedding.agree()
     await code.refresh(rebuild=call.text == "rebuild")
     status = await code.status()
     rows: list[Row] = [
@@ -35,6 +44,7 @@ async def index_page(call: CommandCall) -> CommandPage:
         ("definitions", f"{status.symbols:,}"),
         ("kept in", f"{visible_line(str(code.database))} ({status.bytes / 2**20:,.1f} MB)"),
     ]
+    rows.append(("meaning", embedding_words(code.embedding, status)))
     if status.checked:
         rows.append(("looked through", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status.checked))))
     return CommandPage([Section("Index of the code", rows)])
@@ -56,6 +66,23 @@ def state_words(status: IndexStatus) -> str:
     return "complete" if status.state == "idle" else "complete; being brought up to date"
 
 
+def embedding_words(embedding: ProjectEmbedding | None, status: IndexStatus) -> str:
+    """Say how much is found by meaning, and what stands in the way.
+
+    >>> embedding_words(None, IndexStatus())
+    'no embedding is set up: SemanticSearch goes by words'
+    """
+    if embedding is None:
+        return "no embedding is set up: SemanticSearch goes by words"
+    model = visible_line(embedding.settings.model)
+    if not embedding.is_agreed():
+        return f"{model} is not used yet: {visible_line(embedding.settings.agreement)}. /index embed agrees to that"
+    if status.embedding_problem:
+        return f"{model}: {visible_line(status.embedding_problem)}"
+    at_it = " and goes on" if status.is_embedding else ""
+    return f"{model}: {status.vectors:,} of {status.units:,} texts{at_it}"
+
+
 async def index_row(conversation: Conversation) -> Row:
     """The line of `/status`; it starts nothing."""
     status = await _code_of(conversation).status()
@@ -65,4 +92,6 @@ async def index_row(conversation: Conversation) -> Row:
 
 def _code_of(conversation: Conversation) -> ProjectCode:
     settings = conversation.in_force.settings
-    return project_code(conversation.cwd, (*settings.deny, *settings.ask), conversation.in_force.environ)
+    return project_code(
+        conversation.cwd, (*settings.deny, *settings.ask), conversation.in_force.environ, settings.embedding
+    )

@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
+from cellwright.agent.hooks.protocol import NO_HOOKS, HookResult, Hooks
+from cellwright.agent.hooks.results import merged
 from cellwright.agent.hooks.run_hooks import session_fields
 from cellwright.agent.thread import AgentThread
 from cellwright.config.plugins.plugin import Plugin
@@ -165,6 +166,28 @@ class HooksInForce:
         if file.name.startswith("managed-settings") or file.parent.name == "managed-settings.d":
             return "policy_settings"
         return {"settings.json": "project_settings", "settings.local.json": "local_settings"}.get(file.name)
+
+    async def set_up(self, session: Session, trigger: str) -> HookResult:
+        """Tell Setup hooks of `trigger` and SessionStart hooks of a start, outside of a run.
+
+        Raises `CellwrightError` where the folder brings hooks along and is not trusted.
+        """
+        if not self._trusted:
+            message = (
+                f"The hooks of {self._in_force.cwd} run when you trust the folder: `cellwright trust` shows what it brings "
+                "along, --trust trusts it for this command. No hook has run."
+            )
+            raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
+        hooks = self.of(self._in_force.program_environment)
+        settings = self._in_force.settings
+        told = []
+        for event, fields in (
+            ("Setup", {"trigger": trigger}),
+            ("SessionStart", {"source": session.started_by, "model": settings.model or ""}),
+        ):
+            common = session_fields(event, session, settings.default_mode)
+            told.append(await hooks.fire(event, {**common, **fields}, None))
+        return merged(told)
 
     def end_session(self, session: Session, reason: str, thread: AgentThread, *, wait: bool) -> None:
         """Tell SessionEnd hooks that a session which had begun is left."""

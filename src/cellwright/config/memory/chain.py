@@ -122,9 +122,9 @@ def _paths(place: MemoryPlace) -> Iterator[tuple[Path, MemoryScope, Path]]:
     yield place.users / "CLAUDE.md", "user", place.cwd
     for rule in _rule_files(place.users / "rules"):
         yield rule, "user", place.cwd
-    fallback = uses_fallback(place.cwd)
+    fallback, inside_project = uses_fallback(place.cwd), _folders(place.project, place.cwd)
     for folder in reversed((place.cwd, *place.cwd.parents)):
-        inside = _is_within(folder, place.project)
+        inside = folder in inside_project
         if inside and not place.trusted:
             continue
         for path in folder_files(folder, fallback=fallback):
@@ -138,7 +138,8 @@ def _paths(place: MemoryPlace) -> Iterator[tuple[Path, MemoryScope, Path]]:
 
 def _folders(project: Path, cwd: Path) -> list[Path]:
     """The folders from `project` down to `cwd`."""
-    return [folder for folder in reversed((cwd, *cwd.parents)) if _is_within(folder, project)]
+    real = project.resolve()
+    return [folder for folder in reversed((cwd, *cwd.parents)) if folder.resolve().is_relative_to(real)]
 
 
 def _rule_files(folder: Path) -> list[Path]:

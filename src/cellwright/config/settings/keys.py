@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from cellwright.codebase.embedding.provider import PROVIDER_KINDS
 from cellwright.model.models import EFFORTS, PROVIDERS
 from cellwright.permissions.modes import MODES
 from cellwright.permissions.rules.domain_pattern import AddressProblem
@@ -142,6 +143,10 @@ def seconds_of(value: Any) -> float | None:
     return float(value)
 
 
+def web_address(value: Any) -> str:
+    return "" if isinstance(value, str) and value.startswith(("http://", "https://")) else "an http or https address"
+
+
 def host(value: Any) -> str:
     """Check a host as `sandbox.network.allowedDomains` names it."""
     try:
@@ -266,6 +271,14 @@ KEYS: dict[Path, Key] = {
         _key("cellwright.autoCompactShare", share_of_window),
         _key("cellwright.compaction", one_of("api", "prompt")),
         _key("cellwright.clearToolResults", flag),
+        # what texts are sent to is the user's own choice, never a project's
+        _key("cellwright.embedding.provider", one_of(*PROVIDER_KINDS), folder="own"),
+        _key("cellwright.embedding.model", text, folder="own"),
+        _key("cellwright.embedding.url", web_address, folder="own"),
+        _key("cellwright.embedding.dimension", whole_number(1, 16_384), folder="own"),
+        _key("cellwright.embedding.queryModel", text, folder="own"),
+        _key("cellwright.embedding.queryUrl", web_address, folder="own"),
+        _key("cellwright.embedding.qdrantUrl", text, folder="own"),
         _key("cellwright.maxFileSize", whole_number(1_000, 1_000_000_000)),
     )
 }

@@ -26,6 +26,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from cellwright.codebase.embedding.provider import EmbeddingSettings
 from cellwright.config.settings.edit import add_allow_rules
 from cellwright.config.settings.keys import a_path, seconds_of
 from cellwright.config.settings.layers import Merged, Scope, SettingsEntry, merge
@@ -169,6 +170,7 @@ class Settings:
     auto_compact_share: float = 0.8
     compaction: Literal["api", "prompt"] = "api"
     clear_tool_results: bool = False
+    embedding: EmbeddingSettings | None = None
     tool_files: tuple[tuple[Path, bytes], ...] = ()
     notices: tuple[str, ...] = ()
     merged: Merged = field(default_factory=Merged, repr=False)
@@ -315,6 +317,7 @@ def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
         "provider": value("cellwright", "provider"),
         "own_credentials": own_credentials(merged),
         "on_denied": value("cellwright", "onDenied"),
+        "embedding": _embedding(merged),
         "auto_compact": value("autoCompactEnabled"),
         "auto_compact_window": value("autoCompactWindow"),
         "auto_compact_share": value("cellwright", "autoCompactShare"),
@@ -504,6 +507,25 @@ def save_allow_rules(project: Path, rules: Sequence[str], environ: Mapping[str, 
         raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from error
     remember_rules(project, rules)
     return file
+
+
+def _embedding(merged: Merged) -> EmbeddingSettings | None:
+    """Read the model that code is embedded by; without a provider and a model there is none."""
+
+    def said(name: str) -> Any:
+        return merged.value("cellwright", "embedding", name)
+
+    if not said("provider") or not said("model"):
+        return None
+    return EmbeddingSettings(
+        provider=said("provider"),
+        model=said("model"),
+        url=said("url") or "",
+        dimension=said("dimension") or 0,
+        query_model=said("queryModel") or "",
+        query_url=said("queryUrl") or "",
+        qdrant_url=said("qdrantUrl") or "",
+    )
 
 
 def _text(entry: Any) -> str:

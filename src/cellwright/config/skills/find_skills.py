@@ -6,6 +6,7 @@ Of two with one name the higher counts, from the highest: the administrator's, t
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -64,9 +65,13 @@ def _all(place: SkillPlace) -> Iterator[Skill]:
             if (skill := read_skill(file, name, scope, is_command=True)) is not None:
                 yield skill
     if place.built_in:
-        for name, file in _skill_files(BUILT_IN):
-            if (skill := read_skill(file, name, "built-in")) is not None:
-                yield skill
+        yield from _built_in()
+
+
+@functools.cache  # every prompt looks for the skills, and ours do not change while the process lives
+def _built_in() -> tuple[Skill, ...]:
+    found = (read_skill(file, name, "built-in") for name, file in _skill_files(BUILT_IN))
+    return tuple(skill for skill in found if skill is not None)
 
 
 def _skills_in(places: Sequence[tuple[Path, SkillScope]]) -> Iterator[Skill]:

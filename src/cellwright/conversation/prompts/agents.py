@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Mapping
 
@@ -69,17 +68,17 @@ class Agents:
         }
         return listing(_TAG, listing_text(agents))
 
-    async def for_prompt(self, prompt_context: PromptContext) -> ProvidedContext:
-        """Tell Claude which agents there are when that has changed, and which the user wants; a `ContextProvider`."""
+    def for_prompt(self, prompt_context: PromptContext) -> ProvidedContext:
+        """Tell Claude which agents there are when that has changed, and which the user wants; a `ContextReader`."""
         named = {match["name"]: None for match in _MENTION.finditer(without_code(prompt_context.words))}
         agent, session = prompt_context.agent, prompt_context.session
         if session.is_fresh and not named:
             return ProvidedContext()  # the list stands with where Claude works
-        block = await asyncio.to_thread(self.listed, agent)
+        block = self.listed(agent)
         before = (
             () if session.is_fresh or is_in_history(_TAG, block, session) else (text_context("Agents", "agent", block),)
         )
-        known = (await asyncio.to_thread(self.found)).agents if named else {}
+        known = self.found().agents if named else {}
         wanted = [name for name in named if name in known] if block else []
         missing = "there is no such agent; /agents shows them" if block else "no agent can be started here"
         return ProvidedContext(

@@ -427,8 +427,7 @@ class McpServers:
         return self._found.refused.get(name, "there is no such server")
 
     async def for_prompt(self, prompt_context: PromptContext) -> ProvidedContext:
-        """Connect the servers, and tell Claude of them when that is new; a `ContextProvider`."""
-        await asyncio.to_thread(self.refresh)
+        """Connect the servers that `question` found, and tell Claude of them when that is new; a `ContextProvider`."""
         session = prompt_context.session
         await self.connect()
         if not self._connections and not self._found.notices:
@@ -453,8 +452,7 @@ class McpServers:
         return ProvidedContext(before=(text_context("MCP servers", "mcp", block),))
 
     def notices(self) -> list[str]:
-        """Tell what is wrong with the configuration, and with servers that could not be connected. Reads files."""
-        self.refresh()
+        """Tell what is wrong with the configuration as `question` found it, and with servers that could not be connected."""
         failed = [
             f"The MCP server {name} is not there: {each.problem}. /mcp shows more."
             for name, each in self._connections.items()

@@ -8,6 +8,7 @@ takes away is told again. History stays append-only: a file that has changed is 
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import logging
 import re
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.hooks.protocol import as_hooks
 from cellwright.agent.hooks.run_hooks import session_fields
-from cellwright.agent.prompt import ContextBlock, PromptContext, ProvidedContext, text_context
+from cellwright.agent.prompt import ContextBlock, ContextProvider, PromptContext, ProvidedContext, text_context
 from cellwright.config.memory.chain import Memory, read_memory
 from cellwright.config.memory.memory_file import MemoryFile
 from cellwright.config.settings.settings_in_force import SettingsInForce
@@ -96,7 +97,14 @@ class MemoryContext:
 
     async def for_prompt(self, prompt_context: PromptContext) -> ProvidedContext:
         """Tell what the session does not know yet, or knows otherwise; a `ContextProvider`."""
-        self._memory = memory = await asyncio.to_thread(read_memory, self._in_force.memory_place)
+        return await self._tell(await asyncio.to_thread(read_memory, self._in_force.memory_place), prompt_context)
+
+    def read_ahead(self) -> ContextProvider:
+        """Read the files now, on this thread; gives what tells of them as `for_prompt` does."""
+        return functools.partial(self._tell, read_memory(self._in_force.memory_place))
+
+    async def _tell(self, memory: Memory, prompt_context: PromptContext) -> ProvidedContext:
+        self._memory = memory
         session, agent = prompt_context.session, prompt_context.agent
         told = self._told_in(session)
         known = told.digests(session)

@@ -24,6 +24,7 @@ from cellwright.agent.prompt import (
     Block,
     ContextBlock,
     ContextProvider,
+    ContextReader,
     FullPrompt,
     Prompt,
     PromptContext,
@@ -104,20 +105,8 @@ def _attribution_text(settings: Settings) -> str:
     return f"<attribution>\n{joined}\n</attribution>" if wishes else ""
 
 
-def gather_context(
-    full: FullPrompt,
-    providers: Sequence[ContextProvider],
-    prompt: Prompt,
-    agent: AgentSetup,
-    session: Session,
-    tools: Sequence[Tool],
-) -> FullPrompt:
-    """`full` with all that `providers` find, when the run has begun.
-
-    A prompt that came as blocks mentions nothing: a program has put it together.
-    """
-    words = prompt if isinstance(prompt, str) else ""
-    prompt_context = PromptContext(words=words, agent=agent, session=session, tools={tool.name: tool for tool in tools})
+def gather_context(full: FullPrompt, providers: Sequence[ContextProvider], prompt_context: PromptContext) -> FullPrompt:
+    """`full` with all that `providers` find, when the run has begun."""
 
     async def collect_context() -> ProvidedContext:
         found = await asyncio.gather(*(provided(provider, prompt_context) for provider in providers))
@@ -151,10 +140,27 @@ async def provided(provider: ContextProvider, prompt_context: PromptContext) -> 
     """Ask `provider`; where it fails, the user is told."""
     try:
         return await provider(prompt_context)
-    except Exception as error:
-        # what is told besides is a help, made of whatever a notebook holds: without it the prompt is answered all the same
-        logger.exception("something could not be told with a prompt")
-        return ProvidedContext(notices=(f"Not all could be told with the prompt: {type(error).__name__}: {error}",))
+    except Exception as error:  # noqa: BLE001  it is told
+        return _untold(error)
+
+
+def read_ahead(reader: ContextReader, prompt_context: PromptContext) -> ContextProvider:
+    """Ask `reader` now, on this thread, which may wait for files; gives what tells what it found."""
+    try:
+        found = reader(prompt_context)
+    except Exception as error:  # noqa: BLE001  it is told
+        found = _untold(error)
+
+    async def provide(_context: PromptContext) -> ProvidedContext:
+        return found
+
+    return provide
+
+
+def _untold(error: Exception) -> ProvidedContext:
+    # what is told besides is a help, made of whatever a notebook holds: without it the prompt is answered all the same
+    logger.error("something could not be told with a prompt", exc_info=error)
+    return ProvidedContext(notices=(f"Not all could be told with the prompt: {type(error).__name__}: {error}",))
 
 
 def _blocks(prompt: Prompt) -> list[Any]:
@@ -328,8 +334,8 @@ async def read_for(
     tool = prompt_context.tools.get(name)
     if tool is None:
         return AttachedMention(notice=f"{mention.text}: not attached, there is no tool {name} here.")
-    if refusal := _refusal(prompt_context, tool, tool_input):
-        return AttachedMention(notice=f"{mention.text}: not attached. {refusal}")
+    if why := refusal(prompt_context, tool, tool_input):
+        return AttachedMention(notice=f"{mention.text}: not attached. {why}")
     try:
         result = await tool.call(tool_input, ToolContext("mention", _unheard, session_id=prompt_context.session.id))
     except ToolError as error:
@@ -348,7 +354,7 @@ def _reading(path: Path, mention: Mention) -> dict[str, Any]:
     return tool_input
 
 
-def _refusal(prompt_context: PromptContext, tool: Tool, tool_input: dict[str, Any]) -> str:
+def refusal(prompt_context: PromptContext, tool: Tool, tool_input: dict[str, Any]) -> str:
     """Explain why the policy, as it stands for this run's calls, does not let it be read unasked; "" when it does."""
     session, policy = prompt_context.session, prompt_context.agent.policy
     policy = policy.allowing(session.granted)

@@ -170,12 +170,12 @@ class Skills:
         self._put_to_work(skill)
         return LoadedSkill(text, skill.allowed_tools, agent, skill.model or "", skill.effort, skill.background)
 
-    async def listing(self, prompt_context: PromptContext) -> ProvidedContext:
-        """Tell Claude which skills there are when that has changed; a `ContextProvider`."""
+    def listing(self, prompt_context: PromptContext) -> ProvidedContext:
+        """Tell Claude which skills there are when that has changed; a `ContextReader`."""
         self._context = prompt_context
         if prompt_context.session.is_fresh:
             return ProvidedContext()  # it stands with where Claude works
-        block = await asyncio.to_thread(self.listed, prompt_context.agent, prompt_context.session)
+        block = self.listed(prompt_context.agent, prompt_context.session)
         if is_in_history(_TAG, block, prompt_context.session):
             return ProvidedContext()
         return ProvidedContext(before=(text_context("Skills", "skill", block),))

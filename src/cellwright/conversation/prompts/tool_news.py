@@ -6,6 +6,7 @@ and thought void; so Claude is told in words, once for each change.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -23,7 +24,7 @@ async def tool_news(prompt_context: PromptContext) -> ProvidedContext:
     session = prompt_context.session
     if session.is_fresh:
         return ProvidedContext()
-    declared = _own(json.loads(session.tools))
+    declared = _declared(session.tools)
     # with those that a rule hides: they are denied when they are called, and not gone
     now = {each.name: each for each in prompt_context.agent.tools}
     told_now = _own(prompt_context.agent.tool_params)
@@ -47,6 +48,11 @@ async def tool_news(prompt_context: PromptContext) -> ProvidedContext:
             f"Tools came since this session began, which it cannot call: {', '.join(new)}. A new one has them."
         )
     return ProvidedContext(before=(text_context("Tools since then", "environment", block),), notices=tuple(notices))
+
+
+@functools.lru_cache(maxsize=4)  # the same bytes with every prompt of a session
+def _declared(tools: bytes) -> Mapping[str, Mapping[str, Any]]:
+    return _own(json.loads(tools))
 
 
 def _own(definitions: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:

@@ -54,6 +54,7 @@ class AgentOptions(TypedDict, total=False):
     effort: str | None
     provider: ProviderName | None
     fallback_models: Sequence[str]
+    context: str | None
     system_prompt: str | None
     append_system_prompt: str
     max_tokens: int | None
@@ -86,6 +87,7 @@ AGENT_DEFAULTS: AgentOptions = {
     "effort": None,
     "provider": None,
     "fallback_models": (),
+    "context": None,
     "system_prompt": None,
     "append_system_prompt": "",
     "max_tokens": None,
@@ -189,6 +191,9 @@ def check_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> No
     if options.get("on_denied") not in (None, *ON_DENIED):
         message = f"on_denied is {options['on_denied']!r}; it is one of {', '.join(ON_DENIED)}. Nothing was sent."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    if options.get("context") not in (None, "code"):
+        message = f'context is {options["context"]!r}; it is "code" or None. Nothing was sent.'
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     if options.get("provider") not in (None, *PROVIDERS):
         message = f"provider is {options['provider']!r}; it is one of {', '.join(PROVIDERS)}. Nothing was sent."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
@@ -240,6 +245,7 @@ def run_options(
         effort=given["effort"],
         provider=given["provider"],
         fallback_models=tuple(given["fallback_models"]) or None,
+        code_context=given["context"] == "code",
         system_prompt=given["system_prompt"],
         append_system_prompt=given["append_system_prompt"],
         max_tokens=given["max_tokens"],

@@ -29,6 +29,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     somebody is asked, or nobody is, and Claude goes on without it ("skip") or the run ends ("error"). `fallback_models` are
     tried in turn where the model is overloaded or not there. `provider` is the way to the model.
     `system_prompt` stands in place of ours, `append_system_prompt` after it.
+    `setup` ("init", "maintenance") has Setup hooks run where the session begins with this run.
     """
 
     model: str | None = None
@@ -44,6 +45,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     deny: tuple[str, ...] = ()
     add_dirs: tuple[Path, ...] = ()
     on_denied: OnDenied | None = None
+    setup: str = ""
     fallback_models: tuple[str, ...] | None = None
     tools: tuple[Tool, ...] = ()
     tool_names: tuple[str, ...] = ()
@@ -51,6 +53,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     builtin_tools: bool = True
     proposes_files: bool = False
     """In a run without tools: blocks of the answer that name files are offered to be written."""
+    code_context: bool = False
+    """The project's code that fits the prompt best goes with it."""
     system_prompt: str | None = None
     append_system_prompt: str = ""
     hooks: HookCallbacks = msgspec.field(default_factory=dict)

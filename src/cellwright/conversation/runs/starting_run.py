@@ -27,6 +27,7 @@ from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQ
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.prompts.after_compaction import told_again
 from cellwright.conversation.prompts.agents import Agents
+from cellwright.conversation.prompts.code_context import code_context
 from cellwright.conversation.prompts.file_blocks import FileBlocks
 from cellwright.conversation.prompts.mcp import McpServers, late_tools
 from cellwright.conversation.prompts.memory import MemoryContext
@@ -36,6 +37,7 @@ from cellwright.conversation.prompts.prompt import (
     mentioned_files,
     mode_blocks,
     place_blocks,
+    read_ahead,
     with_skill,
     with_surroundings,
 )
@@ -153,6 +155,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
             policy=policy,
             can_use_tool=can_use_tool if on_denied == "ask" else None,
             ends_when_denied=on_denied == "error",
+            setup=options.setup,
             checkpoints=self.checkpoints,
             hooks=together(self.hooks.of(self.in_force.program_environment), as_hooks(options.hooks)),
             redaction=self.redaction if settings.redact_secrets else None,
@@ -355,20 +358,28 @@ class StartingRun(Struct, frozen=True):
         if turn is None:  # what is played again is told nothing new
             # a dry run is told nothing that the next prompt has to be told
             own = () if request.provider is not None else (parts.user_commands.provide_context,)
+            prompt_context = PromptContext(
+                # a prompt that came as blocks mentions nothing: a program has put it together
+                words=request.prompt if isinstance(request.prompt, str) else "",
+                agent=agent,
+                session=session,
+                tools={tool.name: tool for tool in parts.tools.of(RunOptions())},
+            )
             providers = (
                 *own,
                 tool_news,
                 parts.file_blocks.for_prompt,
-                parts.memory.for_prompt,
-                parts.skills.listing,
+                parts.memory.read_ahead(),
+                read_ahead(parts.skills.listing, prompt_context),
                 *((parts.mcp.for_prompt,) if has_servers else ()),
-                parts.agents.for_prompt,
+                read_ahead(parts.agents.for_prompt, prompt_context),
                 parts.subagents.for_prompt,
                 parts.checkpoints.undo_context,
+                *((functools.partial(code_context, cwd),) if options.code_context else ()),
                 mentioned_files(cwd),
                 *request.context,
             )
-            full = gather_context(full, providers, request.prompt, agent, session, parts.tools.of(RunOptions()))
+            full = gather_context(full, providers, prompt_context)
             full = self._with_called(full, skill_call, agent, session)
         parts.tool_log.keep_in(settings.tool_log)
         return ReadyRun(agent, full, session)

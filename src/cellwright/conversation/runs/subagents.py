@@ -369,7 +369,7 @@ class Subagents:
         notes = await self._notes(definition, agent) if begins else []
         full = FullPrompt(words=full.words, before=(*full.before, *skills, *notes), after=full.after)
         providers = (self._memory.for_prompt,) if definition.instructions else ()
-        return gather_context(full, providers, task, agent, session, agent.tools)
+        return gather_context(full, providers, context)
 
     def _tell_again(self, definition: AgentDefinition, tools: Sequence[Tool], cwd: Path) -> TellAgain:
         """Find what an agent that works in `cwd` is told again behind a summary: what it was told at first."""

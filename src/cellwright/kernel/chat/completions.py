@@ -1,4 +1,4 @@
-"""The panel's `complete`: slash commands, what `@` may mention, the variables behind `$`.
+"""`complete`, for the panel and prompt cells: slash commands, what `@` may mention, variables, options of the magic.
 
 Nothing of it waits for the kernel's main thread, and nothing of a value is run: so it is there while a cell works.
 """
@@ -25,12 +25,14 @@ from cellwright.commands.completion import (
     means_agents,
 )
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
+from cellwright.kernel.magic.line import OPTIONS
 from cellwright.kernel.namespace.namespace import fingerprint, is_code, user_variables
 from cellwright.tools.notebook.open_notebook import Cell, OpenNotebooks
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from cellwright.conversation.conversation import Conversation
     from cellwright.conversation.prompts.agents import Agents
     from cellwright.conversation.prompts.skills import Skills
     from cellwright.kernel.chat.chat import Chat
@@ -50,21 +52,24 @@ CELL = "cell:"
 
 def serve_completions(chat: Chat) -> None:
     """Serve `complete`."""
-    conversation = chat.conversation
+    chat.serve("complete", kernel_completions(chat.shell, chat.notebooks, chat.conversation).complete)
+
+
+def kernel_completions(shell: InteractiveShell, notebooks: OpenNotebooks, conversation: Conversation) -> Completions:
+    """Build the completions for the kernel of `shell` and its conversation."""
 
     def respects_ignore_files() -> bool:
         return conversation.in_force.settings.respect_gitignore
 
-    found = completions(
-        chat.shell,
-        chat.notebooks,
+    return completions(
+        shell,
+        notebooks,
         conversation.cwd,
         conversation.skills,
         conversation.agents,
         respects_ignore_files,
         conversation.mcp.prompts,
     )
-    chat.serve("complete", found.complete)
 
 
 class Completions(Struct, frozen=True):
@@ -90,7 +95,9 @@ class Completions(Struct, frozen=True):
                 return {"items": variables(self.shell, text)}
             case "mention":
                 return {"items": await self._mentions(text)}
-        message = f"complete: there is no kind {kind!r}; it must be command, mention or variable."
+            case "option":
+                return {"items": options(text)}
+        message = f"complete: there is no kind {kind!r}; it must be command, mention, variable or option."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
 
     async def _mentions(self, text: str) -> list[Completion]:
@@ -137,6 +144,20 @@ def variables(shell: InteractiveShell, text: str) -> list[Completion]:
     names = best(text, data_first, str, MAX_ITEMS) if text else data_first[:MAX_ITEMS]
     return [
         Completion(insert=f"${name}", label=name, about=value_about(values[name]), kind="variable") for name in names
+    ]
+
+
+def options(text: str) -> list[Completion]:
+    """The options of `%%claude` that fit `text`; all of them without any, in the order of the help."""
+    names = best(text, OPTIONS, str, MAX_ITEMS) if text else list(OPTIONS)
+    return [
+        Completion(
+            insert=f"--{name} ",
+            label=f"--{name} {OPTIONS[name].placeholder}".rstrip(),
+            about=OPTIONS[name].help,
+            kind="option",
+        )
+        for name in names
     ]
 
 

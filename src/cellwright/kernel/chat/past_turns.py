@@ -20,7 +20,7 @@ from cellwright.kernel.chat.log import RUNS_KEPT, ConversationLog, LoggedRun, pa
 from cellwright.kernel.chat.past_agents import PastCall, past_agent_events
 from cellwright.kernel.output.agent_ops import AgentOps
 from cellwright.kernel.output.protocol import Op
-from cellwright.kernel.output.transcript_ops import DISPLAY_TYPES, RESULT_CHARS, compacted_op, cut, shortened, text_of
+from cellwright.kernel.output.transcript_ops import DISPLAY_TYPES, RESULT_CHARS, compacted_op, cut, shown_input, text_of
 from cellwright.model.models import limits
 from cellwright.sessions.export.exchanges import ToolExchange
 from cellwright.sessions.session import Session
@@ -174,7 +174,7 @@ def _block_ops(part: Json, block: int, at: float, open_calls: dict[str, PastCall
                 "id": part["id"],
                 "name": part["name"],
                 "title": title,
-                "input": shortened(part["input"]),
+                "input": shown_input(str(part["name"]), part["input"]),
                 "parallel": False,
                 "estimate": None,
                 "at": at,

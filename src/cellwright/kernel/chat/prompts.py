@@ -256,7 +256,7 @@ async def _while_busy(how: How, kernel_context: KernelContext, prompt_context: P
     """Gather what can be told while a cell runs. The notebook's news stay news."""
     found = [await mentioned_cells(kernel_context.notebooks)(prompt_context)]
     # the code alone needs no look into the values
-    if how in ("code", "full") and (provider := kernel_context.context.provider("code", None)) is not None:
+    if how in ("cells", "full") and (provider := kernel_context.context.provider("cells", None)) is not None:
         found.append(await provider(prompt_context))
     if how == "full":
         found.append(ProvidedContext(notices=(f"Of the notebook the code alone was sent: {BUSY}.",)))

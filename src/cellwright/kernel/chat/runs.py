@@ -69,6 +69,7 @@ class PanelRuns:
         options = replace(
             prompt.options,
             max_turns=prompt.options.max_turns or chat.config.max_turns,
+            code_context=prompt.context == "code",
             budget_usd=prompt.options.budget_usd or chat.config.budget,
         )
         questions = self.questions()

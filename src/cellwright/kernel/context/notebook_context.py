@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from cellwright.sessions.session import Session
 
 AUTO_TOKENS = 1_500
-CODE_TOKENS = 10_000
+CELLS_TOKENS = 10_000
 FULL_TOKENS = 20_000
 """The part of a prompt the notebook may take; tokens are estimated, at four characters each."""
 
-LINES: Mapping[How, int] = {"none": 0, "auto": 60, "code": 0, "full": 500}
+LINES: Mapping[How, int] = {"none": 0, "auto": 60, "code": 60, "cells": 0, "full": 500}
 """The most variables that are described: what the budget holds, and some more."""
 
 CELL_CHARS = 4_000
@@ -52,7 +52,7 @@ CELL_CHARS = 4_000
 CELLS_SECONDS = 2.0
 """A front end that takes longer to say what the notebook holds is not waited for: a prompt should be on its way."""
 
-TITLES = {"auto": "The notebook since the last prompt", "code": "The notebook's code", "full": "The whole notebook"}
+TITLES = {"auto": "The notebook since the last prompt", "cells": "The notebook's code", "full": "The whole notebook"}
 
 UNSEEN = "--context {how}: the notebook's cells cannot be seen from this kernel, so they were not sent."
 
@@ -102,6 +102,8 @@ class NotebookContext:
         """
         if how == "none":
             return None
+        if how == "code":  # the project's code is found elsewhere, for the terminal as well
+            how = "auto"
         now = _Now(
             cell_id or "",
             self._context_limit(),
@@ -135,7 +137,7 @@ class NotebookContext:
 
     def _facts(self, how: How, mark: ContextMark, now: _Now) -> ContextFacts:
         """Collect what the log and the namespace have that is new since `mark`."""
-        if how == "code":
+        if how == "cells":
             return ContextFacts()
         runs = [run for run in reversed(now.runs) if mark.at < run.order and run.by == "user" and _is_news(run)]
         variables = now.look.news(mark.at, runs)
@@ -167,10 +169,11 @@ class NotebookContext:
         """Build what is told, if anything, and what the user must know of secrets in it."""
         mark = self._mark(prompt_context.session)
         whole = _notebook_text(how, cells)
-        if how == "code":  # of everything else nothing is told, so that it stays news
+        if how == "cells":  # of everything else nothing is told, so that it stays news
             new_mark, hidden = replace(mark, cells=_digest(whole)), ""
         else:
-            hidden = await asyncio.to_thread(self._hidden, cells, now.look)  # sources are parsed
+            # sources are parsed
+            hidden = await asyncio.to_thread(self._hidden, cells, now.look) if cells else ""
             kept = _digest(whole) if how == "full" else mark.cells
             new_mark = ContextMark(now.at, _plain_id(now.cell_id), _digest(hidden), kept)
         facts = self._facts(how, mark, now).with_notebook(
@@ -181,7 +184,7 @@ class NotebookContext:
         )
         if not facts.anything:
             return None, []
-        tokens = {"auto": self._budget_tokens, "code": CODE_TOKENS, "full": FULL_TOKENS}[how]
+        tokens = {"auto": self._budget_tokens, "cells": CELLS_TOKENS, "full": FULL_TOKENS}[how]
         text = context_text(facts, Budget(tokens * CHARS_PER_TOKEN))
         text, notices = await without_secrets(text, prompt_context, "what it is told of the notebook")
         title = "The notebook so far" if how == "auto" and facts.first else TITLES[how]
@@ -199,7 +202,7 @@ class NotebookContext:
             return []
 
     def _hidden(self, cells: Sequence[Cell], look: NamespaceSnapshot) -> str:
-        return hidden_state_text(hidden_state(cells, self._log, look.names)) if cells else ""
+        return hidden_state_text(hidden_state(cells, self._log, look.names))
 
 
 def _notebook_text(how: How, cells: Sequence[Cell]) -> str:

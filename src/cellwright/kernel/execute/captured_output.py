@@ -54,10 +54,15 @@ OVERWRITTEN = re.compile(r"^[^\n]*\r(?=[^\r\n])", re.MULTILINE)
 
 
 class Display(Struct, frozen=True):
-    """A mimebundle that was displayed; images are base64. `display_id` is how it can be updated."""
+    """A mimebundle that was displayed; images are base64. `display_id` is how it can be updated.
+
+    `data` is what views and models can use of the whole `bundle`, which a cell shows as its own output.
+    """
 
     data: Mapping[str, str]
     display_id: str = ""
+    bundle: Mapping[str, Any] = {}
+    metadata: Mapping[str, Any] = {}
 
     @property
     def image_type(self) -> str:
@@ -85,14 +90,15 @@ class Clear(Struct, frozen=True):
 Piece = str | Display | Update | Clear
 
 
-def display_of(data: Mapping[str, Any], display_id: str = "") -> Display:
-    """The part of a mimebundle that views and models can use; pictures that are still bytes become base64."""
-    images = {mime: _as_text(data[mime]) for mime in IMAGE_TYPES if mime in data}
-    return Display({**bundle_texts(data), **images}, display_id)
+def display_of(data: Mapping[str, Any], display_id: str = "", metadata: Mapping[str, Any] | None = None) -> Display:
+    """A display as it is kept; pictures that are still bytes become base64."""
+    bundle = {mime: _as_text(value) if isinstance(value, bytes) else value for mime, value in data.items()}
+    images = {mime: str(bundle[mime]) for mime in IMAGE_TYPES if mime in bundle}
+    return Display({**bundle_texts(data), **images}, display_id, bundle, metadata or {})
 
 
-def _as_text(value: object) -> str:
-    return base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else str(value)
+def _as_text(value: bytes) -> str:
+    return base64.b64encode(value).decode("ascii")
 
 
 class CapturedOutput:
@@ -107,6 +113,8 @@ class CapturedOutput:
         self._display_ids: set[str] = set()
         self._drain_is_due = False
         self._live_chars = 0
+        self._pictures_told: set[str] = set()
+        self._clear_told_before_next = False
         self._kept = BoundedPieces()
         self._clear_before_next = False
         self._code_file = ""
@@ -124,8 +132,8 @@ class CapturedOutput:
             # warnings name the file that their code stands in
             self.put(text.replace(self._code_file, OWN_CODE) if self._code_file else text)
 
-    def display(self, data: Mapping[str, Any], _metadata: Mapping[str, Any], display_id: str, *, update: bool) -> None:
-        display = display_of(data, display_id)
+    def display(self, data: Mapping[str, Any], metadata: Mapping[str, Any], display_id: str, *, update: bool) -> None:
+        display = display_of(data, display_id, metadata)
         self._display_ids.add(display_id)
         self.put(Update(display) if update else display)
 
@@ -150,16 +158,41 @@ class CapturedOutput:
         text: list[str] = []
         for piece in self._taken():
             self._keep(piece)
-            match piece:
-                case str():
-                    text.append(piece)
-                case Display() if piece.image_type:
-                    self._tell(text)
-                    text.clear()
-                    self._progress(output=dict(piece.data))
-                case Display():
-                    text.append(f"{piece.text}\n")
+            if isinstance(piece, str):
+                text.append(piece)
+                continue
+            if isinstance(piece, Display) and _is_plain(piece):
+                text.append(f"{piece.text}\n")
+                continue
+            self._tell(text)
+            text.clear()
+            self._show(piece)
         self._tell(text)
+
+    def _show(self, piece: Display | Update | Clear) -> None:
+        """Hand a display to the views, or its new state."""
+        if isinstance(piece, Clear):
+            self._clear_told_before_next = piece.wait
+            if not piece.wait:
+                self._take_away()
+            return
+        if self._clear_told_before_next:
+            self._take_away()
+        update = isinstance(piece, Update)
+        display = piece.display if isinstance(piece, Update) else piece
+        picture = display.data.get(display.image_type, "")
+        if picture and not update:
+            if picture in self._pictures_told:
+                return  # a figure that is both the last value and open is displayed twice
+            self._pictures_told.add(picture)
+        place = {"metadata": display.metadata, "display_id": display.display_id, "update": update}
+        told = "" if picture or update or not display.text else f"{display.text}\n"
+        self._progress(text=self._live(told), output=dict(display.bundle), place=place)
+
+    def _take_away(self) -> None:
+        self._clear_told_before_next = False
+        self._pictures_told.clear()
+        self._progress(place={"clear": True})
 
     def _taken(self) -> Iterator[Piece]:
         while True:
@@ -169,13 +202,17 @@ class CapturedOutput:
                 return
 
     def _tell(self, pieces: list[str]) -> None:
-        text = "".join(pieces)
+        if text := self._live("".join(pieces)):
+            self._progress(text=text)
+
+    def _live(self, text: str) -> str:
+        """As much of `text` as a view gets."""
         if not text or self._live_chars >= LIVE_CHARS:
-            return
+            return ""
         room = LIVE_CHARS - self._live_chars
         self._live_chars += len(text)
         more = "\n[more output comes, and is not shown here]\n" if len(text) >= room else ""
-        self._progress(text=text[:room] + more)
+        return text[:room] + more
 
     def _keep(self, piece: Piece) -> None:
         if isinstance(piece, Clear):
@@ -325,6 +362,11 @@ def content_of(pieces: list[str | Display]) -> Content:
     return str(blocks[0]["text"]) if blocks else ""
 
 
+def _is_plain(display: Display) -> bool:
+    """Return whether it is text and nothing else, of which a view needs no more than that."""
+    return not display.display_id and set(display.bundle) <= {"text/plain"}
+
+
 def _overwritten_removed(text: str) -> str:
     return OVERWRITTEN.sub("", text) if "\r" in text else text
 
@@ -347,9 +389,9 @@ def call_reports(shell: InteractiveShell, code: RunningCode, put: Callable[[Piec
         formatter = shell.display_formatter
         if value is None or formatter is None or _ends_with_semicolon(code.transformed):
             return
-        data, _ = formatter.format(value)
+        data, metadata = formatter.format(value)
         if data:
-            put(display_of(data))
+            put(display_of(data, metadata=metadata))
 
     def traceback_of(original: Callable[..., Any]) -> Callable[..., Any]:
         def show(exc_tuple: Any = None, *args: Any, **more: Any) -> None:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from cellwright.agent.structured_output.answer import AnswerType
     from cellwright.conversation.runs.run_options import Result
 
-How = Literal["none", "auto", "code", "full"]
+How = Literal["none", "auto", "code", "cells", "full"]
 
-CONTEXTS = ("none", "auto", "code", "full")
+CONTEXTS = ("none", "auto", "code", "cells", "full")
 DEFAULT_FILE = "auto"
 """Record into the file beside the notebook."""
 
@@ -162,7 +162,8 @@ OPTIONS: dict[str, Option] = {
     "context": Option(
         "HOW",
         _one_of(*CONTEXTS),
-        "what Claude is told of the notebook: none, auto (what changed), code or full (all of its cells)",
+        "what Claude is told: none, auto (what changed in the notebook), code (that, and the project's code that fits the "
+        "prompt), cells or full (all of the notebook's code, or of its cells)",
     ),
     "notebook": Option("PATH", _text, "the file of this notebook, where no front end shows it (nbclient, papermill)"),
 }

@@ -58,6 +58,8 @@ def describe_all(
     seconds_each: float = SECONDS_EACH,
 ) -> Iterator[tuple[str, str]]:
     """`(name, tell(name, value))` for each value, on the main thread; what takes too long or fails is said instead."""
+    if not values:
+        return  # a limit is a thread of its own
     ends = time.monotonic() + seconds
     with MainThreadLimit() as limit:
         for name, value in values.items():

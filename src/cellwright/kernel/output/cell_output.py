@@ -1,8 +1,12 @@
-"""The output of a run in a notebook: live while it works, and then what the notebook keeps of it.
+"""The outputs of a run in a notebook: live while it works, and then what the notebook keeps of it.
 
-The output that is saved never holds a widget: a widget in a saved notebook shows an error in the next kernel. So the
-widget is replaced, under the same display id, by static markdown when the run is over, however it ended. Pages that
-such an update does not reach get it by `op_sender.py`.
+What Claude's code displays is an ordinary output of the cell, where it was displayed: so the answer is in parts, one
+above each display and one below the last.
+
+What is saved never holds a widget of ours: a widget in a saved notebook shows an error in the next kernel. So each part is
+replaced, under its display id, by the transcript as data when the run is over, however it ended: our extension draws it
+with what has streamed it, and everybody else the Markdown beside it. Pages that such an update does not reach get it by
+`op_sender.py`.
 
 A run shows itself on stdout, by the terminal's views, in terminal IPython and for programs. Where a notebook can show no
 widget of ours, what would be saved is renewed while the run goes on. A publisher goes on publishing into its one cell,
@@ -13,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import os
 import threading
@@ -21,11 +26,14 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec import Struct
+
 from cellwright.agent.steering import SteeringText
 from cellwright.conversation.runs.run import Run
 from cellwright.errors import CellwrightError
-from cellwright.events import Event, Notice, Steered, ToolProgress
-from cellwright.kernel.output.op_log import OpLog
+from cellwright.events import Event, Notice, Steered, ToolEnd
+from cellwright.kernel.output.code_displays import CodeDisplay, CodeDisplays, kept_displays
+from cellwright.kernel.output.op_log import OpLog, OpReader
 from cellwright.kernel.output.op_sender import OpSender, Reattached
 from cellwright.kernel.output.protocol import (
     AckMessage,
@@ -35,6 +43,7 @@ from cellwright.kernel.output.protocol import (
     KeptMessage,
     ReadyMessage,
     Restart,
+    SavedCellOutput,
     SavedMessage,
     Steer,
     Stop,
@@ -42,7 +51,8 @@ from cellwright.kernel.output.protocol import (
     WithdrawMessage,
     read_message,
 )
-from cellwright.kernel.output.saved_markdown import WORKING, SavedTranscript, kept_pictures, short_plain
+from cellwright.kernel.output.saved_markdown import WORKING, SavedTranscript
+from cellwright.kernel.output.saved_ops import TRANSCRIPT, VERSION, saved_transcripts
 from cellwright.kernel.output.transcript_ops import QUIET_OPS
 from cellwright.kernel.pages.page_secret import knows_secret
 from cellwright.kernel.run.front_end import FrontEnd
@@ -72,6 +82,9 @@ def cell_publisher(shell: InteractiveShell) -> Any:
 logger = logging.getLogger(__name__)
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+CELL_LEAVES_OUT = frozenset({"display"})
+"""The operations that no cell shows: what code displays is an output beside it."""
 
 RENEW_SECONDS = 1.0
 """The time between two renewals of an answer where no widget shows it."""
@@ -118,22 +131,39 @@ class CellOutput(Protocol):
         ...
 
 
-class SavedOutput:
-    """One display that says that Claude is working, then what came of it. What nobody watches needs no more."""
+class _Shown(Struct, eq=False):
+    """One output of the cell: a part of the answer (`model` is the widget that shows it), or what code has displayed."""
 
-    def __init__(self, shell: InteractiveShell, *, quiet: bool) -> None:
+    display_id: str
+    data: Mapping[str, Any]
+    metadata: Mapping[str, Any] = {}
+    is_part: bool = False
+    model: str = ""
+
+
+class SavedOutput:
+    """Displays that say that Claude is working, then what came of it. What nobody watches needs no more.
+
+    `clean` takes secrets out of a text that is kept.
+    """
+
+    def __init__(self, shell: InteractiveShell, clean: Callable[[str], str], *, quiet: bool) -> None:
         self._publisher: Any = shell.display_pub
+        self._clean = clean
         self._saved = SavedTranscript(quiet=quiet)
-        self._images: list[dict[str, Any]] = []
+        self._leave_out = CELL_LEAVES_OUT | (QUIET_OPS if quiet else frozenset())
+        self._log = OpLog()
+        self._ops: OpReader = OpReader(self._log, self._leave_out)
+        self._displays = CodeDisplays()
+        self._shown: list[_Shown] = []
         self._earlier: list[Mapping[str, Any]] = []
         self._instead: dict[str, Any] = {}
         self._metadata: Callable[[], Mapping[str, Any]] = dict
-        self._display_id = f"claude-{uuid.uuid4().hex}"
-        self._opened = False
+        self._context = contextvars.copy_context()
 
     def open(self) -> None:
-        self._opened = True
-        self._publish({"text/markdown": WORKING, "text/plain": "Claude is working…"}, update=False)
+        self._context = contextvars.copy_context()
+        self._open_part()
 
     def belongs_to(self, run: Run) -> None:
         pass  # nobody can say anything here
@@ -143,7 +173,7 @@ class SavedOutput:
 
     def keep(self, outputs: Sequence[Mapping[str, Any]]) -> None:
         self._earlier = [output for output in outputs if isinstance(output.get("data"), Mapping)]
-        if not self._opened:
+        if not self._shown:
             for output in self._earlier:
                 self._publisher.publish(data=dict(output["data"]), metadata=dict(output.get("metadata", {})))
 
@@ -155,9 +185,8 @@ class SavedOutput:
         self.emit(event)
 
     def emit(self, event: Event) -> None:
-        self._saved.emit(event)
-        if isinstance(event, ToolProgress) and event.output is not None and (image := _image_of(event.output)):
-            self._images.append(image)
+        self._log.on_event(event)
+        self._take_event(event)
 
     def stuck(self, tool_use_id: str) -> None:
         logger.warning("%s: %s", tool_use_id, STUCK)
@@ -168,28 +197,97 @@ class SavedOutput:
     def tells_error(self) -> bool:
         return False  # programs that execute notebooks look for an output of the type "error"
 
-    def _keep_in_cell(self) -> list[dict[str, Any]]:
+    def _take_event(self, event: Event) -> None:
+        self._saved.emit(event)
+        for shown in self._displays.take(event):
+            self._display(shown)
+        # what follows stands below what the call has displayed
+        if isinstance(event, ToolEnd) and self._shown and not self._shown[-1].is_part:
+            self._begin_part()
+
+    def _display(self, shown: CodeDisplay) -> None:
+        """Show what Claude's code displays as the output of the cell that it is."""
+        if not self._shown:
+            return  # nothing is shown where nothing is open
+        known = next((each for each in self._shown if each.display_id == shown.display_id), None)
+        if known is None:
+            self._shown.append(_Shown(shown.display_id, shown.data, shown.metadata))
+        else:
+            known.data, known.metadata = shown.data, shown.metadata
+        self._publish(shown.display_id, shown.data, shown.metadata, update=known is not None)
+
+    def _begin_part(self) -> None:
+        self._saved.begin_part()
+        self._log.add({"op": "part", "part": self._parts}, only=self._ops)
+        self._open_part()
+
+    @property
+    def _parts(self) -> int:
+        """The number of parts that there are."""
+        return sum(each.is_part for each in self._shown)
+
+    def _open_part(self) -> None:
+        """Show that Claude is working, below all else."""
+        data = {"text/markdown": WORKING, "text/plain": "Claude is working…"}
+        self._show_part(data)
+
+    def _show_part(self, data: Mapping[str, Any], model: str = "") -> None:
+        part = _Shown(f"claude-{uuid.uuid4().hex}", data, is_part=True, model=model)
+        self._shown.append(part)
+        self._publish(part.display_id, data, update=False)
+
+    def _keep_in_cell(self) -> list[_Shown]:
         """Replace what is shown by the outputs that the cell holds from now on, and return these."""
-        outputs = self._kept()
-        kept, *others = outputs
-        self._publish(kept["data"], kept["metadata"], update=True)
-        for other in others:
-            self._publisher.publish(data=other["data"], metadata=other["metadata"])
-        return outputs
+        if self._shown and not self._shown[-1].is_part:  # the run was cut off in a call
+            self._saved.begin_part()
+            self._show_part({"text/plain": ""})
+        if self._earlier or self._instead or not self._shown:
+            return self._keep_others()
+        kept = self._kept_parts()
+        pictures = iter(kept_displays([each.data for each in self._shown if not each.is_part], self._clean))
+        for shown in self._shown:
+            before = shown.data, shown.metadata
+            if shown.is_part:
+                shown.data, shown.metadata = kept.pop(0)
+            else:
+                shown.data = next(pictures)
+            if (shown.data, shown.metadata) != before:
+                self._publish(shown.display_id, shown.data, shown.metadata, update=True)
+        return self._shown
 
-    def _kept(self) -> list[dict[str, Any]]:
-        """The outputs that the cell holds from now on, the one that takes the place of what is shown first."""
-        if self._earlier:
-            return [{"data": dict(each["data"]), "metadata": dict(each.get("metadata", {}))} for each in self._earlier]
-        if self._instead:
-            return [{"data": self._instead, "metadata": {}}]
-        answer = {"text/markdown": self._saved.markdown(), "text/plain": short_plain(self._saved.plain())}
-        images = [{"data": image, "metadata": {}} for image in kept_pictures(self._images)]
-        return [{"data": answer, "metadata": dict(self._metadata())}, *images]
+    def _keep_others(self) -> list[_Shown]:
+        """The same where something else than an answer is to stand in the cell."""
+        others = self._earlier or [{"data": self._instead or {"text/plain": ""}}]
+        kept = [_Shown("", dict(each["data"]), dict(each.get("metadata", {}))) for each in others]
+        for shown, other in zip(self._shown, kept, strict=False):
+            other.display_id, other.model = shown.display_id, shown.model
+        for other in kept:
+            if other.display_id:
+                self._publish(other.display_id, other.data, other.metadata, update=True)
+            else:
+                self._publisher.publish(data=dict(other.data), metadata=dict(other.metadata))
+        return kept
 
-    def _publish(self, data: dict[str, Any], metadata: dict[str, Any] | None = None, *, update: bool) -> None:
-        transient = {"display_id": self._display_id}
-        self._publisher.publish(data=data, metadata=metadata or {}, transient=transient, update=update)
+    def _kept_parts(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """The mimebundle of each part and its metadata; where the answer came from stands in the first one."""
+        transcripts = saved_transcripts(self._ops.after(0), self._parts, self._clean, replayed=self._saved.replayed)
+        bundles = zip(transcripts, self._saved.parts(), strict=True)
+        metadata = dict(self._metadata())
+        return [
+            ({TRANSCRIPT: transcript, **texts}, {} if n else metadata) for n, (transcript, texts) in enumerate(bundles)
+        ]
+
+    def _publish(
+        self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any] | None = None, *, update: bool
+    ) -> None:
+        # events come on the agent's thread: what is published belongs to the cell that was running
+        self._context.copy().run(
+            self._publisher.publish,
+            data=dict(data),
+            metadata=dict(metadata or {}),
+            transient={"display_id": display_id},
+            update=update,
+        )
 
 
 class RenewedOutput(SavedOutput):
@@ -198,8 +296,16 @@ class RenewedOutput(SavedOutput):
     `notice` says once why that is so. `loop` is the agent's: it renews what is shown.
     """
 
-    def __init__(self, shell: InteractiveShell, loop: asyncio.AbstractEventLoop, *, quiet: bool, notice: str) -> None:
-        super().__init__(shell, quiet=quiet)
+    def __init__(
+        self,
+        shell: InteractiveShell,
+        clean: Callable[[str], str],
+        loop: asyncio.AbstractEventLoop,
+        *,
+        quiet: bool,
+        notice: str,
+    ) -> None:
+        super().__init__(shell, clean, quiet=quiet)
         self._loop = loop
         self._notice = notice
         self._pause = RENEW_SECONDS
@@ -227,8 +333,17 @@ class RenewedOutput(SavedOutput):
                 return
             self._is_due = False
             began = time.monotonic()
-            data = {"text/markdown": f"{self._saved.markdown()}\n\n{WORKING}", "text/plain": "Claude is working…"}
-            self._publish(data, update=True)
+            shown = [each for each in self._shown if each.is_part]
+            for part, texts in zip(shown, self._saved.parts(), strict=False):
+                data: dict[str, Any] = {**texts}
+                if part is shown[-1]:
+                    data = {
+                        "text/markdown": f"{texts['text/markdown']}\n\n{WORKING}",
+                        "text/plain": "Claude is working…",
+                    }
+                if part.data != data:
+                    part.data = data
+                    self._publish(part.display_id, data, update=True)
             # a long answer is renewed less often: it may not cost more than a tenth of the time
             self._pause = max(RENEW_SECONDS, 10 * (time.monotonic() - began))
 
@@ -249,6 +364,7 @@ class WidgetOutput(SavedOutput):
     def __init__(
         self,
         shell: InteractiveShell,
+        clean: Callable[[str], str],
         loop: asyncio.AbstractEventLoop,
         questions: Questions,
         front_end: FrontEnd,
@@ -258,7 +374,7 @@ class WidgetOutput(SavedOutput):
         log_of: Callable[[Run], OpLog],
         stop_agent: Callable[[str], None],
     ) -> None:
-        super().__init__(shell, quiet=quiet)
+        super().__init__(shell, clean, quiet=quiet)
         self._shell = shell
         self._cell_id = front_end.cell_id
         self._on_main_thread = threading.current_thread() is threading.main_thread()
@@ -267,9 +383,8 @@ class WidgetOutput(SavedOutput):
         self._questions = questions
         self._log_of = log_of
         self._stop_agent = stop_agent
-        self._log = OpLog()
-        self._ops = OpSender(self._log, leave_out=QUIET_OPS if quiet else frozenset())
-        self._later_pages = Reattached(front_end.page, self._ops)
+        self._ops = self._sender = OpSender(self._log, self._leave_out)
+        self._later_pages = Reattached(front_end.page, self._sender)
         self._widget: TranscriptWidget | None = None
         self._secrets: dict[str, str] = {}
         self._restart_offered = False
@@ -278,7 +393,7 @@ class WidgetOutput(SavedOutput):
     def belongs_to(self, run: Run) -> None:
         self._run = lambda: run
         self._log = self._log_of(run)
-        self._ops.follow(self._log)
+        self._sender.follow(self._log)
         if run.background:
             self._publisher = cell_publisher(self._shell)
 
@@ -287,18 +402,26 @@ class WidgetOutput(SavedOutput):
         from cellwright.kernel.widgets.transcript import TranscriptWidget
 
         self._widget = TranscriptWidget(self._take)
-        data = {"text/markdown": WORKING, "text/plain": "Claude is working…", WIDGET_VIEW: self._widget.view_data}
-        self._opened = True
-        self._publish(data, update=False)
-        self._later_pages.begin(self._saved_message(self._widget, {"data": data, "metadata": {}}))
-        self._ops.attach(self._widget.send)
+        super().open()
+        self._sender.attach(self._widget.send)
+
+    def _open_part(self) -> None:
+        assert self._widget is not None
+        part = self._widget if not self._parts else self._context.copy().run(self._next_part, self._widget)
+        live = {"version": VERSION, "run": part.run, "part": part.part}
+        texts = {"text/markdown": WORKING, "text/plain": "Claude is working…"}
+        self._show_part({TRANSCRIPT: live, WIDGET_VIEW: part.view_data, **texts}, str(part.model_id))
+        self._later_pages.begin(self._widget, self._saved_message(self._shown))
+
+    def _next_part(self, widget: TranscriptWidget) -> TranscriptWidget:
+        return type(widget)(lambda *_: None, of=widget)
 
     def on_event(self, event: Event) -> None:
-        super().emit(event)
+        self._take_event(event)
 
     def emit(self, event: Event) -> None:
         self._log.on_event(event, only=self._ops)
-        super().emit(event)
+        self._take_event(event)
 
     def stuck(self, tool_use_id: str) -> None:
         self._restart_offered = True
@@ -308,24 +431,20 @@ class WidgetOutput(SavedOutput):
 
     def close(self) -> None:
         self._closed = True
-        self._ops.close()
+        self._sender.close()
         outputs = self._keep_in_cell()
         # a front end that names no cell may be one that shows text alone, and no updates of it
         if self._cell_id is None and not self._questions.ready.is_set() and not self._earlier:
             print(self._instead.get("text/plain") or self._saved.plain())
         if self._widget is not None:
-            self._later_pages.end(self._widget, self._saved_message(self._widget, *outputs))
+            self._later_pages.end(self._widget, self._saved_message(outputs))
             self._widget.keep_for_later_pages()
 
-    def _saved_message(self, widget: TranscriptWidget, kept: dict[str, Any], *others: dict[str, Any]) -> SavedMessage:
-        return {
-            "type": "saved",
-            "model": widget.model_id,
-            "cell": self._cell_id,
-            "data": kept["data"],
-            "metadata": kept["metadata"],
-            "images": [other["data"] for other in others],
-        }
+    def _saved_message(self, outputs: Sequence[_Shown]) -> SavedMessage:
+        shown: list[SavedCellOutput] = [
+            {"model": each.model, "data": dict(each.data), "metadata": dict(each.metadata)} for each in outputs
+        ]
+        return {"type": "saved", "cell": self._cell_id, "outputs": shown}
 
     def _take(self, widget: TranscriptWidget, content: object, page: str) -> None:
         """A message from the browser, on the thread of the subshell that it was sent to."""
@@ -390,12 +509,6 @@ class WidgetOutput(SavedOutput):
         # the loop is closed when the extension was unloaded while a page still shows the widget
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(call)
-
-
-def _image_of(data: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The image of a display, as the notebook keeps it; None when it has none."""
-    images = {kind: value for kind, value in data.items() if kind.startswith("image/")}
-    return {**images, "text/plain": data.get("text/plain", "<image>")} if images else None
 
 
 class ViewOutput:

@@ -107,7 +107,7 @@ class KeptEvents:
         last = self._kept[-1] if self._kept else None
         if last is None or last.stream != stream or last.only is not only:
             if isinstance(delta, ToolProgress):  # it may hold more than is shown
-                delta = replace(delta, text="", message="", output=None)
+                delta = replace(delta, text="", message="", output=None, place=None)
             self._kept.append(_Kept(delta, only, stream, [text]))
             return
         last.pieces.append(text)
@@ -115,8 +115,8 @@ class KeptEvents:
             last.pieces = ["".join(last.pieces)]
 
     def _add_progress(self, event: ToolProgress, only: OpReader | None) -> None:
-        if event.output is not None:
-            self._kept.append(_Kept(replace(event, text="", message="", output=displayed(event.output)), only))
+        if shown := displayed(event):
+            self._kept.append(_Kept(replace(event, text="", message="", output=shown, place=None), only))
         if text := self._live(event.tool_use_id, event.text or (event.message and f"{event.message}\n")):
             self._add_piece(event, (ToolProgress, event.tool_use_id), text, only)
 

@@ -101,10 +101,12 @@ class Reattached:
         self._saved: SavedMessage | None = None
         self._finished = False
 
-    def begin(self, saved: SavedMessage) -> None:
-        """The run has shown itself: a page that has read nothing of it from disk can show it, too."""
+    def begin(self, widget: TranscriptWidget, saved: SavedMessage) -> None:
+        """The run has shown itself, or more of it: a page that has read nothing of that from disk can show it, too."""
         with self._lock:
             self._saved = saved
+            if self._there:
+                widget.send(saved)
 
     def ready(self, widget: TranscriptWidget, page: str, have: int) -> None:
         """`page` shows the transcript and holds `have` operations of it."""

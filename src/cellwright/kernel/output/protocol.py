@@ -29,15 +29,20 @@ class AckMessage(TypedDict):
     question: str
 
 
-class SavedMessage(TypedDict):
-    """The part of a run the notebook should hold, for pages that its output and the update of that do not reach."""
+class SavedCellOutput(TypedDict):
+    """One of the outputs that a cell holds of a run; `model` is the widget that shows it, "" where none does."""
 
-    type: Literal["saved"]
     model: str
-    cell: str | None
     data: dict[str, Any]
     metadata: dict[str, Any]
-    images: list[dict[str, Any]]
+
+
+class SavedMessage(TypedDict):
+    """The outputs that the notebook should hold of a run, for pages that its outputs and their updates do not reach."""
+
+    type: Literal["saved"]
+    cell: str | None
+    outputs: list[SavedCellOutput]
 
 
 class HelloMessage(NamedTuple):

@@ -1,19 +1,16 @@
 """Markdown that stays in the notebook when a run is over, to be read well on GitHub, nbviewer and nbconvert.
 
-The answer as it was written, one line for each tool where it was called, diffs and plans folded, what the user
-answered, the last state of the todos, errors, and a last line with model, time and cost; the same as plain text.
+The answer as it was written, one line for each tool where it was called, the code that ran in the user's namespace with
+what it printed, diffs and plans folded, what the user answered, the last state of the todos, errors, and a last line with
+model, time and cost; the same as plain text. What code displayed stands between two parts of it, as an output of its own.
 
 A notebook is opened, diffed and mailed long after, so it does not keep all of a run; the whole is in the session's
 transcript. An answer is kept whole up to 100,000 characters, some 25,000 tokens. The plain text beside the Markdown
-is for front ends that show no Markdown, and short: it would double every notebook. Pictures are made smaller until
-they fit.
+is for front ends that show no Markdown, and short: it would double every notebook.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -34,13 +31,14 @@ from cellwright.events import (
     TextDelta,
     TodosChanged,
     ToolEnd,
+    ToolProgress,
     ToolStart,
     ToolStatus,
     TurnChanged,
     TurnEnd,
     UserPrompt,
 )
-from cellwright.kernel.output.transcript_ops import cut
+from cellwright.kernel.output.transcript_ops import cut, text_of
 from cellwright.markdown.escaping import code_span, escaped, fenced, folded, visible_controls
 from cellwright.markdown.safe_markdown import safe_markdown
 from cellwright.markdown.writer import quoted
@@ -54,15 +52,14 @@ DIFF_CHARS = 10_000
 DIFFS_CHARS = 50_000
 """Of all calls of a run."""
 
+CODE_CHARS = 6_000
+PRINTED_CHARS = 3_000
+"""Of one call: its code, and what that printed."""
+
+CODES_CHARS = 60_000
+"""Of the code of all calls of a run and what it printed."""
+
 PLAIN_CHARS = 8_000
-PICTURE_BYTES = 150_000
-"""Of one picture, before it is encoded."""
-
-PICTURES_BYTES = 1_000_000
-"""Of all pictures of a run."""
-
-_SIDES = (1_600, 1_100, 800)
-_MAX_PIXELS = 4_000_000
 
 
 class RemainingChars:
@@ -92,48 +89,6 @@ def short_plain(text: str) -> str:
     return f"{text[:head]}\n[{left_out(len(text) - PLAIN_CHARS)}]\n{text[-tail:]}"
 
 
-def kept_pictures(pictures: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The mimebundles with pictures that a notebook keeps; one of text says how many were left out."""
-    kept: list[dict[str, Any]] = []
-    left = PICTURES_BYTES
-    for number, bundle in enumerate(pictures):
-        smaller = {kind: _smaller(kind, data) for kind, data in bundle.items() if isinstance(data, str)}
-        size = sum(len(data) for kind, data in smaller.items() if kind.startswith("image/"))
-        if size > left:
-            more = len(pictures) - number
-            kept.append(
-                {"text/plain": f"[{more} more picture{'s' if more > 1 else ''} of this run: not kept in the notebook]"}
-            )
-            break
-        left -= size
-        kept.append({**smaller})
-    return kept
-
-
-def _smaller(kind: str, data: str) -> str:
-    """A PNG scaled down as far as it must be; everything else as it is."""
-    if kind != "image/png" or len(data) * 3 / 4 <= PICTURE_BYTES:
-        return data
-    from PIL import Image  # heavy, and few pictures are large
-
-    from cellwright.tools.files.formats.images import plain, scaled_down
-
-    try:
-        image = Image.open(io.BytesIO(base64.b64decode(data)))
-        encoded = data
-        for side in _SIDES:
-            out = io.BytesIO()
-            small = plain(scaled_down(image, side, _MAX_PIXELS))
-            # a figure has few colours: 256 of them look the same and take a third
-            small.quantize(256, method=Image.Quantize.FASTOCTREE).save(out, "PNG", optimize=True)
-            encoded = base64.b64encode(out.getvalue()).decode("ascii")
-            if out.tell() <= PICTURE_BYTES:
-                break
-    except (OSError, ValueError, binascii.Error, Image.DecompressionBombError):
-        return data  # no picture that can be opened: the front end says so
-    return encoded if len(encoded) < len(data) else data
-
-
 TITLE_CHARS = 200
 REASON_CHARS = 300
 WORKING = "*Claude is working…*"
@@ -154,6 +109,15 @@ class _ToolLine(Struct, eq=False):
     answers: Mapping[str, str] = field(default_factory=dict)
     agent: AgentProgress | None = None
     """The progress of the agent that worked for it."""
+    displayed: list[str] = field(default_factory=list)
+    """The texts of what its code displayed, which stands in an output of its own."""
+    printed: str = ""
+    """Its result without these."""
+
+    @property
+    def code(self) -> str:
+        """The code that it ran in the user's namespace."""
+        return str(self.call.tool_use["input"].get("code", "")).strip("\n") if self.call.name == "Python" else ""
 
     @property
     def mark(self) -> str:
@@ -199,7 +163,18 @@ class _Quote(Struct, eq=False):
     delivered: bool = True
 
 
-_Part = _Text | _ToolLine | _Remark | _Quote
+class _Gap(Struct, eq=False):
+    """The place of what code has displayed: an output of its own, between two parts."""
+
+
+_Part = _Text | _ToolLine | _Remark | _Quote | _Gap
+
+
+class _Rooms(Struct, eq=False):
+    """The room that there is left in all of a run's parts."""
+
+    diffs: RemainingChars = field(default_factory=lambda: RemainingChars(DIFFS_CHARS))
+    code: RemainingChars = field(default_factory=lambda: RemainingChars(CODES_CHARS))
 
 
 class SavedTranscript:
@@ -226,6 +201,8 @@ class SavedTranscript:
                 self._model = event.model
             case ToolStart() | ToolEnd():
                 self._tool(event)
+            case ToolProgress(place={"display_id": _}) if (line := self._calls.get(event.tool_use_id)) is not None:
+                line.displayed.append(event.text.strip("\n"))
             case SubagentEvent() if (line := self._calls.get(event.tool_use_id)) is not None:
                 line.agent = line.agent or AgentProgress()
                 line.agent.take(event.event)
@@ -253,13 +230,41 @@ class SavedTranscript:
             case _:
                 pass  # nothing that is kept
 
+    def begin_part(self) -> None:
+        """Have what follows stand below an output of its own."""
+        self._parts.append(_Gap())
+
+    @property
+    def replayed(self) -> bool:
+        """True when it was played from a recording."""
+        return self._replayed
+
+    def parts(self) -> list[dict[str, str]]:
+        """The mimebundle of each part, in order: Markdown, and plain text for front ends without that."""
+        markdowns, plains = self._markdowns(), self._plains()
+        return [
+            {"text/markdown": markdown, "text/plain": short_plain(plain)}
+            for markdown, plain in zip(markdowns, plains, strict=True)
+        ]
+
     def markdown(self) -> str:
-        """Safe in every renderer: nothing of the model's or a tool's is active in it."""
-        blocks: list[str] = []
-        diffs = RemainingChars(DIFFS_CHARS)
+        """All parts. Safe in every renderer: nothing of the model's or a tool's is active in it."""
+        return "\n\n".join(filter(None, self._markdowns()))
+
+    def plain(self) -> str:
+        """The same without markup of ours and without diffs, however long the answer is."""
+        return "\n\n".join(filter(None, self._plains()))
+
+    def _markdowns(self) -> list[str]:
+        texts: list[list[str]] = [[]]
+        rooms = _Rooms()
         for kind, parts in groupby(self._kept(), type):
             together = list(parts)
-            blocks += _tool_list(together, diffs) if kind is _ToolLine else map(_markdown_of, together)
+            if kind is _Gap:
+                texts += [[] for _ in together]
+            else:
+                texts[-1] += _tool_list(together, rooms) if kind is _ToolLine else map(_markdown_of, together)
+        blocks = texts[-1]
         if self._todos and not self._quiet:
             blocks.append(_task_list(self._todos))
         if self._end is not None and (told := end_in_words(self._end)):
@@ -268,18 +273,27 @@ class SavedTranscript:
         if (facts := self._facts()) and not self._quiet:
             # each in an element of its own: between two dollars of one element the page finds mathematics
             blocks.append(" · ".join(f"*{escaped(fact)}*" for fact in facts))
-        return "\n\n".join(blocks) or "*No answer.*"
+        if not any(texts):
+            blocks.append("*No answer.*")
+        return ["\n\n".join(blocks) for blocks in texts]
 
-    def plain(self) -> str:
-        """The same without markup of ours and without diffs, however long the answer is."""
-        blocks = [_plain_of(part) for part in self._shown()]
+    def _plains(self) -> list[str]:
+        texts: list[list[str]] = [[]]
+        for part in self._shown():
+            if isinstance(part, _Gap):
+                texts.append([])
+            else:
+                texts[-1].append(_plain_of(part))
+        blocks = texts[-1]
         if self._todos and not self._quiet:
             blocks.append(_plain_list(self._todos))
         if self._end is not None and (told := end_in_words(self._end)):
             blocks.append(": ".join(filter(None, told)))
         if (facts := self._facts()) and not self._quiet:
             blocks.append(" · ".join(facts))
-        return visible_controls("\n\n".join(blocks)) or "No answer."
+        if not any(texts):
+            blocks.append("No answer.")
+        return [visible_controls("\n\n".join(blocks)) for blocks in texts]
 
     @property
     def tells_error(self) -> bool:
@@ -291,7 +305,7 @@ class SavedTranscript:
             if isinstance(part, _Text):
                 if "".join(part.pieces).strip():
                     yield part
-            elif isinstance(part, _Remark | _Quote) or not (self._quiet or _shows_in_the_list(part)):
+            elif isinstance(part, _Remark | _Quote | _Gap) or not (self._quiet or _shows_in_the_list(part)):
                 yield part
 
     def _kept(self) -> Iterator[_Part]:
@@ -348,9 +362,11 @@ class SavedTranscript:
         line.status, line.duration_ms = event.status, None if self._replayed else event.duration_ms
         reason = str(event.error["message"]).strip() if event.error else ""
         if event.status == "error":
-            # its first line says what it was; a command's output follows, which a list has no place for
-            reason = reason.partition("\n")[0]
+            # one line says what it was, of a traceback the last; the rest a list has no place for
+            reason = reason.rpartition("\n")[2] if line.code else reason.partition("\n")[0]
         line.reason = " ".join(cut(reason, REASON_CHARS).split())
+        if line.code:
+            line.printed = _without(text_of(event.content), line.displayed)
         display = event.display or {}
         line.diff = display["diff"] if isinstance(display.get("diff"), str) else ""
         line.plan = display["plan"] if isinstance(display.get("plan"), str) else ""
@@ -410,20 +426,45 @@ def _shows_in_the_list(line: _ToolLine) -> bool:
     return line.call.name in LIST_TOOLS and line.status == "success"
 
 
-def _tool_list(lines: Sequence[_Part], diffs: RemainingChars) -> Iterator[str]:
+def _tool_list(lines: Sequence[_Part], rooms: _Rooms) -> Iterator[str]:
     tools = [line for line in lines if isinstance(line, _ToolLine)]
-    yield "\n".join("\n".join(_tool_lines(tool)) for tool in tools)
+    listed: list[str] = []
+    for tool in tools:
+        listed += _tool_lines(tool)
+        if tool.code:
+            yield "\n".join(listed)
+            listed.clear()
+            yield from _code_blocks(tool, rooms.code)
+    if listed:
+        yield "\n".join(listed)
     for tool in tools:
         if tool.diff:
-            text, missing = diffs.take(tool.diff, DIFF_CHARS)
+            text, missing = rooms.diffs.take(tool.diff, DIFF_CHARS)
             more = f"\n[{left_out(missing)}]" if missing else ""
             yield folded(f"Changes: {tool.title}", fenced(visible_controls(text + more).rstrip("\n"), "diff"))
         if tool.plan:
             yield folded("The plan, as approved", safe_markdown(tool.plan))
 
 
+def _code_blocks(tool: _ToolLine, room: RemainingChars) -> Iterator[str]:
+    """The code that ran, and what it printed."""
+    for text, most, language in ((tool.code, CODE_CHARS, "python"), (tool.printed, PRINTED_CHARS, "text")):
+        if text:
+            kept, missing = room.take(text, most)
+            more = f"\n[{left_out(missing)}]" if missing else ""
+            yield fenced(visible_controls(kept + more).rstrip("\n"), language)
+
+
+def _without(text: str, displayed: Sequence[str]) -> str:
+    for each in filter(None, displayed):
+        text = text.replace(f"{each}\n", "", 1) if f"{each}\n" in text else text.replace(each, "", 1)
+    return text.strip("\n")
+
+
 def _tool_lines(tool: _ToolLine) -> Iterator[str]:
-    yield " · ".join(part for part in (f"- {tool.mark} {code_span(tool.title)}", _outcome_markdown(tool)) if part)
+    # the code follows, whole
+    title = tool.call.name if tool.code else tool.title
+    yield " · ".join(part for part in (f"- {tool.mark} {code_span(title)}", _outcome_markdown(tool)) if part)
     for question, answer in tool.answers.items():
         yield f"  - {code_span(question)} → {code_span(answer)}"
 
@@ -475,4 +516,5 @@ def _plain_of(part: _Part) -> str:
         return "\n".join([f"{part.mark} {part.title}{outcome}", *answers])
     if isinstance(part, _Quote):
         return f"{_who(part)}: {part.text.strip()}"
+    assert isinstance(part, _Remark)
     return part.text

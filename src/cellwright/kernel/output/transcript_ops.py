@@ -43,6 +43,9 @@ from cellwright.kernel.output.protocol import Op
 from cellwright.model.models import limits
 
 INPUT_STRING_CHARS = 4_000
+CODE_CHARS = 40_000
+"""Of code that runs in the user's namespace: it is read whole."""
+
 RESULT_CHARS = 10_000
 DIFF_CHARS = 100_000
 EDITABLE_INPUT_BYTES = 100_000
@@ -79,15 +82,20 @@ def cut(text: str, limit: int) -> str:
     return f"{text[:limit]}\n[… {len(text) - limit:,} characters more]"
 
 
-def shortened(value: Any) -> Any:
+def shortened(value: Any, limit: int = INPUT_STRING_CHARS) -> Any:
     """JSON with its long strings cut."""
     if isinstance(value, str):
-        return cut(value, INPUT_STRING_CHARS)
+        return cut(value, limit)
     if isinstance(value, Mapping):
-        return {key: shortened(item) for key, item in value.items()}
+        return {key: shortened(item, limit) for key, item in value.items()}
     if isinstance(value, list):
-        return [shortened(item) for item in value]
+        return [shortened(item, limit) for item in value]
     return value
+
+
+def shown_input(name: str, tool_input: Any) -> Any:
+    """The input of a call of the tool `name` as it is shown."""
+    return shortened(tool_input, CODE_CHARS if name == "Python" else INPUT_STRING_CHARS)
 
 
 def text_of(content: str | Sequence[Mapping[str, Any]]) -> str:
@@ -97,9 +105,11 @@ def text_of(content: str | Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(str(block["text"]) for block in content if block.get("type") == "text")
 
 
-def displayed(output: Mapping[str, Any]) -> dict[str, Any]:
-    """Pick the parts of a mimebundle that are shown live."""
-    return {kind: value for kind, value in output.items() if kind in DISPLAY_TYPES}
+def displayed(event: ToolProgress) -> dict[str, Any]:
+    """Pick the parts of a display that are shown live; of user code's pictures alone, the rest is among its text."""
+    shown = {kind: value for kind, value in (event.output or {}).items() if kind in DISPLAY_TYPES}
+    is_text = event.place is not None and not any(kind.startswith("image/") for kind in shown)
+    return {} if is_text else shown
 
 
 class TranscriptOps:
@@ -158,7 +168,7 @@ class TranscriptOps:
                 "id": call.id,
                 "name": call.name,
                 "title": call.title,
-                "input": shortened(call.tool_use["input"]),
+                "input": shown_input(call.name, call.tool_use["input"]),
                 "parallel": start.parallel,
                 # of a batch it is known for all of its calls together
                 "estimate": start.estimated_seconds if len(start.calls) == 1 else None,
@@ -167,8 +177,8 @@ class TranscriptOps:
         )
 
     def _progress(self, event: ToolProgress) -> None:
-        if event.output is not None:
-            self._add({"op": "display", "id": event.tool_use_id, "data": displayed(event.output)})
+        if shown := displayed(event):
+            self._add({"op": "display", "id": event.tool_use_id, "data": shown})
         if text := event.text or (event.message and f"{event.message}\n"):
             self._add({"op": "output", "id": event.tool_use_id, "text": text})
 

@@ -192,6 +192,7 @@ def run_options(options: MagicOptions, typed: AnswerType | None = None) -> RunOp
         on_denied=options.on_denied,
         builtin_tools=not options.no_tools,
         proposes_files=options.no_tools,
+        code_context=options.context == "code",
         fallback_models=options.fallback_model or None,
         system_prompt=_file_text(options.system_prompt_file) if options.system_prompt_file else options.system_prompt,
         append_system_prompt="\n\n".join(

@@ -61,10 +61,15 @@ def cell_surface(
         is_watched=is_watched,
         seconds_to_get_ready=BACKGROUND_SECONDS_TO_GET_READY if options.background else READY_TIMEOUT_SECONDS,
     )
+
+    def clean(text: str) -> str:
+        return conversation.redaction.clean(text).text if conversation.in_force.settings.redact_secrets else text
+
     output: CellOutput
     if widget:
         output = WidgetOutput(
             shell,
+            clean,
             conversation.thread.loop,
             questions,
             front_end,
@@ -74,9 +79,9 @@ def cell_surface(
             stop_agent=conversation.subagents.stop_one,
         )
     elif for_people and front_end.kernel is not None and front_end.headless:
-        output = SavedOutput(shell, quiet=quiet)
+        output = SavedOutput(shell, clean, quiet=quiet)
     elif in_notebook:
-        output = RenewedOutput(shell, conversation.thread.loop, quiet=quiet, notice=_shown_once(notice))
+        output = RenewedOutput(shell, clean, conversation.thread.loop, quiet=quiet, notice=_shown_once(notice))
     else:
         output = ViewOutput(_view(options, in_terminal=front_end.kernel is None))
     somebody = widget or questions.allows_input

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import logging
+import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -53,7 +54,8 @@ class TranscriptWidget(_OwnState, anywidget.AnyWidget):
     """One cell's transcript. What it shows comes by custom messages; its state is where to find the renderer.
 
     `on_message` gets this widget, each message from the browser and the name of its page, on the thread that the
-    message arrives on: that may be before the widget is wholly made.
+    message arrives on: that may be before the widget is wholly made. `of`: this one is the next part of that transcript,
+    shown below an output of the code's own, and hears and says nothing itself.
     """
 
     # traits of the class already: anywidget would make a class anew for each cell's widget
@@ -63,11 +65,19 @@ class TranscriptWidget(_OwnState, anywidget.AnyWidget):
     layout = traitlets.Any(None, allow_none=True).tag(sync=True)
     comm: Any
     code_model = traitlets.Unicode().tag(sync=True)
+    run = traitlets.Unicode().tag(sync=True)
+    part = traitlets.Int(0).tag(sync=True)
 
-    def __init__(self, on_message: Callable[[TranscriptWidget, object, str], None]) -> None:
+    def __init__(
+        self, on_message: Callable[[TranscriptWidget, object, str], None], of: TranscriptWidget | None = None
+    ) -> None:
         self._on_message = on_message
         self._in_pages = True
-        super().__init__(code_model=_code_model())
+        self._parts: list[TranscriptWidget] = []
+        run, part = (secrets.token_hex(8), 0) if of is None else (of.run, len(of._parts) + 1)
+        super().__init__(code_model=_code_model(), run=run, part=part)
+        if of is not None:
+            of._parts.append(self)
 
     def add_traits(self, **traits: traitlets.TraitType[Any, Any]) -> None:
         """Add those of `traits` that the class has not."""
@@ -91,7 +101,8 @@ class TranscriptWidget(_OwnState, anywidget.AnyWidget):
             super()._handle_msg(msg)
 
     def send(self, content: object, buffers: object = None) -> None:
-        self._in_pages = True
+        for widget in (self, *self._parts):
+            widget._in_pages = True
         super().send(content, buffers)
 
     @property
@@ -105,6 +116,8 @@ class TranscriptWidget(_OwnState, anywidget.AnyWidget):
             return
         self._in_pages = False
         self.comm.publish_msg("comm_close", data={})
+        for part in self._parts:
+            part.leave_pages()
 
     def keep_for_later_pages(self) -> None:
         """Let the widget be found until the extension is unloaded or enough others have ended."""
@@ -116,6 +129,8 @@ class TranscriptWidget(_OwnState, anywidget.AnyWidget):
         if self.comm is None:
             return
         self.leave_pages()
+        for part in self._parts:
+            part.close()
         # closed for the pages already: a comm that closes says so again, also when it is collected
         self.comm._closed = True
         comm.get_comm_manager().unregister_comm(self.comm)

@@ -176,7 +176,7 @@ class Grep(Struct, frozen=True):
             arguments = [*_common_arguments(input), *_mode_arguments(input), *filters, *encoding]
 
             async def run(*more: str, separator: bytes = b"\n", max_records: int = MAX_RECORDS) -> Output:
-                output = await run_ripgrep(
+                return await run_ripgrep(
                     self.program,
                     [*arguments, *more, "--", input.pattern, self.root.target],
                     cwd=self.root.folder,
@@ -184,26 +184,31 @@ class Grep(Struct, frozen=True):
                     seconds=max(deadline - time.monotonic(), 0.1),
                     max_records=max_records,
                 )
+
+            def read(output: Output) -> Output:
                 records: Iterable[bytes] = output.records
-                if separator != b"\0":
+                if input.output_mode != "files_with_matches":
                     records = map(without_coloured_names, with_whole_names(records))
                 if accepts is not None:
                     records = (record for record in records if record == SEPARATOR or accepts(path_of(record)))
                 return checked(replace(output, records=list(records)), seconds)
 
-            found, output = await self._found(run, input.offset + (input.head_limit or MAX_LINES))
+            found, output = await self._found(run, read, input.offset + (input.head_limit or MAX_LINES))
         return page(found, input.offset, input.head_limit, output, seconds)
 
-    async def _found(self, run: Callable[..., Awaitable[Output]], needed: int) -> tuple[GrepResult, Output]:
+    async def _found(
+        self, run: Callable[..., Awaitable[Output]], read: Callable[[Output], Output], needed: int
+    ) -> tuple[GrepResult, Output]:
         if self.input.output_mode == "content":
             output = await run(max_records=max(COLLECTED_LINES, needed))
             if not output.whole and not output.timed_out:
                 output = await run("--sort=path", max_records=needed)
+            output = read(output)
             return content_lines(output, self.root, numbers=self.input.numbers, around=self.input.shows_context), output
         if self.input.output_mode == "count":
-            output = await run()
+            output = read(await run())
             return counts(output, self.root), output
-        output = await run(separator=b"\0")
+        output = read(await run(separator=b"\0"))
         paths = await asyncio.to_thread(newest_first, self.root.folder, output.records, None)
         return file_list(paths, self.root), output
 

@@ -22,14 +22,17 @@ from msgspec import Struct
 
 from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import ToolContext, ToolLimits
+from cellwright.codebase.embedding.provider import EmbeddingProblem, EmbeddingSettings
 from cellwright.codebase.parsing.facts import FileFacts
 from cellwright.codebase.parsing.source_file import SourceText, language_of, largest_of, place_in, source_text
 from cellwright.codebase.reader import (
+    Hit,
     IndexedCall,
     IndexedFile,
     IndexedSymbol,
     IndexReader,
     IndexStatus,
+    fused,
     is_named,
     reading,
     status_of,
@@ -37,6 +40,7 @@ from cellwright.codebase.reader import (
 from cellwright.codebase.store import index_path
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.sessions.state_dir import make_private_folder
+from cellwright.tools.code.navigation.project_embedding import ProjectEmbedding
 from cellwright.tools.paths import existing_path, shown_path
 from cellwright.tools.process.children import Command
 from cellwright.tools.process.environment import child_environment
@@ -54,6 +58,7 @@ MAX_SAME_NAME = 3
 """More definitions of one name than this say nothing of which one a call means."""
 
 SIMILAR_NAMES = 8
+SEMANTIC_HITS = 200
 
 LISTING = ("--files", "--hidden", "--null", *NO_VERSION_CONTROL, "--", ".")
 INDEXER_MEMORY_MB = 1_000
@@ -91,9 +96,19 @@ class CodeOutput(ToolOutput):
 class ProjectCode:
     """The code below `root`. `restrictions` are the deny and ask rules in force, with what their `/x` starts from."""
 
-    def __init__(self, root: Path, restrictions: Sequence[tuple[str, str]], environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        root: Path,
+        restrictions: Sequence[tuple[str, str]],
+        environ: Mapping[str, str],
+        embedding: EmbeddingSettings | None = None,
+    ) -> None:
         self.root = root
         self.environ = environ
+        self.embedding: ProjectEmbedding | None = None
+        """The texts' vectors, where the settings name a model."""
+        if embedding is not None:
+            self.embedding = ProjectEmbedding(root, self.database, embedding, environ, _indexer_environment(environ))
         self.problem = ""
         """The reason why there is no index; empty where there is one or will be."""
         self._restrictions = tuple(restrictions)
@@ -131,6 +146,8 @@ class ProjectCode:
             self._note_end(running.exit_code)
             if self.problem:
                 return
+            if self.embedding is not None:
+                self.embedding.start()
 
     def _start(self, *, rebuild: bool) -> None:
         from cellwright.codebase.indexer import IndexRequest  # with what only the indexer needs
@@ -209,6 +226,38 @@ class ProjectCode:
         )
 
     # --- answers from the index, or else from the files ---
+
+    async def fitting(
+        self, query: str, under: str, languages: Sequence[str], limit: int
+    ) -> tuple[list[Hit] | None, str]:
+        """The units that fit `query` best by words, and by meaning where there is a model; and how they were found.
+
+        None where there is no index that can answer.
+        """
+        by_words = await self.ask(lambda reader: reader.lexical(query, under, languages, limit))
+        if by_words is None:
+            return None, ""
+        if self.embedding is None:
+            return by_words, "[By words alone: no embedding is set up.]"
+        settings = self.embedding.settings
+        if not self.embedding.is_agreed():
+            note = f"[By words alone: the user has not agreed yet to use {settings.model} (/index embed).]"
+            return by_words, note
+        status = await self.status()
+        if not status.vectors:
+            reason = status.embedding_problem or "the texts are being embedded"
+            return by_words, f"[By words alone: {reason}.]"
+        embedding = self.embedding
+        try:
+            by_meaning = await self.ask(
+                lambda reader: embedding.nearest(reader, query, under, languages, SEMANTIC_HITS)
+            )
+        except EmbeddingProblem as problem:
+            return by_words, f"[By words alone: {problem}]"
+        note = (
+            "" if status.vectors >= status.units else f"[{status.vectors / status.units:.0%} is found by meaning, too.]"
+        )
+        return fused(by_words, by_meaning or []), note
 
     async def definitions(self, name: str, under: str, context: ToolContext) -> list[IndexedSymbol]:
         """The definitions of a name."""
@@ -397,12 +446,14 @@ def _indexer_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {**child, "PYTHONPATH": os.pathsep.join(paths)} if paths else child
 
 
-def project_code(root: Path, rules: Iterable[object], environ: Mapping[str, str]) -> ProjectCode:
-    """The code below `root`; `rules` are the settings' deny and ask rules."""
+def project_code(
+    root: Path, rules: Iterable[object], environ: Mapping[str, str], embedding: EmbeddingSettings | None = None
+) -> ProjectCode:
+    """The code below `root`; `rules` are the settings' deny and ask rules, `embedding` the model that they name."""
     from cellwright.permissions.rules.rule import Rule  # its module is loaded with the policy anyway
 
     restrictions = [(rule.text, rule.source_root) for rule in rules if isinstance(rule, Rule)]
-    return ProjectCode(root, restrictions, environ)
+    return ProjectCode(root, restrictions, environ, embedding)
 
 
 def where(file: IndexedFile, line: int) -> str:

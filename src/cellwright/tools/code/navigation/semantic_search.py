@@ -1,4 +1,4 @@
-"""SemanticSearch: the functions, classes and sections that fit what is looked for, by the words in them. It only reads."""
+"""SemanticSearch: the functions, classes and sections that fit a question, by words and by meaning. It only reads."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ LINE_CHARS = 200
 
 DESCRIPTION = """\
 Find the functions, classes and sections of documents that fit a question or words: "where are uploads retried", when you \
-do not know the names. It goes by words and the parts of identifiers (retry_upload: retry, upload), in any order; \
-use words that the code itself would use."""
+do not know the names. It goes by words and the parts of identifiers (retry_upload: retry, upload), in any order, and by \
+meaning where the user has set up an embedding; use words that the code itself would use."""
 
 
 class SemanticSearchInput(ToolInput):
@@ -72,9 +72,8 @@ def semantic_search_tool(code: ProjectCode) -> Tool:
         accepts = _filter(input)
         languages = [] if input.language is None else _languages(input.language)
         await code.refresh()
-        found = await code.ask(lambda reader: reader.lexical(input.query, under, languages, CANDIDATES))
+        found, note = await code.fitting(input.query, under, languages, CANDIDATES)
         whole = await code.ask(lambda reader: reader.texts_are_complete())
-        note = ""
         if found is None or not whole:
             found, note = [*(found or ()), *await _unindexed(code, input, under, languages)], await _note(code)
         found = [hit for hit in found if hit.score >= input.min_score and accepts(hit.file.path)]

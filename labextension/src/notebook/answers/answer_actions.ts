@@ -4,9 +4,9 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from "@jupyterlab/applica
 import type { NotebookPanel } from "@jupyterlab/notebook";
 import { INotebookTracker, NotebookActions } from "@jupyterlab/notebook";
 
-import { serverRoot } from "../page";
-import type { PageAction } from "../transcript/page_actions";
-import { ACTION_EVENT, offerPageActions } from "../transcript/page_actions";
+import { serverRoot } from "../../page";
+import type { PageAction } from "../../transcript/page_actions";
+import { ACTION_EVENT, offerPageActions } from "../../transcript/page_actions";
 
 /** An editor of JupyterLab, as far as going to a line needs it. */
 type Opened = {

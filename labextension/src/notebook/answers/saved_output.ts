@@ -6,29 +6,41 @@ import type { INotebookModel } from "@jupyterlab/notebook";
 import { INotebookTracker } from "@jupyterlab/notebook";
 import type { IOutputAreaModel } from "@jupyterlab/outputarea";
 
-import type { JsonObject } from "../json";
-import type { SavedMessage } from "../transcript/protocol";
-import { SAVED_EVENT } from "../transcript/protocol";
-import type { CellModel } from "./cell_language";
+import type { JsonObject } from "../../json";
+import type { SavedMessage } from "../../transcript/protocol";
+import { SAVED_EVENT } from "../../transcript/protocol";
+import type { CellModel } from "../cell_language";
 
 const WIDGET_VIEW = "application/vnd.jupyter.widget-view+json";
 
-/** Puts `saved` into the place of its widget, else into its cell; says whether a notebook has either. */
+/**
+ * Puts what is `saved` into the places of its widgets, and what is not there yet below them, else into its cell; says whether a
+ * notebook has either.
+ */
 export function insertSavedOutput(notebooks: readonly INotebookModel[], saved: SavedMessage): boolean {
   const cells = notebooks.flatMap((notebook) => [...notebook.cells]);
-  const showing = outputsOf(cells).filter((outputs) => indexOfView(outputs, saved.model) >= 0);
-  // while the run goes on it is the widget itself that belongs there
-  for (const outputs of WIDGET_VIEW in saved.data ? [] : showing) {
-    outputs.set(indexOfView(outputs, saved.model), displayData(saved.data, saved.metadata));
-    addImages(outputs, saved);
-  }
+  const first = saved.outputs[0]?.model ?? "";
+  const showing = outputsOf(cells).filter((outputs) => indexOfView(outputs, first) >= 0);
+  for (const outputs of showing) insertFrom(indexOfView(outputs, first), outputs, saved);
   if (showing.length > 0) return true;
   const [lacking, ...copies] = outputsOf(cells.filter((cell) => cell.id === saved.cell));
   // a copy of the notebook has cells with the same ids, and one of them never ran
   if (!lacking || copies.length > 0) return false;
-  lacking.add(displayData(saved.data, saved.metadata));
-  addImages(lacking, saved);
+  insertFrom(lacking.length, lacking, saved);
   return true;
+}
+
+/** The page has read the first of these outputs from disk, or none: they stand together, from `index` on. */
+function insertFrom(index: number, outputs: IOutputAreaModel, saved: SavedMessage): void {
+  let at = index;
+  for (const { data, metadata, model } of saved.outputs) {
+    // what the cell has printed since stands where it is
+    while (at < outputs.length && outputs.get(at).type !== "display_data") at++;
+    if (at >= outputs.length) outputs.add(displayData(data, metadata));
+    // while the run goes on it is the widget itself that belongs there
+    else if (!(WIDGET_VIEW in data && model)) outputs.set(at, displayData(data, metadata));
+    at++;
+  }
 }
 
 function outputsOf(cells: CellModel[]): IOutputAreaModel[] {
@@ -43,11 +55,7 @@ function indexOfView(outputs: IOutputAreaModel, model: string): number {
   return -1;
 }
 
-function addImages(outputs: IOutputAreaModel, saved: SavedMessage): void {
-  for (const image of saved.images) outputs.add(displayData(image));
-}
-
-function displayData(data: JsonObject, metadata: JsonObject = {}): IDisplayData {
+function displayData(data: JsonObject, metadata: JsonObject): IDisplayData {
   return { output_type: "display_data", data: data as IMimeBundle, metadata };
 }
 

@@ -1,31 +1,29 @@
 import type { INotebookModel } from "@jupyterlab/notebook";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import type { JsonObject } from "../../src/json";
-import { insertSavedOutput, savedOutputPlugin } from "../../src/notebook/saved_output";
-import type { Op, SavedMessage } from "../../src/transcript/protocol";
-import { open } from "../../src/transcript/transcript";
-import { standIn } from "../support/stand_in";
-import { END, Kernel, scene } from "../transcript/scene";
+import type { JsonObject } from "../../../src/json";
+import { insertSavedOutput, savedOutputPlugin } from "../../../src/notebook/answers/saved_output";
+import type { Op, SavedCellOutput, SavedMessage } from "../../../src/transcript/protocol";
+import { open } from "../../../src/transcript/transcript";
+import { standIn } from "../../support/stand_in";
+import { END, Kernel, scene } from "../../transcript/scene";
 
 const SAVED: SavedMessage = {
   type: "saved",
-  model: "the-model",
   cell: "cell-1",
-  data: { "text/markdown": "The **answer**.", "text/plain": "The answer." },
-  metadata: { cellwright: { session: "20261120-101500-1c2d3e" } },
-  images: [{ "image/png": "iVBORw0KGgo=", "text/plain": "<Figure>" }],
+  outputs: [
+    { model: "the-model", data: { "text/markdown": "I **plot** it.", "text/plain": "I plot it." }, metadata: { cellwright: { session: "20261120-101500-1c2d3e" } } },
+    { model: "", data: { "image/png": "iVBORw0KGgo=", "text/plain": "<Figure>" }, metadata: {} },
+    { model: "its-next-part", data: { "text/markdown": "There.", "text/plain": "There." }, metadata: {} },
+  ],
 };
-const STATIC: DisplayData[] = [
-  { output_type: "display_data", data: SAVED.data, metadata: SAVED.metadata },
-  ...SAVED.images.map((data): DisplayData => ({ output_type: "display_data", data, metadata: {} })),
-];
+const STATIC: DisplayData[] = SAVED.outputs.map(({ data, metadata }) => ({ output_type: "display_data", data, metadata }));
 
 type DisplayData = { output_type: "display_data"; data: JsonObject; metadata: JsonObject };
-type Output = { data: Record<string, unknown> };
+type Output = { type: string; data: Record<string, unknown> };
 
-const view = (model: string): Output => ({ data: { "application/vnd.jupyter.widget-view+json": { model_id: model } } });
-const printed: Output = { data: { "text/plain": "printed before" } };
+const view = (model: string): Output => ({ type: "display_data", data: { "application/vnd.jupyter.widget-view+json": { model_id: model } } });
+const printed: Output = { type: "stream", data: {} };
 
 /** Outputs as JupyterLab's model has them. */
 class CellOutputs {
@@ -39,6 +37,10 @@ class CellOutputs {
     return this.all.length;
   }
 
+  get displayed(): DisplayData[] {
+    return this.all.flatMap(({ type, ...rest }) => ("output_type" in rest && type ? [rest as DisplayData] : []));
+  }
+
   get(index: number): Output {
     const output = this.all[index];
     if (!output) throw new Error(`no output ${index}`);
@@ -46,11 +48,11 @@ class CellOutputs {
   }
 
   set(index: number, output: DisplayData): void {
-    this.all[index] = output;
+    this.all[index] = { ...output, type: output.output_type };
   }
 
   add(output: DisplayData): number {
-    return this.all.push(output);
+    return this.all.push({ ...output, type: output.output_type });
   }
 }
 
@@ -60,28 +62,32 @@ const notebook = (...outputs: CellOutputs[]): INotebookModel => standIn({
 });
 
 describe("what came of a run is put", () => {
-  it("into the place of its widget, its images after what else is there", () => {
-    const outputs = new CellOutputs(printed, view("the-model"), view("another"));
+  it("into the places of its widgets, and what is not there yet below them", () => {
+    const outputs = new CellOutputs(printed, view("the-model"), printed);
     expect(insertSavedOutput([notebook(new CellOutputs(), new CellOutputs()), notebook(outputs)], SAVED)).toBe(true);
-    expect(outputs.all).toEqual([printed, STATIC[0], view("another"), STATIC[1]]);
+    expect(outputs.displayed).toEqual(STATIC);
+    expect(outputs.all.map(({ type }) => type)).toEqual(["stream", "display_data", "stream", "display_data", "display_data"]);
   });
 
   it("to the end of its cell where no output shows the widget", () => {
     const cells = [new CellOutputs(), new CellOutputs(printed)] as const;
     expect(insertSavedOutput([notebook(...cells)], SAVED)).toBe(true);
     expect(cells[0].all).toEqual([]);
-    expect(cells[1].all).toEqual([printed, ...STATIC]);
+    expect(cells[1].displayed).toEqual(STATIC);
   });
 
-  it("while it goes on as its widget, where that is not shown", () => {
-    const running = { ...SAVED, data: view("the-model").data as SavedMessage["data"], images: [] };
+  it("while it goes on as its widgets, where these are not shown", () => {
+    const part = (model: string): SavedCellOutput => ({ model, data: view(model).data as JsonObject, metadata: {} });
+    const begun: SavedMessage = { ...SAVED, outputs: [part("the-model")] };
+    const further: SavedMessage = { ...SAVED, outputs: [part("the-model"), ...SAVED.outputs.slice(1, 2), part("its-next-part")] };
     const cells = [new CellOutputs(), new CellOutputs()] as const;
-    expect(insertSavedOutput([notebook(...cells)], running)).toBe(true);
+    expect(insertSavedOutput([notebook(...cells)], begun)).toBe(true);
     const shown = cells[1].get(0);
-    expect(insertSavedOutput([notebook(...cells)], running)).toBe(true);
+    expect(insertSavedOutput([notebook(...cells)], further)).toBe(true);
     expect(cells[1].get(0)).toBe(shown);
+    expect(cells[1].length).toBe(3);
     expect(insertSavedOutput([notebook(...cells)], SAVED)).toBe(true);
-    expect(cells[1].all).toEqual(STATIC);
+    expect(cells[1].displayed).toEqual(STATIC);
   });
 
   it("nowhere where the cell is not known, or there is a copy of it", () => {
@@ -155,5 +161,5 @@ it("the plugin takes it for the notebooks that are open, and is silent without n
   expect(offer()).toBe(true);
   void savedOutputPlugin.activate(standIn(undefined), tracker);
   expect(offer()).toBe(false);
-  expect(outputs.all).toEqual(STATIC);
+  expect(outputs.displayed).toEqual(STATIC);
 });

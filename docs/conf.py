@@ -1,0 +1,63 @@
+"""The documentation site: `make docs` builds it from these pages, and from what the code says of itself."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent / "site"))  # neither is a package
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "shared"))
+
+from cellwright.version import VERSION
+from navigation import toctrees
+from reference_pages import write_pages
+
+HERE = Path(__file__).parent
+
+project = "Cellwright"
+author = copyright = "The Cellwright developers"
+release = version = VERSION
+html_title = f"Cellwright {VERSION}"
+
+extensions = ["myst_parser", "sphinx_copybutton"]
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["_build", "site", "examples/*/**"]
+myst_enable_extensions = ["colon_fence", "attrs_inline"]
+myst_heading_anchors = 4
+highlight_language = "none"  # of a block that names no language: a cell for Claude
+toc_object_entries = False
+
+html_theme = "furo"
+html_static_path = ["site/static"]
+html_css_files = ["cellwright.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_show_sphinx = False
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#9a4a2c", "color-brand-content": "#9a4a2c"},
+    "dark_css_variables": {"color-brand-primary": "#e39a7b", "color-brand-content": "#e39a7b"},
+}
+pygments_style = "a11y-high-contrast-light"
+pygments_dark_style = "a11y-high-contrast-dark"
+copybutton_prompt_text = r"\$ |>>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+
+AT_THE_TOP = {"CHANGELOG.md": "changelog.md", "SECURITY.md": "reporting.md", "CONTRIBUTING.md": "contributing.md"}
+"""Files of the repository's top, by their pages among the generated ones."""
+
+
+def _read(_app: Any, name: str, source: list[str]) -> None:
+    """Keep the pages plain Markdown: what only the site needs is added as they are read."""
+    depth = "../" * name.count("/")
+    for file, page in AT_THE_TOP.items():
+        source[0] = source[0].replace(f"](../{depth}{file})", f"]({depth or './'}reference/{page})")
+    if name == "examples/README":
+        source[0] = re.sub(r"\[`?([^]`]+)`?\]\(([^)]+/[^)]+\.md)\)", r"{download}`\1 <\2>`", source[0])
+    source[0] += toctrees(name)
+
+
+def setup(app: Any) -> None:
+    write_pages(HERE / "reference")
+    app.connect("source-read", _read)
