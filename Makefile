@@ -32,7 +32,7 @@ lab: $(VENV)/.run build  ## JupyterLab with the extension; the demo's notebook i
 # what `make test` runs beside the browser, and with it
 PLAIN = not browser and not slow and not live and not hub and not hosted and not wheel and not claude_code
 SCENES = browser and not slow
-IN_BROWSER = tests/e2e tests/server/test_example.py -n 2 --dist worksteal
+IN_BROWSER = tests/e2e tests/server/test_example.py tests/docs/test_site.py -n 2 --dist worksteal
 # each worker plays whole files, whose tests share a kernel or a server; in order, since files of few tests are not the short ones
 PARALLEL = -n 3 --dist loadfile --no-loadscope-reorder
 

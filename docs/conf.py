@@ -58,6 +58,13 @@ def _read(_app: Any, name: str, source: list[str]) -> None:
     source[0] += toctrees(name)
 
 
+def _level_captions(_app: Any, _page: str, _template: str, context: dict[str, Any], _doctree: Any) -> None:
+    """Say of the sidebar's captions, which Sphinx marks as headings, of which level they are."""
+    tree = context.get("furo_navigation_tree", "")
+    context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')
+
+
 def setup(app: Any) -> None:
     write_pages(HERE / "reference")
     app.connect("source-read", _read)
+    app.connect("html-page-context", _level_captions, priority=900)  # after the theme has made the tree
