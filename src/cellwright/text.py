@@ -57,6 +57,30 @@ def _code_point(character: str) -> str:
     return f"U+{ord(character):04X}"
 
 
+_TRACEBACK = re.compile(
+    r"""^(?:Traceback[ ]\(most[ ]recent[ ]call[ ]last\):|[ ]+File[ ]"[^\n]+",[ ]line[ ]\d+)[^\n]*\n  # its head
+    (?:[ \t|+][^\n]*\n|[ \t]*\n)*""",  # its frames are indented; what follows is the error
+    re.MULTILINE | re.VERBOSE,
+)
+
+
+def without_traceback(text: str) -> str:
+    """The error in which `text` ends, without the way there: `KeyError: 'b'`; `text` itself where it has no traceback.
+
+    >>> without_traceback("1 row\\nTraceback (most recent call last):\\n  File 'a.py', line 1\\nKeyError: 'b'")
+    "KeyError: 'b'"
+    """
+    *_, last = (None, *_TRACEBACK.finditer(text))
+    error = text[last.end() :] if last else ""
+    return error if error.strip() else text
+
+
+def purposeful(purpose: str, what: str, width: int = 120) -> str:
+    """One line that says what a step is for, where somebody said so, and what it is."""
+    purpose = " ".join(purpose.split()).rstrip(".:")
+    return visible_line(f"{purpose}: {what}" if purpose else what, width)
+
+
 def longest_run(character: str, text: str) -> int:
     """Count how often `character` stands in a row in `text`, at most."""
     return max((len(run) for run in re.findall(f"{re.escape(character)}+", text)), default=0)

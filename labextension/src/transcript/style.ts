@@ -1,6 +1,10 @@
 /** The style sheet, parsed once for all transcripts of a page. */
 
-import css from "./style.css";
+import cardsCss from "./cards/cards.css";
+import codeCss from "./code/code.css";
+import transcriptCss from "./style.css";
+
+const css = [transcriptCss, codeCss, cardsCss].join("\n");
 
 let sheet: CSSStyleSheet | undefined;
 

@@ -8,6 +8,7 @@ import { fillFailure } from "./items/failure";
 import { endText, footer } from "./items/footer";
 import type { ItemView, TranscriptContext } from "./items/item_view";
 import { steerInput } from "./items/steer_input";
+import { stepGroups } from "./items/step_groups";
 import { compacted, notice, userMessage, textBlock, thinkingBlock, attachedContext } from "./items/text_items";
 import { nowDoing, progressText, todoList } from "./items/todo_list";
 import type { BrowserMessage } from "./protocol";
@@ -61,6 +62,7 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
   const stopKeeping = guardFocus(root);
   adoptStyle(root);
 
+  const groups = stepGroups(items);
   const views = new Map<Item, { view: ItemView; revision: number }>();
   let drops = 0;
   let announced: string | null = null;
@@ -84,7 +86,6 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
       if (!known) {
         known = { view: itemView(item, place), revision: -1 };
         views.set(item, known);
-        items.append(known.view.node);
       }
       // a question's turn depends on the others
       if (known.revision === item.revision && !(item.kind === "tool" && asking.has(item.id))) continue;
@@ -93,6 +94,7 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
     }
     if (drops < store.drops) removeDropped(views, store.items);
     drops = store.drops;
+    groups.arrange(new Map(Array.from(views, ([item, known]) => [item, known.view.node])));
     if (!ending.hidden) drawEnd();
     // how far the page is, for whoever waits for it
     body.dataset.drawn = `${store.have}`;

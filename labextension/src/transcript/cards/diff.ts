@@ -1,8 +1,17 @@
-/** A unified diff as numbered lines; what was added and removed is told by sign, colour and number. */
+/**
+ * A unified diff as numbered lines; what was added and removed is told by sign, colour and number, the words that changed
+ * are marked, and the code has its language's colours.
+ */
 
+import { coloredText, tokensBetween, withParser } from "../code/colored_code";
+import type { Token } from "../code/colored_code";
+import { work } from "../code/frame_work";
 import { button, element } from "../dom";
 import { plural } from "../format";
+import type { CodeParser } from "../code/page_abilities";
 import { visibleText } from "../visible_text";
+import type { Piece } from "./changed_words";
+import { changedWords } from "./changed_words";
 
 const NEITHER = { old: null, new: null };
 
@@ -84,28 +93,137 @@ export function changeCounts(lines: DiffLine[]): string {
 
 const SIGNS: Record<LineKind, string> = { added: "+", removed: "−", same: " ", hunk: " ", file: " ", remark: " " };
 
-function row(line: DiffLine): HTMLElement {
+/** A line as it is shown: its text is drawn anew when its colours are known. */
+type Row = { line: DiffLine; node: HTMLElement; text: HTMLElement; changed: readonly Piece[]; tokens: readonly Token[] };
+
+function row(line: DiffLine): Row {
   const number = (value: number | null): HTMLElement => element("span", { class: "number", "data-n": value === null ? "" : `${value}` });
-  return element(
+  const text = element("span", { class: "text" });
+  const node = element(
     "span",
     { class: `line ${line.kind}` },
     number(line.old),
     number(line.new),
     element("span", { class: "sign" }, SIGNS[line.kind]),
-    element("span", { class: "text" }, visibleText(line.kind === "hunk" ? `⋯ ${line.text}` : line.text), "\n"),
+    text,
   );
+  return { line, node, text, changed: [], tokens: [] };
+}
+
+/** The text of `row` with its tokens and its changed words. */
+function drawText({ line, text, changed, tokens }: Row): void {
+  const source = line.kind === "hunk" ? `⋯ ${line.text}` : line.text;
+  const between = (from: number, to: number): (Node | string)[] => {
+    const inside = tokens.filter((token) => token.to > from && token.from < to);
+    const moved = inside.map((token) => ({ ...token, from: Math.max(token.from, from) - from, to: Math.min(token.to, to) - from }));
+    return coloredText(source.slice(from, to), moved, visibleText);
+  };
+  const nodes: (Node | string)[] = [];
+  let at = 0;
+  for (const { from, to } of changed) {
+    nodes.push(...between(at, from), element(line.kind === "added" ? "ins" : "del", {}, ...between(from, to)));
+    at = to;
+  }
+  text.replaceChildren(...nodes, ...between(at, source.length), "\n");
+}
+
+/** Marks in each change the words by which its lines differ. */
+function markWords(rows: readonly Row[]): void {
+  for (let at = 0; at < rows.length; ) {
+    const start = at;
+    while (rows[at]?.line.kind === "removed") at++;
+    const middle = at;
+    while (rows[at]?.line.kind === "added") at++;
+    const [removed, added] = [rows.slice(start, middle), rows.slice(middle, at)];
+    if (at === start) at++;
+    if (removed.length === 0 || added.length === 0) continue;
+    const words = changedWords(removed.map(({ line }) => line.text), added.map(({ line }) => line.text));
+    removed.forEach((each, index) => { each.changed = words.removed.get(index) ?? []; });
+    added.forEach((each, index) => { each.changed = words.added.get(index) ?? []; });
+  }
+}
+
+/** Colours `rows` as code of the file `path`, hunk by hunk: once what was there, once what is there now. */
+function colorRows(rows: readonly Row[], path: string): void {
+  const sides = (part: readonly Row[]): Row[][] => [part.filter(({ line }) => line.kind !== "added"), part.filter(({ line }) => line.kind !== "removed")];
+  for (const part of hunks(rows, path)) {
+    for (const side of sides(part.rows)) {
+      withParser(part.path, (parser) => { work(colorSide(side, parser)); });
+    }
+  }
+}
+
+function colorSide(side: readonly Row[], parser: CodeParser): (until: number) => boolean {
+  const source = side.map(({ line }) => line.text).join("\n");
+  return (until) => {
+    if (!parser.parse(source, until)) return false;
+    let at = 0;
+    for (const each of side) {
+      each.tokens = tokensBetween(parser, at, at + each.line.text.length);
+      if (each.tokens.length > 0) drawText(each);
+      at += each.line.text.length + 1;
+    }
+    return true;
+  };
+}
+
+/** The rows of each hunk, and the name of its file. */
+function hunks(rows: readonly Row[], path: string): { path: string; rows: Row[] }[] {
+  const found: { path: string; rows: Row[] }[] = [];
+  let file = path;
+  let open = false;
+  for (const each of rows) {
+    const { kind, text } = each.line;
+    if (kind === "file") file = text;
+    if (kind === "remark") continue;
+    if (kind === "file" || kind === "hunk") {
+      open = false;
+      continue;
+    }
+    if (!open) found.push({ path: codePath(file), rows: [] });
+    open = true;
+    found.at(-1)?.rows.push(each);
+  }
+  return found;
+}
+
+/** The name by which the language of a changed file is known: a notebook's cells are Python, as far as one can tell. */
+function codePath(file: string): string {
+  const path = file.replace(/^[ab]\//, "").replace(/\t.*$/, "").trim();
+  return /\.ipynb(?:#|$)/.test(path) ? "python" : path;
+}
+
+/** The file that a diff of one file names. */
+function pathIn(diff: string): string {
+  const [, after = ""] = /^\+\+\+ ([^\n]*)/m.exec(diff) ?? [];
+  return after === "/dev/null" ? (/^--- ([^\n]*)/m.exec(diff)?.[1] ?? "") : after;
+}
+
+/** Lines of the file `path` that begin with their numbers and a tab, as they are read. */
+export function numberedLines(text: string, path: string): HTMLElement[] {
+  const rows = text.replace(/\n$/, "").split("\n").map((line) => {
+    const [, number, content] = /^ *(\d+)\t(.*)$/.exec(line) ?? [];
+    return row({ kind: number === undefined ? "remark" : "same", old: null, new: number === undefined ? null : Number(number), text: content ?? line });
+  });
+  rows.forEach(drawText);
+  colorRows(rows, path);
+  return rows.map(({ node }) => node);
 }
 
 /** The diff, its lines after the first `fold` behind a button. */
 export function diffView(diff: string, fold = Infinity): HTMLElement {
   const lines = parseDiff(diff);
-  const shown = lines.length > fold ? lines.slice(0, fold) : lines;
+  const rows = lines.map(row);
+  markWords(rows);
+  rows.forEach(drawText);
+  const shown = rows.slice(0, fold);
   const pre = element("pre", { class: "diff exact", tabindex: "0", role: "region", "aria-label": `Changes ${changeCounts(lines)}` });
-  pre.append(...shown.map(row));
+  pre.append(...shown.map(({ node }) => node));
+  colorRows(rows, pathIn(diff));
   const node = element("div", { class: "diff-box" }, pre);
   if (shown.length < lines.length) {
     const more = button(`Show all ${plural(lines.length, "line")} (${changeCounts(lines)})`, () => {
-      pre.append(...lines.slice(fold).map(row));
+      pre.append(...rows.slice(fold).map((each) => each.node));
       more.remove();
       pre.focus({ preventScroll: true });
     });

@@ -2,6 +2,7 @@
 
 import type { Json } from "../../json";
 import type { Child } from "../dom";
+import { showCode } from "../code/colored_code";
 import { button, element, freshId, setText } from "../dom";
 import type { UserAttention } from "../focus";
 import { focused, focusWhenFree, onlyFromUser, returnFocus } from "../focus";
@@ -113,7 +114,7 @@ export function questionCard(question: Question, place: QuestionContext): Questi
     body.hidden = !here;
     other.hidden = !turn || elsewhere === null || question.taken;
     other.replaceChildren(...(elsewhere ? [element("span", {}, ELSEWHERE[elsewhere]), answerHere()] : []));
-    node.classList.toggle("line", elsewhere !== null);
+    node.classList.toggle("aside", elsewhere !== null);
     if (!here) {
       stopFocusing();
       if (turn) setReady(false);
@@ -203,7 +204,9 @@ function detail(ask: Pick<AskOp, "kind" | "detail" | "detail_kind">): HTMLElemen
     case "text": {
       const label = ask.detail_kind === "text" ? "Details" : `The whole ${ask.detail_kind}`;
       const attributes = { class: "exact detail", tabindex: "0", role: "region", "aria-label": label };
-      return element("pre", attributes, visibleText(ask.detail));
+      const node = element("pre", attributes);
+      showCode(node, ask.detail, ask.detail_kind === "code" ? "python" : ask.detail_kind === "command" ? "bash" : "", visibleText);
+      return node;
     }
   }
 }

@@ -1,6 +1,7 @@
 /** One tool call: what it is, how it goes, what came of it; the question about it while there is one. */
 
 import type { Json, JsonObject } from "../../json";
+import { showCode } from "../code/colored_code";
 import { button, element, freshId, setText } from "../dom";
 import { count, duration, wholeSeconds } from "../format";
 import type { ItemView, TranscriptContext } from "../items/item_view";
@@ -14,7 +15,8 @@ import { isOver } from "../store";
 import { revealed, sentence, visibleText } from "../visible_text";
 import type { AgentView, ShownAgentState } from "./agent_card";
 import { agentCard, agentTime, shownState } from "./agent_card";
-import { diffView } from "./diff";
+import { diffView, numberedLines } from "./diff";
+import { picture } from "./picture";
 import { planText, questionList } from "./question_card";
 
 const FOLDED_DIFF_LINES = 40;
@@ -53,10 +55,11 @@ const AGENT_STATUS: Record<ShownAgentState, CallStatus> = {
 export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
   const titleId = freshId();
   const name = element("b");
+  const purpose = element("span", { class: "purpose" });
   const title = element("span", { class: "title" });
   const status = element("span", { class: "status" });
   const time = element("span", { class: "time" });
-  const summary = element("summary", {}, element("span", { class: "call", id: titleId }, name, " ", title), status, time);
+  const summary = element("summary", {}, element("span", { class: "call", id: titleId }, name, " ", purpose, title), status, time);
   const inside = element("div", { class: "inside" });
   const fold = element("details", { class: "fold" }, summary, inside);
   const questions = questionList(item, place);
@@ -103,7 +106,9 @@ export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
     update() {
       const asking = questions.update();
       setText(name, item.name || "Tool");
-      setText(title, shortTitle(item));
+      const titled = titleParts(item);
+      setText(purpose, titled.purpose && `${titled.purpose} `);
+      setText(title, titled.what);
       const now = looks(item, asking, place);
       setText(status, now.label);
       node.dataset.status = now.status;
@@ -139,10 +144,20 @@ function looks(item: ToolItem, asking: boolean, { store }: TranscriptContext): {
   return { label: asking ? STATUS_LABELS.asking : AGENT_LABELS[state], status: AGENT_STATUS[state] };
 }
 
-/** The title without the tool's name, which stands before it. */
-function shortTitle(item: ToolItem): string {
-  const { title, name } = item;
-  return revealed(title.startsWith(name) ? title.slice(name.length).replace(/^:?\s*/, "") : title);
+/** The title without the tool's name, which stands before it: what the call is for, where its author said so, and what it is. */
+export function titleParts({ title, name, input }: ToolItem): { purpose: string; what: string } {
+  const rest = title.startsWith(name) ? title.slice(name.length).replace(/^:?\s*/, "") : title;
+  const said = purposeOf(name, input);
+  const what = said && rest.startsWith(said) ? rest.slice(said.length).replace(/^: /, "") : rest;
+  return { purpose: revealed(rest.slice(0, rest.length - what.length).replace(/: $/, "")), what: revealed(what) };
+}
+
+/** As `purposeful` of the package's `text.py` puts it before what the call is. */
+function purposeOf(name: string, input: Json): string {
+  const { description, code } = typeof input === "object" && input !== null && !Array.isArray(input) ? input : {};
+  const comment = name === "Python" && typeof code === "string" ? /^\s*#[#! ]*(.*)/.exec(code)?.[1] : "";
+  const said = name === "Bash" && typeof description === "string" ? description : (comment ?? "");
+  return said.split(/\s+/).filter(Boolean).join(" ").replace(/[.:]+$/, "");
 }
 
 function timeText(item: ToolItem, now: number): string {
@@ -167,7 +182,7 @@ function insideParts(item: ToolItem): HTMLElement[] {
   parts.push(...openFile(item));
   const plan = planOf(item);
   if (plan) return [...parts, planText(plan)];
-  if (item.input !== null) parts.push(element("p", { class: "label" }, "Input"), callInput(item.input));
+  if (item.input !== null) parts.push(element("p", { class: "label" }, "Input"), callInput(item.input, item.name));
   return isOver(item.status) ? [...parts, ...resultParts(item)] : parts;
 }
 
@@ -189,14 +204,33 @@ function isObject(value: Json): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function resultParts({ result, output }: ToolItem): HTMLElement[] {
-  const text = result || output;
-  return text ? textPart("Result", text) : [];
+function resultParts(item: ToolItem): HTMLElement[] {
+  const text = item.result || item.output;
+  return text ? [element("p", { class: "label" }, "Result"), resultView(item, terminalText(text))] : [];
 }
 
-function textPart(label: string, text: string): HTMLElement[] {
-  const output = element("pre", { class: "output", tabindex: "0", role: "region", "aria-label": label }, terminalText(text));
-  return [element("p", { class: "label" }, label), output];
+/** A result in colours where one can tell what it is: the lines of a file that was read, JSON. */
+function resultView({ name, input }: ToolItem, text: string): HTMLElement {
+  const attributes = { class: "output", tabindex: "0", role: "region", "aria-label": "Result" };
+  const path = typeof input === "object" && input !== null && !Array.isArray(input) ? input.file_path : "";
+  if (name === "Read" && typeof path === "string" && NUMBERED.test(text)) {
+    return element("pre", { ...attributes, class: "output numbered" }, ...numberedLines(text, path));
+  }
+  const node = element("pre", attributes);
+  showCode(node, text, isJson(text) ? "json" : "");
+  return node;
+}
+
+const NUMBERED = /^ *\d+\t/;
+
+function isJson(text: string): boolean {
+  if (!/^\s*[[{]/.test(text)) return false;
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** The plan of a call that ends plan mode, as it was approved. */
@@ -243,21 +277,34 @@ function stuckNotice(item: ToolItem, place: TranscriptContext): HTMLElement {
 
 // A call's input, as what was meant: a command or code as text, other fields by name.
 
-export function callInput(input: Json): HTMLElement {
+export function callInput(input: Json, name: string): HTMLElement {
   if (typeof input !== "object" || input === null || Array.isArray(input)) return textOf(input);
+  const language = (field: string): string => inputLanguage(name, field, input);
   const fields = Object.entries(input);
   const only = fields[0];
-  if (fields.length === 1 && only && typeof only[1] === "string") return textOf(only[1]);
+  if (fields.length === 1 && only && typeof only[1] === "string") return textOf(only[1], language(only[0]));
   return element(
     "dl",
     { class: "fields" },
-    ...fields.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, textOf(value))]),
+    ...fields.flatMap(([field, value]) => [element("dt", {}, field), element("dd", {}, textOf(value, language(field)))]),
   );
 }
 
-function textOf(value: Json): HTMLElement {
-  const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
-  return element("pre", { class: "exact", tabindex: "0" }, visibleText(text));
+function textOf(value: Json, language = ""): HTMLElement {
+  const node = element("pre", { class: "exact", tabindex: "0" });
+  if (typeof value === "string") showCode(node, value, language, visibleText);
+  else showCode(node, JSON.stringify(value, null, 2), "json", visibleText);
+  return node;
+}
+
+/** The language of a text in a call's input. */
+function inputLanguage(name: string, field: string, input: JsonObject): string {
+  if (field === "code") return "python";
+  if (field === "command") return "bash";
+  if (field === "new_source") return input.cell_type === "markdown" ? "markdown" : "python";
+  if (field === "patch") return "diff";
+  const path = /^(?:content|old_string|new_string|source)$/.test(field) && name !== "Read" ? input.file_path : "";
+  return typeof path === "string" ? path : "";
 }
 
 // The policy's or a hook's reason why a call ran, was asked about or was refused.
@@ -284,7 +331,7 @@ export function display(data: Record<string, string>): HTMLElement {
   for (const type of PICTURES) {
     // base64 as Python writes it has line ends
     const src = `data:${type};base64,${(data[type] ?? "").replace(/\s/g, "")}`;
-    if (isInlineImage(src)) return element("img", { class: "display", src, alt: text || "Picture shown by the code" });
+    if (isInlineImage(src)) return picture(src, text || "Picture shown by the code");
   }
   return element("pre", { class: "output display", tabindex: "0" }, text);
 }

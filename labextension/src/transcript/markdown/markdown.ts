@@ -3,10 +3,11 @@
  * The result is the same as drawing the whole text at once.
  */
 
-import type { MarkedExtension, Token, Tokens, TokensList } from "marked";
+import type { Token, Tokens, TokensList } from "marked";
 import { Lexer, Marked } from "marked";
 
-import { updateCodeBlock } from "./code_block";
+import { finishCodeBlock, updateCodeBlock } from "./code_block";
+import { mathTokens, typesetFormulas } from "./formula";
 import { language, renderBlock, renderListItem, renderTableRow } from "./markdown_dom";
 
 // While text streams: the marks of its last block that are still open are closed, so that `**bol` is bold, not asterisks.
@@ -48,27 +49,7 @@ function isInk(character: string): boolean {
   return character.trim() !== "";
 }
 
-// Mathematics stays the text it is: `$a_1 * b_2$` must not lose its underscores and asterisks to emphasis.
-
-// \( … \), \[ … \], $$ … $$, and $ … $ by pandoc's rule: no space inside the dollars, no digit after ("$5 and $10" is money)
-const MATH = /^(?:\\\([^\n]*?\\\)|\\\[[\s\S]*?\\\]|\$\$[\s\S]+?\$\$|\$(?![\s$])(?:\\.|[^\n$\\])*?(?<!\s)\$(?!\d))/;
-const START = /\\[([]|\$/;
-
-export const mathAsText: MarkedExtension = {
-  extensions: [
-    {
-      name: "math",
-      level: "inline",
-      start: (src) => START.exec(src)?.index,
-      tokenizer: (src) => {
-        const raw = MATH.exec(src)?.[0];
-        return raw === undefined ? undefined : { type: "math", raw };
-      },
-    },
-  ],
-};
-
-const marked = new Marked({ gfm: true }, mathAsText);
+const marked = new Marked({ gfm: true }, mathTokens);
 
 /** A token and the node that shows it. */
 type Drawn = { token: Token; node: Node };
@@ -104,12 +85,14 @@ export class Markdown {
     // a link's definition that came late changes blocks above it, whose source is the same
     if (Object.keys(tokens.links).length > 0) this.clear();
     this.draw(0, tokens);
+    for (const { node } of this.drawn.slice(this.settled)) complete(node);
     this.settled = tokens.length;
     this.settledChars = text.length;
   }
 
   private clear(): void {
     for (const { node } of this.drawn.splice(0)) this.node.removeChild(node);
+    this.settled = 0;
   }
 
   /** Makes `drawn[from..]` show `tokens`, with as few changes as it takes. */
@@ -139,6 +122,7 @@ export class Markdown {
     for (const token of tokens.slice(0, cut)) {
       if (token.type === "def") this.links[(token as Tokens.Def).tag] ??= token as Tokens.Def;
     }
+    for (const { node } of this.drawn.slice(this.settled, this.settled + cut)) complete(node);
     this.settled += cut;
     this.settledChars += raw.length;
   }
@@ -152,6 +136,14 @@ function lex(text: string, links: TokensList["links"]): TokensList {
 
 function sameLook(a: Token, b: Token): boolean {
   return a.type === b.type && a.raw === b.raw && (a as Partial<Tokens.List>).loose === (b as Partial<Tokens.List>).loose;
+}
+
+/** Nothing of `node` changes any more: now it is worth typesetting. */
+function complete(node: Node): void {
+  if (!(node instanceof HTMLElement)) return;
+  if (node.matches("figure.code")) finishCodeBlock(node);
+  for (const block of node.querySelectorAll<HTMLElement>("figure.code")) finishCodeBlock(block);
+  typesetFormulas(node);
 }
 
 function single(node: Node): Node {
@@ -180,9 +172,21 @@ function grow(drawn: Drawn, token: Token): boolean {
 function growList(old: Tokens.List, list: Tokens.List, node: HTMLElement): boolean {
   if (old.loose !== list.loose || old.ordered !== list.ordered || old.start !== list.start) return false;
   const same = list.items.findIndex((item, index) => old.items[index]?.raw !== item.raw);
-  const keep = same === -1 ? list.items.length : same;
+  let keep = same === -1 ? list.items.length : same;
+  const [before, now] = [old.items[keep], list.items[keep]];
+  if (before && now && growItem(before, now, node.childNodes[keep] as HTMLElement)) keep++;
   while (node.childNodes.length > keep) node.lastChild?.remove();
   node.append(...list.items.slice(keep).map(renderListItem));
+  return true;
+}
+
+/** Code at the end of an item goes on: its block stays. */
+function growItem(old: Tokens.ListItem, item: Tokens.ListItem, node: HTMLElement): boolean {
+  const [before, now] = [old.tokens.at(-1), item.tokens.at(-1)];
+  if (before?.type !== "code" || now?.type !== "code" || old.tokens.length !== item.tokens.length) return false;
+  if (language(before as Tokens.Code) !== language(now as Tokens.Code)) return false;
+  if (!item.tokens.slice(0, -1).every((token, index) => token.raw === old.tokens[index]?.raw)) return false;
+  updateCodeBlock(node.lastElementChild as HTMLElement, (now as Tokens.Code).text);
   return true;
 }
 

@@ -9,6 +9,7 @@ import type { Child } from "../dom";
 import { element } from "../dom";
 import { codeBlock } from "./code_block";
 import { codeOrFile, withFiles } from "./file_link";
+import { formulaElement } from "./formula";
 
 /** A block-level token; `key` of two tokens is equal when they look the same. */
 export function renderBlock(token: Token): Node {
@@ -37,6 +38,7 @@ export function renderBlock(token: Token): Node {
     case "text":
       return wrap(inline(known.tokens ?? [known]));
     default:
+      if (token.type === "mathBlock") return element("p", {}, formulaElement((token as Tokens.Text).text));
       return wrap(inlineToken(known));
   }
 }
@@ -110,8 +112,8 @@ function inlineToken(token: MarkedToken): Child[] {
       if (/^<\/?span>$/.test(token.raw)) return [];
       return [/^<br\s*\/?>$/i.test(token.raw) ? element("br") : token.raw];
     default:
-      // block tokens stand in no line; math (an extension's token) is shown as it was written
-      return [token.raw];
+      // block tokens stand in no line
+      return [(token as Token).type === "math" ? formulaElement(token.raw) : token.raw];
   }
 }
 

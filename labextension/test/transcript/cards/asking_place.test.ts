@@ -30,8 +30,8 @@ function everywhere(): { cell: ShadowRoot; panel: ShadowRoot; proposal: ShadowRo
 
 async function asks(here: ShadowRoot, ...elsewhere: ShadowRoot[]): Promise<void> {
   await vi.waitFor(() => {
-    expect(here.querySelectorAll(".ask[data-ready]:not(.line)")).toHaveLength(1);
-    for (const root of elsewhere) expect(root.querySelectorAll(".ask.line:not([data-ready])")).toHaveLength(1);
+    expect(here.querySelectorAll(".ask[data-ready]:not(.aside)")).toHaveLength(1);
+    for (const root of elsewhere) expect(root.querySelectorAll(".ask.aside:not([data-ready])")).toHaveLength(1);
   });
 }
 

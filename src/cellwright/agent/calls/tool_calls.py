@@ -45,7 +45,7 @@ from cellwright.events import (
     ToolStatus,
 )
 from cellwright.sessions.file_changes import CallId, changing_call, forget_outcomes
-from cellwright.text import replace_surrogates, replace_surrogates_in, visible
+from cellwright.text import replace_surrogates, replace_surrogates_in, visible, without_traceback
 
 if TYPE_CHECKING:
     from cellwright.agent.subagent import Nesting
@@ -561,7 +561,7 @@ def _success(tool: Tool, value: ToolResult | Content) -> Outcome:
     if not result.is_error:
         return Outcome(content, "success", None, display, structured=structured)
     text = content if isinstance(content, str) else _text_of(content)
-    error = {"code": str(ErrorCode.EXECUTION_ERROR), "message": text[-2000:], "details": {}}
+    error = {"code": str(ErrorCode.EXECUTION_ERROR), "message": without_traceback(text)[-2000:], "details": {}}
     return Outcome(content, "error", error, display, structured=structured)
 
 

@@ -99,11 +99,18 @@ def json_schema(input_type: type[ToolInput], changes: Mapping[str, Mapping[str, 
 
     `changes` are keywords by field, for what a session's settings decide: a bound, the description that names it.
     """
+    schema = _schema(input_type)
+    properties = dict(schema["properties"])
+    for name, keywords in (changes or {}).items():
+        properties[name] = {**properties[name], **keywords}
+    return {**schema, "properties": properties}
+
+
+@functools.lru_cache(maxsize=256)  # half a millisecond each, and each agent that is started has all tools made anew
+def _schema(input_type: type[ToolInput]) -> Mapping[str, Any]:
     (schema,), components = msgspec.json.schema_components([input_type], ref_template="{name}")
     found: dict[str, Any] = _inlined(schema, components)
     _restore_order(input_type, found)
-    for name, keywords in (changes or {}).items():
-        found["properties"][name].update(keywords)
     return found
 
 

@@ -29,6 +29,7 @@ from cellwright.events import Preview
 from cellwright.kernel.execute.captured_output import HEAD_CHARS, TAIL_CHARS, CapturedOutput
 from cellwright.kernel.execute.code_run import CodeRun
 from cellwright.kernel.execute.redirect import CodeOutput
+from cellwright.text import purposeful
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -253,6 +254,10 @@ async def _timed_out(output: CapturedOutput, seconds: float | None, ran: float) 
 
 
 def _title(input: PythonInput) -> str:
-    lines = [line for line in input.code.splitlines() if line.strip()]
-    first = lines[0].strip() if lines else ""
-    return first if len(first) <= TITLE_CHARS and len(lines) < 2 else f"{first[:TITLE_CHARS]} …"
+    """The code's first comment, which says what it is for, and its first line; "…" for what there is besides."""
+    lines = [line.strip() for line in input.code.splitlines() if line.strip()]
+    purpose = lines.pop(0).lstrip("#! ") if lines and lines[0].startswith("#") else ""
+    code = [line for line in lines if not line.startswith("#")]
+    first = code[0] if code else ""
+    shown = first if len(first) <= TITLE_CHARS and len(code) < 2 else f"{first[:TITLE_CHARS]} …"
+    return purposeful(purpose[:TITLE_CHARS], shown, 2 * TITLE_CHARS + 10) if shown else purpose[:TITLE_CHARS]

@@ -21,7 +21,7 @@ from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
-from cellwright.text import unseen_characters, visible, visible_line
+from cellwright.text import purposeful, unseen_characters, visible, visible_line
 from cellwright.tools.process.children import ChildProcesses, child_processes
 from cellwright.tools.process.environment import child_environment, runs_code_at_start
 from cellwright.tools.process.network import network_access, new_proxy, refused_hosts
@@ -277,7 +277,7 @@ def bash_tool(
         fields={"timeout": _timeout_field(limits)},
         # what `working_directory` starts from
         facts=lambda _: {"cwd": str(folder.checked())},
-        title=lambda input: visible_line(input.command),
+        title=lambda input: purposeful(input.description, input.command),
         preview=preview,
     )
     async def bash(input: BashInput, ctx: ToolContext) -> ToolResult:
