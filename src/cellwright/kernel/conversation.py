@@ -52,6 +52,7 @@ from cellwright.kernel.run.cell_run import (
 from cellwright.kernel.run.cell_surface import CellSurface, cell_surface
 from cellwright.kernel.run.front_end import front_end_of, this_notebook
 from cellwright.kernel.run.idle_kernel import work_between_cells
+from cellwright.kernel.run.notebook_sessions import NotebookSessions
 from cellwright.kernel.run.notebook_trust import NotebookTrust
 from cellwright.kernel.run.questions import OpenQuestions, mirror_everywhere
 from cellwright.kernel.run.recorded_run import RecordedRun, SkippedRun
@@ -107,6 +108,10 @@ class NotebookConversation:
         self._trust = NotebookTrust(os.environ)
         self.log = ConversationLog(self.conversation.thread, lambda: self.conversation.sessions.started)
         if self._in_kernel:
+            # before the log: panels read the name when they hear of the end
+            self.conversation.observers.add(
+                NotebookSessions(lambda: self.conversation.sessions.started, self._notebook_of_session)
+            )
             self.conversation.observers.add(self.log)
         self.file_news = FileNews(pages)
         self.conversation.observers.add(self.file_news)
@@ -119,6 +124,8 @@ class NotebookConversation:
         self.kernel_context = kernel_context(shell, cells, self.notebooks)
         self._recordings = recorded_runs(self.conversation, self._notebook, self._trust)
         self._has_prompted = False
+        self._has_key = False
+        """A key was there when it was looked for: it is not looked for again before each prompt."""
 
     async def run_awaited(self, prompt: str, options: MagicOptions, more: ContextProvider | None = None) -> None:
         """Run `prompt` in a cell that is awaited; `more` is told with it. Raises what the cell should show."""
@@ -176,6 +183,31 @@ class NotebookConversation:
         except NothingToFix as nothing:
             print(nothing)
             return None
+
+    def enter_key(self) -> None:
+        """Ask for a key in the running cell, and keep it. Raises `CellwrightError` where that cannot be."""
+        from cellwright.kernel.magic.sign_in import enter_key  # few enter one
+
+        enter_key(self.conversation, front_end_of(self.shell))
+
+    def start_demo(self) -> None:
+        """Set up the demo, or the scripted model in it. Raises `CellwrightError`."""
+        from cellwright.kernel.magic.demo import start_demo  # as above
+
+        start_demo(self.conversation)
+        self._has_key = False
+
+    def _offer_to_enter_key(self, options: MagicOptions) -> None:
+        if self._has_key:
+            return
+        from cellwright.kernel.magic.sign_in import (
+            lacks_key,
+            offer_to_enter_key,
+        )  # most kernels have one from the first
+
+        environ = self.conversation.in_force.environ
+        offer_to_enter_key(self.conversation, options, front_end_of(self.shell), environ)
+        self._has_key = not lacks_key(self.conversation, options)
 
     @contextlib.contextmanager
     def surface(self) -> Iterator[RunSurface]:
@@ -258,6 +290,7 @@ class NotebookConversation:
                 self.conversation.sessions.resume(options.resume)
             context = self._context(prompt, options, more, dry=True)
             return dry_run(self.conversation, self.shell, prompt, options, typed, context)
+        self._offer_to_enter_key(options)
         surface = self._new_surface(options)
         context = self._context(prompt, options, more)
         recorded = self._recorded(prompt, options, surface)
@@ -318,6 +351,10 @@ class NotebookConversation:
         run = self._recordings.run(prompt, options, cell)
         surface.output.describe(run.metadata)
         return run
+
+    def _notebook_of_session(self) -> Path | None:
+        own = self.notebooks.own()
+        return None if own is None else own.path
 
     def _notebook(self) -> Path | None:
         if (own := self.notebooks.own()) is not None:

@@ -9,11 +9,15 @@ import type { Trans } from "../../translation";
 import type { Chat } from "../../transport/chat";
 import type { Run } from "../../transport/chat_protocol";
 import type { ChatStore } from "../../transport/chat_store";
+import type { ServerApi } from "../../transport/server_api";
+import type { NotebookFacts } from "../notebook_facts";
 import { whenLoaded } from "../stale_bundle";
-import type { ConnectionNote, EmptyState } from "./empty_state";
-import { connectionNote, emptyState } from "./empty_state";
+import type { ConnectionNote } from "./connection_note";
+import { connectionNote } from "./connection_note";
 import type { PanelRegion } from "./f6_navigation";
 import { focusQuestion, goToRegion, answerableCard, regionOf } from "./f6_navigation";
+import { FirstPage } from "./first_page";
+import firstPageCss from "./first_page.css";
 import type { Header, MenuItem } from "./header";
 import { header } from "./header";
 import css from "./panel.css";
@@ -37,6 +41,9 @@ export type PanelHost = {
   /** The kernels that one can choose. */
   kernels(): readonly MenuItem[];
   startKernel(): void;
+  readonly server: ServerApi;
+  /** Of the notebook that the conversation is about. */
+  notebookFacts(): NotebookFacts | null;
   /** The page's own items of the menu. */
   more(): readonly MenuItem[];
   openSettings(): void;
@@ -57,7 +64,7 @@ export class Panel implements Disposable {
   private readonly node: HTMLElement;
   private readonly head: Header;
   private readonly note: ConnectionNote;
-  private readonly empty: EmptyState;
+  private readonly first: FirstPage;
   private readonly runs: RunList;
   private readonly view: HTMLElement;
   private readonly contextBarSlot = element("div", { class: "cellwright-slot bar" });
@@ -82,7 +89,7 @@ export class Panel implements Disposable {
     private readonly chat: ChatStore,
     private readonly page: PanelHost,
   ) {
-    if (!styled) addPageStyle(css);
+    if (!styled) addPageStyle(css + firstPageCss);
     styled = true;
     const { trans } = page;
     this.deps = this.slotDeps();
@@ -98,8 +105,18 @@ export class Panel implements Disposable {
       more: () => [{ label: trans.__("Log"), choose: () => { this.open("log"); } }, ...page.more()],
     });
     this.note = connectionNote({ trans, again: () => { chat.reconnect(); }, startKernel, restart });
-    this.empty = emptyState({ trans, compose: (text) => { this.compose(text); }, startKernel, shortcut: page.shortcuts()[0]?.keys ?? "" });
-    this.runs = new RunList(this.empty.node, {
+    this.first = new FirstPage(chat, {
+      trans, startKernel,
+      server: page.server,
+      shortcut: page.shortcuts()[0]?.keys ?? "",
+      facts: () => page.notebookFacts(),
+      compose: (text) => { this.compose(text); },
+      focusComposer: () => { this.focusComposer(); },
+      openNotebook: (path) => page.run("docmanager:open", { path }),
+      announce: (text) => { setText(this.announcer, text); },
+      tell: (message) => { page.tell(message); },
+    });
+    this.runs = new RunList(this.first.node, {
       trans, restart,
       draw: () => page.parts.transcript(),
       showCell: (kernelInfo) => { page.showCell(kernelInfo); },
@@ -113,7 +130,7 @@ export class Panel implements Disposable {
     this.node = element(
       "section",
       { class: "cellwright-panel", tabindex: "-1", "aria-label": trans.__("Claude") },
-      this.head.node, this.note.node, this.runs.node, this.view, this.branch, this.notices, this.contextBarSlot, this.composerSlot, this.announcer,
+      this.head.node, this.note.node, this.first.card.node, this.runs.node, this.view, this.branch, this.notices, this.contextBarSlot, this.composerSlot, this.announcer,
     );
     host.replaceChildren(this.node);
     this.begin();
@@ -147,6 +164,12 @@ export class Panel implements Disposable {
     });
   }
 
+  /** Shows the card in which a key is entered. */
+  enterKey(): void {
+    this.close();
+    this.first.askForKey();
+  }
+
   newSession(): void {
     this.close();
     this.chat.request("session_new", {}).catch((error: unknown) => {
@@ -176,7 +199,7 @@ export class Panel implements Disposable {
   private begin(): void {
     const { chat, page: home } = this;
     const stop = chat.subscribe(() => { this.frame ||= requestAnimationFrame(() => { this.draw(); }); });
-    this.disposables.push({ dispose: stop }, { dispose: guardFocus(this.node) }, this.head, this.runs);
+    this.disposables.push({ dispose: stop }, { dispose: guardFocus(this.node) }, this.head, this.runs, this.first);
     this.node.addEventListener("keydown", (event) => { this.leaveByEscape(event); });
     this.draw();
     this.runs.toEnd();
@@ -194,6 +217,7 @@ export class Panel implements Disposable {
     return [
       regionOf(this.head.node),
       regionOf(this.note.node),
+      regionOf(this.first.card.node),
       regionOf(this.opened ? this.view : this.runs.node),
       question,
       regionOf(this.contextBarSlot),
@@ -256,7 +280,7 @@ export class Panel implements Disposable {
     this.node.style.setProperty("--cw-size", `${home.settings().fontSize}px`);
     this.head.update(chat);
     this.note.update(chat);
-    this.empty.update(chat);
+    this.first.update();
     this.runs.update(chat.runs);
     drawNotices(this.notices, chat.state?.notices ?? []);
     const news = ariaLiveText(chat, home.trans);

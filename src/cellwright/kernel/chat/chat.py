@@ -35,6 +35,7 @@ from cellwright.kernel.chat.log import LoggedRun
 from cellwright.kernel.chat.past_turns import PastTurns
 from cellwright.kernel.chat.runs import PanelRuns, serve_prompts
 from cellwright.kernel.chat.sessions import serve_sessions
+from cellwright.kernel.chat.start import serve_start
 from cellwright.kernel.chat.state import ChatState, serve_choices, serve_context, serve_log
 from cellwright.kernel.chat.target import PROTOCOL
 from cellwright.kernel.chat.tool_calls import serve_tool_calls
@@ -58,6 +59,7 @@ ROOMS: Sequence[Callable[[Chat], None]] = (
     serve_completions,
     serve_sessions,
     serve_context,
+    serve_start,
     serve_log,
     serve_tool_calls,
     serve_undo,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cellwright.errors import CellwrightError
@@ -14,6 +14,7 @@ from cellwright.kernel.magic.told import is_told
 
 if TYPE_CHECKING:
     from cellwright.agent.prompt import ContextProvider
+    from cellwright.kernel.conversation import NotebookConversation
     from cellwright.kernel.extension import Extension
 
 
@@ -80,6 +81,11 @@ class ClaudeMagic:
     def __init__(self, extension: Extension, config: Claude) -> None:
         self.extension = extension
         self._config = config
+        self._beginnings: dict[str, Callable[[NotebookConversation], None]] = {
+            "login": lambda conversation: conversation.enter_key(),
+            "demo": lambda conversation: conversation.start_demo(),
+        }
+        """Lines of one word that are no prompts."""
 
     def claude(self, line: str, cell: str | None = None) -> None:
         with errors_for_the_user():
@@ -104,6 +110,9 @@ class ClaudeMagic:
         prompt = "\n".join(part for part in (beginning, cell.strip("\n")) if part.strip())
         if not prompt.strip():
             print(help_text())
+            return None
+        if not cell.strip() and (do := self._beginnings.get(prompt.strip())) is not None:
+            do(self.extension.conversation())
             return None
         if not cell.strip() and _FIX.match(prompt):
             fix = self.extension.conversation().fix(prompt)

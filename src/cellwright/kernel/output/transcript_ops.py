@@ -152,7 +152,7 @@ class TranscriptOps:
                 self._kinds[event.question_id] = event.kind
                 self._add(ask_op(event))
             case Answered():
-                self._add(_answer_op(event, self._kinds.get(event.question_id, "permission")))
+                self._add(answer_op(event, self._kinds.get(event.question_id, "permission")))
             case _:
                 self._add(_plain(event))
 
@@ -341,7 +341,7 @@ def _next_call(call: FollowingCall) -> dict[str, Any]:
     }
 
 
-def _answer_op(event: Answered, kind: QuestionKind) -> Op:
+def answer_op(event: Answered, kind: QuestionKind) -> Op:
     given = event.updated_input or {}
     answer = {name: given[name] for name in ANSWER_FIELDS.get(kind, ()) if name in given}
     return {
