@@ -30,6 +30,7 @@ from cellwright.kernel.context.notebook_context import kernel_context
 from cellwright.kernel.kernel_checks import kernel_checks
 from cellwright.kernel.kernel_tools import kernel_tools
 from cellwright.kernel.magic.line import MagicOptions, keep_result, named_type
+from cellwright.kernel.magic.told import telling_once
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.kernel.namespace.hidden_state import kernel_remarks
 from cellwright.kernel.namespace.live_definitions import live_definitions
@@ -119,7 +120,7 @@ class NotebookConversation:
         self.panels = Connections()
         self.questions = OpenQuestions()
         self.mirror = mirror_everywhere(self.questions.mirror, Proposals(pages, self.conversation.cwd).mirror)
-        UndoRequests(pages, self.conversation, self.file_news)
+        self.undo = UndoRequests(pages, self.conversation, self.file_news)
         CodeCompletion(shell, self.conversation).serve(pages.serve)
         pages.serve("complete", kernel_completions(shell, self.notebooks, self.conversation).complete)
         self.kernel_context = kernel_context(shell, cells, self.notebooks)
@@ -132,7 +133,7 @@ class NotebookConversation:
         """Run `prompt` in a cell that is awaited; `more` is told with it. Raises what the cell should show."""
         if (work := self._work_of(prompt, options, more)) is None:
             return
-        with contextlib.suppress(SkippedRun):
+        with contextlib.suppress(SkippedRun), telling_once(work.output.tells_error):
             with CellWait(self.conversation, work.output, self._kernel) as wait:
                 end = await wait.awaited(work.start())
             work.finish(end)
@@ -141,7 +142,7 @@ class NotebookConversation:
         """The same in a cell that blocks."""
         if (work := self._work_of(prompt, options, more)) is None:
             return
-        with contextlib.suppress(SkippedRun):
+        with contextlib.suppress(SkippedRun), telling_once(work.output.tells_error):
             with CellWait(self.conversation, work.output, self._kernel) as wait:
                 end = wait.blocking(work.start())
             work.finish(end)

@@ -3,10 +3,11 @@
 import type { Composer, ComposerDeps } from "../../composer/composer_deps";
 import { addPageStyle } from "../../page";
 import type { Disposable, Mount, MountComposer, PanelDeps, PanelSettings, Shortcut, ViewName } from "../../panel_view";
-import { element, setText } from "../../transcript/dom";
+import { button, element, setText } from "../../transcript/dom";
 import { guardFocus } from "../../transcript/focus";
 import type { Trans } from "../../translation";
 import type { Chat } from "../../transport/chat";
+import type { Run } from "../../transport/chat_protocol";
 import type { ChatStore } from "../../transport/chat_store";
 import type { ServerApi } from "../../transport/server_api";
 import type { NotebookFacts } from "../notebook_facts";
@@ -54,6 +55,9 @@ export type PanelHost = {
   tell(message: string): void;
 };
 
+/** Taking back a turn with many files may take a while. */
+const UNDO_TIMEOUT_MS = 60_000;
+
 let styled = false;
 
 export class Panel implements Disposable {
@@ -67,6 +71,7 @@ export class Panel implements Disposable {
   private readonly composerSlot = element("div", { class: "cellwright-slot composer" });
   private readonly announcer = element("p", { class: "unseen", role: "status", "aria-live": "polite" });
   private readonly notices: HTMLElement;
+  private readonly branch = element("div", { class: "branch", role: "status" });
   private readonly disposables: Disposable[] = [];
   private readonly deps: PanelDeps;
   private composer: Composer | null = null;
@@ -116,13 +121,16 @@ export class Panel implements Disposable {
       draw: () => page.parts.transcript(),
       showCell: (kernelInfo) => { page.showCell(kernelInfo); },
       send: (message) => { chat.send(message); },
+      again: (run) => { this.ask(run.prompt); },
+      edit: (run, text) => { void this.askAnew(run, text); },
+      request: (method, params) => chat.request(method, params, UNDO_TIMEOUT_MS),
     });
     this.view = element("div", { class: "cellwright-slot view", hidden: "" });
     this.notices = element("ul", { class: "notices", "aria-label": trans.__("Notices"), hidden: "" });
     this.node = element(
       "section",
       { class: "cellwright-panel", tabindex: "-1", "aria-label": trans.__("Claude") },
-      this.head.node, this.note.node, this.first.card.node, this.runs.node, this.view, this.notices, this.contextBarSlot, this.composerSlot, this.announcer,
+      this.head.node, this.note.node, this.first.card.node, this.runs.node, this.view, this.branch, this.notices, this.contextBarSlot, this.composerSlot, this.announcer,
     );
     host.replaceChildren(this.node);
     this.begin();
@@ -229,6 +237,41 @@ export class Panel implements Disposable {
       run: (command, args) => home.run(command, args),
       shortcuts: () => home.shortcuts(),
     };
+  }
+
+  /** Sends a prompt that was said before. */
+  private ask(text: string): void {
+    const { context } = this.page.settings();
+    this.runs.toEnd();
+    this.chat.prompt({ text, attachments: [], context, cell: null, options: {} }).catch((error: unknown) => { this.tell(error); });
+  }
+
+  /** Asks `text` in the place of a turn's prompt, in a copy of the session up to there: the session itself stays as it is. */
+  private async askAnew(run: Run, text: string): Promise<void> {
+    const { chat } = this;
+    const before = (run.turn ?? 1) - 1;
+    try {
+      if (before === 0) await chat.request("session_new", {});
+      else await chat.request("session_fork", { id: run.session, turn: before });
+      this.showBranch(run.session);
+      this.ask(text);
+    } catch (error) {
+      this.tell(error);
+    }
+  }
+
+  /** Offers to open the branch that was left. */
+  private showBranch(session: string): void {
+    const { trans } = this.page;
+    const open = button(trans.__("Open it"), () => {
+      this.branch.replaceChildren();
+      this.chat.request("session_resume", { id: session }).catch((error: unknown) => { this.tell(error); });
+    }, { class: "plain" });
+    this.branch.replaceChildren(element("p", {}, trans.__("What was answered before is kept in another branch."), " ", open));
+  }
+
+  private tell(error: unknown): void {
+    this.page.tell(error instanceof Error ? error.message : String(error));
   }
 
   private draw(): void {

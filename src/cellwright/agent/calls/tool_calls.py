@@ -129,6 +129,8 @@ class ToolCalls(Struct):
         self._answering = len(calls)
         self._hook_blocks.clear()
         self._inputs.clear()
+        known = [(self.tools.get(tool_use["name"]), tool_use) for tool_use in calls]
+        self.gate.calls = [(tool, tool_use) for tool, tool_use in known if tool is not None]
         unanswered, steering = INTERRUPTED, ReadySteering()
         try:
             for batch, parallel in self._batches(calls):

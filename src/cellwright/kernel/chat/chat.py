@@ -47,6 +47,12 @@ if TYPE_CHECKING:
     from cellwright.kernel.conversation import NotebookConversation
     from cellwright.kernel.magic.config import Claude
 
+
+def serve_undo(chat: Chat) -> None:
+    """Serve `undo_turn`."""
+    chat.serve("undo_turn", chat.notebook.undo.turn)
+
+
 ROOMS: Sequence[Callable[[Chat], None]] = (
     serve_prompts,
     serve_choices,
@@ -56,6 +62,7 @@ ROOMS: Sequence[Callable[[Chat], None]] = (
     serve_start,
     serve_log,
     serve_tool_calls,
+    serve_undo,
 )
 
 

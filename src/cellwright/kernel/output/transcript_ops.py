@@ -19,6 +19,7 @@ from cellwright.events import (
     ContextCompacted,
     Decided,
     Event,
+    FollowingCall,
     ModeChanged,
     Notice,
     QuestionKind,
@@ -324,7 +325,19 @@ def ask_op(event: Asked) -> Op:
         "warning": event.preview.warning,
         "reason": event.reason,
         "choices": choices(event.kind, event.suggestions),
+        "next": [_next_call(call) for call in event.following],
         "at": event.at,
+    }
+
+
+def _next_call(call: FollowingCall) -> dict[str, Any]:
+    return {
+        "tool": str(call.tool_use["id"]),
+        "title": call.preview.title,
+        "detail": call.preview.detail,
+        "detail_kind": call.preview.kind,
+        "path": call.preview.path,
+        "warning": call.preview.warning,
     }
 
 
