@@ -4,6 +4,7 @@ import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
 
 import { completionPlugin } from "./completion/completion_plugin";
 import { unsavedDocumentsPlugin } from "./documents/unsaved_documents";
+import { answerActionsPlugin } from "./notebook/answers/answer_actions";
 import { answersPlugin, loadDrawing } from "./notebook/answers/answer_renderer";
 import { cellToolbarPlugin } from "./notebook/cell_toolbar";
 import { codeActionsPlugin } from "./notebook/code_actions";
@@ -27,4 +28,4 @@ const transcriptPlugin: JupyterFrontEndPlugin<void> = {
   },
 };
 
-export default [transcriptPlugin, renderingPlugin, answersPlugin, savedOutputPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin, magicCellsPlugin, promptCellsPlugin, cellToolbarPlugin, undoPlugin, sidebarPlugin, completionPlugin, codeActionsPlugin];
+export default [transcriptPlugin, renderingPlugin, answersPlugin, savedOutputPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin, magicCellsPlugin, promptCellsPlugin, cellToolbarPlugin, answerActionsPlugin, undoPlugin, sidebarPlugin, completionPlugin, codeActionsPlugin];

@@ -100,6 +100,7 @@ describe("without the extension the kernel's hidden widget is asked", () => {
 it("the plugins have their ids and start by themselves", () => {
   expect(plugins.map(({ id, autoStart }) => [id, autoStart])).toEqual([
     ["cellwright:transcript", true],
+    ["cellwright:rendering", true],
     ["cellwright:answers", true],
     ["cellwright:saved-output", true],
     ["cellwright:unsaved-documents", true],
@@ -108,6 +109,7 @@ it("the plugins have their ids and start by themselves", () => {
     ["cellwright:magic-cells", true],
     ["cellwright:prompt-cells", true],
     ["cellwright:cell-toolbar", true],
+    ["cellwright:answer-actions", true],
     ["cellwright:undo", true],
     ["cellwright:panel", true],
     ["cellwright:completion", true],

@@ -242,6 +242,14 @@ class Steered(LoggedEvent, frozen=True):
     how: SteerHow = "steer"
 
 
+class FollowingCall(Struct, frozen=True):
+    """A call of the same message that will be asked about as well, as it stands now: what is shown of it, and why."""
+
+    tool_use: Json
+    preview: Preview
+    reason: str
+
+
 class Asked(LoggedEvent, frozen=True):
     """The user is asked about a call. It is answered exactly once, by an `Answered` with the same id.
 
@@ -256,6 +264,7 @@ class Asked(LoggedEvent, frozen=True):
     reason: str
     suggestions: tuple[Suggestion, ...] = ()
     kind: QuestionKind = "permission"
+    following: tuple[FollowingCall, ...] = ()
 
 
 class Answered(LoggedEvent, frozen=True):

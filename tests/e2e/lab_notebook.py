@@ -31,6 +31,11 @@ KERNEL_IS_IDLE = """() => {
     const kernel = widget?.context?.isReady && widget.sessionContext?.session?.kernel;
     return kernel && kernel.connectionStatus === 'connected' && kernel.status === 'idle';
 }"""
+# what is shown looks the same before
+HOLDS_NO_WIDGET = """index => {
+    const cell = window.jupyterapp.shell.currentWidget.content.model.cells.get(index);
+    return !JSON.stringify(cell.toJSON().outputs).includes('application/vnd.jupyter.widget-view+json');
+}"""
 POLLING_MS = 50
 
 expect.set_options(timeout=SECONDS * 1_000)
@@ -154,6 +159,10 @@ class NotebookPage:
         card = self.asked(index)
         expect(card).to_be_focused()
         return card
+
+    def wait_kept(self, index: int) -> None:
+        """Wait until the notebook holds what is left of a run in the place of its widgets."""
+        self.page.wait_for_function(HOLDS_NO_WIDGET, arg=index, polling=POLLING_MS)
 
     def save(self) -> dict[str, Any]:
         """Save with Ctrl-S; the notebook as the server has written it."""

@@ -74,7 +74,7 @@ def test_why_there_is_no_list_is_said_without_the_key(messages_server):
     (by_proxy,) = lists({}, upstream=Upstream(KEY, api.url))
     assert [dict(each.models) for each in (by_key, nobody, cloud, by_proxy)] == [{}] * 4
     assert "does not accept the credential" in by_key.problem
-    assert "No credential" in nobody.problem
+    assert "Claude needs a key" in nobody.problem
     assert "bedrock" in cloud.problem
     assert all(KEY not in each.problem for each in (by_key, by_proxy))
 
@@ -126,6 +126,6 @@ def test_models_that_are_known_here_where_the_api_lists_none(start_server):
     server = start_server("--CellwrightApp.allowed_models=haiku", environ={"ANTHROPIC_API_KEY": ""})
     told = server.api("GET", "models").json()
     assert told["source"] == "known"
-    assert "No credential" in told["problem"]
+    assert "Claude needs a key" in told["problem"]
     assert [each["id"] for each in told["models"]] == ["claude-haiku-5-5"]
     assert told["default"] == "claude-haiku-5-5"

@@ -1,9 +1,12 @@
-"""The words that are commands and never prompts: `config`, `auth`, and those that are not there yet."""
+"""The words that are commands and never prompts: `config` and `auth`."""
 
 from __future__ import annotations
 
 import json
+import os
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,7 +50,6 @@ def users_file(own_place: Path) -> Path:
     [
         (["mcp", "frob"], 2, "invalid choice"),
         (["mcp", "add", "x"], 2, "COMMAND-OR-URL"),
-        (["setup"], 2, "%load_ext cellwright"),
         (["auth", "login"], 2, "That is no key"),
         (["config", "frob"], 2, "invalid choice"),
         (["trust", "no-such-folder"], 1, "is no folder"),
@@ -241,3 +243,28 @@ def test_it_is_typed_unseen(messages_server: Server, command_for: For, state: Pa
     terminal.expect_exact("sent to no other address")
     assert server.api_key not in str(terminal.before)
     terminal.wait()
+
+
+KNOWN = "print('known:', get_ipython().find_cell_magic('claude') is not None)"
+
+
+def ipython(folder: Path) -> str:
+    """What IPython of the profile below `folder` says when it starts."""
+    command = [sys.executable, "-m", "IPython", "--no-banner", "--colors=NoColor", "-c", KNOWN]
+    environ = {**os.environ, "IPYTHONDIR": str(folder)}
+    return subprocess.run(command, env=environ, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def test_the_magic_is_there_until_it_is_taken_out(messages_server: Server, command_for: For, tmp_path: Path) -> None:
+    command, folder = command_for(messages_server([])), tmp_path / "ipython"
+    unasked = command.run("setup", IPYTHONDIR=str(folder))
+    assert (unasked.returncode, "Nothing was changed" in unasked.stdout) == (0, True), "nobody was there to say yes"
+    assert ipython(folder) == "known: False\n"
+    done = command.run("setup", "--yes", IPYTHONDIR=str(folder))
+    assert "05-cellwright.py" in done.stdout
+    assert ipython(folder) == "known: True\n"
+    assert "already" in command.run("setup", IPYTHONDIR=str(folder)).stdout
+    gone = command.run("setup", "--remove", IPYTHONDIR=str(folder))
+    assert gone.stdout.startswith("Taken out: ")
+    assert ipython(folder) == "known: False\n"
+    assert "Nothing to take out" in command.run("setup", "--remove", IPYTHONDIR=str(folder)).stdout

@@ -2,7 +2,7 @@
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from "@jupyterlab/application";
 import { ICommandPalette, Notification } from "@jupyterlab/apputils";
-import type { Cell as CellWidget } from "@jupyterlab/cells";
+import type { CodeCell, Cell as CellWidget } from "@jupyterlab/cells";
 import type { Notebook, NotebookPanel } from "@jupyterlab/notebook";
 import { INotebookTracker, NotebookActions } from "@jupyterlab/notebook";
 import { LabIcon } from "@jupyterlab/ui-components";
@@ -36,7 +36,7 @@ export const cellToolbarPlugin: JupyterFrontEndPlugin<void> = {
     const { commands } = app;
     addPageStyle(css);
     const actions = new CellActions(
-      (panel, cell) => NotebookActions.runCells(panel.content, [cell], panel.sessionContext),
+      runInCell,
       (message) => { Notification.warning(message, { autoClose: 10_000 }); },
     );
     /** The cell that is meant; null where `action` makes no sense for it. */
@@ -84,10 +84,10 @@ function targetCell(app: JupyterFrontEnd, content: Notebook, { of }: Args): Cell
 
 function begin(actions: CellActions, action: CellAction, panel: NotebookPanel, cell: Cell): Promise<void> | undefined {
   panel.content.activeCellIndex = panel.content.widgets.indexOf(cell);
-  if (action !== "edit") return actions.ask(panel, cell, sourceFor(action, cell));
+  if (action !== "edit") return actions.ask(panel, cell, questionFor(action, cell));
   openInstruction(
     cell,
-    (instruction) => { void actions.ask(panel, cell, sourceFor("edit", cell, instruction)); },
+    (instruction) => { void actions.ask(panel, cell, questionFor("edit", cell, instruction)); },
     () => { panel.content.activate(); },
   );
   return undefined;
@@ -115,14 +115,14 @@ function followActiveCell(tracker: INotebookTracker, changed: () => void): void 
   });
 }
 
-// Questions about a cell, as a cell that asks them: the notebook shows what was asked, and can ask it again.
+// Questions about a cell, answered in a cell below it. What stays in the notebook is a comment: it runs on every machine.
 
 /** A cell's widget: its model has outputs where it is of code. */
 export type Cell = CellWidget & { readonly model: CellModel };
 
 export type CellAction = "fix" | "explain" | "document" | "edit";
 
-const PROMPT = /^\s*%{1,2}claude\b/;
+const PROMPT = /^\s*(?:%{1,2}claude\b|# \w+ with Claude: the cell above)/;
 
 /** True if its last output is an error. */
 export function hasFailed({ model: { outputs } }: Cell): boolean {
@@ -137,37 +137,54 @@ export function applies(action: CellAction, cell: Cell): boolean {
   return action !== "document" || cell.model.type === "code";
 }
 
-/** The source of the cell that asks. */
-export function sourceFor(action: CellAction, { model: { id, type } }: Cell, instruction = ""): string {
+/** What a cell shows, and what the kernel runs for it. */
+export type Question = { readonly source: string; readonly code: string };
+
+/** The question that an action asks about a cell. */
+export function questionFor(action: CellAction, { model: { id, type } }: Cell, instruction = ""): Question {
   const cell = `@cell:${id}`;
+  const words = instruction.trim().replace(/\s+/g, " ");
   switch (action) {
     case "fix":
-      return `%claude fix ${cell}`;
+      return { source: "# Fix with Claude: the cell above", code: `%claude fix ${cell}` };
     case "explain":
-      return `%%claude\nExplain ${cell}${type === "code" ? ": what it does, and what its output shows" : ""}.`;
+      return { source: "# Explain with Claude: the cell above", code: `%%claude\nExplain ${cell}${type === "code" ? ": what it does, and what its output shows" : ""}.` };
     case "document":
-      return `%%claude\nDocument ${cell}: docstrings and comments where they help a reader. Change nothing else in it.`;
+      return { source: "# Document with Claude: the cell above", code: `%%claude\nDocument ${cell}: docstrings and comments where they help a reader. Change nothing else in it.` };
     case "edit":
-      return `%%claude\nChange ${cell}: ${instruction.trim()}`;
+      return { source: `# Edit with Claude: the cell above: ${words}`, code: `%%claude\nChange ${cell}: ${words}` };
   }
 }
 
 /** Says that something went wrong, and what to do. */
 export type ShowMessage = (message: string) => void;
-/** Runs a cell as the user would. */
-export type RunCell = (panel: NotebookPanel, cell: Cell) => Promise<unknown>;
+/** Runs `code` in a cell, in the place of its own source. */
+export type RunInCell = (panel: NotebookPanel, cell: Cell, code: string) => Promise<unknown>;
+
+async function runInCell({ sessionContext }: NotebookPanel, cell: Cell, code: string): Promise<void> {
+  const kernel = sessionContext.session?.kernel;
+  if (!kernel || !("outputArea" in cell)) return;
+  const { model, outputArea } = cell as Cell & Pick<CodeCell, "outputArea">;
+  model.executionCount = null;
+  model.executionState = "running";
+  const future = kernel.requestExecute({ code, stop_on_error: true }, false, { cellId: model.id });
+  outputArea.future = future;
+  const { content } = await future.done;
+  model.executionState = "idle";
+  model.executionCount = content.execution_count ?? null;
+}
 
 export class CellActions {
   /** The cells that wait for their kernel: a second click asks nothing twice. */
   private readonly asking = new Set<Cell>();
 
   constructor(
-    private readonly run: RunCell,
+    private readonly run: RunInCell,
     private readonly tell: ShowMessage,
   ) {}
 
   /** Asks with a cell below `cell`; the same question that stands there already is asked again. */
-  async ask(panel: NotebookPanel, cell: Cell, source: string): Promise<void> {
+  async ask(panel: NotebookPanel, cell: Cell, { source, code }: Question): Promise<void> {
     const { content } = panel;
     if (!content.model) return;
     const at = content.widgets.indexOf(cell) + 1;
@@ -183,7 +200,7 @@ export class CellActions {
     this.asking.add(asks);
     try {
       const problem = await kernelProblem(panel);
-      if (problem === null) await this.run(panel, asks);
+      if (problem === null) await this.run(panel, asks, code);
       else {
         this.tell(problem);
         if (!isThere) removeQuestion(panel, asks, source);

@@ -31,7 +31,7 @@ export class UndoButtons {
       const offered = there !== null && turn !== null && turn.session === there.session && there.turns.includes(turn.turn);
       const host = cell.node.querySelector(`:scope > .${UNDO_CLASS}`);
       if (!offered) host?.remove();
-      else if (!host) cell.node.append(button(turn, this.requestNow(panel)));
+      else if (!host) cell.node.append(undoButton(turn, this.requestNow(panel)));
     }
   }
 
@@ -59,7 +59,12 @@ function turnOf(outputs: CellModel["outputs"]): UndoableTurn | null {
   return null;
 }
 
-function button(turn: UndoableTurn, ask: KernelRequest): HTMLElement {
+let styled = false;
+
+/** A button that takes a turn back, after it has shown what that would do. */
+export function undoButton(turn: UndoableTurn, ask: KernelRequest): HTMLElement {
+  if (!styled) addPageStyle(css);
+  styled = true;
   const host = document.createElement("div");
   host.className = UNDO_CLASS;
   const offer = textElement("button", "Undo turn");
@@ -141,7 +146,6 @@ export const undoPlugin: JupyterFrontEndPlugin<void> = {
   optional: [INotebookTracker],
   activate: (_, tracker: INotebookTracker | null) => {
     if (!tracker) return;
-    addPageStyle(css);
     const buttons = new UndoButtons((panel) => {
       const link = notebookLinks.linkFor(panel);
       return link && ((method, params) => link.request(method, params));

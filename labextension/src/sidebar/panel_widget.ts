@@ -6,6 +6,7 @@ import { Widget } from "@lumino/widgets";
 import type { Trans } from "../translation";
 import { svgOf } from "./icons";
 import type { Panel } from "./panel/panel";
+import { PanelWidth } from "./panel_width";
 import { staleBundleMessage } from "./stale_bundle";
 
 export const PANEL_ID = "cellwright-panel";
@@ -15,6 +16,7 @@ export const claudeIcon = new LabIcon({ name: "cellwright:claude", svgstr: svgOf
 export class PanelWidget extends Widget {
   private panel: Promise<Panel> | null = null;
   private readonly loadError: string;
+  private readonly panelWidth = new PanelWidth(this, localStorage);
 
   /** `shown` is called whenever the panel comes into sight. */
   constructor(
@@ -26,7 +28,8 @@ export class PanelWidget extends Widget {
     this.id = PANEL_ID;
     this.loadError = staleBundleMessage(trans);
     this.title.icon = claudeIcon;
-    this.title.caption = trans.__("Claude");
+    // JupyterLab shows it where the pointer rests, and names the tab by it
+    this.title.caption = trans.__("Claude (Cellwright)");
     this.addClass("cellwright-panel-widget");
   }
 
@@ -43,6 +46,7 @@ export class PanelWidget extends Widget {
 
   protected override onAfterShow(): void {
     this.ready.catch(() => undefined);
+    this.panelWidth.shown();
     this.shown();
   }
 

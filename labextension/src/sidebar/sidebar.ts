@@ -8,8 +8,10 @@ import type { PanelSettings, Shortcut } from "../panel_view";
 import type { Trans } from "../translation";
 import { ChatStore } from "../transport/chat_store";
 import { RequestError } from "../transport/rpc";
+import { serverApi } from "../transport/server_api";
 import { activeCell, goToCell, onActiveCell } from "./active_cell";
 import { KernelChoice } from "./kernel_choice";
+import { notebookFacts } from "./notebook_facts";
 import { OwnKernel } from "./own_kernel";
 import type { MenuItem } from "./panel/header";
 import type { Panel, PanelHost, PanelParts } from "./panel/panel";
@@ -124,6 +126,8 @@ export class Sidebar {
       settings: () => page.settings(),
       kernels: () => this.kernels(),
       startKernel: () => { this.startKernel(); },
+      server: serverApi(page.services.serverSettings),
+      notebookFacts: () => notebookFacts(choice.notebook),
       more: () => this.more(),
       openSettings: () => { void page.run("settingeditor:open", { query: "Claude" }); },
       showCell: (place) => {

@@ -115,6 +115,7 @@ export const COMMANDS = {
   stop: "cellwright:stop",
   help: "cellwright:show-help",
   log: "cellwright:show-log",
+  enterKey: "cellwright:enter-key",
   shutDown: "cellwright:shut-down-own-kernel",
 } as const;
 
@@ -146,6 +147,7 @@ export function addCommands(commands: CommandRegistry, sidebar: Sidebar, trans: 
   add(COMMANDS.stop, trans.__("Stop Claude"), () => { sidebar.stop(); }, () => store.state?.current != null);
   add(COMMANDS.help, trans.__("Help on Claude"), async () => { (await sidebar.open()).open("help"); });
   add(COMMANDS.log, trans.__("Log of Claude"), async () => { (await sidebar.open()).open("log"); });
+  add(COMMANDS.enterKey, trans.__("Enter a Key for Claude"), async () => { (await sidebar.open()).enterKey(); });
   add(REGIONS.next, trans.__("Next Part of the Panel"), () => sidebar.goToRegion(1));
   add(REGIONS.previous, trans.__("Previous Part of the Panel"), () => sidebar.goToRegion(-1));
   add(COMMANDS.shutDown, trans.__("Shut Down Claude's Own Kernel"), () => sidebar.shutDownOwnKernel(), () => sidebar.ownKernelRuns);

@@ -42,6 +42,7 @@ export function statusOf(chat: Chat, trans: Trans): StatusLine {
   if (chat.connection !== "connected" || !state) return { state: "off", text: "", title: "" };
   const cost = state.session.cost_usd ? ` · ${dollars(state.session.cost_usd)}` : "";
   const title = trans.__("Claude: open the panel");
+  if (state.scripted) return { state: state.asking.length > 0 ? "asking" : state.current !== null ? "working" : "idle", text: trans.__("Scripted model"), title };
   if (state.asking.length > 0) return { state: "asking", text: trans.__("Claude waits for you") + cost, title };
   if (state.current !== null) return { state: "working", text: trans.__("Claude is working") + cost, title };
   return { state: "idle", text: trans.__("Claude: idle") + cost, title };

@@ -106,6 +106,8 @@ export type SteerOp = {
   at: number;
 };
 export type ModeOp = { op: "mode"; mode: string };
+/** A call of the same message that will be asked about as well, as it stands now. */
+export type NextCall = { tool: string; title: string; detail: string; detail_kind: DetailKind; path: string; warning: string };
 export type AskOp = {
   op: "ask";
   question: string;
@@ -120,6 +122,8 @@ export type AskOp = {
   warning: string;
   reason: string;
   choices: Choice[];
+  /** A kernel of an earlier version does not say it. */
+  next?: NextCall[];
   at: number;
 };
 export type AnsweredOp = {
@@ -235,6 +239,8 @@ export type AnswerMessage = {
   scope: Scope;
   reason: string;
   input: JsonObject | null;
+  /** Allow what `next` lists as well; absent: no. */
+  next?: boolean;
 };
 export type StopMessage = { type: "stop" };
 export type StopAgentMessage = { type: "stop_agent"; agent: string };

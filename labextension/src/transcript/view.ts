@@ -4,6 +4,7 @@ import { cellChangesBar } from "./cards/question_card";
 import { toolCard } from "./cards/tool_card";
 import { element, setText } from "./dom";
 import { guardFocus, stopNotebookKeys, watchAttention } from "./focus";
+import { fillFailure } from "./items/failure";
 import { endText, footer } from "./items/footer";
 import type { ItemView, TranscriptContext } from "./items/item_view";
 import { steerInput } from "./items/steer_input";
@@ -171,10 +172,8 @@ function drawEnding(store: TranscriptStore, waiting: HTMLElement, failure: HTMLE
   const { retry, end } = store;
   waiting.hidden = retry === null;
   if (retry) setText(waiting, `${retry.message} The request is sent again (${retry.attempt} of ${retry.of}).`);
-  const error = end?.stop_reason === "interrupted" ? null : end?.error;
-  if (!error || !failure.hidden) return;
-  failure.hidden = false;
-  failure.append(element("b", {}, error.code), element("p", {}, error.message));
+  if (!end?.error || failure.childElementCount > 0) return;
+  fillFailure(failure, end.stop_reason === "interrupted" ? null : end.error);
 }
 
 /** The text that a screen reader says when it changes; never the streaming text. */

@@ -46,6 +46,8 @@ export type ChatState = {
   waiting: string[];
   asking: string[];
   notices: string[];
+  /** The answers are a script's: there is no model. */
+  scripted: boolean;
 };
 
 /** A session as the list shows it; times in seconds since the epoch, `size` in bytes. Hits stand between ⟪ and ⟫ in `snippet`. */

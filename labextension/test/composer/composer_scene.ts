@@ -24,6 +24,7 @@ export const STATE: ChatState = {
   waiting: [],
   asking: [],
   notices: [],
+  scripted: false,
 };
 
 export const COMMANDS: Completion[] = [

@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 
 import schema from "../../schema/cell-toolbar.json";
 import { isPython } from "../../src/notebook/cell_language";
-import { applies, cellToolbarPlugin, sourceFor } from "../../src/notebook/cell_toolbar";
+import { applies, cellToolbarPlugin, questionFor } from "../../src/notebook/cell_toolbar";
 import type { Cell, Kernel, Notebook, NotebookModel, Panel } from "../support/cell_shapes";
 import { standIn } from "../support/stand_in";
 
@@ -35,14 +35,18 @@ class TestCell implements Cell {
   readonly node = document.body.appendChild(document.createElement("div"));
   readonly disposed = new Signal<this, unknown>(this);
   readonly outputs = new Outputs();
+  readonly outputArea = { future: null };
   readonly model;
 
   constructor(id: string, public source: string, type = "code") {
     const contentChanged = new Signal<unknown, unknown>(this);
     const sharedModel = { getSource: (): string => this.source };
-    this.model = { id, type, sharedModel, contentChanged, ...(type === "code" ? { outputs: this.outputs } : {}) };
+    this.model = { executionCount: null as number | null, executionState: "idle", id, type, sharedModel, contentChanged, ...(type === "code" ? { outputs: this.outputs } : {}) };
   }
 }
+
+/** The code that was run in cells, with the cell's id. */
+const ran: [cell: string, code: string][] = [];
 
 class Scene {
   readonly cells: TestCell[];
@@ -66,7 +70,11 @@ class Scene {
       },
     };
     const kernel: Kernel = {
-      requestExecute: ({ code, silent }) => {
+      requestExecute: ({ code, silent }, _, metadata) => {
+        if (metadata) {
+          ran.push([metadata.cellId, code]);
+          return { done: Promise.resolve({ content: { status: "ok", execution_count: ran.length } }) };
+        }
         this.executed.push(`${code}${silent ? " silently" : ""}`);
         return { done: Promise.resolve({ content: this.reply as { status: string } }) };
       },
@@ -92,6 +100,11 @@ class Scene {
     return this.cells.map(({ source }) => source);
   }
 
+  /** The cells in which something was run, by where they stand. */
+  get asked(): number[] {
+    return ran.map(([id]) => this.cells.findIndex(({ model }) => model.id === id));
+  }
+
   do(action: string): Promise<unknown> {
     return this.commands.execute(`cellwright:${action}-cell`);
   }
@@ -101,12 +114,12 @@ class Scene {
   }
 }
 
-const actions = NotebookActions as unknown as { ran: Cell[]; executed: Signal<unknown, unknown> };
+const actions = NotebookActions as unknown as { executed: Signal<unknown, unknown> };
 const notifications = Notification as unknown as { shown: string[] };
 
 beforeEach(() => {
   document.body.replaceChildren();
-  actions.ran.length = 0;
+  ran.length = 0;
   notifications.shown.length = 0;
   Signal.disconnectSender(NotebookActions);
 });
@@ -150,9 +163,10 @@ it("asks in a cell below, with the cell's id, when the kernel has loaded Cellwri
   const scene = new Scene(new TestCell("a", "1 / 0"), new TestCell("b", "2"));
   scene.cells[0]?.outputs.set("error");
   await scene.do("fix");
-  expect(scene.sources).toEqual(["1 / 0", "%claude fix @cell:a", "2"]);
+  expect(scene.sources).toEqual(["1 / 0", "# Fix with Claude: the cell above", "2"]);
   expect(scene.executed).toEqual(['get_ipython().extension_manager.load_extension("cellwright") silently']);
-  expect(actions.ran).toEqual([scene.cells[1]]);
+  expect(ran).toEqual([[scene.cells[1]?.model.id, "%claude fix @cell:a"]]);
+  expect([scene.cells[1]?.model.executionState, scene.cells[1]?.model.executionCount]).toEqual(["idle", 1]);
   expect([scene.panel.content.activeCellIndex, scene.panel.content.mode]).toEqual([1, "command"]);
 });
 
@@ -163,8 +177,8 @@ it("asks about the cell that the menu was opened at", async () => {
   scene.menuAt = scene.cells[1];
   expect([explain({}), explain({ of: "menu" })]).toEqual([false, true]);
   await scene.commands.execute("cellwright:explain-cell", { of: "menu" });
-  expect(scene.sources[2]).toContain("@cell:b");
-  expect(actions.ran).toEqual([scene.cells[2]]);
+  expect(ran[0]?.[1]).toContain("@cell:b");
+  expect(scene.asked).toEqual([2]);
 });
 
 it("asks again in the cell that asked the same", async () => {
@@ -173,7 +187,7 @@ it("asks again in the cell that asked the same", async () => {
   scene.panel.content.activeCellIndex = 0;
   await scene.do("explain");
   expect(scene.sources).toHaveLength(2);
-  expect(actions.ran).toEqual([scene.cells[1], scene.cells[1]]);
+  expect(scene.asked).toEqual([1, 1]);
 });
 
 it("asks once, however often it is clicked meanwhile", async () => {
@@ -181,7 +195,7 @@ it("asks once, however often it is clicked meanwhile", async () => {
   const first = scene.do("explain");
   scene.panel.content.activeCellIndex = 0;
   await Promise.all([first, scene.do("explain")]);
-  expect(actions.ran).toHaveLength(1);
+  expect(ran).toHaveLength(1);
 });
 
 describe("when the kernel cannot be asked", () => {
@@ -195,7 +209,7 @@ describe("when the kernel cannot be asked", () => {
     await scene.do("explain");
     expect(notifications.shown.join()).toContain(said);
     expect(scene.sources).toEqual(["x = 1"]);
-    expect(actions.ran).toEqual([]);
+    expect(ran).toEqual([]);
   });
 
   it("there is no kernel: it says so", async () => {
@@ -231,8 +245,9 @@ describe("the line for an instruction", () => {
     expect(scene.sources).toHaveLength(1); // nothing was said yet
     if (field) field.value = " use a list ";
     press(field, "Enter");
-    await vi.waitFor(() => { expect(actions.ran).toHaveLength(1); });
-    expect(scene.sources[1]).toBe("%%claude\nChange @cell:a: use a list");
+    await vi.waitFor(() => { expect(ran).toHaveLength(1); });
+    expect(scene.sources[1]).toBe("# Edit with Claude: the cell above: use a list");
+    expect(ran[0]?.[1]).toBe("%%claude\nChange @cell:a: use a list");
     expect(input(scene.cells[0])).toBeNull();
   });
 
@@ -271,8 +286,8 @@ describe("the button under a cell that failed", () => {
     expect(buttons).toHaveLength(1);
     scene.panel.content.activeCellIndex = 1;
     buttons[0]?.click();
-    await vi.waitFor(() => { expect(actions.ran).toHaveLength(1); });
-    expect(scene.sources[1]).toBe("%claude fix @cell:a");
+    await vi.waitFor(() => { expect(ran).toHaveLength(1); });
+    expect(ran[0]?.[1]).toBe("%claude fix @cell:a");
     cell.outputs.set();
     expect(cell.node.querySelector("button")).toBeNull();
   });
@@ -310,9 +325,12 @@ it("has each command in the palette, the toolbar and the context menu", () => {
   for (const command of commands) expect(scene.commands.label(command)).toMatch(/ with Claude/);
 });
 
-it("names the cell in every question", () => {
+it("names the cell in every question, and leaves a comment that every Python runs", () => {
   const cell = new TestCell("b2d4", "x");
   for (const action of ["fix", "explain", "document", "edit"] as const) {
-    expect(sourceFor(action, standIn(cell), "words")).toMatch(/^%{1,2}claude\s[^]*@cell:b2d4\b/);
+    const { source, code } = questionFor(action, standIn(cell), "two\nlines");
+    expect(code).toMatch(/^%{1,2}claude\s[^]*@cell:b2d4\b/);
+    expect(source).toMatch(/^# [^\n]*$/);
+    expect(applies("explain", standIn(new TestCell("c", source)))).toBe(false);
   }
 });

@@ -22,6 +22,7 @@ export const STATE: ChatState = {
   waiting: [],
   asking: [],
   notices: [],
+  scripted: false,
 };
 
 type Answer = (params: JsonObject) => Json | Promise<Json>;

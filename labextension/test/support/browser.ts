@@ -3,6 +3,7 @@
 import { vi } from "vitest";
 
 Element.prototype.scrollIntoView = () => undefined;
+Element.prototype.checkVisibility = () => true;
 
 // JupyterLab's widgets ask for it when they are loaded
 (globalThis as { DragEvent?: unknown }).DragEvent ??= MouseEvent;

@@ -33,8 +33,8 @@ export type Notebook = {
 };
 
 export type Kernel = {
-  requestExecute(content: { code: string; silent: boolean; store_history: boolean }): {
-    readonly done: Promise<{ readonly content: { readonly status: string; readonly ename?: string; readonly evalue?: string } }>;
+  requestExecute(content: { code: string; silent: boolean; store_history: boolean }, disposeOnDone?: boolean, metadata?: { cellId: string }): {
+    readonly done: Promise<{ readonly content: { readonly status: string; readonly execution_count?: number; readonly ename?: string; readonly evalue?: string } }>;
   };
 };
 

@@ -135,18 +135,18 @@ describe("the footer", () => {
   });
 
   it.each([
-    [{ stop_reason: "interrupted", error: { code: "INTERRUPTED", message: "" } }, "Interrupted", "interrupted"],
-    [{ stop_reason: "max_turns", error: { code: "MAX_TURNS_REACHED", message: "m" } }, "Stopped: most turns reached", "failed"],
-    [{ stop_reason: "error", error: { code: "API_OVERLOADED", message: "m" } }, "Failed", "failed"],
-    [{ stop_reason: "pause_turn", error: null }, "Done", "done"],
-  ])("names the end %j", async (changes, words, state) => {
+    [{ stop_reason: "interrupted", error: { code: "INTERRUPTED", message: "" } }, "Stopped", "interrupted", ""],
+    [{ stop_reason: "max_turns", error: { code: "MAX_TURNS_REACHED", message: "m" } }, "Stopped: most turns reached", "failed", "As many steps as were allowed"],
+    [{ stop_reason: "error", error: { code: "API_OVERLOADED", message: "m" } }, "Failed", "failed", "Claude is overloaded"],
+    [{ stop_reason: "pause_turn", error: null }, "Done", "done", ""],
+  ])("names the end %j", async (changes, words, state, error) => {
     const { kernel, root } = scene();
     kernel.say(RUN, { ...END, ...changes });
     await drawn();
     expect(text(root, ".state").split(" · ")[0]).toBe(words);
     expect(find(root, "footer").dataset.state).toBe(state);
     const failure = find(root, ".failure");
-    expect(failure.hidden ? "" : text(failure, "b")).toBe(state === "failed" ? changes.error?.code : "");
+    expect(failure.hidden ? "" : text(failure, "b")).toBe(error);
   });
 
   it("counts down to the next try", async () => {

@@ -215,7 +215,7 @@ export function stateOf(changes: Partial<ChatState> = {}): ChatState {
     modes: [{ id: "default", name: "Ask", about: "" }],
     effort: "default",
     efforts: ["default"],
-    current: null, waiting: [], asking: [], notices: [],
+    current: null, waiting: [], asking: [], notices: [], scripted: false,
     ...changes,
   };
 }

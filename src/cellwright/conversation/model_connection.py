@@ -45,6 +45,11 @@ class ModelConnection:
         """The way to the model. Raises `CellwrightError` API_KEY_MISSING; a key helper may take its time."""
         return self.chosen(_of_run.get())
 
+    @property
+    def is_given(self) -> bool:
+        """True where the provider was handed in: no key is looked for."""
+        return self._given is not None
+
     def use_in_this_task(self, name: ProviderName | None) -> None:
         """Have `name` be the way to the model in the task that calls, and in those that it starts."""
         _of_run.set(name)

@@ -74,8 +74,8 @@ async def make_title(
 
 
 def has_title(transcript: Path) -> bool:
-    """Return whether somebody has named the session."""
-    return bool(read_about(transcript).title)
+    """Return whether somebody has named the session; its notebook and first words alone are no such name."""
+    return read_about(transcript).by not in ("", "notebook")
 
 
 def _beginning(session: Session) -> str:

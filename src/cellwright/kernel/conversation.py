@@ -30,8 +30,10 @@ from cellwright.kernel.context.notebook_context import kernel_context
 from cellwright.kernel.kernel_checks import kernel_checks
 from cellwright.kernel.kernel_tools import kernel_tools
 from cellwright.kernel.magic.line import MagicOptions, keep_result, named_type
+from cellwright.kernel.magic.told import telling_once
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.kernel.namespace.hidden_state import kernel_remarks
+from cellwright.kernel.namespace.live_definitions import live_definitions
 from cellwright.kernel.output.cell_output import STUCK
 from cellwright.kernel.pages.completion import CodeCompletion
 from cellwright.kernel.pages.file_news import FileNews
@@ -51,6 +53,7 @@ from cellwright.kernel.run.cell_run import (
 from cellwright.kernel.run.cell_surface import CellSurface, cell_surface
 from cellwright.kernel.run.front_end import front_end_of, this_notebook
 from cellwright.kernel.run.idle_kernel import work_between_cells
+from cellwright.kernel.run.notebook_sessions import NotebookSessions
 from cellwright.kernel.run.notebook_trust import NotebookTrust
 from cellwright.kernel.run.questions import OpenQuestions, mirror_everywhere
 from cellwright.kernel.run.recorded_run import RecordedRun, SkippedRun
@@ -100,30 +103,37 @@ class NotebookConversation:
             jobs=self._jobs,
             is_unsaved=is_unsaved,
             open_notebooks=self.notebooks,
+            live_definitions=live_definitions(shell, start_folder(os.environ)),
             checks=kernel_checks(self._kernel, pages),
             notebook=self._notebook,
         )
         self._trust = NotebookTrust(os.environ)
         self.log = ConversationLog(self.conversation.thread, lambda: self.conversation.sessions.started)
         if self._in_kernel:
+            # before the log: panels read the name when they hear of the end
+            self.conversation.observers.add(
+                NotebookSessions(lambda: self.conversation.sessions.started, self._notebook_of_session)
+            )
             self.conversation.observers.add(self.log)
         self.file_news = FileNews(pages)
         self.conversation.observers.add(self.file_news)
         self.panels = Connections()
         self.questions = OpenQuestions()
         self.mirror = mirror_everywhere(self.questions.mirror, Proposals(pages, self.conversation.cwd).mirror)
-        UndoRequests(pages, self.conversation, self.file_news)
+        self.undo = UndoRequests(pages, self.conversation, self.file_news)
         CodeCompletion(shell, self.conversation).serve(pages.serve)
         pages.serve("complete", kernel_completions(shell, self.notebooks, self.conversation).complete)
         self.kernel_context = kernel_context(shell, cells, self.notebooks)
         self._recordings = recorded_runs(self.conversation, self._notebook, self._trust)
         self._has_prompted = False
+        self._has_key = False
+        """A key was there when it was looked for: it is not looked for again before each prompt."""
 
     async def run_awaited(self, prompt: str, options: MagicOptions, more: ContextProvider | None = None) -> None:
         """Run `prompt` in a cell that is awaited; `more` is told with it. Raises what the cell should show."""
         if (work := self._work_of(prompt, options, more)) is None:
             return
-        with contextlib.suppress(SkippedRun):
+        with contextlib.suppress(SkippedRun), telling_once(work.output.tells_error):
             with CellWait(self.conversation, work.output, self._kernel) as wait:
                 end = await wait.awaited(work.start())
             work.finish(end)
@@ -132,7 +142,7 @@ class NotebookConversation:
         """The same in a cell that blocks."""
         if (work := self._work_of(prompt, options, more)) is None:
             return
-        with contextlib.suppress(SkippedRun):
+        with contextlib.suppress(SkippedRun), telling_once(work.output.tells_error):
             with CellWait(self.conversation, work.output, self._kernel) as wait:
                 end = wait.blocking(work.start())
             work.finish(end)
@@ -175,6 +185,31 @@ class NotebookConversation:
         except NothingToFix as nothing:
             print(nothing)
             return None
+
+    def enter_key(self) -> None:
+        """Ask for a key in the running cell, and keep it. Raises `CellwrightError` where that cannot be."""
+        from cellwright.kernel.magic.sign_in import enter_key  # few enter one
+
+        enter_key(self.conversation, front_end_of(self.shell))
+
+    def start_demo(self) -> None:
+        """Set up the demo, or the scripted model in it. Raises `CellwrightError`."""
+        from cellwright.kernel.magic.demo import start_demo  # as above
+
+        start_demo(self.conversation)
+        self._has_key = False
+
+    def _offer_to_enter_key(self, options: MagicOptions) -> None:
+        if self._has_key:
+            return
+        from cellwright.kernel.magic.sign_in import (
+            lacks_key,
+            offer_to_enter_key,
+        )  # most kernels have one from the first
+
+        environ = self.conversation.in_force.environ
+        offer_to_enter_key(self.conversation, options, front_end_of(self.shell), environ)
+        self._has_key = not lacks_key(self.conversation, options)
 
     @contextlib.contextmanager
     def surface(self) -> Iterator[RunSurface]:
@@ -257,6 +292,7 @@ class NotebookConversation:
                 self.conversation.sessions.resume(options.resume)
             context = self._context(prompt, options, more, dry=True)
             return dry_run(self.conversation, self.shell, prompt, options, typed, context)
+        self._offer_to_enter_key(options)
         surface = self._new_surface(options)
         context = self._context(prompt, options, more)
         recorded = self._recorded(prompt, options, surface)
@@ -317,6 +353,10 @@ class NotebookConversation:
         run = self._recordings.run(prompt, options, cell)
         surface.output.describe(run.metadata)
         return run
+
+    def _notebook_of_session(self) -> Path | None:
+        own = self.notebooks.own()
+        return None if own is None else own.path
 
     def _notebook(self) -> Path | None:
         if (own := self.notebooks.own()) is not None:

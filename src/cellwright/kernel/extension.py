@@ -16,7 +16,7 @@ from cellwright.conversation.process_conversation import register, starting_up, 
 from cellwright.kernel import library_imports
 from cellwright.kernel.chat.target import ChatTarget
 from cellwright.kernel.magic.config import Claude
-from cellwright.kernel.magic.magics import ClaudeMagic
+from cellwright.kernel.magic.magics import ClaudeMagic, ToldError, ToldInterrupt, show_nothing
 from cellwright.kernel.magic.rewrite import Rewriting
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.kernel.pages.open_documents import OpenDocuments
@@ -63,6 +63,8 @@ class Extension:
         self._configurables.append(self._config)
         self._shell.magics_manager.register_function(self._magic.claude, "line_cell", MAGIC)
         register(self.conversation)
+        if not self._shell.custom_exceptions:  # the user's own handling goes first
+            self._shell.set_custom_exc((ToldError, ToldInterrupt), show_nothing)
         if getattr(self._shell, "kernel", None) is not None:
             self._chat.open()
             self._pages.open()  # before the last: pages connect when they hear of that
@@ -82,6 +84,8 @@ class Extension:
         for kind in ("line", "cell"):
             del self._shell.magics_manager.magics[kind][MAGIC]
         unregister(self.conversation)
+        if self._shell.custom_exceptions == (ToldError, ToldInterrupt):
+            self._shell.set_custom_exc((), None)
         self._warming_up.join()
         if getattr(self._shell, "kernel", None) is not None:
             self._chat.close()

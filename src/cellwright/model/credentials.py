@@ -28,19 +28,27 @@ _SWITCHES = {
 _ON = ("1", "true", "yes", "on")
 
 _HOW_TO_GIVE_A_KEY = """\
-No credential for the Claude API was found. Give one in one of four ways:
-  1. set ANTHROPIC_API_KEY to a key from https://platform.claude.com/settings/keys before the kernel starts
-     (or in the notebook: %env ANTHROPIC_API_KEY=…, which saves the key in the notebook: take the cell out again);
-  2. sign in once with `ant auth login`: the profile it leaves is found (ANTHROPIC_PROFILE names another one);
-  3. use a cloud platform: CLAUDE_CODE_USE_BEDROCK=1, CLAUDE_CODE_USE_VERTEX=1 or CLAUDE_CODE_USE_FOUNDRY=1;
-  4. enter a key once in a terminal: `cellwright auth login` keeps it.
-With a Claude subscription and no key, Claude Code asks: `--provider claude-code`.
-A gateway or a local model server: ANTHROPIC_BASE_URL with ANTHROPIC_AUTH_TOKEN (any word, if it wants none)."""
+Claude needs a key, and there is none yet. Three ways to go on:
+  Enter a key   once: `%claude login` in a cell, the panel, or `cellwright auth login` in a terminal. It counts at once.
+                Or set ANTHROPIC_API_KEY before the kernel starts. Keys: https://platform.claude.com/settings/keys
+  Use a cloud   CLAUDE_CODE_USE_BEDROCK=1, CLAUDE_CODE_USE_VERTEX=1 or CLAUDE_CODE_USE_FOUNDRY=1; a gateway or local server:
+                ANTHROPIC_BASE_URL with ANTHROPIC_AUTH_TOKEN; a sign-in of `ant auth login`;
+                a Claude subscription: `--provider claude-code`.
+  Try the demo  `%claude demo` in a notebook, `cellwright demo` in a terminal: a scripted model, no key and no network."""
 
 
 def is_own_platform(environ: Mapping[str, str]) -> bool:
     """Return whether requests go to Anthropic, or what stands in for it, and to no cloud's own platform."""
     return not any(environ.get(switch, "").strip().lower() in _ON for switch in _SWITCHES)
+
+
+SCRIPTED = "CELLWRIGHT_SCRIPTED_MODEL"
+"""Set beside the address of a model whose answers are written down, so that every place can say so."""
+
+
+def is_scripted(environ: Mapping[str, str]) -> bool:
+    """Return whether the model that answers is the demo's: no model at all, but a script."""
+    return environ.get(SCRIPTED, "").strip().lower() in _ON
 
 
 def choose_transport(environ: Mapping[str, str]) -> Transport:

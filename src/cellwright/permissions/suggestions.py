@@ -71,9 +71,9 @@ def suggestions_for_command(
     kept = _needed(book, call, _flat(exact))
     broader = _flat([_prefix(part) or rules for part, rules in zip(asking, exact, strict=True)])
     session = _needed(book, call, [*broader, *written])
-    offered = [Suggestion(tuple(session), "session", _label(session, kept if session == kept else [], "session"))]
+    offered = [Suggestion(tuple(session), "session", _label(session, "session"))]
     if not written:
-        offered.append(Suggestion(tuple(kept), "always", _label(kept, kept, "always")))
+        offered.append(Suggestion(tuple(kept), "always", _label(kept, "always")))
     return [suggestion for suggestion in offered if suggestion.rules]
 
 
@@ -153,17 +153,24 @@ def _prefix(facts: CommandFacts) -> list[str] | None:
     return None
 
 
-def _label(rules: Sequence[str], exact: Sequence[str], scope: str) -> str:
-    """Describe all that the rules cover: for one exact command short, since the card shows it."""
+def _label(rules: Sequence[str], scope: str) -> str:
+    """Describe all that the rules cover, in words: the card shows the command, and the rules beside the choice."""
     where = "for this session" if scope == "session" else "in this project"
-    if len(rules) == 1 and exact and rules[0].startswith("Bash("):
-        if scope == "session":
-            return "this exact command, for this session"
-        return f"always allow exactly `{visible_line(rules[0][5:-1])}` in this project"
-    if len(rules) == 1 and rules[0].endswith(" *)"):
-        return f"every command that starts with `{rules[0][5:-3]}`, this session"
-    listed = ", ".join(f"`{visible_line(rule)}`" for rule in rules)
-    return f"{'always allow ' if scope == 'always' else ''}{listed} {where}"
+    exact = [rule for rule in rules if rule.startswith("Bash(") and not rule.endswith(" *)")]
+    parts = ["this exact command" if len(exact) == 1 else f"these {len(exact)} exact commands"] if exact else []
+    for rule in rules:
+        tool, _, about = rule[:-1].partition("(")
+        if rule.endswith(" *)"):
+            parts.append(f"every command that starts with `{visible_line(about[:-2])}`")
+        elif tool != "Bash":
+            parts.append(f"{'writing' if tool == 'Edit' else 'reading in'} `{_file_in_words(about)}`")
+    return f"{'always allow ' if scope == 'always' else ''}{' and '.join(parts)} {where}"
+
+
+def _file_in_words(about: str) -> str:
+    """The file or folder that a rule names, short: the rule itself stands beside the words."""
+    path = about.removesuffix("/**").removeprefix("/")
+    return visible_line(os.path.basename(path) or path)
 
 
 # Paths are strings here: this runs for each call, and Path is several times slower.

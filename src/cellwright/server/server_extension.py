@@ -103,7 +103,8 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
         self.runs = ClientRuns(server["kernel_manager"], self._limits(), reports, self._page_of())
         proxy = self.administration.proxy
         listed = ListedModels(proxy.upstream if proxy is not None else None)
-        self.handlers.extend(routes(self.runs, SessionFiles(root, everywhere=self.sessions_outside_root), listed))
+        sessions = SessionFiles(root, everywhere=self.sessions_outside_root)
+        self.handlers.extend(routes(self.runs, sessions, listed, proxied=self.anthropic_proxy))
         self.handlers.extend(administration.routes(self.administration, self.runs))
         self.handlers.append(no_such_route(self.runs))
         if self.mcp_server:

@@ -594,12 +594,13 @@ class Session:
         cost_usd: float | None = None,
         context_tokens: int | None = None,
         cut: str | None = None,
+        calls: Mapping[str, Any] | None = None,
     ) -> None:
         """Add a message, on disk before in memory; when it cannot be written, CellwrightError and neither has it."""
         if self._header is None:
             raise RuntimeError("begin the session before its first message: the header comes first")
         facts = {"usage": usage, "model": model, "cost_usd": cost_usd, "context_tokens": context_tokens, "cut": cut}
-        self._write(transcript.encode_json(message), facts)
+        self._write(transcript.encode_json(message), {**facts, "calls": calls or None})
 
     def compact(self, message: dict[str, Any], *, tokens: int, about: Mapping[str, Any]) -> None:
         """Write a boundary: from here on `message` is sent in the place of all that was said before, which is kept.

@@ -51,6 +51,7 @@ class TurnJournal:
         # what a full disk did not take is tried once more when the turn ends
         self._unwritten_answer: tuple[TurnEnd, Sequence[Mapping[str, Any]]] | None = None
         self._unwritten_results: Sequence[Mapping[str, Any]] | None = None
+        self._shown: dict[str, Mapping[str, Any]] = {}
 
     def begin_turn(self) -> None:
         """The turn begins: what the last one could not write (a full disk) is made whole."""
@@ -188,10 +189,15 @@ class TurnJournal:
         with contextlib.suppress(CellwrightError):
             self._session.write_aside(RESULT, result)
 
+    def note_shown(self, tool_use_id: str, shown: Mapping[str, Any]) -> None:
+        """Keep how a call was shown, besides its result, for whoever draws it again when the session is resumed."""
+        self._shown[tool_use_id] = shown
+
     def answer_calls(self, content: Sequence[Mapping[str, Any]]) -> None:
         """Add the results of all calls of the answer, and what goes with them, to the session."""
         self._unwritten_results = content
-        self._session.append({"role": "user", "content": list(content)})
+        shown, self._shown = self._shown, {}
+        self._session.append({"role": "user", "content": list(content)}, calls=shown)
         self._unwritten_results = None
 
     # ---- its end ----

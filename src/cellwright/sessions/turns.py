@@ -56,9 +56,14 @@ def count_turns(messages: Sequence[Mapping[str, Any]]) -> int:
     return sum(begins_turn(message) for message in messages)
 
 
+def is_attached(text: str) -> bool:
+    """Return whether a text of a user message is what Claude was told besides the user's words."""
+    return text == PLAN_MODE or _CONTEXT.fullmatch(text) is not None
+
+
 def split_attached(texts: Sequence[str]) -> tuple[list[str], list[str]]:
     """The texts of a prompt, taken apart: the user's own words, and what Claude was told besides."""
-    attached = [text for text in texts if text == PLAN_MODE or _CONTEXT.fullmatch(text)]
+    attached = [text for text in texts if is_attached(text)]
     words = [text for text in texts if text not in attached]
     if not words and attached:  # the user wrote nothing but a tag
         *attached, words_in_tag = attached

@@ -3,10 +3,11 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Allow, Deny
 from cellwright.agent.tool import Tool
-from cellwright.events import Answered, Asked, ToolEnd, ToolStart
+from cellwright.events import Answered, Asked, Preview, ToolEnd, ToolStart
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.testing import say, turn, use
 
@@ -143,3 +144,27 @@ def test_other_tools_ask_one_after_another(ask):
     cells = Cells(together=False)
     ask(cells, OneAtATime(), "a", "b")
     assert cells.ran == ["a", "b"]
+
+
+def test_calls_that_are_shown_with_a_question_are_allowed_with_it_as_long_as_they_stay_what_was_shown(ask):
+    cells = Cells(together=False)
+    shown = {"a": "as it was", "b": "as it was", "c": "as it was"}
+
+    async def preview(tool_input):
+        return Preview(f"Change {tool_input['cell']}", shown[tool_input["cell"]])
+
+    cells.tool = replace(cells.tool, preview=preview)
+    asked = []
+
+    class Person:
+        async def can_use_tool(self, use):
+            asked.append(use.input["cell"])
+            shown["c"] = "another by now"
+            return Allow(by="widget", following=use.input["cell"] == "a")
+
+    played = ask(cells, Person(), "a", "b", "c")
+    assert cells.ran == ["a", "b", "c"]
+    assert asked == ["a", "c"]
+    first, second = played.of(Asked)
+    assert [call.preview.title for call in first.following] == ["Change b", "Change c"]
+    assert second.following == ()

@@ -36,7 +36,7 @@ BOXES = """node => {
 """The places of all that an answer shows, in order."""
 
 
-def test_nothing_moves_when_the_run_ends_and_everything_can_be_unfolded_when_reopened(notebook, model, lab, page):
+def test_nothing_moves_when_the_run_ends_and_everything_can_be_unfolded_when_reopened(notebook, model, lab):
     gate = Gate()
     model.add(
         turn(think("What is there to see?"), say("I look at the **tides**.\n"), use("Python", code=PLOTS)),
@@ -56,11 +56,9 @@ def test_nothing_moves_when_the_run_ends_and_everything_can_be_unfolded_when_reo
     code = output.locator("details.fold pre.exact")
     expect(code).to_contain_text("pd.DataFrame")
     streaming = output.evaluate(BOXES)
-    page.screenshot(path="/tmp/finished/streaming.png")
     gate.open()
     book.wait_done(1)
     output.locator("footer[data-state=done]:visible").wait_for()
-    page.screenshot(path="/tmp/finished/finished.png")
     assert output.evaluate(BOXES) == streaming
     saved = book.save()["cells"][1]["outputs"]
     kinds = [sorted(each["data"]) for each in saved]
@@ -81,5 +79,4 @@ def test_nothing_moves_when_the_run_ends_and_everything_can_be_unfolded_when_reo
     output.locator("details.fold summary").click()
     expect(output.locator("details.fold pre.exact")).to_contain_text("pd.DataFrame")
     expect(output.locator("details.fold pre.output")).to_contain_text("thirty-six values")
-    page.screenshot(path="/tmp/finished/reopened.png")
     assert output.evaluate(BOXES) == streaming

@@ -103,4 +103,5 @@ def test_the_answer_comes_while_another_cell_runs_and_after_a_reload(notebook, m
     book.wait_done(2)
     expect(book.output(2)).to_contain_text("user is done")
     expect(book.output(2)).not_to_contain_text("Before")  # what was printed there is there before the cell is done
+    book.wait_kept(1)
     assert "Before, and after." in json.dumps(book.save()["cells"][1]["outputs"])

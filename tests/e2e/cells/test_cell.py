@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from apps import in_apps
 from lab_tab import DARK, LIGHT
 from playwright.sync_api import expect
 
@@ -162,12 +163,9 @@ def test_jupyter_s_own_stop_button(notebook, model):
 
 def saved_text(book, index):
     """The Markdown of a cell as the notebook on disk has it, which has no widget anywhere."""
-
-    def saved():
-        return [output["data"] for output in book.save()["cells"][index]["outputs"] if "data" in output]
-
-    # what is shown looks the same before
-    bundles = eventually(saved, lambda found: all(WIDGET_VIEW not in bundle for bundle in found))
+    book.wait_kept(index)
+    bundles = [output["data"] for output in book.save()["cells"][index]["outputs"] if "data" in output]
+    assert all(WIDGET_VIEW not in bundle for bundle in bundles)
     return "".join("".join(bundle.get("text/markdown", "")) for bundle in bundles)
 
 
@@ -269,10 +267,10 @@ def test_the_saved_notebook_reads_well_without_a_kernel(notebook, model, lab):
     book.screenshot("saved-notebook", book.cell(1))
 
 
-@pytest.mark.lab_version
-def test_a_cell_asks_claude_without_load_ext_also_after_a_restart(notebook, model):
+@in_apps(on_older_lab=True)
+def test_a_cell_asks_claude_without_load_ext_also_after_a_restart(notebook, model, app):
     model.add(turn(say("The tide is high.")), turn(say("The tide is low.")))
-    book = notebook("%%claude\nHow is the tide?", "1 + 1", "")
+    book = notebook("%%claude\nHow is the tide?", "1 + 1", "", app=app)
     book.run(0)
     book.wait_done(0)
     expect(book.output(0)).to_contain_text("The tide is high.")

@@ -57,7 +57,7 @@ def test_fix_proposes_a_change_of_the_failed_cell_and_a_key_accepts_it(notebook,
     expect(proposal).to_be_focused()
     page.keyboard.press("1")
     book.wait_done(1)
-    assert sources(book) == [FIXED, "%claude fix @cell:cell-0", "print('below')"]
+    assert sources(book) == [FIXED, "# Fix with Claude: the cell above", "print('below')"]
     assert "KeyError: 'dk'" in words(model)
     book.run(0)
     book.wait_done(0)
@@ -76,7 +76,7 @@ def test_the_button_under_a_failed_cell_needs_no_loaded_kernel(notebook, model, 
     page.keyboard.press("Enter")
     book.output(1).get_by_text("It lacks a rate for dk.").wait_for()
     book.wait_done(1)
-    assert sources(book)[:2] == [FAILING, "%claude fix @cell:cell-0"]
+    assert sources(book)[:2] == [FAILING, "# Fix with Claude: the cell above"]
 
 
 @in_apps(on_older_lab=True)
@@ -116,5 +116,5 @@ def test_edit_takes_an_instruction_at_the_cell_from_the_context_menu(notebook, m
     proposal.wait_for()
     proposal.get_by_role("button", name="Accept").click()
     book.wait_done(1)
-    assert sources(book)[:2] == ["tide_m = 3.5", "%%claude\nChange @cell:cell-0: name the unit"]
+    assert sources(book)[:2] == ["tide_m = 3.5", "# Edit with Claude: the cell above: name the unit"]
     assert "tide = 3.5" in words(model)

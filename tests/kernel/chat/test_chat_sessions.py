@@ -97,6 +97,7 @@ def test_a_resumed_turn_shows_calls_with_their_results(
     run = panel.prompt("Read @notes.md", attachments=[{"kind": "text", "name": "more", "text": "attached words"}])
     panel.wait_for_end(run)
     session = panel.runs[run]["session"]
+    titles = [op["title"] for op in panel.ops[run] if op["op"] == "tool"]
     panel.ask("session_new", {})
     panel.ask("session_resume", {"id": session})
     past = f"past-{session}-1"
@@ -105,6 +106,7 @@ def test_a_resumed_turn_shows_calls_with_their_results(
     ops = panel.ops[past]
     assert [op["op"] for op in ops] == [
         "run",
+        "told",
         "text",
         "tool",
         "tool",
@@ -115,9 +117,9 @@ def test_a_resumed_turn_shows_calls_with_their_results(
         "turn",
         "end",
     ]
-    assert [op["title"] for op in ops if op["op"] == "tool"] == ["Read: notes.md", "Read: missing.md"]
+    assert [op["title"] for op in ops if op["op"] == "tool"] == titles
     good, bad = (op for op in ops if op["op"] == "tool_end")
-    assert (good["status"], bad["status"], bad["error"]["code"]) == ("success", "error", "EXECUTION_ERROR")
+    assert (good["status"], bad["status"], bad["error"]["code"]) == ("success", "error", "FILE_NOT_FOUND")
     assert "a line" in good["result"]
     assert end["cost_usd"] == pytest.approx(sum(op["cost_usd"] for op in ops if op["op"] == "turn"))
 

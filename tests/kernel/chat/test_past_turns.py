@@ -9,12 +9,15 @@ from typing import Any
 
 from chat_comms import Panels
 
+import cellwright
 from cellwright.conversation.conversation import Conversation
 from cellwright.kernel.chat.log import RUNS_KEPT
 from cellwright.kernel.chat.past_turns import PICTURE_CHARS, PastTurns, past_runs
-from cellwright.kernel.output.transcript_ops import RESULT_CHARS
+from cellwright.kernel.output.transcript_ops import RESULT_CHARS, TranscriptOps
 from cellwright.sessions.session import Session
+from cellwright.sessions.transcript import in_effect, read_transcript
 from cellwright.sessions.turns import TurnCount, count_turns
+from cellwright.testing import say, think, turn, use
 
 TOLD = "<environment>\nWorking folder: /home/ana\n</environment>"
 PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
@@ -154,3 +157,54 @@ def test_a_long_session_shows_its_last_turns_and_leaves_the_loop_free(tmp_path: 
         conversation.close()
 
     asyncio.run(scene())
+
+
+SAME = {
+    "tool": ("id", "name", "title", "input"),
+    "tool_end": ("id", "status", "ms", "result", "diff", "error"),
+    "todos": ("todos",),
+    "thinking": ("text",),
+    "text": ("text",),
+}
+
+
+def test_a_resumed_turn_looks_as_it_did(
+    asked_here: None, messages_server: Any, monkeypatch: Any, own_place: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "tides.py").write_text("high = 1\nlow = 2\n", "utf-8")
+    todos = [{"content": "Fix it", "status": "completed", "activeForm": "Fixing it"}]
+    server = messages_server(
+        [
+            turn(think("Where is it?"), use("Grep", pattern="high", path="."), use("Read", file_path="tides.py")),
+            turn(use("Edit", file_path="tides.py", old_string="high = 1", new_string="high = 3")),
+            turn(use("TodoWrite", todos=todos), use("Bash", command="exit 3")),
+            turn(use("Read", file_path="missing.py")),
+            say("**Done.**"),
+        ]
+    )
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", server.api_key)
+    result = cellwright.ask("Fix the tides", mode="bypassPermissions")
+    live: list[dict[str, Any]] = []
+    drawing = TranscriptOps(live.append)
+    for event in result.events:
+        drawing.emit(event)
+    (path,) = (own_place / "cellwright" / "sessions").glob(f"*/{result.session_id}.jsonl")
+    (run,) = past_runs(result.session_id, in_effect(read_transcript(path).lines), {1})
+    past = run.ops.after(0)
+    for kind, names in SAME.items():
+        shown, again = (
+            [{n: shown_as(n, op[n]) for n in names} for op in ops if op["op"] == kind] for ops in (live, past)
+        )
+        # calls side by side end as they like
+        assert sorted(again, key=by_id) == sorted(shown, key=by_id), kind
+    assert any(op.get("diff") for op in past)
+    assert [part["title"] for op in past if op["op"] == "told" for part in op["parts"]]
+
+
+def by_id(op: dict[str, Any]) -> str:
+    return str(op.get("id", ""))
+
+
+def shown_as(name: str, value: Any) -> Any:
+    return round(value) if name == "ms" else value

@@ -72,7 +72,7 @@ def test_it_is_asked_for_and_nobody_is_there_to_be_asked(
     kernel.run("del x")
     model.add(turn(use("NotebookRun", which="all")), turn(say("It was not allowed.")))
     kernel.run(f"%%claude --new --notebook {path.name}\nRun it all", cell_id=None)
-    assert "NotebookRun was not allowed: The code in the cells can do anything you can: it runs" in told(model)
+    assert "NotebookRun was not allowed: Runs in a kernel, where code can do anything you can" in told(model)
     assert kernel.value("'x' in globals()") == "False"
 
 

@@ -113,7 +113,7 @@ def test_what_streamed_and_is_void_is_not_kept():
     assert markdown == "same\n\nnew"
     refused = saved(TextDelta("half", 0), turn_end("refusal"), run_end("refusal", {"code": "REFUSED", "message": "no"}))
     assert "half" not in refused.markdown()
-    assert "**REFUSED:** no" in refused.markdown()
+    assert "**Refused:** no" in refused.markdown()
 
 
 def test_an_interrupted_run_keeps_what_there_was():
@@ -124,13 +124,13 @@ def test_an_interrupted_run_keeps_what_there_was():
         ToolStart((call("t", "Bash", "sleep 9"),)),
         run_end("interrupted", error),
     ).markdown()
-    assert markdown.startswith("half an ans\n\n- ✗ `Bash: sleep 9` · interrupted\n\n**INTERRUPTED:** Interrupted.")
+    assert markdown.startswith("half an ans\n\n- ✗ `Bash: sleep 9` · interrupted\n\n**Stopped.**")
 
 
 def test_a_run_that_could_not_begin_is_its_error_alone():
     error = {"code": "PERMISSION_DENIED", "message": "Nothing was sent.", "details": {}, "recoverable": False}
     end = RunEnd("error", "", {}, 0.0, 1_100.0, 0, 0, 0, error=error)
-    assert saved(end).markdown() == "**PERMISSION_DENIED:** Nothing was sent."
+    assert saved(end).markdown() == "**Failed:** Nothing was sent."
 
 
 def test_amounts_in_dollars_are_no_formula():

@@ -128,7 +128,7 @@ def test_its_own_stop_ends_it_and_no_other_cell(
     page.send({"type": "stop"}, page.opened_by[cell.id])
     saved = kept(kernel, cell)
     assert "First" in saved["text/markdown"]
-    assert "INTERRUPTED" in saved["text/markdown"]
+    assert "**Stopped.**" in saved["text/markdown"]
     (project / "stop-seen").touch()
     kernel.finish(other)
     assert other.status == "ok"
@@ -209,7 +209,7 @@ def test_stop_ends_code_that_runs_on_the_idle_kernel(kernel: NotebookKernel, pag
     cell = kernel.run(BACKGROUND + "go")
     page.wait_for_op("output", cell)
     page.send({"type": "stop"}, page.opened_by[cell.id])
-    assert "INTERRUPTED" in kept(kernel, cell)["text/markdown"]
+    assert "**Stopped.**" in kept(kernel, cell)["text/markdown"]
     assert kernel.run("1").status == "ok"
 
 
@@ -372,7 +372,7 @@ def test_tasks_lists_runs_and_stops_one(
     wrong = kernel.run("%claude /tasks stop run-0")
     assert run_id in wrong.reply["evalue"]
     kernel.run(f"%claude /tasks stop {run_id}")
-    assert "INTERRUPTED" in kept(kernel, cell)["text/markdown"]
+    assert "**Stopped.**" in kept(kernel, cell)["text/markdown"]
     listed = kernel.run("%claude /tasks").outputs[0]["text/plain"]
     assert "Claude is not at work" in listed
     assert "interrupted" in listed
@@ -423,7 +423,7 @@ def test_unloading_ends_it_and_leaves_what_there_is(kernel: NotebookKernel, stre
     assert kernel.run("%unload_ext cellwright").status == "ok"
     saved = kept(kernel, cell)
     assert "First" in saved["text/markdown"]
-    assert "INTERRUPTED" in saved["text/markdown"]
+    assert "**Stopped.**" in saved["text/markdown"]
     assert kernel.run("%load_ext cellwright").status == "ok"
 
 
@@ -454,7 +454,7 @@ def test_the_end_of_the_kernel_ends_the_run_in_good_order(model: MessagesServer,
         page.wait_for_op("tool", cell)
         kernel.manager.shutdown_kernel(now=False)
         assert not kernel.manager.is_alive()
-        assert "INTERRUPTED" in kept(kernel, cell)["text/markdown"]
+        assert "**Stopped.**" in kept(kernel, cell)["text/markdown"]
     assert len(model.requests) == asked_before + 1
     (transcript,) = (home / "state").glob("sessions/*/*.jsonl")
     last = json.loads(transcript.read_text().splitlines()[-1])

@@ -58,7 +58,7 @@ def test_a_blocking_cell_is_interrupted(kernel: NotebookKernel, page: Page, mode
     kernel.interrupt()
     kernel.finish(cell)
     assert cell.reply["ename"] == "KeyboardInterrupt"
-    assert "INTERRUPTED" in cell.outputs[0]["text/markdown"]
+    assert "**Stopped.**" in cell.outputs[0]["text/markdown"]
 
 
 def test_ask_shares_the_notebooks_conversation_and_shows_itself(

@@ -21,15 +21,15 @@ ALLOWED_SECONDS = 20.0
 
 
 def stopped(kernel: NotebookKernel, cell: Cell) -> float:
-    """Interrupt the kernel and wait for the cell; gives how long it took. The cell must show an interrupt, without us."""
+    """Interrupt the kernel and wait for the cell; gives how long it took. The cell fails, and its output alone says why."""
     at = kernel.interrupt()
     kernel.finish(cell)
     seconds = time.monotonic() - at
     print(f"stopped in {seconds:.2f} s")
     assert cell.status == "error"
     assert cell.reply["ename"] == "KeyboardInterrupt"
-    (error,) = cell.of_type("error")
-    assert len(error["traceback"]) == 1
+    assert cell.of_type("error") == []
+    assert cell.reply["traceback"] == []
     return seconds
 
 
@@ -50,7 +50,7 @@ def test_while_the_answer_streams(kernel: NotebookKernel, page: Page, model: Mes
     assert stopped(kernel, cell) <= ALLOWED_SECONDS
     model.wait_for_disconnect()
     (output,) = cell.outputs
-    assert output["text/markdown"].startswith("I will now\n\n**INTERRUPTED:**")
+    assert output["text/markdown"].startswith("I will now\n\n**Stopped.**")
     assert page.wait_for_op("end")["stop_reason"] == "interrupted"
     gate.open()
     *_, answer, note, prompt = goes_on(kernel, model)

@@ -23,6 +23,7 @@ export type Header = { readonly node: HTMLElement; update(chat: Chat): void; dis
 export function header(deps: HeaderDeps): Header {
   const { trans } = deps;
   const title = element("h2", { class: "title" });
+  const badge = element("span", { class: "badge", hidden: "", title: trans.__("The answers are written down for the demo: no model is asked.") }, trans.__("Scripted model"));
   const newSession = tool("new", trans.__("New session"), () => { deps.newSession(); });
   const sessions = tool("sessions", trans.__("Sessions"), () => { deps.sessions(); });
   const settings = tool("settings", trans.__("Settings"), () => { deps.settings(); });
@@ -33,7 +34,7 @@ export function header(deps: HeaderDeps): Header {
   const place = element("span", { class: "where" });
   const folder = element("span", { class: "cwd" });
   const kernel = element("button", { type: "button", class: "kernel" }, dot, place, folder);
-  const node = element("div", { class: "head", role: "region", "aria-label": trans.__("Session and kernel") }, element("div", { class: "top" }, title, tools), element("div", { class: "anchor" }, kernel));
+  const node = element("div", { class: "head", role: "region", "aria-label": trans.__("Session and kernel") }, element("div", { class: "top" }, title, badge, tools), element("div", { class: "anchor" }, kernel));
   const closing = [menuButton(kernel, () => deps.kernels()), menuButton(more, () => deps.more())];
   arrowKeys(tools);
 
@@ -43,6 +44,7 @@ export function header(deps: HeaderDeps): Header {
       const name = revealed(chat.state?.session.title ?? "");
       setText(title, name === "" ? trans.__("Claude") : name);
       title.title = title.textContent;
+      badge.hidden = chat.state?.scripted !== true;
       setText(place, placeText(chat, trans));
       setText(folder, chat.state ? revealed(shortFolder(chat.state.cwd)) : "");
       kernel.dataset.connection = chat.connection;

@@ -3,16 +3,21 @@
 import type { Composer, ComposerDeps } from "../../composer/composer_deps";
 import { addPageStyle } from "../../page";
 import type { Disposable, Mount, MountComposer, PanelDeps, PanelSettings, Shortcut, ViewName } from "../../panel_view";
-import { element, setText } from "../../transcript/dom";
+import { button, element, setText } from "../../transcript/dom";
 import { guardFocus } from "../../transcript/focus";
 import type { Trans } from "../../translation";
 import type { Chat } from "../../transport/chat";
+import type { Run } from "../../transport/chat_protocol";
 import type { ChatStore } from "../../transport/chat_store";
+import type { ServerApi } from "../../transport/server_api";
+import type { NotebookFacts } from "../notebook_facts";
 import { whenLoaded } from "../stale_bundle";
-import type { ConnectionNote, EmptyState } from "./empty_state";
-import { connectionNote, emptyState } from "./empty_state";
+import type { ConnectionNote } from "./connection_note";
+import { connectionNote } from "./connection_note";
 import type { PanelRegion } from "./f6_navigation";
 import { focusQuestion, goToRegion, answerableCard, regionOf } from "./f6_navigation";
+import { FirstPage } from "./first_page";
+import firstPageCss from "./first_page.css";
 import type { Header, MenuItem } from "./header";
 import { header } from "./header";
 import css from "./panel.css";
@@ -36,6 +41,9 @@ export type PanelHost = {
   /** The kernels that one can choose. */
   kernels(): readonly MenuItem[];
   startKernel(): void;
+  readonly server: ServerApi;
+  /** Of the notebook that the conversation is about. */
+  notebookFacts(): NotebookFacts | null;
   /** The page's own items of the menu. */
   more(): readonly MenuItem[];
   openSettings(): void;
@@ -47,19 +55,23 @@ export type PanelHost = {
   tell(message: string): void;
 };
 
+/** Taking back a turn with many files may take a while. */
+const UNDO_TIMEOUT_MS = 60_000;
+
 let styled = false;
 
 export class Panel implements Disposable {
   private readonly node: HTMLElement;
   private readonly head: Header;
   private readonly note: ConnectionNote;
-  private readonly empty: EmptyState;
+  private readonly first: FirstPage;
   private readonly runs: RunList;
   private readonly view: HTMLElement;
   private readonly contextBarSlot = element("div", { class: "cellwright-slot bar" });
   private readonly composerSlot = element("div", { class: "cellwright-slot composer" });
   private readonly announcer = element("p", { class: "unseen", role: "status", "aria-live": "polite" });
   private readonly notices: HTMLElement;
+  private readonly branch = element("div", { class: "branch", role: "status" });
   private readonly disposables: Disposable[] = [];
   private readonly deps: PanelDeps;
   private composer: Composer | null = null;
@@ -77,7 +89,7 @@ export class Panel implements Disposable {
     private readonly chat: ChatStore,
     private readonly page: PanelHost,
   ) {
-    if (!styled) addPageStyle(css);
+    if (!styled) addPageStyle(css + firstPageCss);
     styled = true;
     const { trans } = page;
     this.deps = this.slotDeps();
@@ -93,19 +105,32 @@ export class Panel implements Disposable {
       more: () => [{ label: trans.__("Log"), choose: () => { this.open("log"); } }, ...page.more()],
     });
     this.note = connectionNote({ trans, again: () => { chat.reconnect(); }, startKernel, restart });
-    this.empty = emptyState({ trans, compose: (text) => { this.compose(text); }, startKernel, shortcut: page.shortcuts()[0]?.keys ?? "" });
-    this.runs = new RunList(this.empty.node, {
+    this.first = new FirstPage(chat, {
+      trans, startKernel,
+      server: page.server,
+      shortcut: page.shortcuts()[0]?.keys ?? "",
+      facts: () => page.notebookFacts(),
+      compose: (text) => { this.compose(text); },
+      focusComposer: () => { this.focusComposer(); },
+      openNotebook: (path) => page.run("docmanager:open", { path }),
+      announce: (text) => { setText(this.announcer, text); },
+      tell: (message) => { page.tell(message); },
+    });
+    this.runs = new RunList(this.first.node, {
       trans, restart,
       draw: () => page.parts.transcript(),
       showCell: (kernelInfo) => { page.showCell(kernelInfo); },
       send: (message) => { chat.send(message); },
+      again: (run) => { this.ask(run.prompt); },
+      edit: (run, text) => { void this.askAnew(run, text); },
+      request: (method, params) => chat.request(method, params, UNDO_TIMEOUT_MS),
     });
     this.view = element("div", { class: "cellwright-slot view", hidden: "" });
     this.notices = element("ul", { class: "notices", "aria-label": trans.__("Notices"), hidden: "" });
     this.node = element(
       "section",
       { class: "cellwright-panel", tabindex: "-1", "aria-label": trans.__("Claude") },
-      this.head.node, this.note.node, this.runs.node, this.view, this.notices, this.contextBarSlot, this.composerSlot, this.announcer,
+      this.head.node, this.note.node, this.first.card.node, this.runs.node, this.view, this.branch, this.notices, this.contextBarSlot, this.composerSlot, this.announcer,
     );
     host.replaceChildren(this.node);
     this.begin();
@@ -139,6 +164,12 @@ export class Panel implements Disposable {
     });
   }
 
+  /** Shows the card in which a key is entered. */
+  enterKey(): void {
+    this.close();
+    this.first.askForKey();
+  }
+
   newSession(): void {
     this.close();
     this.chat.request("session_new", {}).catch((error: unknown) => {
@@ -168,7 +199,7 @@ export class Panel implements Disposable {
   private begin(): void {
     const { chat, page: home } = this;
     const stop = chat.subscribe(() => { this.frame ||= requestAnimationFrame(() => { this.draw(); }); });
-    this.disposables.push({ dispose: stop }, { dispose: guardFocus(this.node) }, this.head, this.runs);
+    this.disposables.push({ dispose: stop }, { dispose: guardFocus(this.node) }, this.head, this.runs, this.first);
     this.node.addEventListener("keydown", (event) => { this.leaveByEscape(event); });
     this.draw();
     this.runs.toEnd();
@@ -186,6 +217,7 @@ export class Panel implements Disposable {
     return [
       regionOf(this.head.node),
       regionOf(this.note.node),
+      regionOf(this.first.card.node),
       regionOf(this.opened ? this.view : this.runs.node),
       question,
       regionOf(this.contextBarSlot),
@@ -207,13 +239,48 @@ export class Panel implements Disposable {
     };
   }
 
+  /** Sends a prompt that was said before. */
+  private ask(text: string): void {
+    const { context } = this.page.settings();
+    this.runs.toEnd();
+    this.chat.prompt({ text, attachments: [], context, cell: null, options: {} }).catch((error: unknown) => { this.tell(error); });
+  }
+
+  /** Asks `text` in the place of a turn's prompt, in a copy of the session up to there: the session itself stays as it is. */
+  private async askAnew(run: Run, text: string): Promise<void> {
+    const { chat } = this;
+    const before = (run.turn ?? 1) - 1;
+    try {
+      if (before === 0) await chat.request("session_new", {});
+      else await chat.request("session_fork", { id: run.session, turn: before });
+      this.showBranch(run.session);
+      this.ask(text);
+    } catch (error) {
+      this.tell(error);
+    }
+  }
+
+  /** Offers to open the branch that was left. */
+  private showBranch(session: string): void {
+    const { trans } = this.page;
+    const open = button(trans.__("Open it"), () => {
+      this.branch.replaceChildren();
+      this.chat.request("session_resume", { id: session }).catch((error: unknown) => { this.tell(error); });
+    }, { class: "plain" });
+    this.branch.replaceChildren(element("p", {}, trans.__("What was answered before is kept in another branch."), " ", open));
+  }
+
+  private tell(error: unknown): void {
+    this.page.tell(error instanceof Error ? error.message : String(error));
+  }
+
   private draw(): void {
     const { chat, page: home } = this;
     this.frame = 0;
     this.node.style.setProperty("--cw-size", `${home.settings().fontSize}px`);
     this.head.update(chat);
     this.note.update(chat);
-    this.empty.update(chat);
+    this.first.update();
     this.runs.update(chat.runs);
     drawNotices(this.notices, chat.state?.notices ?? []);
     const news = ariaLiveText(chat, home.trans);

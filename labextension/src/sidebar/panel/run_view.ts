@@ -4,7 +4,12 @@ import { button, element, setText } from "../../transcript/dom";
 import type { BrowserMessage } from "../../transcript/protocol";
 import type { TranscriptStore } from "../../transcript/store";
 import { revealed } from "../../transcript/visible_text";
+import type { JsonObject } from "../../json";
+import { undoButton } from "../../notebook/undo";
+import { ACTION_EVENT } from "../../transcript/page_actions";
+import type { PageAction } from "../../transcript/page_actions";
 import type { Trans } from "../../translation";
+import { promptEditor } from "./prompt_editor";
 import type { RunTranscript } from "../../transport/chat";
 import type { PanelMessage, Run } from "../../transport/chat_protocol";
 import { whenLoaded } from "../stale_bundle";
@@ -26,7 +31,16 @@ export type RunDeps = {
   restart(): void;
   /** Goes to the cell that a prompt was said in. */
   showCell(place: string): void;
+  /** Asks the same again. */
+  again(run: Run): void;
+  /** Asks other words in the place of those of a turn; what came after it is kept in a branch. */
+  edit(run: Run, text: string): void;
+  /** The way to the kernel, to take back what a turn has changed. */
+  request(method: string, params: JsonObject): Promise<unknown>;
 };
+
+/** A prompt's words are cut here by the kernel: what is longer is not whole, and cannot be asked again. */
+const WHOLE_PROMPT_CHARS = 20_000;
 
 export class RunView {
   readonly node: HTMLElement;
@@ -35,6 +49,9 @@ export class RunView {
   private readonly place: HTMLButtonElement;
   private readonly fold: HTMLButtonElement;
   private readonly waits = element("p", { class: "waits" });
+  private readonly tools = element("div", { class: "prompt-actions" });
+  private undo: HTMLElement | null = null;
+  private editor: HTMLElement | null = null;
   private undraw: (() => void) | null = null;
   private wanted = false;
   private gone = false;
@@ -47,9 +64,16 @@ export class RunView {
     this.fold = button(trans.__("Show all"), () => { this.unfold(); }, { class: "plain fold" });
     const takeBack = button(trans.__("Take back"), () => { deps.send({ type: "stop", run: this.shown.run.id }); }, { class: "plain" });
     this.waits.append(element("span", {}, trans.__("Waits for its turn.")), " ", takeBack);
-    const said = element("div", { class: "said" }, this.place, this.words, this.fold);
+    const edit = button(trans.__("Edit"), () => { this.edit(); }, { class: "plain edit", title: trans.__("Edit this prompt and ask it anew") });
+    this.tools.append(edit);
+    const said = element("div", { class: "said" }, this.place, this.words, this.fold, this.tools);
     this.host.style.minHeight = `${GUESSED_HEIGHT}px`;
     this.node = element("li", { class: "run", tabindex: "-1", "data-run": shown.run.id }, said, this.waits, this.host);
+    this.node.addEventListener(ACTION_EVENT, (event) => {
+      if ((event as CustomEvent<PageAction>).detail.action !== "again") return;
+      event.preventDefault();
+      deps.again(this.shown.run);
+    });
     this.update(shown);
   }
 
@@ -67,6 +91,9 @@ export class RunView {
       this.fold.hidden = !long;
     }
     this.updatePlace(run);
+    const over = ["done", "failed", "interrupted"].includes(run.state);
+    this.tools.hidden = !over || run.kind === "command" || run.turn === null || run.prompt.length >= WHOLE_PROMPT_CHARS;
+    if (over) this.offerUndo(shown);
     this.waits.hidden = run.state !== "waiting";
     this.host.hidden = run.state === "waiting";
     this.drawIfWanted();
@@ -109,6 +136,26 @@ export class RunView {
       const chars = this.host.shadowRoot?.textContent.length ?? 0;
       this.host.style.containIntrinsicHeight = `auto ${Math.max(GUESSED_HEIGHT, Math.round(chars * PX_PER_CHAR))}px`;
     });
+  }
+
+  private offerUndo({ run, transcript: { changes } }: RunTranscript): void {
+    if (this.undo || !changes || changes.files.length + changes.cells.length === 0) return;
+    this.undo = undoButton({ session: run.session, turn: changes.turn }, (method, params) => this.deps.request(method, params));
+    this.node.append(this.undo);
+  }
+
+  private edit(): void {
+    if (this.editor) return;
+    const { run } = this.shown;
+    const close = (): void => {
+      this.editor?.remove();
+      this.editor = null;
+      this.words.hidden = false;
+      this.tools.querySelector("button")?.focus();
+    };
+    this.editor = promptEditor(this.deps.trans, run.prompt, (text) => { close(); this.deps.edit(run, text); }, close);
+    this.words.hidden = true;
+    this.words.after(this.editor);
   }
 
   private say(message: BrowserMessage): void {

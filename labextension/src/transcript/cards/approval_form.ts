@@ -56,6 +56,9 @@ export function approvalForm(ask: AskOp, card: AnswerTarget): AnswerForm {
       input: denies ? null : input,
     });
   };
+  const allowAll = (): void => {
+    card.send({ behavior: "allow", scope: "once", reason: "", input: null, next: true });
+  };
   const deny = (): void => {
     ask.choices.filter(({ action }) => action === "deny").slice(0, 1).forEach((choice) => { take(choice); });
   };
@@ -79,7 +82,12 @@ export function approvalForm(ask: AskOp, card: AnswerTarget): AnswerForm {
       const kind = action === "deny" ? "deny" : index === 0 && "primary";
       return keyButton(choice.key, choiceLabel(choice, words), () => { take(choice); }, kind);
     });
-  const allowing = buttons("allow");
+  const allowing: HTMLElement[] = buttons("allow");
+  const count = 1 + (ask.next?.length ?? 0);
+  if (count > 1 && allowing.length > 0) {
+    keys.set("a", allowAll).set("A", allowAll);
+    allowing.splice(1, 0, keyButton("a", [element("span", {}, `Allow all ${NUMBERS[count] ?? count}`)], allowAll));
+  }
   if (ask.input && ask.kind !== "trust" && allowing.length > 0) {
     keys.set("e", edit).set("E", edit);
     allowing.push(keyButton("e", [element("span", {}, words.edit)], edit));
@@ -88,6 +96,7 @@ export function approvalForm(ask: AskOp, card: AnswerTarget): AnswerForm {
     "fieldset",
     { disabled: "" },
     element("div", { class: "choices" }, ...allowing),
+    ...rulesOf(ask),
     element("div", { class: "choices" }, ...buttons("deny"), ...(ask.kind === "trust" ? [] : [why])),
   );
   const inReason = new Map<string, () => void>([["Enter", deny], ["Escape", card.focus]]);
@@ -114,12 +123,24 @@ export function keyButton(key: string, label: Child[], onClick: () => void, kind
   return node;
 }
 
-/** The label of a choice; for the one that is kept for ever, every rule as well. */
+const NUMBERS: Record<number, string> = { 2: "two", 3: "three", 4: "four", 5: "five" };
+
+/** The label of a choice, in words; the rules that it keeps stand in `rulesOf`. */
 function choiceLabel(choice: Choice, words: FormText): Child[] {
-  const { label, scope, rules } = choice;
-  const unsaid = scope === "always" ? rules.filter((rule) => !label.includes(`\`${rule}\``)) : [];
-  const text = element("span", {}, ...sentence(words.offer(choice)));
-  return [text, ...unsaid.map((rule) => element("code", {}, revealed(rule)))];
+  return [element("span", {}, ...sentence(words.offer(choice)))];
+}
+
+const KEPT: Partial<Record<Scope, string>> = { session: "for this session", always: "saved in this project's settings" };
+
+/** Each rule that a choice would keep, whole: folded away, since the choices say it in words. */
+function rulesOf({ choices }: AskOp): HTMLElement[] {
+  const keeping = choices.filter(({ scope, rules }) => KEPT[scope] && rules.length > 0);
+  if (keeping.length === 0) return [];
+  const lines = keeping.map(({ key, scope, rules }) =>
+    element("p", { "data-scope": scope }, `${key}, ${KEPT[scope]}: `, ...rules.flatMap((rule) => [element("code", {}, revealed(rule)), " "])),
+  );
+  const title = keeping.flatMap(({ rules }) => rules).length > 1 ? "The rules that would be kept" : "The rule that would be kept";
+  return [element("details", { class: "rules" }, element("summary", {}, title), ...lines)];
 }
 
 /** "all edits in src" is offered as "Allow all edits in src". */
@@ -130,7 +151,7 @@ function offer({ label, action }: Choice): string {
 
 // The form in a question's card.
 
-export type ApprovalAnswer = { behavior: "allow" | "deny"; scope: Scope; reason: string; input: JsonObject | null };
+export type ApprovalAnswer = { behavior: "allow" | "deny"; scope: Scope; reason: string; input: JsonObject | null; next?: boolean };
 
 /** The card as its form sees it. */
 export type AnswerTarget = {

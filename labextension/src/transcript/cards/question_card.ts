@@ -7,10 +7,14 @@ import { button, element, freshId, setText } from "../dom";
 import type { UserAttention } from "../focus";
 import { focused, focusWhenFree, onlyFromUser, returnFocus } from "../focus";
 import type { TranscriptContext } from "../items/item_view";
+import { isInPanel } from "../items/item_view";
 import { Markdown } from "../markdown/markdown";
-import type { AnsweredOp, AnswerMessage, AskOp, Scope } from "../protocol";
+import type { AnsweredOp, AnswerMessage, AskOp, NextCall, Scope } from "../protocol";
 import type { Question, ToolItem } from "../store";
+import { hasPageActions, request } from "../page_actions";
 import { revealed, sentence, visibleText } from "../visible_text";
+import type { AskingPlace, PlaceKind } from "./asking_place";
+import { askingPlaces } from "./asking_place";
 import type { AnswerTarget, AnswerForm } from "./approval_form";
 import { isCellChange, approvalForm } from "./approval_form";
 import { diffView } from "./diff";
@@ -28,8 +32,14 @@ export type QuestionCard = {
   dispose(): void;
 };
 
-/** The surroundings of a question; with no `attention` it never takes the keyboard. */
+/** The surroundings of a question; with no `attention` it never takes the keyboard, and stands beside the cell that it is about. */
 export type QuestionContext = Pick<TranscriptContext, "host" | "send"> & { readonly attention: UserAttention | null };
+
+const ELSEWHERE: Record<PlaceKind, string> = {
+  panel: "Waits for your answer in Claude's panel.",
+  cell: "Waits for your answer in the cell that asked.",
+  proposal: "Waits for your answer beside the cell that it changes.",
+};
 
 export function questionCard(question: Question, place: QuestionContext): QuestionCard {
   const { ask } = question;
@@ -38,14 +48,27 @@ export function questionCard(question: Question, place: QuestionContext): Questi
   const timers: ReturnType<typeof setTimeout>[] = [];
   let ready = false;
   let shown = false;
+  let turn = false;
+  let elsewhere: PlaceKind | null = null;
   let stopFocusing = (): void => undefined;
 
   const status = element("p", { class: "ask-status", role: "status" });
   const body = element("div", { class: "ask-body" });
+  const count = element("span", { class: "nth" });
+  const kind: PlaceKind = place.attention === null ? "proposal" : isInPanel(place) ? "panel" : "cell";
+  const goTo = cellAsked(ask, kind);
+  const keysOff = element("p", { class: "keys-off" }, "Keys are off: the focus is elsewhere. Click the card to use them.");
+  const other = element("p", { class: "elsewhere", hidden: "" });
+  const answerHere = (): HTMLElement =>
+    button("Answer here", () => {
+      askingPlaces().choose(ask.question, asking);
+      card.focus();
+    });
   const node = element(
     "div",
     { class: "ask", role: "group", tabindex: "-1", "data-kind": ask.kind, "aria-labelledby": titleId, "aria-describedby": reasonId },
-    element("p", { class: "ask-title", id: titleId }, visibleText(ask.title)),
+    element("div", { class: "ask-head" }, element("p", { class: "ask-title", id: titleId }, visibleText(ask.title)), count, ...goTo),
+    other,
     body,
     status,
   );
@@ -75,8 +98,36 @@ export function questionCard(question: Question, place: QuestionContext): Questi
   };
   const { form, parts } = formOf(ask, card, titleId, reasonId);
 
-  body.append(...parts, form.node);
+  body.append(...parts, form.node, keysOff);
   onlyFromUser(node);
+  const asking: AskingPlace = {
+    node,
+    kind,
+    show: (now) => {
+      if (now === elsewhere) return;
+      elsewhere = now;
+      draw();
+    },
+  };
+  const draw = (): void => {
+    const here = turn && elsewhere === null;
+    body.hidden = !here;
+    other.hidden = !turn || elsewhere === null || question.taken;
+    other.replaceChildren(...(elsewhere ? [element("span", {}, ELSEWHERE[elsewhere]), answerHere()] : []));
+    node.classList.toggle("aside", elsewhere !== null);
+    if (!here) {
+      stopFocusing();
+      if (turn) setReady(false);
+      shown = false;
+      return;
+    }
+    if (shown || question.taken) return;
+    shown = true;
+    setText(status, "");
+    timers.push(setTimeout(() => { if (shown) setReady(true); }, READY_AFTER_MS));
+    if (place.attention) stopFocusing = focusWhenFree(node, place.host, place.attention);
+  };
+  const stopAsking = askingPlaces().add(ask.question, asking);
   node.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.key === "Tab") return;
     // the notebook's command mode would act on every key that passes this card
@@ -87,17 +138,15 @@ export function questionCard(question: Question, place: QuestionContext): Questi
   return {
     node,
     update(rank, total) {
-      const turn = rank === 0;
-      body.hidden = !turn;
+      turn = rank === 0;
+      const all = total + (ask.next?.length ?? 0);
+      setText(count, all > 1 ? `${rank + 1} of ${all}` : "");
       if (question.taken) setText(status, "The answer was taken.");
-      else if (!turn) setText(status, `Waits for the question before it (${rank + 1} of ${total}).`);
-      if (!turn || shown) return;
-      shown = true;
-      setText(status, "");
-      timers.push(setTimeout(setReady, READY_AFTER_MS, true));
-      if (place.attention) stopFocusing = focusWhenFree(node, place.host, place.attention);
+      else if (!turn) setText(status, "Waits for the question before it.");
+      draw();
     },
     dispose() {
+      stopAsking();
       stopFocusing();
       timers.forEach(clearTimeout);
       returnFocus(node, before, place.host);
@@ -118,16 +167,34 @@ function formOf(ask: AskOp, card: AnswerTarget, titleId: string, reasonId: strin
 export function questionDetail(ask: AskOp, reasonId: string): HTMLElement[] {
   const parts: HTMLElement[] = [];
   if (ask.path && !ask.title.includes(ask.path)) parts.push(element("p", { class: "path" }, visibleText(ask.path)));
+  const reason = ask.kind === "plan" ? "Nothing is changed until you approve." : ask.reason;
+  parts.push(element("p", { class: "reason", id: reasonId }, ...sentence(reason)));
   if (ask.warning) {
     parts.push(element("p", { class: "notice warning" }, element("b", {}, "Warning: "), visibleText(ask.warning)));
   }
   if (ask.detail) parts.push(detail(ask));
-  const reason = ask.kind === "plan" ? "Nothing is changed until you approve." : ask.reason;
-  parts.push(element("p", { class: "reason", id: reasonId }, ...sentence(reason)));
+  const next = ask.next ?? [];
+  if (next.length > 0) parts.push(element("ul", { class: "next-calls", "aria-label": "Asked after this" }, ...next.map(nextCall)));
   return parts;
 }
 
-function detail(ask: AskOp): HTMLElement {
+/** A call that will be asked about when this one is done; its whole unfolds. */
+function nextCall(call: NextCall): HTMLElement {
+  const title = element("summary", {}, element("span", { class: "remark" }, "then "), visibleText(call.title));
+  const warning = call.warning ? [element("p", { class: "notice warning" }, element("b", {}, "Warning: "), visibleText(call.warning))] : [];
+  return element("li", {}, element("details", {}, title, ...warning, ...(call.detail ? [detail({ ...call, kind: "permission" })] : [])));
+}
+
+/** The way to the cell that `ask` is about, where the page knows one. */
+function cellAsked({ name, input, path }: AskOp, kind: PlaceKind): HTMLElement[] {
+  const ids = name === "NotebookRun" && Array.isArray(input?.cell_ids) ? input.cell_ids : [input?.cell_id];
+  const [cell] = ids;
+  if (kind === "proposal" || typeof cell !== "string" || !hasPageActions()) return [];
+  const node = button("Show the cell", () => { request(node, { action: "cell", path, cell }); }, { class: "plain" });
+  return [node];
+}
+
+function detail(ask: Pick<AskOp, "kind" | "detail" | "detail_kind">): HTMLElement {
   if (ask.kind === "plan") return planText(ask.detail);
   switch (ask.detail_kind) {
     case "diff":

@@ -6,7 +6,9 @@ import { button, element, freshId, setText } from "../dom";
 import { count, duration, wholeSeconds } from "../format";
 import type { ItemView, TranscriptContext } from "../items/item_view";
 import { LIST_TOOLS } from "../items/todo_list";
+import { fileLink } from "../markdown/file_link";
 import { isInlineImage } from "../markdown/markdown_dom";
+import { hasPageActions } from "../page_actions";
 import type { Behavior, DecidedOp } from "../protocol";
 import type { CallStatus, ToolItem } from "../store";
 import { isOver } from "../store";
@@ -177,10 +179,29 @@ function isInList({ name, status }: ToolItem): boolean {
 function insideParts(item: ToolItem): HTMLElement[] {
   const parts: HTMLElement[] = [];
   if (item.decided && !isNotable(item.decided)) parts.push(decisionLine(item.decided));
+  parts.push(...openFile(item));
   const plan = planOf(item);
   if (plan) return [...parts, planText(plan)];
   if (item.input !== null) parts.push(element("p", { class: "label" }, "Input"), callInput(item.input, item.name));
   return isOver(item.status) ? [...parts, ...resultParts(item)] : parts;
+}
+
+const PATH_FIELDS = ["file_path", "notebook_path", "path"];
+
+/** A button that opens the file of a call, where the call named one: at the line that it read from, or changed first. */
+function openFile({ input, diff }: ToolItem): HTMLElement[] {
+  if (!hasPageActions() || !isObject(input)) return [];
+  const path = PATH_FIELDS.map((field) => input[field]).find((value) => typeof value === "string");
+  // a folder has no ending
+  if (typeof path !== "string" || !/\.\w+$/.test(path)) return [];
+  const offset = typeof input.offset === "number" ? `${input.offset}` : undefined;
+  const line = /^@@ -\S+ \+(\d+)/m.exec(diff ?? "")?.[1] ?? offset;
+  const shown = [revealed(path), line].filter((part) => part !== undefined).join(":");
+  return [element("p", {}, fileLink(path, line, `Open ${shown}`))];
+}
+
+function isObject(value: Json): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function resultParts(item: ToolItem): HTMLElement[] {

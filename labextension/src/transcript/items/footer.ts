@@ -1,5 +1,6 @@
 /** The line below a transcript: how the run goes, with what, what it costs; Stop while it runs. */
 
+import { copyButton } from "../clipboard";
 import { button, element, setText } from "../dom";
 import { count, dollars, duration, wholeSeconds } from "../format";
 import type { ChangesOp, EndOp } from "../protocol";
@@ -13,7 +14,7 @@ const STOP_AGAIN_MS = 5000;
 const ENDS: Record<string, string> = {
   end_turn: "Done",
   stop_sequence: "Done",
-  interrupted: "Interrupted",
+  interrupted: "Stopped",
   max_turns: "Stopped: most turns reached",
   budget: "Stopped: budget reached",
   max_tokens: "Stopped: answer too long",
@@ -49,7 +50,9 @@ export function footer(place: TranscriptContext): ItemView {
       setText(stop, "Stop");
     }, STOP_AGAIN_MS);
   }, { class: "stop" });
-  const node = element("footer", {}, element("span", { class: "dot", "aria-hidden": "true" }), state, mode, facts, stop);
+  const copy = copyButton(() => answerOf(store));
+  copy.title = "Copy the answer";
+  const node = element("footer", {}, element("span", { class: "dot", "aria-hidden": "true" }), state, mode, facts, copy, stop);
 
   const tick = (): void => {
     setText(state, stateText(store));
@@ -62,12 +65,18 @@ export function footer(place: TranscriptContext): ItemView {
       node.dataset.state = now;
       // a command is no run that the panel's own button could stop
       stop.hidden = store.end !== null || store.have === 0 || (store.run !== null && isInPanel(place));
+      copy.hidden = store.end === null || answerOf(store) === "";
       setText(mode, `${store.mode} mode`);
       mode.hidden = ["", "default"].includes(store.mode);
       facts.replaceChildren(...factTexts(store).map((fact) => element("span", {}, fact)));
       tick();
     },
   };
+}
+
+/** The answer as Claude wrote it. */
+function answerOf({ items }: TranscriptStore): string {
+  return items.flatMap((item) => (item.kind === "text" ? [item.text.trim()] : [])).filter(Boolean).join("\n\n");
 }
 
 function stateText(store: TranscriptStore): string {

@@ -22,6 +22,6 @@ export type TranscriptContext = {
 };
 
 /** True in the panel, which has a field and a Stop button of its own, always in sight. */
-export function isInPanel({ host }: TranscriptContext): boolean {
+export function isInPanel({ host }: Pick<TranscriptContext, "host">): boolean {
   return host.closest(".cellwright-panel") !== null;
 }

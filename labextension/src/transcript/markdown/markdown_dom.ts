@@ -8,6 +8,7 @@ import type { MarkedToken, Token, Tokens } from "marked";
 import type { Child } from "../dom";
 import { element } from "../dom";
 import { codeBlock } from "./code_block";
+import { codeOrFile, withFiles } from "./file_link";
 import { formulaElement } from "./formula";
 
 /** A block-level token; `key` of two tokens is equal when they look the same. */
@@ -87,7 +88,7 @@ function inline(tokens: Token[]): Child[] {
 function inlineToken(token: MarkedToken): Child[] {
   switch (token.type) {
     case "text":
-      return token.tokens ? inline(token.tokens) : [resolveReferences(token.text)];
+      return token.tokens ? inline(token.tokens) : withFiles(resolveReferences(token.text));
     case "escape":
       return [token.text];
     case "strong":
@@ -97,7 +98,7 @@ function inlineToken(token: MarkedToken): Child[] {
     case "del":
       return [element("del", {}, ...inline(token.tokens))];
     case "codespan":
-      return [element("code", {}, token.text)];
+      return [codeOrFile(token.text)];
     case "br":
       return [element("br")];
     case "checkbox":

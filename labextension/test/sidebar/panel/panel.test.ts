@@ -59,6 +59,8 @@ async function scene(prepare: (kernel: OneKernel) => void = () => undefined, pla
     settings: () => SETTINGS,
     kernels: () => [{ label: "The current notebook's", chosen: true, choose: vi.fn() }, { label: "other.ipynb", about: "Python 3", chosen: false, choose: chosen }],
     startKernel: vi.fn(),
+    server: { key: () => Promise.resolve(null), keepKey: () => Promise.reject(new Error("not here")), demo: () => Promise.reject(new Error("not here")) },
+    notebookFacts: () => ({ cells: 3, code: 2, ran: 2, hasProse: true, failed: { count: 4, error: "KeyError" }, table: { count: 2 } }),
     more: () => [],
     openSettings: vi.fn(),
     showCell: vi.fn(),
@@ -126,7 +128,7 @@ const LACKING = { status: "error", ename: "ModuleNotFoundError", evalue: "No mod
 const never = new Promise<never>(() => undefined);
 
 describe.each<[string, (kernel: OneKernel) => void, string, string[]]>([
-  ["empty", () => undefined, ".first", ["Explain what this notebook does", "Ctrl+Shift+Y"]],
+  ["empty", () => undefined, ".first", ["tides.ipynb (3 cells)", "Fix the KeyError in cell [4]", "Plot the table of cell [2]", "Explain what this notebook does", "Ctrl+Shift+Y"]],
   ["missing", (kernel) => { kernel.loading = LACKING; }, ".note", ["/env/bin/python -m pip install cellwright", "Copy", "Try again"]],
   ["broken", (kernel) => { kernel.loading = { status: "error", ename: "ImportError", evalue: "libssl" }; }, ".note", ["ImportError: libssl", "Try again"]],
   ["old", (kernel) => { kernel.greeting = []; kernel.refuses = true; }, ".note", ["version 0.1.0", "protocol 0", "speaks protocol 1", "--upgrade", "Restart kernel"]],
@@ -178,7 +180,7 @@ describe("a conversation", () => {
     expect(textOf(second, ".waits")).toContain("Waits for its turn");
     find(second, ".waits button").click();
     expect(kernel.comm.sent.at(-1)?.message).toEqual({ type: "stop", run: "r2" });
-    expect(find(host, ".first").hidden).toBe(true);
+    expect(find(host, ".first-page").hidden).toBe(true);
     await real(() => expectAccessible(host));
   });
 

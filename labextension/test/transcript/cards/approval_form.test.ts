@@ -164,7 +164,7 @@ describe("what is asked", () => {
       choices: [{ key: "3", action: "allow", scope: "always", label: bidi, rules: [bidi], input: null }],
     });
     expect(card.textContent).not.toContain("\u202E");
-    for (const part of [".ask-title", ".detail", ".path", ".warning", ".reason", "button span", "button code"]) {
+    for (const part of [".ask-title", ".detail", ".path", ".warning", ".reason", "button span", ".rules code"]) {
       expect(text(card, part)).toContain(shown);
     }
   });
@@ -176,7 +176,7 @@ describe("what is asked", () => {
     expect(card.querySelector(".more")).toBeNull();
   });
 
-  it("shows every rule that would be kept, once", async () => {
+  it("shows every rule that would be kept, behind the choices that keep it", async () => {
     const both = ["Bash(mkdir -p out)", "Bash(touch out/a)"];
     const { card } = await asked({
       choices: [
@@ -184,9 +184,12 @@ describe("what is asked", () => {
         { key: "3", action: "allow", scope: "always", label: "always allow `Bash(mkdir -p out)` and more", rules: both, input: null },
       ],
     });
-    const always = find(card, '[aria-keyshortcuts="3"]');
-    expect(always.textContent).toBe("3Always allow Bash(mkdir -p out) and moreBash(touch out/a)");
-    expect([...always.querySelectorAll("code")].map((code) => code.textContent)).toEqual(both);
+    const rules = find<HTMLDetailsElement>(card, ".rules");
+    expect(rules.open).toBe(false);
+    expect(text(rules, "summary")).toBe("The rules that would be kept");
+    for (const scope of ["session", "always"]) {
+      expect([...rules.querySelectorAll(`[data-scope=${scope}] code`)].map((code) => code.textContent)).toEqual(both);
+    }
   });
 
   it("says what each answer covers, and which rule would be kept", async () => {
@@ -197,7 +200,7 @@ describe("what is asked", () => {
       ],
     });
     const labels = [...card.querySelectorAll("button")].map((one) => one.textContent);
-    expect(labels.slice(0, 2)).toEqual(["2Allow all edits in src", "3Always allow EditEdit"]);
+    expect(labels.slice(0, 2)).toEqual(["2Allow all edits in src", "3Always allow Edit"]);
   });
 
   it("is a labelled group with keys that a screen reader can tell", async () => {
@@ -366,7 +369,8 @@ describe("several questions", () => {
     const first = await readyCard(root);
     const second = find(root, ".tool:nth-child(2) .ask");
     expect(text(second, ".ask-title")).toBe("Second");
-    expect(text(second, ".ask-status")).toBe("Waits for the question before it (2 of 2).");
+    expect([first, second].map((card) => text(card, ".nth"))).toEqual(["1 of 2", "2 of 2"]);
+    expect(text(second, ".ask-status")).toBe("Waits for the question before it.");
     press(second, "1");
     expect(kernel.answers).toEqual([]);
     press(first, "1");
@@ -375,6 +379,20 @@ describe("several questions", () => {
     expect(next).toBe(second);
     press(next, "2");
     expect(kernel.answers.map(({ question, scope }) => [question, scope])).toEqual([["a", "once"], ["b", "session"]]);
+  });
+
+  it("the calls that would be asked about next are shown, and allowed with one key", async () => {
+    const next = [
+      { tool: "b", title: "Run a shell command", detail: "wc -l tides.py", detail_kind: "command" as const, path: "", warning: "" },
+      { tool: "c", title: "Create notes.md", detail: "--- a\n+++ b\n@@ -0,0 +1 @@\n+# Notes\n", detail_kind: "diff" as const, path: "notes.md", warning: "" },
+    ];
+    const { card, kernel } = await asked({ next });
+    expect(text(card, ".nth")).toBe("1 of 3");
+    expect([...card.querySelectorAll(".next-calls summary")].map((line) => line.textContent)).toEqual(["then Run a shell command", "then Create notes.md"]);
+    expect(text(card, ".next-calls .detail")).toBe("wc -l tides.py");
+    expect(text(card, '[aria-keyshortcuts="a"]')).toBe("aAllow all three");
+    press(card, "a");
+    expect(kernel.answers).toEqual([{ ...allow, next: true }]);
   });
 
   it("a call may be asked about again, after its input was edited", async () => {

@@ -31,7 +31,7 @@ describe("a change of a cell", () => {
     const { kernel, root } = scene();
     kernel.say(RUN, change("q"));
     const card = await readyCard(root);
-    expect(labels(card)).toEqual(["1Accept", "2Allow all Python of this session", "3Always allowBash(ls *)", "eEdit first…", "4Reject"]);
+    expect(labels(card)).toEqual(["1Accept", "2Allow all Python of this session", "3Always allow", "eEdit first…", "4Reject"]);
     press(card, "1");
     kernel.say(answered("q"));
     await drawn();

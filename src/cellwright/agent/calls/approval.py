@@ -61,7 +61,7 @@ class Allow(Struct, frozen=True):
 
     `scope` and `rules` (permission rules such as `Bash(pytest *)`): what is allowed beside this one call; the session
     remembers `rules` for "session" and "always". `mode` is the permission mode that the session goes on in, None: as it is.
-    `notice` tells the user what came of it besides.
+    `notice` tells the user what came of it besides. `following`: the calls shown with it are allowed, too.
 
     >>> Allow().scope, Allow({"command": "pytest -q"}).updated_input, Allow(scope="session", rules=("Bash(pytest *)",)).rules
     ('once', {'command': 'pytest -q'}, ('Bash(pytest *)',))
@@ -73,6 +73,7 @@ class Allow(Struct, frozen=True):
     by: AnsweredBy = "callback"
     notice: str = ""
     mode: str | None = None
+    following: bool = False
 
 
 class Deny(Struct, frozen=True):

@@ -24,7 +24,7 @@ from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.run_hooks import RunHooks
 from cellwright.agent.tool import CannotBeDone, Tool
 from cellwright.errors import CellwrightError, ToolError
-from cellwright.events import Answered, Asked, Decided, Emit, ModeChanged, Notice, Preview
+from cellwright.events import Answered, Asked, Decided, Emit, FollowingCall, ModeChanged, Notice, Preview
 
 if TYPE_CHECKING:
     from cellwright.sessions.session import Session
@@ -59,6 +59,10 @@ class Verdict(Struct, frozen=True):
         return isinstance(self.answer, Allow) and self.answer.updated_input is not None
 
 
+MAX_FOLLOWING = 9
+"""Of the calls that are shown with a question; more are not looked at by whoever is asked."""
+
+
 class PermissionGate(Struct):
     """The way of each call from its input to yes or no. Every rewritten input is judged anew.
 
@@ -72,6 +76,8 @@ class PermissionGate(Struct):
     emit: Emit
     hooks: RunHooks
     above: PermissionGate | None = None
+    calls: Sequence[tuple[Tool, Mapping[str, Any]]] = ()
+    """The calls of the message that is worked off, in its order."""
     unanswered: str = ""
     """The reason that the last call was denied for which had to be asked for where nobody can answer."""
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -79,6 +85,8 @@ class PermissionGate(Struct):
     _question_ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _granted: asyncio.Event = field(default_factory=asyncio.Event)
     """Set, and replaced by a new one, when the session was granted more."""
+    _ahead: dict[str, tuple[FollowingCall, Allow]] = field(default_factory=dict)
+    """Calls that were allowed with one before them, by their ids."""
     _told_mode: str = ""
     _run_rules: tuple[str, ...] = ()
     """Allow rules that hold until the run ends."""
@@ -135,7 +143,7 @@ class PermissionGate(Struct):
         decision = self.decide(REACH, tool_input)
         if decision.behavior != "ask":
             return decision.behavior == "allow"
-        decision = replace(decision, reason=f"A command connects to {host}:{port}, and no rule allows that.")
+        decision = replace(decision, reason=f"A command connects to {host}:{port}; your settings ask before that.")
         tool_use = {"type": "tool_use", "id": tool_use_id, "name": REACH.name, "input": tool_input}
         answer = await self._ask(REACH, tool_use, decision, forced=False)
         if isinstance(answer, Allow):
@@ -234,6 +242,9 @@ class PermissionGate(Struct):
             if not forced and (again := self.decide(tool, tool_use["input"])).behavior == "allow":
                 self.emit(Decided(str(tool_use["id"]), tool.name, "allow", again.reason, again.rule))
                 return Allow(by="policy")
+            if not forced and (answer := await self._allowed_ahead(tool, tool_use, decision)) is not None:
+                self.emit(Decided(str(tool_use["id"]), tool.name, "allow", "You allowed it with a call before it."))
+                return answer
             return await self._ask_user(tool, tool_use, decision, forced=forced)
 
     def _is_allowed(self, tool: Tool, tool_use: Mapping[str, Any]) -> bool:
@@ -246,7 +257,10 @@ class PermissionGate(Struct):
         async with self._top._putting:  # a preview takes its time, and questions come in the calls' order
             question_id = f"{self.session.id}-{self.session.next_seq}-{next(self._question_ids)}"
             preview = await self._preview(tool, tool_use["input"])
-            self.emit(Asked(question_id, tool_use, preview, decision.reason, decision.suggestions, tool.asks))
+            following = await self._following(tool, tool_use)
+            self.emit(
+                Asked(question_id, tool_use, preview, decision.reason, decision.suggestions, tool.asks, following)
+            )
         agent_id = self.session.id if self.above is not None else ""
         use = ToolUse(tool_use["id"], tool.name, tool_use["input"], decision, preview, question_id, tool.asks, agent_id)
         try:
@@ -258,9 +272,43 @@ class PermissionGate(Struct):
             self.emit(Answered(question_id, use.id, "deny", "policy", reason="interrupted"))
             raise
         self.emit(_answer_event(use, answer))
+        if isinstance(answer, Allow) and answer.following:
+            self._ahead |= {call.tool_use["id"]: (call, Allow(by=answer.by)) for call in following}
         if isinstance(answer, Allow) and answer.notice:
             self.emit(Notice(answer.notice, "warning"))
         return answer
+
+    async def _following(self, tool: Tool, tool_use: Mapping[str, Any]) -> tuple[FollowingCall, ...]:
+        """The calls behind this one that would be asked about, where all that matters about them is known already."""
+        ids = [each["id"] for _, each in self.calls]
+        if tool.asks_together or tool.asks != "permission" or tool_use["id"] not in ids:
+            return ()
+        found = []
+        for other, each in self.calls[ids.index(tool_use["id"]) + 1 :][:MAX_FOLLOWING]:
+            if other.asks_together or other.asks != "permission" or other.prepare is not None:
+                continue
+            try:
+                tool_input = check_input(other, each["input"])
+                decision = self.decide(other, tool_input)
+                if decision.behavior == "ask" and not decision.firm:
+                    preview = await self._preview(other, tool_input)
+                    found.append(FollowingCall({**each, "input": tool_input}, preview, decision.reason))
+            except LEAVING:  # it says what is wrong when its turn comes
+                continue
+        return tuple(found)
+
+    async def _allowed_ahead(self, tool: Tool, tool_use: Mapping[str, Any], decision: Decision) -> Allow | None:
+        """The yes that was given with a call before this one, as long as this is what was shown then."""
+        call, answer = self._ahead.pop(tool_use["id"], (None, None))
+        if (
+            call is None
+            or decision.firm
+            or decision.reason != call.reason
+            or tool_use["input"] != call.tool_use["input"]
+        ):
+            return None
+        now = await self._preview(tool, tool_use["input"])
+        return answer if _shows_the_same(now, call.preview) else None
 
     async def _preview(self, tool: Tool, tool_input: Mapping[str, Any]) -> Preview:
         """Build what the user is shown. Raises ToolError for a call that would only fail."""
@@ -350,6 +398,17 @@ class PermissionGate(Struct):
 async def _prepared(tool: Tool, tool_input: Mapping[str, Any]) -> None:
     if tool.prepare is not None:
         await tool.prepare(tool_input)
+
+
+def _shows_the_same(preview: Preview, other: Preview) -> bool:
+    """Return whether a card would show the same; the lines of a diff may have moved."""
+    if preview.kind != "diff":
+        return preview == other
+    return _changed_lines(preview) == _changed_lines(other) and replace(preview, detail="") == replace(other, detail="")
+
+
+def _changed_lines(preview: Preview) -> list[str]:
+    return [line for line in preview.detail.splitlines() if line.startswith(("+", "-"))]
 
 
 def _denied_again(again: Decision, asked_decision: Decision | None) -> Deny | None:

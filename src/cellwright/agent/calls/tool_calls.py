@@ -129,6 +129,8 @@ class ToolCalls(Struct):
         self._answering = len(calls)
         self._hook_blocks.clear()
         self._inputs.clear()
+        known = [(self.tools.get(tool_use["name"]), tool_use) for tool_use in calls]
+        self.gate.calls = [(tool, tool_use) for tool, tool_use in known if tool is not None]
         unanswered, steering = INTERRUPTED, ReadySteering()
         try:
             for batch, parallel in self._batches(calls):
@@ -309,6 +311,7 @@ class ToolCalls(Struct):
         if not ok:
             result["is_error"] = True
         results[tool_use["id"]] = result
+        self.journal.note_shown(tool_use["id"], _shown(outcome, self._card(tool_use).title))
         self.emit(
             ToolEnd(
                 tool_use["id"],
@@ -477,6 +480,19 @@ class ToolCalls(Struct):
                 loop.call_soon_threadsafe(emit, event)
 
         return progress
+
+
+SHOWN_CHARS = 20_000
+"""Of a diff or a plan that is kept to be shown again."""
+
+
+def _shown(outcome: Outcome, title: str) -> dict[str, Any]:
+    """The call as it is shown, as far as its result does not say it; short texts of the call's own display alone."""
+    display = outcome.display or {}
+    kept = {name: display[name] for name in ("diff", "plan", "answers") if name in display}
+    short = {name: value[:SHOWN_CHARS] if isinstance(value, str) else value for name, value in kept.items()}
+    code = {} if outcome.error is None else {"code": outcome.error["code"]}
+    return {"title": title, "status": outcome.status, "ms": round(outcome.duration_ms), **code, **short}
 
 
 @contextlib.contextmanager

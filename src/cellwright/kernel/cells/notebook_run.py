@@ -30,6 +30,7 @@ from cellwright.kernel.magic.rewrite import asks_claude
 from cellwright.kernel.namespace.hidden_state import stale_cells
 from cellwright.text import counted
 from cellwright.tools.inputs import MIN_SECONDS
+from cellwright.tools.notebook.cell_edits import numbered_cell
 from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook, OpenNotebooks
 from cellwright.tools.paths import real_path, resolve_path, shown_path
 
@@ -202,9 +203,12 @@ class Runner(Struct):
     async def preview(self, input: NotebookRunInput) -> Preview:
         choice = self._choices.get(astuple(input)) or await self._choose(input)
         display_path = shown_path(self.cwd, choice.notebook.path)
-        code = "\n\n".join(f"# cell {cell.position + 1} ({cell.id})\n{cell.source}" for cell in choice.cells)
+        cells = choice.cells
+        code = "\n\n".join(f"# cell {cell.position + 1}\n{cell.source}" for cell in cells)
+        one = len(cells) == 1
+        what = numbered_cell(cells[0].position, cells[0].source) if one else counted(len(cells), "cell")
         return Preview(
-            f"Run {counted(len(choice.cells), 'cell')} of {display_path} in its kernel", code, "code", path=display_path
+            f"Run {what} of {display_path} in its kernel", cells[0].source if one else code, "code", path=display_path
         )
 
     async def run(self, input: NotebookRunInput, ctx: ToolContext) -> ToolResult:

@@ -288,7 +288,7 @@ class Verifier(Struct):
     async def preview(self, input: NotebookVerifyInput) -> Preview:
         plan = self._plans.get(astuple(input)) or await self._plan(input)
         display_path = shown_path(self.cwd, plan.notebook.path)
-        code = "\n\n".join(f"# cell {cell.position + 1} ({cell.id})\n{cell.source}" for cell in plan.running)
+        code = "\n\n".join(f"# cell {cell.position + 1}\n{cell.source}" for cell in plan.running)
         title = f"Run a copy of {display_path} ({counted(len(plan.running), 'cell')}) in a fresh kernel"
         return Preview(title, code, "code", path=display_path)
 

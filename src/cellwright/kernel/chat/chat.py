@@ -35,6 +35,7 @@ from cellwright.kernel.chat.log import LoggedRun
 from cellwright.kernel.chat.past_turns import PastTurns
 from cellwright.kernel.chat.runs import PanelRuns, serve_prompts
 from cellwright.kernel.chat.sessions import serve_sessions
+from cellwright.kernel.chat.start import serve_start
 from cellwright.kernel.chat.state import ChatState, serve_choices, serve_context, serve_log
 from cellwright.kernel.chat.target import PROTOCOL
 from cellwright.kernel.chat.tool_calls import serve_tool_calls
@@ -46,14 +47,22 @@ if TYPE_CHECKING:
     from cellwright.kernel.conversation import NotebookConversation
     from cellwright.kernel.magic.config import Claude
 
+
+def serve_undo(chat: Chat) -> None:
+    """Serve `undo_turn`."""
+    chat.serve("undo_turn", chat.notebook.undo.turn)
+
+
 ROOMS: Sequence[Callable[[Chat], None]] = (
     serve_prompts,
     serve_choices,
     serve_completions,
     serve_sessions,
     serve_context,
+    serve_start,
     serve_log,
     serve_tool_calls,
+    serve_undo,
 )
 
 

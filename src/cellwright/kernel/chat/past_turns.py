@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,21 +16,33 @@ from typing import Any
 from msgspec.structs import replace
 
 from cellwright.conversation.conversation import Conversation
-from cellwright.events import ContextCompacted
+from cellwright.events import CHARS_PER_TOKEN, Answered, Asked, ContextCompacted, Preview, QuestionKind
 from cellwright.kernel.chat.log import RUNS_KEPT, ConversationLog, LoggedRun, past_run
 from cellwright.kernel.chat.past_agents import PastCall, past_agent_events
 from cellwright.kernel.output.agent_ops import AgentOps
 from cellwright.kernel.output.protocol import Op
-from cellwright.kernel.output.transcript_ops import DISPLAY_TYPES, RESULT_CHARS, compacted_op, cut, shown_input, text_of
+from cellwright.kernel.output.transcript_ops import (
+    CONTEXT_CHARS,
+    DISPLAY_TYPES,
+    RESULT_CHARS,
+    answer_op,
+    ask_op,
+    compacted_op,
+    cut,
+    shown_input,
+    text_of,
+)
 from cellwright.model.models import limits
 from cellwright.sessions.export.exchanges import ToolExchange
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcript import COMPACTED, NO_MESSAGES, Line, is_boundary, is_said
-from cellwright.sessions.turns import begins_turn_encoded, split_attached
+from cellwright.sessions.turns import GO_ON, begins_turn_encoded, is_attached, split_attached
 
 logger = logging.getLogger(__name__)
 
 Json = Mapping[str, Any]
+
+_TAG = re.compile(r"\s*<([a-z][\w-]*).*", re.DOTALL)
 
 PICTURE_CHARS = 200_000
 """A picture among a past turn's results that is longer, as base64, is left out."""
@@ -107,16 +120,21 @@ def past_runs(
 def _past_run(session_id: str, turn: int, lines: Sequence[Line], agents: Path | None) -> LoggedRun:
     first, *rest = lines
     blocks = _blocks(json.loads(first.message)["content"])
-    words, _attached = split_attached([str(block["text"]) for block in blocks if block["type"] == "text"])
+    words, attached = split_attached([str(block["text"]) for block in blocks if block["type"] == "text"])
     asked_at = float(first.meta["at"])
-    ops = list(_ops(session_id, asked_at, rest, agents))
+    ops = list(_ops(session_id, asked_at, rest, agents, attached))
     return past_run(session_id, turn, "\n".join(words).strip("\n"), asked_at, ops)
 
 
-def _ops(session_id: str, asked_at: float, lines: Sequence[Line], agents: Path | None) -> Iterator[Op]:
+def _ops(
+    session_id: str, asked_at: float, lines: Sequence[Line], agents: Path | None, attached: Sequence[str]
+) -> Iterator[Op]:
     model = next((str(line.meta["model"]) for line in lines if "model" in line.meta), "")
     yield {"op": "run", "model": model, "mode": "", "session": session_id, "started": asked_at}
+    if attached:
+        yield _told(attached)
     block, open_calls = 0, dict[str, PastCall]()
+    shown = {call: facts for line in lines for call, facts in line.meta.get("calls", {}).items()}
     drawn_agents: list[Op] = []
     agent_cards = AgentOps(drawn_agents.append)
     for number, line in enumerate(lines):
@@ -128,7 +146,7 @@ def _ops(session_id: str, asked_at: float, lines: Sequence[Line], agents: Path |
         at = float(line.meta["at"])
         for part in _blocks(message["content"]):
             if message["role"] == "assistant":
-                yield from _block_ops(part, block, at, open_calls)
+                yield from _block_ops(part, block, at, open_calls, shown)
                 block += 1
             else:
                 if agents is not None and (call := open_calls.get(str(part.get("tool_use_id")))):
@@ -137,7 +155,7 @@ def _ops(session_id: str, asked_at: float, lines: Sequence[Line], agents: Path |
                         agent_cards.emit(event)
                     yield from drawn_agents
                     drawn_agents.clear()
-                yield from _result(part, at, open_calls)
+                yield from _result(part, at, open_calls, shown)
         if "usage" in line.meta:
             yield _turn(line)
     costs = [line.meta.get("cost_usd") for line in lines if "usage" in line.meta]
@@ -160,7 +178,24 @@ def _compacted(boundary: Line, behind: Sequence[Line]) -> Op:
     )
 
 
-def _block_ops(part: Json, block: int, at: float, open_calls: dict[str, PastCall]) -> Iterator[Op]:
+def _told(attached: Sequence[str]) -> Op:
+    """Draw what Claude was told besides the user's words, each part by the name of its tag."""
+    parts = [
+        {
+            "title": _TAG.sub(r"\1", text).replace("-", " ").capitalize() if _TAG.match(text) else "Context",
+            "kind": "context",
+            "text": cut(text, CONTEXT_CHARS),
+            "chars": len(text),
+            "tokens": len(text) // CHARS_PER_TOKEN,
+        }
+        for text in attached
+    ]
+    return {"op": "told", "tokens": sum(part["tokens"] for part in parts), "parts": parts}
+
+
+def _block_ops(
+    part: Json, block: int, at: float, open_calls: dict[str, PastCall], shown: Mapping[str, Json]
+) -> Iterator[Op]:
     match part["type"]:
         case "text" if str(part["text"]).strip():
             yield {"op": "text", "block": block, "text": part["text"]}
@@ -168,7 +203,7 @@ def _block_ops(part: Json, block: int, at: float, open_calls: dict[str, PastCall
             yield {"op": "thinking", "block": block, "text": part["thinking"], "at": at}
         case "tool_use" | "server_tool_use":
             open_calls[str(part["id"])] = PastCall(part, at)
-            title = ToolExchange(str(part["name"]), part["input"]).title
+            title = shown.get(str(part["id"]), {}).get("title") or ToolExchange(str(part["name"]), part["input"]).title
             yield {
                 "op": "tool",
                 "id": part["id"],
@@ -180,33 +215,55 @@ def _block_ops(part: Json, block: int, at: float, open_calls: dict[str, PastCall
                 "at": at,
             }
         case kind if kind.endswith("_tool_result"):
-            yield _tool_end(part, at, open_calls, "")
+            yield _tool_end(part, at, open_calls, "", {})
 
 
-def _result(part: Json, at: float, open_calls: dict[str, PastCall]) -> Iterator[Op]:
+def _result(part: Json, at: float, open_calls: dict[str, PastCall], shown: Mapping[str, Json]) -> Iterator[Op]:
+    if part["type"] == "text" and not is_attached(text := str(part["text"])) and text != GO_ON:
+        # the user's words while the run went on
+        yield {"op": "steer", "id": "", "text": text, "state": "delivered", "how": "steer", "at": at}
     if part["type"] != "tool_result":
         return
+    call = open_calls.get(str(part["tool_use_id"]))
     content = part.get("content") or []
-    for shown in () if isinstance(content, str) else content:
-        source = shown.get("source", {})
+    for block in () if isinstance(content, str) else content:
+        source = block.get("source", {})
         kind, data = str(source.get("media_type", "")), str(source.get("data", ""))
-        if shown["type"] == "image" and kind in DISPLAY_TYPES and len(data) <= PICTURE_CHARS:
+        if block["type"] == "image" and kind in DISPLAY_TYPES and len(data) <= PICTURE_CHARS:
             yield {"op": "display", "id": part["tool_use_id"], "data": {kind: data}}
-    yield _tool_end(part, at, open_calls, text_of(content))
+    facts = shown.get(str(part["tool_use_id"]), {})
+    yield from _answered(str(part["tool_use_id"]), call, facts, at)
+    yield _tool_end(part, at, open_calls, text_of(content), facts)
+    todos = None if call is None else call.tool_use["input"].get("todos")
+    if call is not None and call.tool_use["name"] == "TodoWrite" and isinstance(todos, list):
+        yield {"op": "todos", "todos": todos}
 
 
-def _tool_end(part: Json, at: float, open_calls: dict[str, PastCall], text: str) -> Op:
+def _answered(call_id: str, call: PastCall | None, facts: Json, at: float) -> Iterator[Op]:
+    """The user's answers to Claude's questions, and their yes to a plan."""
+    answers, plan = facts.get("answers"), facts.get("plan")
+    if call is None or (answers is None and plan is None):
+        return
+    kind: QuestionKind = "plan" if answers is None else "question"
+    given = {"decision": "approve", "plan": plan} if answers is None else {"answers": answers}
+    preview = Preview("Approve the plan" if answers is None else str(next(iter(answers), "Claude asks")))
+    yield ask_op(Asked(f"past-{call_id}", call.tool_use, preview, "", (), kind, at=at))
+    yield answer_op(Answered(f"past-{call_id}", call_id, "allow", "policy", updated_input=given), kind)
+
+
+def _tool_end(part: Json, at: float, open_calls: dict[str, PastCall], text: str, facts: Json) -> Op:
     failed = part.get("is_error", False)
     call = open_calls.pop(str(part["tool_use_id"]), None)
     began = at if call is None else call.at
+    code = facts.get("code", "EXECUTION_ERROR")
     return {
         "op": "tool_end",
         "id": part["tool_use_id"],
-        "status": "error" if failed else "success",
-        "ms": (at - began) * 1000,
+        "status": facts.get("status") or ("error" if failed else "success"),
+        "ms": facts.get("ms", (at - began) * 1000),
         "result": cut(text, RESULT_CHARS),
-        "diff": None,
-        "error": {"code": "EXECUTION_ERROR", "message": cut(text, RESULT_CHARS)} if failed else None,
+        "diff": facts.get("diff"),
+        "error": {"code": code, "message": cut(text, RESULT_CHARS)} if failed else None,
     }
 
 

@@ -23,6 +23,7 @@ from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
 from cellwright.kernel.pages.comm import PageError, optional
 from cellwright.kernel.run.idle_kernel import loses_output
+from cellwright.model.credentials import is_scripted
 from cellwright.model.models import EFFORTS, limits
 from cellwright.permissions.modes import LISTED_MODES, MODE_LABELS
 from cellwright.telemetry.log import last_lines
@@ -234,6 +235,7 @@ class ChatState:
             "waiting": there[1:],
             "asking": chat.questions.ids,
             "notices": self._notices(),
+            "scripted": is_scripted(chat.conversation.in_force.environment),
         }
 
     def _notices(self) -> list[str]:

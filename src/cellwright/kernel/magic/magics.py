@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cellwright.errors import CellwrightError
 from cellwright.kernel.magic.config import Claude
 from cellwright.kernel.magic.line import MagicOptions, help_text, parse_line
+from cellwright.kernel.magic.told import is_told
 
 if TYPE_CHECKING:
     from cellwright.agent.prompt import ContextProvider
+    from cellwright.kernel.conversation import NotebookConversation
     from cellwright.kernel.extension import Extension
 
 
@@ -21,21 +23,36 @@ _FIX = re.compile(r"fix(?:\s|$)")
 
 
 class CellError(CellwrightError):
-    """Raised for a cell that failed, for the user: code and message, without the way through our code."""
+    """Raised for a cell that failed, for the user: the message, without the way through our code; `evalue` has the code."""
 
     def _render_traceback_(self) -> list[str]:
-        return [f"\x1b[31m{self.code}\x1b[0m: {self.message}"]
+        return [f"\x1b[31m{self.message}\x1b[0m"]
 
 
 class CellInterrupt(KeyboardInterrupt):
     """An interrupted cell."""
 
     def _render_traceback_(self) -> list[str]:
-        return [f"\x1b[31mKeyboardInterrupt\x1b[0m: {self}"]
+        return [str(self)]
 
 
-# front ends know an interrupt by its name
-CellInterrupt.__name__ = "KeyboardInterrupt"
+class ToldError(CellError):
+    """A cell's error that its output has told already: the cell fails, and nothing more is shown."""
+
+
+class ToldInterrupt(CellInterrupt):
+    """The same of an interrupted cell."""
+
+
+# front ends know an interrupt by its name, and programs an error
+CellInterrupt.__name__ = ToldInterrupt.__name__ = "KeyboardInterrupt"
+ToldError.__name__ = "CellError"
+
+
+def show_nothing(shell: Any, *_error: object, **_more: object) -> list[str]:
+    """Handle a told error as IPython's `set_custom_exc` asks for it: the cell has failed, and its output says so."""
+    shell._last_traceback = None  # the reply would bring that of an earlier cell
+    return []
 
 
 @contextlib.contextmanager
@@ -44,10 +61,10 @@ def errors_for_the_user() -> Iterator[None]:
     try:
         yield
     except CellwrightError as error:
-        shown = CellError(error.code, error.message, details=error.details, recoverable=error.recoverable)
-        raise shown from None
+        raised = ToldError if is_told(error) else CellError
+        raise raised(error.code, error.message, details=error.details, recoverable=error.recoverable) from None
     except KeyboardInterrupt as interrupt:
-        raise CellInterrupt(*interrupt.args) from None
+        raise (ToldInterrupt if is_told(interrupt) else CellInterrupt)(*interrupt.args) from None
 
 
 class _Request(NamedTuple):
@@ -64,6 +81,11 @@ class ClaudeMagic:
     def __init__(self, extension: Extension, config: Claude) -> None:
         self.extension = extension
         self._config = config
+        self._beginnings: dict[str, Callable[[NotebookConversation], None]] = {
+            "login": lambda conversation: conversation.enter_key(),
+            "demo": lambda conversation: conversation.start_demo(),
+        }
+        """Lines of one word that are no prompts."""
 
     def claude(self, line: str, cell: str | None = None) -> None:
         with errors_for_the_user():
@@ -88,6 +110,9 @@ class ClaudeMagic:
         prompt = "\n".join(part for part in (beginning, cell.strip("\n")) if part.strip())
         if not prompt.strip():
             print(help_text())
+            return None
+        if not cell.strip() and (do := self._beginnings.get(prompt.strip())) is not None:
+            do(self.extension.conversation())
             return None
         if not cell.strip() and _FIX.match(prompt):
             fix = self.extension.conversation().fix(prompt)

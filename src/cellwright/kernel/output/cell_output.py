@@ -114,6 +114,10 @@ class CellOutput(Protocol):
 
     def close(self) -> None: ...
 
+    def tells_error(self) -> bool:
+        """Return whether the cell's output says why the run ended, and the cell need not say it again."""
+        ...
+
     def belongs_to(self, run: Run) -> None:
         """The run that is shown; called once, before its first event."""
         ...
@@ -189,6 +193,9 @@ class SavedOutput:
 
     def close(self) -> None:
         self._keep_in_cell()
+
+    def tells_error(self) -> bool:
+        return False  # programs that execute notebooks look for an output of the type "error"
 
     def _take_event(self, event: Event) -> None:
         self._saved.emit(event)
@@ -311,6 +318,9 @@ class RenewedOutput(SavedOutput):
             print(self._notice)
         super().open()
 
+    def tells_error(self) -> bool:
+        return self._saved.tells_error
+
     def emit(self, event: Event) -> None:
         super().emit(event)
         if not self._is_due:
@@ -416,6 +426,9 @@ class WidgetOutput(SavedOutput):
     def stuck(self, tool_use_id: str) -> None:
         self._restart_offered = True
 
+    def tells_error(self) -> bool:
+        return self._saved.tells_error
+
     def close(self) -> None:
         self._closed = True
         self._sender.close()
@@ -515,6 +528,9 @@ class ViewOutput:
 
     def stuck(self, tool_use_id: str) -> None:
         print(STUCK)
+
+    def tells_error(self) -> bool:
+        return False
 
     def close(self) -> None:
         self._view.close()

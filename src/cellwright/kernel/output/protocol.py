@@ -58,13 +58,17 @@ class ReadyMessage(NamedTuple):
 
 
 class AnswerMessage(NamedTuple):
-    """The user answered a question; `input` is the call as they edited it, or their answer to a question or a plan."""
+    """The user answered a question; `input` is the call as they edited it, or their answer to a question or a plan.
+
+    `next`: the calls that were shown with it are allowed as well.
+    """
 
     question: str
     behavior: Literal["allow", "deny"]
     scope: Scope
     reason: str
     input: Mapping[str, Any] | None
+    next: bool = False
 
 
 class Stop:
@@ -150,4 +154,4 @@ def _read_answer(content: Mapping[str, Any]) -> AnswerMessage | None:
         return None
     if not isinstance(reason, str) or not (edited is None or isinstance(edited, Mapping)):
         return None
-    return AnswerMessage(question, behavior, scope, reason, edited)
+    return AnswerMessage(question, behavior, scope, reason, edited, content.get("next") is True)

@@ -267,9 +267,9 @@ class SavedTranscript:
         blocks = texts[-1]
         if self._todos and not self._quiet:
             blocks.append(_task_list(self._todos))
-        if self._end is not None and self._end.error is not None:
-            message = escaped(str(self._end.error["message"]))
-            blocks.append(f"**{self._end.error['code']}:** {message}")
+        if self._end is not None and (told := end_in_words(self._end)):
+            word, message = told
+            blocks.append(f"**{word}:** {escaped(message)}" if message else f"**{word}.**")
         if (facts := self._facts()) and not self._quiet:
             # each in an element of its own: between two dollars of one element the page finds mathematics
             blocks.append(" · ".join(f"*{escaped(fact)}*" for fact in facts))
@@ -287,13 +287,18 @@ class SavedTranscript:
         blocks = texts[-1]
         if self._todos and not self._quiet:
             blocks.append(_plain_list(self._todos))
-        if self._end is not None and self._end.error is not None:
-            blocks.append(f"{self._end.error['code']}: {self._end.error['message']}")
+        if self._end is not None and (told := end_in_words(self._end)):
+            blocks.append(": ".join(filter(None, told)))
         if (facts := self._facts()) and not self._quiet:
             blocks.append(" · ".join(facts))
         if not any(texts):
             blocks.append("No answer.")
         return [visible_controls("\n\n".join(blocks)) for blocks in texts]
+
+    @property
+    def tells_error(self) -> bool:
+        """True where it says why the run did not end by itself."""
+        return self._end is not None and self._end.error is not None
 
     def _shown(self) -> Iterator[_Part]:
         for part in self._parts:
@@ -395,6 +400,18 @@ class SavedTranscript:
         if self._changed:
             facts.append(f"{self._changed} (/undo takes it back)")
         return facts
+
+
+_ENDS = {"interrupted": "Stopped", "max_turns": "Stopped", "budget": "Stopped", "refusal": "Refused"}
+
+
+def end_in_words(end: RunEnd) -> tuple[str, str] | None:
+    """The end of a run that did not end by itself: in a word, and why; None of another."""
+    if end.error is None:
+        return None
+    message = str(end.error["message"])
+    # what the user did needs no explanation
+    return _ENDS.get(end.stop_reason, "Failed"), "" if message == "Interrupted." else message
 
 
 def _duration(milliseconds: float) -> str:

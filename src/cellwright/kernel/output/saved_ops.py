@@ -22,7 +22,12 @@ VERSION = 1
 THINKING_CHARS = 40_000
 INPUTS_CHARS = 60_000
 RESULT_CHARS = 6_000
-"""Of one call."""
+"""Of one call that has run something."""
+
+FOUND_CHARS = 1_500
+"""Of one call of another tool, which has mostly read what stands in files."""
+
+RUNNING_TOOLS = frozenset({"Python", "Bash", "NotebookRun", "RunTests"})
 
 RESULTS_CHARS = 60_000
 TOLD_CHARS = 1_000
@@ -93,6 +98,7 @@ class _SavedOps:
         self._waiting: dict[str, Op] = {}
         self._others = 0
         self._names: dict[str, str] = {}
+        self._running: set[str] = set()
         self._cards: dict[int, str] = {}
 
     def take(self, op: Op) -> None:  # noqa: C901  one arm for each operation
@@ -118,6 +124,8 @@ class _SavedOps:
                     self._entries.pop(key, None)
             case "tool_input" | "tool" | "output" | "tool_end":
                 self._entry("tool", op["id"]).ops.append(op)
+                if op.get("name") in RUNNING_TOOLS:
+                    self._running.add(op["id"])
             case "decided" | "ask" | "answered":
                 self._entry("tool", op["tool"]).ops.append(op)
             case "agent":
@@ -225,7 +233,8 @@ class _SavedOps:
                 return {**op, "text": _cut(op["text"], room.results, RESULT_CHARS)}
             case "tool_end":
                 diff = None if op["diff"] is None else _cut(op["diff"], room.diffs, DIFF_CHARS)
-                result = _cut(op["result"], room.results, RESULT_CHARS)
+                most = RESULT_CHARS if op["id"] in self._running else FOUND_CHARS
+                result = _cut(op["result"], room.results, most)
                 return {
                     **op,
                     "ms": self._ms(op["ms"]),

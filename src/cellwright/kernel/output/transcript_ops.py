@@ -19,6 +19,7 @@ from cellwright.events import (
     ContextCompacted,
     Decided,
     Event,
+    FollowingCall,
     ModeChanged,
     Notice,
     QuestionKind,
@@ -151,7 +152,7 @@ class TranscriptOps:
                 self._kinds[event.question_id] = event.kind
                 self._add(ask_op(event))
             case Answered():
-                self._add(_answer_op(event, self._kinds.get(event.question_id, "permission")))
+                self._add(answer_op(event, self._kinds.get(event.question_id, "permission")))
             case _:
                 self._add(_plain(event))
 
@@ -324,11 +325,23 @@ def ask_op(event: Asked) -> Op:
         "warning": event.preview.warning,
         "reason": event.reason,
         "choices": choices(event.kind, event.suggestions),
+        "next": [_next_call(call) for call in event.following],
         "at": event.at,
     }
 
 
-def _answer_op(event: Answered, kind: QuestionKind) -> Op:
+def _next_call(call: FollowingCall) -> dict[str, Any]:
+    return {
+        "tool": str(call.tool_use["id"]),
+        "title": call.preview.title,
+        "detail": call.preview.detail,
+        "detail_kind": call.preview.kind,
+        "path": call.preview.path,
+        "warning": call.preview.warning,
+    }
+
+
+def answer_op(event: Answered, kind: QuestionKind) -> Op:
     given = event.updated_input or {}
     answer = {name: given[name] for name in ANSWER_FIELDS.get(kind, ()) if name in given}
     return {

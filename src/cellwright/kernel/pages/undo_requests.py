@@ -16,13 +16,13 @@ from cellwright.kernel.pages.pages import PageConnection, Pages
 
 
 class UndoRequests:
-    """Answers `undo_turns` and `undo_turn` of all pages, on the agent's loop."""
+    """Answers `undo_turns` and `undo_turn` of all pages and panels, on the agent's loop."""
 
     def __init__(self, pages: Pages, conversation: Conversation, file_news: FileNews) -> None:
         self._conversation = conversation
         self._file_news = file_news
         pages.serve("undo_turns", self._turns)
-        pages.serve("undo_turn", self._turn)
+        pages.serve("undo_turn", self.turn)
 
     async def _turns(self, _page: PageConnection, _params: Mapping[str, Any]) -> dict[str, Any]:
         from cellwright.commands.undo import turns_to_undo  # most kernels undo nothing
@@ -32,7 +32,8 @@ class UndoRequests:
         except CellwrightError as error:
             raise PageError("failed", error.message) from error
 
-    async def _turn(self, _page: PageConnection, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def turn(self, _place: object, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Take a turn back, or say what that would do."""
         from cellwright.commands.undo import undo_turn
 
         turn, preview = params.get("turn"), params.get("preview") is not False

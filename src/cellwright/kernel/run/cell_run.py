@@ -166,7 +166,7 @@ def _end_of(task: Task[R]) -> R:
     try:
         return task.result()
     except CancelledError:
-        raise KeyboardInterrupt("Interrupted. The conversation goes on in the next cell.") from None
+        raise KeyboardInterrupt("Stopped. The conversation goes on in the next cell.") from None
 
 
 class PreparedRun(Struct, frozen=True):

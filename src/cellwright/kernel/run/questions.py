@@ -211,5 +211,6 @@ def _decision(use: ToolUse, answer: AnswerMessage, by: AnsweredBy) -> Allow | De
     if answer.behavior == "deny":
         return denied(use, answer.reason, by)
     if use.kind == "permission":
-        return allowed(answer.scope, use.decision.suggestions, by, answer.input)
+        allow = allowed(answer.scope, use.decision.suggestions, by, answer.input)
+        return replace(allow, following=answer.next and answer.input is None)
     return answered(use, answer.input or {}, by)

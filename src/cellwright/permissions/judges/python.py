@@ -263,9 +263,7 @@ MAX_USES = 30
 
 def judge_python(book: RuleBook, call: JudgedCall) -> Decision:
     """Judge code that would run in the kernel. Its fact "cwd" is the folder of the kernel, where that is known."""
-    asks = Decision(
-        "ask", "Python code in the kernel can do anything you can: it is your own process, which no sandbox confines."
-    )
+    asks = Decision("ask", "Runs in your kernel, where code can do anything you can; no sandbox confines it.")
     return _judge_code(book, judge_by_rules(book, call.subject, asks), [call.touched], call.input)
 
 
@@ -277,9 +275,7 @@ def judge_cells(book: RuleBook, call: JudgedCall) -> Decision:
     codes = call.input.get("codes")
     known = isinstance(codes, list | tuple) and all(isinstance(code, str) for code in codes)
     if known:
-        asks = Decision(
-            "ask", "The code in the cells can do anything you can: it runs in a kernel, which no sandbox confines."
-        )
+        asks = Decision("ask", "Runs in a kernel, where code can do anything you can; no sandbox confines it.")
     else:
         asks = Decision("ask", "Which code would run is not known.", firm=True)
     judged = judge_by_rules(book, call.subject, asks)

@@ -219,7 +219,7 @@ def _judge_program(book: RuleBook, facts: CommandFacts) -> Decision:
     command = facts.command
     if not command.words:
         if command.assignments:
-            return Decision("ask", f"It sets a variable (`{visible_line(command.text)}`), which no rule allows.")
+            return Decision("ask", f"Sets a variable (`{visible_line(command.text)}`); your settings ask before that.")
         return ALLOWED
     rule = _granting(book, facts)
     if rule is not None:
@@ -229,7 +229,7 @@ def _judge_program(book: RuleBook, facts: CommandFacts) -> Decision:
         if against.behavior == "deny":
             return against
     else:
-        against = Decision("ask", f"No rule allows `{visible_line(command.text)}`.")
+        against = Decision("ask", f"Your settings ask before `{visible_line(facts.words[0].text)}` runs.")
     if not facts.plain_variables:
         return against
     if facts.read is not None:

@@ -19,7 +19,9 @@ from cellwright.server.runs.runs import ClientRuns
 from cellwright.version import VERSION
 
 
-class _FolderRoute(CellwrightRoute):
+class FolderRoute(CellwrightRoute):
+    """The base of routes that answer for a folder below the server's root."""
+
     def folder(self) -> Path:
         """The folder that the parameter `folder` means. Raises ApiError."""
         return folder_below(self.settings["server_root_dir"], self.argument("folder"))
@@ -51,7 +53,7 @@ class OpenApiRoute(CellwrightRoute):
         self.answer({**description(), "servers": [{"url": f"{self.base_url}cellwright/api"}]})
 
 
-class DoctorRoute(_FolderRoute):
+class DoctorRoute(FolderRoute):
     """`GET doctor?folder=&offline=`"""
 
     @authenticated
@@ -64,7 +66,7 @@ class DoctorRoute(_FolderRoute):
         self.answer(examination.to_json())
 
 
-class SettingsRoute(_FolderRoute):
+class SettingsRoute(FolderRoute):
     """`GET settings?folder=`"""
 
     @authenticated
@@ -75,7 +77,7 @@ class SettingsRoute(_FolderRoute):
         self.answer(await asyncio.to_thread(settings_report, self.folder(), dict(os.environ)))
 
 
-class ModelsRoute(_FolderRoute):
+class ModelsRoute(FolderRoute):
     """`GET models?folder=`"""
 
     def initialize(self, runs: ClientRuns, **settings: Any) -> None:
@@ -94,7 +96,7 @@ class ModelsRoute(_FolderRoute):
         self.answer(models_report(settings, environ, listed))
 
 
-class CassettesRoute(_FolderRoute):
+class CassettesRoute(FolderRoute):
     """`GET cassettes?folder=`"""
 
     @authenticated

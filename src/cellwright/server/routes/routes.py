@@ -9,6 +9,7 @@ from typing import Any
 
 from cellwright.server.listed_models import ListedModels
 from cellwright.server.routes.base import CellwrightRoute, NoSuchRoute
+from cellwright.server.routes.first_page import DemoRoute, KeyRoute
 from cellwright.server.routes.info import (
     CassettesRoute,
     DoctorRoute,
@@ -34,8 +35,8 @@ ROOT = r"/cellwright/api"
 Served = tuple[str, type[CellwrightRoute], dict[str, Any]]
 
 
-def routes(runs: ClientRuns, sessions: SessionFiles, listed: ListedModels) -> list[Served]:
-    """All of them, the one that answers for the rest last."""
+def routes(runs: ClientRuns, sessions: SessionFiles, listed: ListedModels, *, proxied: bool) -> list[Served]:
+    """All of them but `no_such_route`. `proxied`: requests of kernels go out with the server's own key."""
     own = {"runs": runs}
     of_sessions = {"runs": runs, "sessions": sessions}
     part = r"([^/]+)"
@@ -45,6 +46,8 @@ def routes(runs: ClientRuns, sessions: SessionFiles, listed: ListedModels) -> li
         (rf"{ROOT}/doctor", DoctorRoute, own),
         (rf"{ROOT}/settings", SettingsRoute, own),
         (rf"{ROOT}/models", ModelsRoute, {"runs": runs, "listed": listed}),
+        (rf"{ROOT}/key", KeyRoute, {"runs": runs, "proxied": proxied}),
+        (rf"{ROOT}/demo", DemoRoute, own),
         (rf"{ROOT}/cassettes", CassettesRoute, own),
         (rf"{ROOT}/sessions", SessionsRoute, of_sessions),
         (rf"{ROOT}/sessions/{part}", SessionRoute, of_sessions),

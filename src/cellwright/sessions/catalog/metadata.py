@@ -30,18 +30,19 @@ TITLE_CHARS = 120
 TAG_CHARS = 40
 MAX_TAGS = 20
 
-By = Literal["user", "model", "fork"]
-"""The maker of a title. The user's goes before all others, whenever it was given."""
+By = Literal["user", "model", "fork", "notebook"]
+"""The maker of a title. The user's goes before all others, whenever it was given; "notebook": its name, the first words."""
 
 _TAG = re.compile(r"[^\W_][\w./:+-]*")
 
 
 class SessionMetadata(Struct, frozen=True):
-    """`title` is "" where nobody gave one; `by` is then "" as well."""
+    """`title` is "" where nobody gave one; `by` is then "" as well. `notebook` is the name of the file it was held in."""
 
     title: str = ""
     by: By | Literal[""] = ""
     tags: tuple[str, ...] = ()
+    notebook: str = ""
 
 
 def about_path(transcript: Path) -> Path:
@@ -57,19 +58,22 @@ def read_about(transcript: Path) -> SessionMetadata:
         return SessionMetadata()
     titles: dict[str, str] = {}
     tags: tuple[str, ...] = ()
+    notebook = ""
     for raw in lines:
         line = _decoded(raw)
         match line:
-            case {"title": str(title), "by": "user" | "model" | "fork" as by}:
+            case {"title": str(title), "by": "user" | "model" | "fork" | "notebook" as by}:
                 titles.pop(by, None)  # the last of the others comes last
                 titles[by] = visible_line(title, TITLE_CHARS)
             case {"tags": list(fields)}:
                 tags = tuple(tag for tag in fields if isinstance(tag, str) and _TAG.fullmatch(tag))[:MAX_TAGS]
+            case {"notebook": str(name)}:
+                notebook = name
     if titles.get("user"):
-        return SessionMetadata(titles["user"], "user", tags)
+        return SessionMetadata(titles["user"], "user", tags, notebook)
     others = [(title, by) for by, title in titles.items() if title and by != "user"]
     title, by = others[-1] if others else ("", "")
-    return SessionMetadata(title, by, tags)  # type: ignore[arg-type]  # the pattern above leaves no other
+    return SessionMetadata(title, by, tags, notebook)  # type: ignore[arg-type]  # the pattern above leaves no other
 
 
 def write_title(transcript: Path, title: str, by: By = "user") -> str:
@@ -77,6 +81,12 @@ def write_title(transcript: Path, title: str, by: By = "user") -> str:
     shown = visible_line(" ".join(title.split()), TITLE_CHARS) if title.strip() else ""
     _add(transcript, {"title": shown, "by": by})
     return shown
+
+
+def write_notebook(transcript: Path, notebook: Path, subject: str) -> None:
+    """Note the notebook that the session is held in, and name it after that and its `subject`. Raises `CellwrightError`."""
+    _add(transcript, {"notebook": notebook.name})
+    write_title(transcript, f"{notebook.stem}: {subject}" if subject else notebook.stem, "notebook")
 
 
 def write_tags(transcript: Path, tags: Iterable[str]) -> tuple[str, ...]:

@@ -10,21 +10,16 @@ import argparse
 import contextlib
 import os
 import shutil
-import site
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cellwright.config.settings.settings import save_allow_rules
 from cellwright.model.credential_names import key_in
-from cellwright.terminal.demo.script import TEST_COMMAND, TEST_RULE, demo_script
-
-HERE = Path(__file__).parent
-NOTEBOOK = "01-first-cell.ipynb"
+from cellwright.terminal.demo.demo_project import NOTEBOOK, RULES, make_project, trust_notebook
+from cellwright.terminal.demo.script import PAUSE_SECONDS, TEST_COMMAND, demo_script, scripted_environ
 
 
 def main(argv: Sequence[str]) -> int:
@@ -50,28 +45,14 @@ def _project(*, keep: bool) -> Iterator[Path]:
     os.environ["CELLWRIGHT_HOME"] = str(folder / "state")
     try:
         project = folder / "tides"
-        shutil.copytree(HERE / "sample_project", project, ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy(notebook_path(), project / NOTEBOOK)
-        _allow(project, [TEST_RULE, "Python"])
+        make_project(project)
+        print(f"The sample project allows: {', '.join(RULES)}. Edits are allowed by the cell's `--mode acceptEdits`.")
         yield project
     finally:
         if keep:
             print(f"Kept: {folder}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def notebook_path() -> Path:
-    """The demo's notebook: in `notebooks/` of a source checkout, in the environment's shared data when installed."""
-    folders = [HERE.parents[3] / "notebooks"]
-    folders += [Path(base) / "share" / "cellwright" for base in (sysconfig.get_path("data"), site.getuserbase())]
-    return next(path for folder in folders if (path := folder / NOTEBOOK).exists())
-
-
-def _allow(project: Path, rules: Sequence[str]) -> None:
-    """Save what a user's "always allow" leaves in the project."""
-    save_allow_rules(project, rules)
-    print(f"The sample project allows: {', '.join(rules)}. Edits are allowed by the cell's `--mode acceptEdits`.")
 
 
 @contextlib.contextmanager
@@ -85,8 +66,8 @@ def _model(project: Path) -> Iterator[Mapping[str, str]]:
 
     print("Model: SCRIPTED. There is no key in the environment, so a local server plays a written conversation;")
     print("       kernel, HTTP requests, tools, files and tests are real.")
-    with MessagesServer(demo_script(str(project))) as server:
-        yield {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
+    with MessagesServer(demo_script(str(project)), seconds_between_deltas=PAUSE_SECONDS) as server:
+        yield scripted_environ(server.url, server.api_key)
 
 
 def _run_here(project: Path, environ: Mapping[str, str]) -> int:
@@ -167,11 +148,7 @@ def _show_outputs(console: Any, cell: Any) -> None:
 
 
 def _open_lab(project: Path, environ: Mapping[str, str]) -> int:
-    import nbformat
-    from nbformat.sign import NotebookNotary
-
-    # as `jupyter trust` does it: who opens the demo wants its prompts to run
-    NotebookNotary().sign(nbformat.read(project / NOTEBOOK, as_version=4))  # type: ignore[no-untyped-call]
+    trust_notebook(project / NOTEBOOK)
     command = [sys.executable, "-m", "jupyterlab", str(project / NOTEBOOK)]
     if not environ.get("DISPLAY") and not environ.get("BROWSER") and sys.platform.startswith("linux"):
         command.append("--no-browser")

@@ -8,21 +8,16 @@ import getpass
 import json
 import os
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from cellwright.commands.status import NO_KEY, key_source
-from cellwright.config.kept_key import Place, address_of, forget, keep, kept_source, note_path
+from cellwright.config.entered_key import place_words, try_and_keep
+from cellwright.config.kept_key import address_of, forget, note_path
 from cellwright.config.settings.read import start_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.retry import RequestFailed, failure_of_response
-from cellwright.model.transport import KeyTransport
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.text import visible_line
-
-TEST_PATH = "/v1/models?limit=1"
-TEST_SECONDS = 30.0
 
 
 def auth(argv: Sequence[str]) -> int:
@@ -61,72 +56,27 @@ def _status(as_json: bool) -> int:
 def _login(as_json: bool) -> int:
     in_force = _in_force()
     settings, environment = in_force.settings, in_force.environment
-    if not settings.own_credentials:
-        message = "The administrator's settings allow no keys of your own. Nothing was kept."
-        raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
-    address = address_of(environment)
-    key = _entered_key(address)
-    lists_models = asyncio.run(_tested(key, address))
-    try:
-        place = keep(key, address)
-    except OSError as error:
-        message = f"The key could not be kept in {note_path()} ({error.strerror}). Nothing was changed."
-        raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from None
+    text = _typed(address_of(environment)) if settings.own_credentials else ""
+    kept = asyncio.run(
+        try_and_keep(text, environment, helper=settings.api_key_helper, own_credentials=settings.own_credentials)
+    )
     if as_json:
-        print(json.dumps({"kept_in": place, "base_url": address}))
+        print(json.dumps({"kept_in": kept.place, "base_url": kept.address}))
         return ExitCode.OK
-    tried = f"{address} takes the key" if lists_models else f"{address} lists no models, so the key is not tried"
-    print(f"{tried}. It is kept in {_words(place)}, and sent to no other address.")
-    _say_what_goes_before(environment, settings.api_key_helper)
+    print(kept.sentence)
+    if kept.overruled_by:
+        print(f"But {kept.overruled_by} goes before it here: `cellwright auth status`.", file=sys.stderr)
     return ExitCode.OK
 
 
-def _entered_key(address: str) -> str:
-    """The key for `address` that the user types, unseen, or that a pipe gives.
-
-    Raises `CellwrightError` INVALID_PARAMETERS for none.
-    """
+def _typed(address: str) -> str:
+    """Read the key for `address`: what the user types, unseen, or a pipe gives."""
     try:
         # the settings may say another address than the user thinks: it is tried there at once
         prompt = f"API key for {visible_line(address, 200)} (it is not shown): "
-        text = getpass.getpass(prompt) if sys.stdin.isatty() else sys.stdin.readline()
+        return getpass.getpass(prompt) if sys.stdin.isatty() else sys.stdin.readline()
     except EOFError:
-        text = ""
-    key = text.strip()
-    if not key or not key.isascii() or not key.isprintable() or " " in key:
-        message = "That is no key: a key is one word of letters, digits and signs. Nothing was sent or kept."
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
-    return key
-
-
-async def _tested(key: str, address: str) -> bool:
-    """Try the key with a request that costs nothing; False where the address has none such. Raises `CellwrightError`."""
-    transport = KeyTransport(token=key, base_url=address)
-    try:
-        async with asyncio.timeout(TEST_SECONDS), transport.get(TEST_PATH, seconds=TEST_SECONDS) as reply:
-            body = await reply.body(100_000)
-    except RequestFailed as failed:
-        raise _not_kept(failed.failure.code, transport.redact(failed.failure.message)) from None
-    except TimeoutError:
-        raise _not_kept(ErrorCode.API_NETWORK_ERROR, f"{address} did not answer.") from None
-    finally:
-        await transport.aclose()
-    if reply.status == 404:
-        return False
-    if reply.status != 200:
-        failure = failure_of_response(reply.status, reply.headers, body, model="", now=time.time())
-        raise _not_kept(failure.code, transport.redact(failure.message))
-    return True
-
-
-def _not_kept(code: ErrorCode, why: str) -> CellwrightError:
-    return CellwrightError(code, f"{why} The key was not kept.")
-
-
-def _say_what_goes_before(environment: Mapping[str, str], helper: str | None) -> None:
-    if helper is not None or kept_source(environment) is None:
-        source = "apiKeyHelper" if helper is not None else "the environment"
-        print(f"But {source} goes before it here: `cellwright auth status`.", file=sys.stderr)
+        return ""
 
 
 def _logout(as_json: bool) -> int:
@@ -140,11 +90,7 @@ def _logout(as_json: bool) -> int:
     if as_json:
         print(json.dumps({"removed_from": place, "source": None if left == NO_KEY else left}))
         return ExitCode.OK
-    print(f"The key is gone from {_words(place)}." if place else "No key was kept.")
+    print(f"The key is gone from {place_words(place)}." if place else "No key was kept.")
     if left != NO_KEY:
         print(f"Still in force here: {left}.")
     return ExitCode.OK
-
-
-def _words(place: Place) -> str:
-    return "the system's keyring" if place == "keyring" else f"{note_path()}, which only you can read"

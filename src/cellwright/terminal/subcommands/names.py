@@ -19,22 +19,16 @@ SUBCOMMANDS = {
     "mcp": "cellwright.terminal.subcommands.mcp:mcp",
     "plugin": "cellwright.terminal.subcommands.plugin:plugin",
     "plugins": "cellwright.terminal.subcommands.plugin:plugin",
+    "setup": "cellwright.terminal.subcommands.setup:setup",
     "sessions": "cellwright.terminal.subcommands.sessions:sessions",
     "trust": "cellwright.terminal.subcommands.trust:trust",
     "trust-recording": "cellwright.terminal.subcommands.trust:trust_recordings",
 }
 
-NOT_YET = {
-    "setup": "There is nothing to set up: `%load_ext cellwright` loads it in a kernel.",
-}
-"""Words that are no prompts either, and what is said of them."""
-
 
 def find_subcommand(first: Sequence[str], program: str = "") -> Subcommand | None:
     """Find what the first argument of the command called as `program` calls; None for a prompt or an option."""
     word = first[0] if first else ""
-    if word in NOT_YET:
-        return _refuse(f"`cellwright {word}` is not there yet. {NOT_YET[word]} Nothing was sent.")
     if word in flags.COMMANDS and flags.is_claude(program):
         return _refuse(f"`claude {word}` is a command of Claude Code's that is not there here. Nothing was sent.")
     if word not in SUBCOMMANDS:

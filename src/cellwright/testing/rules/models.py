@@ -99,6 +99,8 @@ def _table() -> dict[str, ServedModel]:
 
 
 MODELS = _table()
+SCRIPTED_MODEL = "scripted-model"
+"""Served besides, and in no list: the name of a script that is not to pass for a model."""
 _PLATFORM_PREFIX = re.compile(r"^(?:[a-z]{2,6}\.)?anthropic\.")
 _VERSION_SUFFIX = re.compile(r"(?:[@-]\d{8})?(?:-v\d+(?::\d+)?)?$")
 
@@ -106,7 +108,7 @@ _VERSION_SUFFIX = re.compile(r"(?:[@-]\d{8})?(?:-v\d+(?::\d+)?)?$")
 def served_model(name: str) -> ServedModel | None:
     """The model of that id, dated alias, Bedrock or Vertex name."""
     plain = _VERSION_SUFFIX.sub("", _PLATFORM_PREFIX.sub("", name))
-    return MODELS.get(plain)
+    return replace(MODELS["claude-opus-5"], id=name, line="script") if plain == SCRIPTED_MODEL else MODELS.get(plain)
 
 
 def model_info(model: ServedModel) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import codecs
 from msgspec import Struct
 
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.text import visible_line
 from cellwright.tools.files.diff import Diff, diff_texts
 from cellwright.tools.files.formats.text import UTF_8, Encoding, decode, encode
 from cellwright.tools.notebook.json import InsertIndex, Notebook, parse_notebook
@@ -14,6 +15,9 @@ from cellwright.tools.notebook.open_notebook import CellPosition, CellType
 from cellwright.tools.notebook.schema import cell_value, first_problem, new_cell_problems
 from cellwright.tools.notebook.source import CHECKED_BYTES
 from cellwright.tools.notebook.spans import BLOCK_BYTES
+
+FIRST_LINE_CHARS = 40
+"""Of the line that names a cell to its user."""
 
 OUTLINE_CHARS = 60
 """The number of characters of each cell's first line that the diff of a move shows."""
@@ -74,6 +78,23 @@ def in_words(to: CellPosition) -> str:
     return f"{to.where} {to.anchor_id}" if to.where in ("before", "after") else f"at the {to.where}"
 
 
+def seen_cell(notebook: Notebook, at: int) -> str:
+    """The cell as its user sees it, by its number and its first line: `cell 4 (radius = 2)`."""
+    return numbered_cell(at, notebook.text(at))
+
+
+def numbered_cell(at: int, source: str) -> str:
+    """The cell at the position `at` by its number and its first line."""
+    first = visible_line(source.strip().partition("\n")[0], FIRST_LINE_CHARS)
+    return f"cell {at + 1} ({first})" if first else f"cell {at + 1}"
+
+
+def _seen_place(notebook: Notebook, to: CellPosition) -> str:
+    if to.where in ("before", "after"):
+        return f"{to.where} {seen_cell(notebook, notebook.find(to.anchor_id))}"
+    return in_words(to)
+
+
 def insert_cell(notebook: Notebook, kind: CellType, source: str, to: CellPosition, display_path: str) -> CellEdit:
     """The notebook with a new cell."""
     count = len(notebook.heads)
@@ -85,7 +106,7 @@ def insert_cell(notebook: Notebook, kind: CellType, source: str, to: CellPositio
         position=place.position,
         before=None,
         after=source,
-        title=f"Insert a {kind} cell {where} in {display_path}",
+        title=f"Insert a {kind} cell {_seen_place(notebook, to)} in {display_path}",
         result=f"Inserted {kind} cell {name} {where} of {display_path}: {_at(place.position, count + 1)}.",
         changed=(None, place.position),
     )
@@ -101,7 +122,7 @@ def delete_cell(notebook: Notebook, at: int, display_path: str) -> CellEdit:
         position=at,
         before=notebook.text(at),
         after=None,
-        title=f"Delete {kind} cell {name} in {display_path}",
+        title=f"Delete {seen_cell(notebook, at)} in {display_path}",
         result=f"Deleted {kind} cell {name}, which was cell {at + 1} of {count} in {display_path}."
         + (" The cells after it are now named by their new positions." if renamed else ""),
     )
@@ -128,7 +149,7 @@ def move_cell(notebook: Notebook, at: int, to: CellPosition, display_path: str) 
         position=now,
         before="\n".join(lines),
         after="\n".join(moved),
-        title=f"Move {kind} cell {name} {where} in {display_path}",
+        title=f"Move {seen_cell(notebook, at)} {_seen_place(notebook, to)} in {display_path}",
         result=result,
     )
 
@@ -154,7 +175,8 @@ def replace_cell(
     else:
         data, changed = notebook.data, None
         result = f"The source of {where} is exactly this already; nothing was written."
-    return CellEdit(data, name, at, old_source, source, f"Edit {kind} cell {name} in {display_path}", result, changed)
+    title = f"Edit {seen_cell(notebook, at)} in {display_path}"
+    return CellEdit(data, name, at, old_source, source, title, result, changed)
 
 
 def _at(position: int, count: int) -> str:

@@ -1,0 +1,145 @@
+/** What stands in the panel while nothing is said: the card for who has no key, else the start page; and when each is asked for. */
+
+import type { JsonObject } from "../../json";
+import type { Disposable } from "../../panel_view";
+import { element } from "../../transcript/dom";
+import type { Trans } from "../../translation";
+import type { ChatStore } from "../../transport/chat_store";
+import type { KeyReport, ServerApi } from "../../transport/server_api";
+import type { NotebookFacts } from "../notebook_facts";
+import type { KeyCard, KeyCardReason } from "./key_card";
+import { keyCard } from "./key_card";
+import type { KernelStart, StartPage } from "./start_page";
+import { kernelStart, startPage } from "./start_page";
+
+export type FirstPageDeps = {
+  readonly trans: Trans;
+  readonly shortcut: string;
+  readonly server: ServerApi;
+  facts(): NotebookFacts | null;
+  compose(text: string): void;
+  focusComposer(): void;
+  startKernel(): void;
+  openNotebook(path: string): Promise<unknown>;
+  announce(text: string): void;
+  tell(message: string): void;
+};
+
+export class FirstPage implements Disposable {
+  readonly node: HTMLElement;
+  /** The card stands on its own, above whatever is there. */
+  readonly card: KeyCard;
+  private readonly page: StartPage;
+  private readonly done = element("p", { class: "key-done", role: "status", hidden: "" });
+  private start: KernelStart | null = null;
+  private key: KeyReport | null = null;
+  private asked = false;
+  private of = "";
+  private disposed = false;
+
+  constructor(private readonly chat: ChatStore, private readonly deps: FirstPageDeps) {
+    const { trans, server } = deps;
+    this.page = startPage({
+      trans, shortcut: deps.shortcut,
+      compose: (text) => { deps.compose(text); },
+      startKernel: () => { deps.startKernel(); },
+      resume: (id) => { this.resume(id); },
+    });
+    this.card = keyCard({
+      trans, server,
+      source: () => this.source(),
+      openNotebook: (path) => deps.openNotebook(path),
+      done: (words) => { this.accepted(words); },
+      close: () => {
+        this.asked = false;
+        this.draw();
+        deps.focusComposer();
+      },
+    });
+    this.node = element("div", { class: "first-page" }, this.done, this.page.node);
+  }
+
+  /** Looks whether something is another than when the page was drawn last, and asks for what it does not know. */
+  update(): void {
+    const { chat } = this;
+    const of = JSON.stringify([chat.connection, chat.kernelInfo?.kernelId, chat.state?.session.id, chat.state?.kernel.busy, chat.state?.current, chat.state?.scripted]);
+    if (of !== this.of && this.isNeeded) {
+      this.of = of;
+      void this.refresh();
+    }
+    this.draw();
+  }
+
+  /** Shows the card with its field, whatever there is. */
+  askForKey(): void {
+    this.asked = true;
+    this.draw();
+    this.card.focus();
+  }
+
+  dispose(): void {
+    this.disposed = true;
+  }
+
+  /** The start page is there, or it is not known whether there is a key; who has one is not asked about it again and again. */
+  private get isNeeded(): boolean {
+    return this.isReachable && (this.isFirst || typeof this.key?.source !== "string");
+  }
+
+  /** Nothing keeps one from saying something. */
+  private get isReachable(): boolean {
+    return this.chat.connection === "connected" || this.chat.connection === "none";
+  }
+
+  /** Nothing was said yet. */
+  private get isFirst(): boolean {
+    return this.isReachable && this.chat.runs.length === 0;
+  }
+
+  private async refresh(): Promise<void> {
+    if (this.chat.connection === "connected") {
+      const answer = await this.chat.request("start", {}).catch(() => null);
+      this.start = kernelStart(answer as JsonObject | null);
+      this.key = this.start?.key ?? null;
+    } else {
+      this.start = null;
+      this.key = await this.deps.server.key();
+    }
+    if (!this.disposed) this.draw();
+  }
+
+  private async source(): Promise<string | null | undefined> {
+    await this.refresh();
+    return this.chat.connection === "connected" ? this.start?.key.source : undefined;
+  }
+
+  private draw(): void {
+    const reason = this.cardReason();
+    if (reason) this.card.show(reason);
+    else this.card.hide();
+    this.node.hidden = !this.isFirst || reason !== null;
+    if (!this.node.hidden) this.page.update(this.chat, this.start, this.deps.facts());
+  }
+
+  /** Why the card is there now; null: it is not. */
+  private cardReason(): KeyCardReason | null {
+    const { key } = this;
+    const lacking = this.isReachable && key?.source === null;
+    if (!lacking && !this.asked) return null;
+    if (key?.own_credentials === false) return "refused";
+    return lacking ? "needed" : "asked";
+  }
+
+  private accepted(words: string): void {
+    this.asked = false;
+    this.done.textContent = words;
+    this.done.hidden = false;
+    this.draw();
+    if (this.node.hidden) this.deps.announce(words);
+    this.deps.focusComposer();
+  }
+
+  private resume(id: string): void {
+    this.chat.request("session_resume", { id }).catch((error: unknown) => { this.deps.tell(error instanceof Error ? error.message : String(error)); });
+  }
+}

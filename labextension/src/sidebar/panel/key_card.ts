@@ -1,0 +1,174 @@
+/** The card for who has no key: enter one, use a cloud, or try the demo. What is typed goes to the server alone. */
+
+import { copyButton } from "../../transcript/clipboard";
+import { button, element } from "../../transcript/dom";
+import type { Trans } from "../../translation";
+import { RequestError } from "../../transport/rpc";
+import type { KeptKey, ServerApi } from "../../transport/server_api";
+import { NO_ROUTE } from "../../transport/server_api";
+
+const KEYS_PAGE = "https://platform.claude.com/settings/keys";
+
+export type KeyCardDeps = {
+  readonly trans: Trans;
+  readonly server: ServerApi;
+  /** Asks the kernel anew; gives what its key comes from, null: it has none, undefined: there is no kernel to ask. */
+  source(): Promise<string | null | undefined>;
+  /** The key counts: the card is not needed any more. */
+  done(words: string): void;
+  openNotebook(path: string): Promise<unknown>;
+  /** The user does not want it now. */
+  close(): void;
+};
+
+/** Why the card is there: `needed`, nothing gives a key; `asked`, the user wants to enter one; `refused`, none may be entered. */
+export type KeyCardReason = "needed" | "asked" | "refused";
+
+export type KeyCard = { readonly node: HTMLElement; show(reason: KeyCardReason): void; hide(): void; focus(): void };
+
+export function keyCard(deps: KeyCardDeps): KeyCard {
+  const { trans } = deps;
+  const title = element("h3", { id: "cellwright-key-title" });
+  const field = element("input", {
+    type: "password", class: "jp-mod-styled", autocomplete: "off", spellcheck: "false", id: "cellwright-key-field", "aria-describedby": "cellwright-key-about",
+  });
+  const save = element("button", { type: "submit", class: "primary" }, trans.__("Save key"));
+  const status = element("p", { class: "status", role: "status" });
+  const form = element(
+    "form",
+    { class: "part", id: "cellwright-key-form" },
+    element("label", { for: "cellwright-key-field" }, trans.__("API key")),
+    element("div", { class: "row" }, field, save),
+    element("p", { class: "hint", id: "cellwright-key-about" },
+      trans.__("It is tried at once, then kept for you alone: in the system's keyring, or in a file that only you can read. It is never put into a notebook. "),
+      element("a", { href: KEYS_PAGE, target: "_blank", rel: "noopener noreferrer" }, trans.__("Get a key"))),
+  );
+  const cloud = element("div", { class: "part", id: "cellwright-key-cloud", hidden: "" }, ...cloudParts(trans));
+  const demo = element("button", { type: "button", class: "way" }, way(trans.__("Try the demo"), trans.__("A small project and a scripted model: no key, no network")));
+  const enter = opener(form, trans.__("Enter a key"), trans.__("From your account at Anthropic"));
+  const useCloud = opener(cloud, trans.__("Use a cloud"), trans.__("Bedrock, Vertex, Foundry, a gateway or a subscription"));
+  const ways = [enter, useCloud];
+  const close = button("×", () => { deps.close(); }, { class: "tool-button close", title: trans.__("Close"), "aria-label": trans.__("Close") });
+  const node = element(
+    "section",
+    { class: "key-card", "aria-labelledby": "cellwright-key-title", hidden: "" },
+    element("div", { class: "key-head" }, title, close),
+    element("div", { class: "ways" }, enter, form, useCloud, cloud, demo),
+    status,
+  );
+
+  const say = (text: string, kind: "" | "error" | "busy" = ""): void => {
+    status.textContent = text;
+    status.dataset.kind = kind;
+  };
+  const unfold = (part: HTMLElement | null): void => {
+    for (const each of [form, cloud]) each.hidden = each !== part;
+    for (const each of ways) each.setAttribute("aria-expanded", `${each.getAttribute("aria-controls") === part?.id}`);
+  };
+  for (const each of ways) {
+    each.addEventListener("click", () => {
+      const part = each.getAttribute("aria-controls") === form.id ? form : cloud;
+      unfold(part.hidden ? part : null);
+      if (!form.hidden && part === form) field.focus();
+    });
+  }
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    void send();
+  });
+  demo.addEventListener("click", () => { void tryDemo(); });
+
+  async function send(): Promise<void> {
+    if (!field.value.trim() || save.disabled) {
+      field.focus();
+      return;
+    }
+    save.disabled = true;
+    say(trans.__("Trying the key…"), "busy");
+    try {
+      const kept = await deps.server.keepKey(field.value.trim());
+      field.value = "";
+      await accepted(kept);
+    } catch (error) {
+      say(problemText(error, trans), "error");
+      field.focus();
+    } finally {
+      save.disabled = false;
+    }
+  }
+
+  async function accepted(kept: KeptKey): Promise<void> {
+    const works = kept.tried ? trans.__("The key works, and is kept in %1.", kept.kept_in) : trans.__("The key is kept in %1. Its address cannot say whether it takes it.", kept.kept_in);
+    const source = await deps.source();
+    const goesBefore = kept.overruled_by || (typeof source === "string" && !source.includes("auth login") ? source : "");
+    if (goesBefore) say(`${works} ${trans.__("But %1 goes before it: take that away, and restart the kernel.", goesBefore)}`, "error");
+    else if (source === null) say(`${works} ${trans.__("But this kernel does not see it: it runs for another user, or asks another address.")}`, "error");
+    else {
+      say("");
+      deps.done(works);
+    }
+  }
+
+  async function tryDemo(): Promise<void> {
+    demo.disabled = true;
+    say(trans.__("Opening the demo…"), "busy");
+    try {
+      await deps.openNotebook(await deps.server.demo());
+      say(trans.__("The demo is open. Run its cells from top to bottom."));
+    } catch (error) {
+      say(error instanceof RequestError && error.code === NO_ROUTE ? trans.__("This server has no Cellwright. Run %claude demo in a cell.") : problemText(error, trans), "error");
+    } finally {
+      demo.disabled = false;
+    }
+  }
+
+  return {
+    node,
+    show(reason) {
+      const before = node.dataset.reason;
+      node.dataset.reason = reason;
+      title.textContent = reason === "asked" ? trans.__("Enter a key") : trans.__("Claude needs a key");
+      close.hidden = reason !== "asked";
+      for (const each of [enter, save, field]) each.toggleAttribute("disabled", reason === "refused");
+      if (reason === "refused") say(trans.__("Your administrator allows no keys of your own here. Ask them how to reach Claude."));
+      if (node.hidden || before !== reason) unfold(reason === "refused" ? null : form);
+      node.hidden = false;
+    },
+    hide() {
+      node.hidden = true;
+      field.value = "";
+      say("");
+    },
+    focus() { field.focus(); },
+  };
+}
+
+function opener(part: HTMLElement, label: string, about: string): HTMLButtonElement {
+  return element("button", { type: "button", class: "way", "aria-expanded": "false", "aria-controls": part.id }, way(label, about));
+}
+
+function way(label: string, about: string): HTMLElement {
+  return element("span", {}, element("span", { class: "label" }, label), element("span", { class: "about" }, about));
+}
+
+function cloudParts(trans: Trans): Node[] {
+  const lines: [string, string][] = [
+    ["Amazon Bedrock", "CLAUDE_CODE_USE_BEDROCK=1"],
+    ["Google Vertex AI", "CLAUDE_CODE_USE_VERTEX=1"],
+    ["Microsoft Foundry", "CLAUDE_CODE_USE_FOUNDRY=1"],
+    [trans.__("A gateway"), "ANTHROPIC_BASE_URL=https://…"],
+  ];
+  const rows = lines.flatMap(([name, setting]) => [element("dt", {}, name), element("dd", {}, element("code", {}, setting), copyButton(() => setting))]);
+  return [
+    element("p", { class: "hint" }, trans.__("Set one of these where Jupyter is started, or under \"env\" in ~/.claude/settings.json, with the platform's own credentials:")),
+    element("dl", {}, ...rows),
+    element("p", { class: "hint" }, trans.__("With a Claude subscription: install cellwright[claude-code], sign in with claude auth login, and set the provider claude-code.")),
+  ];
+}
+
+function problemText(error: unknown, trans: Trans): string {
+  if (error instanceof RequestError && error.code === NO_ROUTE) {
+    return trans.__("This server has no Cellwright. Enter the key in a cell with %claude login, or in a terminal with cellwright auth login.");
+  }
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,62 @@
+/** The panel's width: wide enough to read when it is opened first, then as its user has made it. */
+
+import type { Widget } from "@lumino/widgets";
+
+const DEFAULT_PX = 400;
+const KEY = "cellwright:panel-width";
+/** Less than this apart is the same width. */
+const TOLERANCE_PX = 8;
+/** The notebook keeps so much of the window. */
+const MAX_SHARE = 0.45;
+
+type SplitPanel = Widget & { relativeSizes(): number[]; setRelativeSizes(sizes: number[]): void };
+
+/** Gives the panel its width when it comes into sight in this page for the first time, and keeps what its user makes of it. */
+export class PanelWidth {
+  private isSet = false;
+  private observer: ResizeObserver | null = null;
+
+  constructor(private readonly widget: Widget, private readonly memory: Storage) {}
+
+  shown(): void {
+    if (this.isSet) return;
+    this.isSet = true;
+    // after JupyterLab has laid out what it shows
+    requestAnimationFrame(() => {
+      this.widen();
+      this.remember();
+    });
+  }
+
+  private widen(): void {
+    const split = splitOf(this.widget);
+    const wanted = Number(this.memory.getItem(KEY)) || DEFAULT_PX;
+    const { clientWidth } = this.widget.node;
+    if (!split || clientWidth === 0 || clientWidth >= wanted - TOLERANCE_PX) return;
+    const sizes = split.relativeSizes();
+    const own = sizes.at(-1) ?? 0;
+    const share = Math.min(wanted / split.node.clientWidth, MAX_SHARE);
+    // the largest of the others, the documents, gives what is lacking
+    const largest = sizes.indexOf(Math.max(...sizes.slice(0, -1)));
+    const given = sizes[largest] ?? 0;
+    if (share <= own || given <= share - own) return;
+    split.setRelativeSizes(sizes.map((size, at) => (at === sizes.length - 1 ? share : at === largest ? given - (share - own) : size)));
+  }
+
+  private remember(): void {
+    if (this.observer || !("ResizeObserver" in globalThis)) return;
+    this.observer = new ResizeObserver(() => {
+      const { clientWidth } = this.widget.node;
+      if (clientWidth > 0) this.memory.setItem(KEY, `${clientWidth}`);
+    });
+    this.observer.observe(this.widget.node);
+  }
+}
+
+/** The panel of JupyterLab's whose parts lie side by side. */
+function splitOf(widget: Widget): SplitPanel | null {
+  for (let up = widget.parent; up; up = up.parent) {
+    if ("setRelativeSizes" in up && up.node.clientWidth > up.node.clientHeight / 4) return up as SplitPanel;
+  }
+  return null;
+}

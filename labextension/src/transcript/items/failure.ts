@@ -1,0 +1,56 @@
+/** The end of a run that did not end by itself: once, in words, and what can be done as buttons. */
+
+import { button, element } from "../dom";
+import type { PageAction } from "../page_actions";
+import { hasPageActions, request } from "../page_actions";
+import type { ErrorInfo } from "../protocol";
+
+type Way = { label: string; act: PageAction };
+
+const AGAIN: Way = { label: "Try again", act: { action: "again" } };
+const COMPACT: Way = { label: "Compact the conversation", act: { action: "command", command: "/compact" } };
+const ENTER_KEY: Way = { label: "Enter a key", act: { action: "key" } };
+const SETTINGS: Way = { label: "Show the settings", act: { action: "command", command: "/config" } };
+
+/** The ways on from an error, by its code; of the others only the first of all. */
+const WAYS: Record<string, Way[]> = {
+  API_KEY_MISSING: [ENTER_KEY, AGAIN],
+  API_KEY_INVALID: [ENTER_KEY, AGAIN],
+  CONTEXT_TOO_LONG: [COMPACT, AGAIN],
+  BUDGET_EXCEEDED: [SETTINGS, AGAIN],
+  CONFIG_INVALID: [SETTINGS, AGAIN],
+  CONFIG_PARSE_ERROR: [SETTINGS, AGAIN],
+};
+
+/** What is wrong, in a few words, by the code; "" where the message says it best. */
+const WORDS: Record<string, string> = {
+  API_KEY_MISSING: "There is no key for Claude",
+  API_KEY_INVALID: "The key was not accepted",
+  API_RATE_LIMITED: "Too many requests",
+  API_OVERLOADED: "Claude is overloaded",
+  API_NETWORK_ERROR: "Claude cannot be reached",
+  API_REQUEST_INVALID: "The request was not accepted",
+  CONTEXT_TOO_LONG: "The conversation is too long",
+  BUDGET_EXCEEDED: "The budget is used up",
+  MAX_TURNS_REACHED: "As many steps as were allowed",
+  REFUSED: "Claude declined",
+  PERMISSION_DENIED: "Not permitted",
+  CONFIG_INVALID: "The settings cannot be used",
+  CONFIG_PARSE_ERROR: "The settings cannot be read",
+  SESSION_CORRUPTED: "The session cannot be read",
+};
+
+/** The error of a run, in words. */
+export function errorWords({ code }: ErrorInfo): string {
+  return WORDS[code] ?? "It did not work";
+}
+
+/** Fills `node` with what is said of `error`; null: the user has stopped the run. */
+export function fillFailure(node: HTMLElement, error: ErrorInfo | null): void {
+  const ways = error === null ? [AGAIN] : (WAYS[error.code] ?? [AGAIN]);
+  const said = error === null ? [] : [element("b", {}, errorWords(error)), element("p", {}, error.message)];
+  const buttons = hasPageActions() ? ways.map(({ label, act }, index) => button(label, () => { request(node, act); }, { class: index === 0 && "primary" })) : [];
+  node.replaceChildren(...said, ...(buttons.length > 0 ? [element("div", { class: "choices" }, ...buttons)] : []));
+  node.hidden = said.length + buttons.length === 0;
+  node.classList.toggle("stopped", error === null);
+}

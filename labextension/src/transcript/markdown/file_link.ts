@@ -1,0 +1,42 @@
+/** Names of files in an answer, `tides.py:18`: where the page can open them, a press does, at their line. */
+
+import type { Child } from "../dom";
+import { button, element } from "../dom";
+import { hasPageActions, request } from "../page_actions";
+import { revealed } from "../visible_text";
+
+const ENDINGS =
+  "py|pyi|ipynb|md|rst|txt|csv|tsv|json|jsonl|toml|yaml|yml|cfg|ini|env|ts|tsx|js|jsx|mjs|css|scss|html|xml|sql|sh|bash|r|R|Rmd|jl|rs|go|java|kt|c|h|cc|cpp|hpp|cs|rb|php|swift|tex|lock|log";
+const NAME = `(?:[\\w.@+~-]*[\\\\/])*[\\w.@+-]*\\.(?:${ENDINGS})`;
+const WHOLE = new RegExp(`^(${NAME})(?::(\\d{1,7})(?:[-:]\\d+)?)?$`);
+/** In running text only with a line: "the data.csv" is no wish to open it. */
+const IN_TEXT = new RegExp(`(?<![\\w/\\\\.:])(${NAME}):(\\d{1,7})(?![\\w/])`, "g");
+
+/** A span of code, as a link to the file that it names, where it names one. */
+export function codeOrFile(text: string): HTMLElement {
+  const code = element("code", {}, text);
+  const [, path, line] = (hasPageActions() ? WHOLE.exec(text) : null) ?? [];
+  return path ? fileLink(path, line, code) : code;
+}
+
+/** Text, the files with a line in it as links. */
+export function withFiles(text: string): Child[] {
+  if (!text.includes(":") || !hasPageActions()) return [text];
+  const parts: Child[] = [];
+  let from = 0;
+  for (const match of text.matchAll(IN_TEXT)) {
+    parts.push(text.slice(from, match.index), fileLink(match[1] ?? "", match[2], match[0]));
+    from = match.index + match[0].length;
+  }
+  return [...parts, text.slice(from)].filter((part) => part !== "");
+}
+
+/** A button that opens `path`, at `line` where there is one. */
+export function fileLink(path: string, line: string | undefined, shown: Child): HTMLElement {
+  const where = line === undefined ? "" : ` at line ${line}`;
+  const node = button(shown, () => { request(node, { action: "open", path, line: line === undefined ? null : Number(line) }); }, {
+    class: "file-link",
+    title: `Open ${revealed(path)}${where}`,
+  });
+  return node;
+}

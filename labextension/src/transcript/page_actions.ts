@@ -1,0 +1,32 @@
+/** Actions that only the page can do; a transcript asks for them with an event, whichever build of the renderer it is. */
+
+export const ACTION_EVENT = "cellwright-action";
+
+export type PageAction =
+  /** Ask the same again: the cell, or the panel's prompt. */
+  | { action: "again" }
+  /** Open a file of Claude's folder, at its line where that is given. */
+  | { action: "open"; path: string; line: number | null }
+  /** Go to a cell of the notebook `path`. */
+  | { action: "cell"; path: string; cell: string }
+  /** Write a slash command into the panel's composer. */
+  | { action: "command"; command: string }
+  /** Go where a key can be entered. */
+  | { action: "key" };
+
+const READY = Symbol.for("cellwright.actions");
+
+/** True in a page that does these things. */
+export function hasPageActions(): boolean {
+  return (globalThis as unknown as Record<symbol, unknown>)[READY] === true;
+}
+
+/** The page does them from now on. */
+export function offerPageActions(): void {
+  (globalThis as unknown as Record<symbol, unknown>)[READY] = true;
+}
+
+/** Asks the page for something, from the place of `node`. */
+export function request(node: Node, detail: PageAction): void {
+  node.dispatchEvent(new CustomEvent<PageAction>(ACTION_EVENT, { detail, bubbles: true, composed: true, cancelable: true }));
+}

@@ -1,0 +1,45 @@
+/** What the panel's first page asks of the Jupyter server: a key to be kept, and the demo. */
+
+import type { ServerConnection } from "@jupyterlab/services";
+
+import { RequestError } from "./rpc";
+
+/** `source`: what gives the key, null where nothing does. */
+export type KeyReport = { readonly source: string | null; readonly own_credentials: boolean };
+/** `overruled_by`: what goes before the key that was kept; empty where that counts. */
+export type KeptKey = KeyReport & { readonly kept_in: string; readonly tried: boolean; readonly overruled_by: string };
+
+export type ServerApi = {
+  /** Null where the server has no Cellwright. */
+  key(): Promise<KeyReport | null>;
+  /** Rejects with RequestError, its message for the user. */
+  keepKey(key: string): Promise<KeptKey>;
+  /** The path of the demo's notebook, which is made where there is none. Rejects with RequestError. */
+  demo(): Promise<string>;
+};
+
+/** The code of a server that does not know what it is asked for. */
+export const NO_ROUTE = "no_route";
+
+export function serverApi(settings: ServerConnection.ISettings): ServerApi {
+  const ask = async (method: string, route: string, body?: unknown): Promise<unknown> => {
+    const headers = new Headers({ "Content-Type": "application/json", Accept: "application/json" });
+    if (settings.token) headers.set("Authorization", `token ${settings.token}`);
+    const xsrf = /(?:^|; )_xsrf=([^;]*)/.exec(document.cookie)?.[1];
+    if (xsrf) headers.set("X-XSRFToken", xsrf);
+    const { fetch } = settings; // the window's own takes no other `this`
+    const reply = await fetch(`${settings.baseUrl}cellwright/api/${route}`, {
+      ...settings.init, method, headers, cache: "no-store", ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const content = (await reply.json().catch(() => ({}))) as { code?: string; message?: string };
+    // a server without the extension answers with a page, or in Jupyter's own form
+    if (reply.status === 404) throw new RequestError(NO_ROUTE, content.message ?? "");
+    if (!reply.ok) throw new RequestError(content.code ?? "failed", content.message ?? `The server answered with ${reply.status}.`);
+    return content;
+  };
+  return {
+    key: () => ask("GET", "key").then((report) => report as KeyReport, () => null),
+    keepKey: async (key) => (await ask("PUT", "key", { key })) as KeptKey,
+    demo: async () => ((await ask("POST", "demo")) as { path: string }).path,
+  };
+}

@@ -1,0 +1,106 @@
+"""The first minute of somebody who has no key: the card, a key that counts at once, the field in a cell, the demo."""
+
+import json
+
+import nbformat
+import pytest
+from accessibility import check_accessible
+from lab_notebook import TAKE_PICTURES, NotebookPage
+from lab_server import running_lab
+from lab_tab import DARK, LIGHT, LabTab
+from nbformat.sign import NotebookNotary
+from playwright.sync_api import expect
+
+from cellwright.testing import say
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+OPEN = "Control+Shift+Y"
+
+
+def picture(book, name):
+    """Take a picture in both themes, where `make pictures` asks for it."""
+    for theme in (DARK, LIGHT) if TAKE_PICTURES else ():
+        book.tab.choose_theme(theme)
+        book.screenshot(f"{name}-{theme.rpartition(' ')[2].lower()}")
+
+
+@pytest.fixture
+def keyless(browser, model, tmp_path, monkeypatch):
+    """A page of a JupyterLab whose kernels have no key, and whose keys go to a file."""
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
+    root, home = tmp_path / "work", tmp_path / "home"
+    root.mkdir()
+    home.mkdir()
+    model.clear()
+    cell = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": []}
+    cells = [
+        {**cell, "id": "prompt", "source": "%%claude\nHow is the tide?"},
+        {**cell, "id": "fails", "source": "{'a': 1}['b']"},
+    ]
+    spec = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+    content = {"cells": cells, "metadata": {"kernelspec": spec}, "nbformat": 4, "nbformat_minor": 5}
+    (root / "tides.ipynb").write_text(json.dumps(content))
+    (home / ".local/share/jupyter").mkdir(parents=True)
+    NotebookNotary(data_dir=str(home / ".local/share/jupyter")).sign(nbformat.read(root / "tides.ipynb", 4))
+    with running_lab(root, home, model.url, "") as lab:
+        tab = LabTab(browser, lab)
+        page = tab.take(own=True)
+        yield NotebookPage(page, tab, "tides.ipynb")
+        tab.close()
+
+
+def test_from_no_key_to_an_answer_and_to_the_demo(keyless, model):
+    book, page, lab = keyless, keyless.page, keyless.lab
+    book.open()
+    page.keyboard.press(OPEN)
+    panel = page.locator(".cellwright-panel")
+    card = panel.locator(".key-card")
+    expect(card).to_contain_text("Claude needs a key")
+    width = panel.evaluate("node => node.clientWidth")
+    assert 385 <= width <= 415, "wide enough to read"
+    check_accessible(card, "Enter a key")
+    picture(book, "no-key")
+    # by keys alone, and a wrong one first
+    field = card.get_by_label("API key")
+    field.focus()
+    page.keyboard.type("sk-ant-wrong-key")
+    page.keyboard.press("Enter")
+    expect(card.locator(".status[data-kind=error]")).to_contain_text("The key was not kept.")
+    expect(field).to_be_focused()
+    # the first cell has a field of its own
+    book.run(0)
+    stdin = book.cell(0).locator(".jp-Stdin-input")
+    stdin.wait_for()
+    assert stdin.get_attribute("type") == "password"
+    expect(book.cell(0)).to_contain_text("Try the demo")
+    picture(book, "no-key-cell")
+    stdin.press("Enter")
+    expect(book.cell(0)).to_contain_text("Claude needs a key, and there is none yet.")
+    # a key that the panel gives to the server counts in the kernel that runs
+    field.fill(model.api_key)
+    card.get_by_role("button", name="Save key").click()
+    expect(card).to_be_hidden()
+    expect(panel.locator(".key-done")).to_contain_text("The key works, and is kept in")
+    model.add(say("The tide is high."))
+    book.run(0)
+    expect(book.cell(0)).to_contain_text("The tide is high.")
+    assert model.api_key not in json.dumps(book.save())
+    assert (lab.state / "api-key.json").stat().st_mode & 0o777 == 0o600
+    assert model.api_key not in lab.log.read_text()
+    # a new session begins with what the notebook calls for, and with what was held in it
+    book.run(1)
+    panel.get_by_role("button", name="New session").click()
+    first = panel.locator(".first")
+    expect(first.locator(".examples button").first).to_have_text("Fix the KeyError in cell [3]")
+    expect(first.locator(".about").first).to_contain_text("tides.ipynb (2 cells)")
+    picture(book, "first-start")
+    check_accessible(panel, "examples")
+    first.locator(".continue").click()
+    expect(panel.locator(".title")).to_have_text("tides: How is the tide?")
+    # the card is there for who asks for it, with the demo
+    page.evaluate("() => window.jupyterapp.commands.execute('cellwright:enter-key')")
+    expect(card.get_by_label("API key")).to_be_focused()
+    card.get_by_role("button", name="Try the demo").click()
+    demo = NotebookPage(page, book.tab, "cellwright-demo/01-first-cell.ipynb")
+    expect(demo.cell(1)).to_contain_text("%claude demo")

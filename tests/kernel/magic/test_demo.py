@@ -1,0 +1,55 @@
+"""`%claude demo`: a scripted model that says so, answers by what is asked in any order, and knows what it does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from notebook_kernel import Cell, NotebookKernel, running_kernel
+
+from cellwright.terminal.demo.demo_project import NOTEBOOK, project_in
+
+pytestmark = pytest.mark.kernel
+
+
+@pytest.fixture
+def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NotebookKernel]:
+    """A kernel without a key in a copy of the demo."""
+    for name in ("CELLWRIGHT_HOME", "JUPYTER_DATA_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / "state"))
+    (tmp_path / "work").mkdir()
+    with running_kernel(project_in(tmp_path / "work"), {"CELLWRIGHT_HOME": str(tmp_path / "state")}) as kernel:
+        kernel.run("%load_ext cellwright")
+        yield kernel
+
+
+def said(cell: Cell) -> str:
+    assert cell.status == "ok", cell.error
+    return str(cell.outputs)
+
+
+def test_its_answers_fit_the_prompts_in_any_order(demo: NotebookKernel):
+    assert "Scripted model." in said(demo.run("%claude demo"))
+    unknown = said(demo.run("%%claude\nWrite a poem on the sea."))
+    assert "demo's scripted model" in unknown
+    assert "scripted-model" in unknown, "the line below the answer names it too"
+    assert "no `smooth` in your namespace" in said(demo.run("%%claude\nWhat is in $smooth?"))
+    assert "Have the tests fixed first" in said(demo.run("%%claude\nPlot the levels and mark high tide."))
+    assert "`smooth` is a list" in said(demo.run("%%claude\nWhat is in $smooth?"))
+    fix = "%%claude --mode acceptEdits\nThe tests of this project fail. Find the reason and fix it."
+    assert "The tests pass now." in said(demo.run(fix))
+    assert "nothing is left to fix" in said(demo.run(fix)), "it looks before it speaks"
+    assert "3.68 m" in said(demo.run("%%claude\nPlot the levels and mark high tide."))
+    assert "demo's scripted model" in said(demo.run("%%claude\nThank you!"))
+
+
+def test_elsewhere_it_is_set_up_and_a_key_goes_before_it(demo: NotebookKernel, tmp_path: Path):
+    (tmp_path / "mine").mkdir()
+    environ = {"CELLWRIGHT_HOME": str(tmp_path / "state"), "ANTHROPIC_API_KEY": "sk-ant-mine"}
+    with running_kernel(tmp_path / "mine", environ) as kernel:
+        kernel.run("%load_ext cellwright")
+        assert f"(cellwright-demo/{NOTEBOOK})" in said(kernel.run("%claude demo"))
+        assert (tmp_path / "mine" / "cellwright-demo" / NOTEBOOK).is_file()
+    demo.run("import os; os.environ['ANTHROPIC_API_KEY'] = 'sk-ant-mine'")
+    assert "Claude itself answers" in said(demo.run("%claude demo"))
