@@ -17,7 +17,7 @@ LAB_SOURCES = $(shell find labextension/src labextension/*.json labextension/*.m
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help pictures example-recordings demo lab test test-ts test-py test-browser test-all test-times coverage leg legs test-live \
+.PHONY: help pictures example-recordings demo lab test test-ts test-py test-browser test-all test-times coverage leg legs test-live bench-code \
   check check-style check-types check-browser-side fix build bench fuzz docs clean
 
 help:  ## this list
@@ -172,6 +172,13 @@ fix: $(VENV)/.test  ## what the linters can mend
 
 bench: $(VENV)/.test build  ## speed against a floor and the bare SDK, as ratios; writes docs/performance.md
 	$(BIN)/python -m benchmarks --write
+
+CODE = .
+
+# each with floors of its own in the same run: rg, ast, ctags, jedi
+bench-code: $(VENV)/.test  ## the index of code: speed, how right it is; CODE= are folders, EMBEDDING= a model as the setting names it
+	$(BIN)/python -m benchmarks.code_index --stalls $(CODE)
+	$(BIN)/python -m benchmarks.code_accuracy $(if $(EMBEDDING),--embedding '$(EMBEDDING)') $(CODE)
 
 SECONDS = 300
 SEED =

@@ -187,10 +187,42 @@ def _write_table(folder: str) -> Turn:
     return turn(use("Write", file_path=f"{folder}/made/throws.csv", content=f"sum,count\n{rows}"))
 
 
+def know_the_code(folder: str) -> Sequence[Turn]:
+    return [
+        turn(use("SemanticSearch", query="tax worked out for the customer", path="made")),
+        turn(
+            say("`with_tax` in made/shop/prices.py is it. Now who uses it:\n"),
+            use("FindReferences", name="with_tax", path="made"),
+            use("CodeContext", symbol="Order.total", path="made", callees=True),
+        ),
+        turn(
+            say(
+                "The tax is worked out in one place, `with_tax` (made/shop/prices.py:11), by the rates in `RATES`. Two callers "
+                "would notice a change: `Order.total` (made/shop/orders.py:12), and through it `invoice`; and `rows` "
+                "(made/shop/export.py:7), which the accountant gets. `net` alone is without tax and stays as it is.\n"
+            )
+        ),
+        turn(use("CallChain", symbol="lower", direction="callers", depth=3, path="made")),
+        turn(
+            say(
+                "One: `invoice` → `Order.total` → `lower`. `total` is the only caller, and passes its own `discount` on; the "
+                "export does not go through it, so discounts are not in what the accountant gets.\n"
+            )
+        ),
+        turn(
+            say(
+                "Below zero: `amount - amount * percent // 100` has no bounds, so 150 percent of 238 cents gives -119. "
+                "`Order.total` passes `discount` on as it is and does not prevent it.\n"
+            )
+        ),
+    ]
+
+
 EXAMPLES = {
     "02-data-analysis": data_analysis,
     "03-fix-and-refactor": fix_and_refactor,
     "04-reproducible": reproducible,
+    "05-know-the-code": know_the_code,
 }
 
 

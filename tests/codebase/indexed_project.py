@@ -80,7 +80,8 @@ export class View {
 CELLS = [
     ("markdown", "# Analysis"),
     ("code", "%matplotlib inline\ndef clean(frame):\n    return load_rows(frame)"),
-    ("code", "clean(1)"),
+    ("code", "%%claude\nclean(1) and load_rows(2): why?"),
+    ("code", "%%time\nclean(1)"),
 ]
 
 

@@ -270,3 +270,22 @@ def test_rows_are_data_for_programs(root: Path) -> None:
         "total": 1,
         "index": "complete",
     }
+
+
+def test_read_tells_what_its_lines_are_within_and_which_files_belong_to_it(root: Path) -> None:
+    (root / "tests").mkdir()
+    (root / "tests" / "test_server.py").write_text("def test(): ...\n")
+    assert "within" not in lines(root, "Read", file_path="app/server.py", offset=18, limit=2)[-1], "there is no index"
+    build_index(root)
+    tools = tools_in(root)
+
+    def last_line(context: ToolContext = CONTEXT, **given: Any) -> str:
+        result = asyncio.run(tools["Read"].call({"file_path": str(root / "app/server.py"), **given}, context))
+        return str(result.content).rpartition("\n")[2]  # type: ignore[union-attr]
+
+    within = "these lines are within Server (8-24), Server.start (15-20)"
+    files = "imports app/store.py; imported by app/store.py; tests tests/test_server.py"
+    assert last_line(offset=18, limit=2) == f"[{within}; {files}]"
+    assert last_line() == '    24\t        return "load_rows"', "of the whole file it was told already"
+    only_tests = ToolContext("toolu_test", lambda **_: None, may_read=lambda path: "tests" in path)
+    assert last_line(only_tests, offset=1, limit=2) == "[tests tests/test_server.py]"

@@ -22,7 +22,8 @@ from cellwright.testing import MessagesServer
 pytestmark = pytest.mark.kernel
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = ("02-data-analysis", "03-fix-and-refactor", "04-reproducible")
+DOCUMENT = "application/vnd.cellwright.transcript+json"
+EXAMPLES = ("02-data-analysis", "03-fix-and-refactor", "04-reproducible", "05-know-the-code")
 
 
 @pytest.fixture
@@ -51,11 +52,17 @@ def execute(path: Path) -> Any:
 
 
 def shown(notebook: Any) -> list[Any]:
-    """What the cells show, and where their answers came from; of pictures, that they are there."""
+    """What the cells show, and where their answers came from; of pictures, that they are there.
+
+    So of the document that an answer is beside its text: it has times, and the folder that it was made in.
+    """
     found: list[Any] = []
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
-            data = {kind: kind.startswith("image/") or text for kind, text in output.get("data", {}).items()}
+            data = {
+                kind: kind.startswith("image/") or kind == DOCUMENT or text
+                for kind, text in output.get("data", {}).items()
+            }
             text = output.get("text", "").replace("Overwriting", "Writing")
             found.append((cell.id, data, text, dict(output.get("metadata", {}))))
     return found

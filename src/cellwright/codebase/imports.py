@@ -91,6 +91,13 @@ class ImportResolver:
                     yield from (f"{path}.rs", f"{path}/mod.rs")
 
 
+def importable_name(path: str) -> str:
+    """The part of a path that imports of it hold: the file's name without its ending, or the folder's."""
+    *folders, name = path.split("/")
+    stem = name.partition(".")[0]
+    return folders[-1] if stem in ("__init__", "index", "mod") and folders else stem
+
+
 def _above(path: str) -> list[str]:
     """The folders that a file is in, from its own up to the root, which is ""."""
     return ["" if str(parent) == "." else str(parent) for parent in PurePosixPath(path).parents]

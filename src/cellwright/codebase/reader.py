@@ -327,6 +327,17 @@ class IndexReader:
         )
         return [path for (path,) in rows]
 
+    def files_called(self, names: Sequence[str]) -> list[str]:
+        """The paths of files of these names, wherever they are."""
+        found: list[str] = []
+        for name in names:
+            rows = self._connection.execute(
+                "SELECT path FROM file WHERE path = ? OR path LIKE ? ESCAPE '\\' ORDER BY path",
+                (name, "%/" + re.sub(r"([%_\\])", r"\\\1", name)),
+            )
+            found += [path for (path,) in rows]
+        return found
+
     def lexical(self, query: str, under: str = "", languages: Sequence[str] = (), limit: int = 100) -> list[Hit]:
         """The units that fit the words of `query` best (BM25; a name counts three times), the best first."""
         words = dict.fromkeys(word.lower() for word in searchable(query).split())

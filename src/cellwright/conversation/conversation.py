@@ -48,7 +48,7 @@ from cellwright.conversation.runs.sandbox_lookup import FindSandbox, SandboxLook
 from cellwright.conversation.runs.starting_run import RunParts, StartingRun
 from cellwright.conversation.runs.subagents import Subagents
 from cellwright.conversation.session_choice import ConversationSessions
-from cellwright.conversation.toolset import ConversationTools, ToolMaker, never_unsaved
+from cellwright.conversation.toolset import ConversationTools, ToolMaker, never_unsaved, no_live_definition
 from cellwright.doctor.check import Check
 from cellwright.errors import CellwrightError, ErrorCode, fault
 from cellwright.events import ContextCompacted, Emit
@@ -76,7 +76,8 @@ class Conversation:
     files of `setting_scopes` count besides, and `trusts_folder` is as in `SettingsInForce`.
     `more_tools` makes the tools that this process adds to the built-in ones (the kernel's `Python`); `jobs` is where
     such tools put work for the thread that waits. `is_unsaved` says of a file whether an editor holds changes of it;
-    `open_notebooks` are the notebooks that are open in its front ends; `checks` are what `/doctor` looks at besides the
+    `open_notebooks` are the notebooks that are open in its front ends; `live_definitions` says of a name what this process
+    itself has by it; `checks` are what `/doctor` looks at besides the
     usual; `find_sandbox` says what can confine commands, and is asked with the first run; `notebook` is the file that this
     process runs, where it runs one.
     """
@@ -96,6 +97,7 @@ class Conversation:
         jobs: CallerJobs | None = None,
         is_unsaved: Callable[[Path], bool] = never_unsaved,
         open_notebooks: OpenNotebooks | None = None,
+        live_definitions: Callable[[str], str] = no_live_definition,
         checks: Sequence[Check] = (),
         find_sandbox: FindSandbox = look_for_sandbox,
         notebook: Callable[[], Path | None] = lambda: None,
@@ -152,6 +154,7 @@ class Conversation:
             load_skill=self.skills.load,
             start_agent=self.subagents.start,
             stop_agent=self.subagents.stop_by_claude,
+            live_definitions=live_definitions,
         )
         self.observers = Observers()
         self.observers.add(RunSpans())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections import ChainMap
@@ -49,6 +50,11 @@ def never_unsaved(_path: Path) -> bool:
     return False
 
 
+def no_live_definition(_name: str) -> str:
+    """Return "", where nothing is defined but in files."""
+    return ""
+
+
 class ToolEnvironment(Struct, frozen=True, kw_only=True):
     """The things tools need of the place they work in.
 
@@ -71,6 +77,8 @@ class ToolEnvironment(Struct, frozen=True, kw_only=True):
     """Has other agents do tasks; without it there is no tool for that."""
     stop_agent: StopAgent | None = None
     """Ends one that works in the background."""
+    live_definitions: Callable[[str], str] = no_live_definition
+    """Says of a name what this process itself has by it that is in no file; "" for nothing."""
     file_state: FileState | None = None
     """The model's knowledge of files, where others must have it, too."""
 
@@ -90,6 +98,7 @@ def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
     from cellwright.tools.code.navigation.find_references import find_references_tool
     from cellwright.tools.code.navigation.import_chain import import_chain_tool
     from cellwright.tools.code.navigation.project_code import project_code
+    from cellwright.tools.code.navigation.related import related_line
     from cellwright.tools.code.navigation.semantic_search import semantic_search_tool
     from cellwright.tools.code.navigation.similar_code import similar_code_tool
     from cellwright.tools.code.rename_symbol import rename_symbol_tool
@@ -121,9 +130,9 @@ def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
     roots = (cwd, *settings.additional_directories)
     side_request = None if place.provider is None else SideRequest(place.provider, small_model(environ))
     engine = choose_engine(environ, side_request)
-    code = project_code(cwd, (*settings.deny, *settings.ask), environ, settings.embedding)
+    code = project_code(cwd, (*settings.deny, *settings.ask), environ, settings.embedding, place.live_definitions)
     return (
-        read_tool(state, cwd, place.open_notebooks),
+        read_tool(state, cwd, place.open_notebooks, functools.partial(related_line, code)),
         write_tool(state, cwd),
         edit_tool(state, cwd),
         multi_edit_tool(state, cwd),
@@ -264,6 +273,7 @@ class ConversationTools:
         load_skill: LoadSkill | None = None,
         start_agent: StartAgent | None = None,
         stop_agent: StopAgent | None = None,
+        live_definitions: Callable[[str], str] = no_live_definition,
     ) -> None:
         self.open_notebooks: OpenNotebooks = open_notebooks or NothingOpen()
         """The notebooks that are open in this process's front ends."""
@@ -280,6 +290,7 @@ class ConversationTools:
         self._load_skill = load_skill
         self._start_agent = start_agent
         self._stop_agent = stop_agent
+        self._live_definitions = live_definitions
         self._making = threading.Lock()
         self._made: tuple[Tool, ...] | None = None
         self._path: dict[str, str] = {}
@@ -339,4 +350,5 @@ class ConversationTools:
             load_skill=self._load_skill,
             start_agent=self._start_agent,
             stop_agent=self._stop_agent,
+            live_definitions=self._live_definitions,
         )

@@ -33,6 +33,7 @@ from cellwright.kernel.magic.line import MagicOptions, keep_result, named_type
 from cellwright.kernel.magic.told import telling_once
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.kernel.namespace.hidden_state import kernel_remarks
+from cellwright.kernel.namespace.live_definitions import live_definitions
 from cellwright.kernel.output.cell_output import STUCK
 from cellwright.kernel.pages.completion import CodeCompletion
 from cellwright.kernel.pages.file_news import FileNews
@@ -102,6 +103,7 @@ class NotebookConversation:
             jobs=self._jobs,
             is_unsaved=is_unsaved,
             open_notebooks=self.notebooks,
+            live_definitions=live_definitions(shell, start_folder(os.environ)),
             checks=kernel_checks(self._kernel, pages),
             notebook=self._notebook,
         )

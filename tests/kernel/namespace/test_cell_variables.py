@@ -28,13 +28,18 @@ def test_variables_are_looked_at_without_asking(kernel: NotebookKernel, page: Pa
         "import time\nprices = {'bonn': 1.5}\nclass Slow:\n    def __repr__(self): time.sleep(600)\nslow = Slow()\n"
         "def f(a=slow): pass"
     )
-    model.add(turn(use("Variables"), use("Variables", names=["prices", "f", "nothing"])), say("seen"))
+    model.add(
+        turn(use("Variables"), use("Variables", names=["prices", "f", "nothing"]), use("FindDefinitions", name="f")),
+        say("seen"),
+    )
     cell = kernel.run("%%claude --new --context none\nWhat is there?")
     assert cell.status == "ok"
-    listed, described = results(model)
+    listed, described, defined = results(model)
     assert listed.splitlines()[:2] == ["slow: Slow", "prices: dict (len 1) = {'bonn': 1.5}"]
     assert 'include="all"' in listed
     assert "f: function = f(a=<Slow>)\n  defined in Cell In[" in described
+    assert "in the kernel (In [" in defined
+    assert "): function f | def f(a)" in defined
     assert "There is no variable nothing." in described
     assert not [op for op in page.ops if op["op"] == "ask"]
 

@@ -71,6 +71,8 @@ WORD = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]*")
 _HEADING = re.compile(r"(#{1,6})\s+(.+?)\s*#*\s*$")
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 _MAGIC = re.compile(r"^\s*[%!]")
+_OTHER_CELL = re.compile(r"\s*%%(?!(?:time|timeit|capture|prun|memit|mprun|lprun)\b)")
+"""A cell whose magic takes its text for something else than Python: a prompt, a shell script, HTML."""
 
 
 class SourceText(Struct, frozen=True):
@@ -145,7 +147,7 @@ def _notebook_text(data: bytes) -> SourceText | None:
     for kind, text in texts:
         starts.append(len(lines) + 1)
         own = text.split("\n")
-        if kind == "code":
+        if kind == "code" and not _OTHER_CELL.match(text):
             # magics are no Python
             lines += [f"# {line}" if _MAGIC.match(line) else line for line in own]
         else:

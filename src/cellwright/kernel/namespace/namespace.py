@@ -100,7 +100,7 @@ def _what(value: object) -> str:
         name = vars(value).get("__name__")
         return f"module {name}" if isinstance(name, str) else "module"
     if isinstance(value, types.FunctionType):
-        return f"function{_signature(value.__code__)}"
+        return f"function{code_signature(value.__code__)}"
     if type in classes(value):
         return f"class {short_name(value)}"  # type: ignore[arg-type]
     found, *rest = fingerprint(value)
@@ -109,7 +109,8 @@ def _what(value: object) -> str:
     return f"{words} with columns {columns}" if (columns := _columns(value)) else words
 
 
-def _signature(code: types.CodeType) -> str:
+def code_signature(code: types.CodeType) -> str:
+    """The names of a function's arguments, without looking at their defaults."""
     return f"({', '.join(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])})"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.calls.tool_output import ToolOutput
-from cellwright.agent.tool import Content, Tool, ToolAccess, ToolLimits, ToolResult, tool
+from cellwright.agent.tool import Content, Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import counted
 from cellwright.tools.files.changes import in_thread
@@ -137,12 +137,32 @@ class ReadOutput(ToolOutput):
     total: int | None = None
 
 
-def read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | None = None) -> Tool:
+RelatedLine = Callable[[Path, tuple[int, int] | None, Callable[[str], bool]], Awaitable[str]]
+"""One line about a file's surroundings, for the lines read of it (None: all), from files that may be read; or ""."""
+
+
+def read_tool(
+    state: FileState, cwd: Path, notebooks: OpenNotebooks | None = None, related: RelatedLine | None = None
+) -> Tool:
     """Read. `state` is the session's memory of files; relative paths start at `cwd`.
 
-    `notebooks` are those that are open; None: there are none.
+    `notebooks` are those that are open; None: there are none. `related` finds a line to put below the text of a file that
+    is read for the first time, or in part.
     """
     opened = notebooks or NothingOpen()
+    told: set[str] = set()
+
+    async def with_related(result: ToolResult, context: ToolContext) -> ToolResult:
+        output = result.structured
+        if related is None or not isinstance(output, ReadOutput) or output.kind != "text" or output.first is None:
+            return result
+        first, last = output.first, output.last
+        part = (first, last) if last is not None and (first != 1 or last != output.total) else None
+        if part is None and output.path in told:
+            return result
+        told.add(output.path)
+        line = await related(Path(output.path), part, context.may_read)
+        return ToolResult(f"{result.content}\n{line}", structured=output) if line else result
 
     @tool(
         name="Read",
@@ -163,7 +183,7 @@ def read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | None = Non
         ],
         title=lambda input: f"Read {shown_path(cwd, cwd / input.file_path)}{_range(input)}",
     )
-    async def read(input: ReadInput) -> ToolResult:
+    async def read(input: ReadInput, context: ToolContext) -> ToolResult:
         path = resolve_path(cwd, input.file_path)
         display_path = shown_path(cwd, path)
         limits = read_limits(os.environ, large=input.allow_large)
@@ -179,8 +199,10 @@ def read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | None = Non
             except FileNotFoundError:
                 raise not_found(path, display_path) from None
             if inline:
-                return read_file(path, display_path, request, state, lambda: False)
-            return await in_thread(lambda stopped: read_file(path, display_path, request, state, stopped))
+                result = read_file(path, display_path, request, state, lambda: False)
+            else:
+                result = await in_thread(lambda stopped: read_file(path, display_path, request, state, stopped))
+        return await with_related(result, context)
 
     return read
 

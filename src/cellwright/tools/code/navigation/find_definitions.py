@@ -23,7 +23,7 @@ from cellwright.tools.inputs import HERE, in_folder
 
 DESCRIPTION = """\
 Find where functions, classes, methods, types and constants are defined, by name: `name`, `Class.method`, `module.name` or \
-`prefix*`. Faster and more exact than Grep for a definition."""
+`prefix*`; in a kernel also what its cells alone have defined. Faster and more exact than Grep for a definition."""
 
 Name = Annotated[str, Meta(min_length=1, pattern=r"^[^\s\x00]+$", description="`name`, `Class.method` or `prefix*`.")]
 Within = Annotated[str, Meta(min_length=1, description="Only in this file or folder.")]
@@ -58,12 +58,15 @@ def find_definitions_tool(code: ProjectCode) -> Tool:
         found = await code.definitions(input.name, under, context)
         shown = found[: input.limit]
         lines = [definition_line(symbol) for symbol in shown]
-        if not found:
+        live = code.live_definition(input.name)
+        if not found and not live:
             lines = [f"Nothing named {input.name} is defined{in_folder(code.root, input.path)}."]
             similar = await code.similar_names(input.name, context)
             lines += [f"Names like it: {', '.join(similar)}."] if similar else []
         elif len(found) > len(shown):
             lines.append(f"[{len(found) - len(shown)} more: give a path, or a higher limit.]")
+        if live:
+            lines.append(live)
         structured = CodeOutput(rows=tuple(map(definition_row, shown)), total=len(found), index=await code.state())
         return ToolResult(joined(lines, await code.note()), structured=structured)
 

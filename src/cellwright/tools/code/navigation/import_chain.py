@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
-from cellwright.codebase.imports import ImportResolver
+from cellwright.codebase.imports import ImportResolver, importable_name
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.code.navigation.project_code import (
     LIMITS,
@@ -78,18 +78,11 @@ class ImportGraph:
 
     async def importers(self, path: str) -> list[_Edge]:
         """The files that import a file."""
-        stem = _importable_name(path)
+        stem = importable_name(path)
         found = await self._code.ask(lambda reader: reader.importers_of(stem) if reader.is_complete() else None)
         paths = found if found is not None else (await self._code.files_with(stem, ""))[:PARSED_FILES]
         edges = [edge for each in dict.fromkeys(paths) if self._may(each) for edge in await self.imports(each)]
         return [edge for edge in edges if edge.target == path]
-
-
-def _importable_name(path: str) -> str:
-    """The part of a path that imports of it hold: the file's name without its ending, or the folder's."""
-    *folders, name = path.split("/")
-    stem = name.partition(".")[0]
-    return folders[-1] if stem in ("__init__", "index", "mod") and folders else stem
 
 
 def import_chain_tool(code: ProjectCode) -> Tool:

@@ -102,8 +102,11 @@ class ProjectCode:
         restrictions: Sequence[tuple[str, str]],
         environ: Mapping[str, str],
         embedding: EmbeddingSettings | None = None,
+        live_definitions: Callable[[str], str] = lambda _name: "",
     ) -> None:
         self.root = root
+        self.live_definition = live_definitions
+        """Says of a name what this process has by it that is in no file; "" for nothing."""
         self.environ = environ
         self.embedding: ProjectEmbedding | None = None
         """The texts' vectors, where the settings name a model."""
@@ -447,13 +450,20 @@ def _indexer_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def project_code(
-    root: Path, rules: Iterable[object], environ: Mapping[str, str], embedding: EmbeddingSettings | None = None
+    root: Path,
+    rules: Iterable[object],
+    environ: Mapping[str, str],
+    embedding: EmbeddingSettings | None = None,
+    live_definitions: Callable[[str], str] = lambda _name: "",
 ) -> ProjectCode:
-    """The code below `root`; `rules` are the settings' deny and ask rules, `embedding` the model that they name."""
+    """The code below `root`; `rules` are the settings' deny and ask rules, `embedding` the model that they name.
+
+    `live_definitions` says of a name what this process has by it.
+    """
     from cellwright.permissions.rules.rule import Rule  # its module is loaded with the policy anyway
 
     restrictions = [(rule.text, rule.source_root) for rule in rules if isinstance(rule, Rule)]
-    return ProjectCode(root, restrictions, environ, embedding)
+    return ProjectCode(root, restrictions, environ, embedding, live_definitions)
 
 
 def where(file: IndexedFile, line: int) -> str:
