@@ -5,8 +5,8 @@ import type { NotebookPanel } from "@jupyterlab/notebook";
 import { INotebookTracker, NotebookActions } from "@jupyterlab/notebook";
 
 import { serverRoot } from "../../page";
-import type { PageAction } from "../../transcript/page_actions";
-import { ACTION_EVENT, offerPageActions } from "../../transcript/page_actions";
+import type { PageAction } from "../../transcript/items/page_actions";
+import { ACTION_EVENT, offerPageActions } from "../../transcript/items/page_actions";
 
 /** An editor of JupyterLab, as far as going to a line needs it. */
 type Opened = {

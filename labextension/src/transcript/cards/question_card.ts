@@ -11,7 +11,7 @@ import { isInPanel } from "../items/item_view";
 import { Markdown } from "../markdown/markdown";
 import type { AnsweredOp, AnswerMessage, AskOp, NextCall, Scope } from "../protocol";
 import type { Question, ToolItem } from "../store";
-import { hasPageActions, request } from "../page_actions";
+import { hasPageActions, request } from "../items/page_actions";
 import { revealed, sentence, visibleText } from "../visible_text";
 import type { AskingPlace, PlaceKind } from "./asking_place";
 import { askingPlaces } from "./asking_place";

@@ -8,7 +8,7 @@ import type { ItemView, TranscriptContext } from "../items/item_view";
 import { LIST_TOOLS } from "../items/todo_list";
 import { fileLink } from "../markdown/file_link";
 import { isInlineImage } from "../markdown/markdown_dom";
-import { hasPageActions } from "../page_actions";
+import { hasPageActions } from "../items/page_actions";
 import type { Behavior, DecidedOp } from "../protocol";
 import type { CallStatus, ToolItem } from "../store";
 import { isOver } from "../store";

@@ -1,8 +1,8 @@
 /** The end of a run that did not end by itself: once, in words, and what can be done as buttons. */
 
 import { button, element } from "../dom";
-import type { PageAction } from "../page_actions";
-import { hasPageActions, request } from "../page_actions";
+import type { PageAction } from "./page_actions";
+import { hasPageActions, request } from "./page_actions";
 import type { ErrorInfo } from "../protocol";
 
 type Way = { label: string; act: PageAction };

@@ -2,7 +2,7 @@
 
 import type { Child } from "../dom";
 import { button, element } from "../dom";
-import { hasPageActions, request } from "../page_actions";
+import { hasPageActions, request } from "../items/page_actions";
 import { revealed } from "../visible_text";
 
 const ENDINGS =
