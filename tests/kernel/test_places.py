@@ -111,7 +111,7 @@ def test_a_notebook_runs_headless_and_fails_where_claude_does(model: MessagesSer
     assert "**Fine.**" in answer.data["text/markdown"]
     assert "denied" in answer.data["text/markdown"]
     refused, error = notebook.cells[2].outputs
-    assert "**REFUSED:**" in refused.data["text/markdown"]
+    assert "**Refused:**" in refused.data["text/markdown"]
     assert error.output_type == "error"
     assert len(error.traceback) == 1
     assert notebook.cells[3].outputs == []

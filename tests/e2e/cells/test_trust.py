@@ -36,7 +36,7 @@ def test_a_no_runs_nothing(notebook, model, page):
     book.run(1)
     book.asked_by_keys(1)
     page.keyboard.press("Escape")
-    book.output(1).get_by_text("PERMISSION_DENIED").first.wait_for()
+    book.output(1).get_by_text("Not permitted").first.wait_for()
     book.wait_done(1)
     assert len(model.requests) == asked_before
 

@@ -23,10 +23,11 @@ _FIX = re.compile(r"fix(?:\s|$)")
 
 
 class CellError(CellwrightError):
-    """Raised for a cell that failed, for the user: the message, without the way through our code; `evalue` has the code."""
+    """Raised for a cell that failed, for the user: the message, then the code, without the way through our modules."""
 
     def _render_traceback_(self) -> list[str]:
-        return [f"\x1b[31m{self.message}\x1b[0m"]
+        # the code last and dim: it is what documents and programs know the error by
+        return [f"\x1b[31m{self.message}\x1b[0m \x1b[2m({self.code})\x1b[0m"]
 
 
 class CellInterrupt(KeyboardInterrupt):

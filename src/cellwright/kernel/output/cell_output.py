@@ -241,7 +241,7 @@ class SavedOutput:
         if self._shown and not self._shown[-1].is_part:  # the run was cut off in a call
             self._saved.begin_part()
             self._show_part({"text/plain": ""})
-        if self._earlier or self._instead or not self._shown:
+        if not self._keeps_answer:
             return self._keep_others()
         kept = self._kept_parts()
         pictures = iter(kept_displays([each.data for each in self._shown if not each.is_part], self._clean))
@@ -254,6 +254,11 @@ class SavedOutput:
             if (shown.data, shown.metadata) != before:
                 self._publish(shown.display_id, shown.data, shown.metadata, update=True)
         return self._shown
+
+    @property
+    def _keeps_answer(self) -> bool:
+        """True where the cell holds what came of the run: something was shown, and nothing else stands in its place."""
+        return bool(self._shown) and not (self._earlier or self._instead)
 
     def _keep_others(self) -> list[_Shown]:
         """The same where something else than an answer is to stand in the cell."""
@@ -319,7 +324,7 @@ class RenewedOutput(SavedOutput):
         super().open()
 
     def tells_error(self) -> bool:
-        return self._saved.tells_error
+        return self._keeps_answer and self._saved.tells_error
 
     def emit(self, event: Event) -> None:
         super().emit(event)
@@ -427,7 +432,7 @@ class WidgetOutput(SavedOutput):
         self._restart_offered = True
 
     def tells_error(self) -> bool:
-        return self._saved.tells_error
+        return self._keeps_answer and self._saved.tells_error
 
     def close(self) -> None:
         self._closed = True
