@@ -149,8 +149,16 @@ class NotebookPage:
         outer.evaluate("node => { node.scrollTop = 0 }")
 
     def asked(self, index: int) -> Any:
-        """The question in a cell, when it takes an answer by mouse."""
+        """The question in a cell, when it takes an answer by mouse; asked for there, where it stands elsewhere first."""
         card = self.output(index).locator(".ask[data-ready]")
+        here = self.output(index).get_by_role("button", name="Answer here")
+
+        def asks() -> bool:
+            if here.is_visible():
+                here.click()
+            return bool(card.count())
+
+        eventually(asks)
         card.wait_for()
         return card
 

@@ -454,7 +454,7 @@ def test_a_readable_folder_is_for_reading_and_no_more(place):
         ("WebFetch", {"url": "https://a@example.com/x"}, "user name before its host"),
         ("Skill", {"skill": "commit"}, "the skill commit"),
         ("mcp__git__push", {}, "the MCP server git"),
-        ("RunTests", {}, "runs the project's tests"),
+        ("RunTests", {}, "Runs the project's tests"),
     ],
 )
 def test_the_reason_names_the_cause(place, tool, tool_input, says):

@@ -194,6 +194,7 @@ def test_what_changes_while_the_question_waits_is_not_overwritten(notebook, mode
     type_at_end(book, 2, ", too")
     model.add(edit("cell-2", "x = 2  # mine"), turn(say("I see.")))
     book.run(1)
+    card = book.asked(1)
     expect(card).to_contain_text("Somebody changed this cell")
     for line in ("\N{MINUS SIGN}x = 1  # mine", "+x = 1  # mine, too", "+x = 2  # mine"):
         shows_line(card, line)
