@@ -45,7 +45,7 @@ def test_it_changes_the_notebook_that_is_open_and_not_a_file_with_unsaved_change
     page.keyboard.type("Change both")
     page.keyboard.press("Enter")
     for answer in ("Accept", "Allow once"):
-        panel.locator(".ask[data-ready]").get_by_role("button", name=answer).click()
+        page.locator(".ask[data-ready]").get_by_role("button", name=answer).first.click()  # or beside the cell
     panel.locator(".run .transcript").get_by_text("Done.").wait_for()
     expect(book.cell(0).locator(".cm-content")).to_contain_text("x = 2")
     assert (book.lab.root / book.path).read_text() == on_disk
