@@ -18,9 +18,6 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Tree
 
-CHUNK = 16 * 1024
-"""The parser asks for so many bytes at a time. Between two chunks other threads run: it holds the interpreter's lock."""
-
 
 class Grammar(Struct, frozen=True):
     """A tree-sitter grammar: `function` of the module `module` gives it.
@@ -74,11 +71,22 @@ def parse(grammar: Grammar, source: bytes) -> Tree:
     """The syntax tree of `source` (UTF-8). Always one: what is wrong is an error node in it."""
     from tree_sitter import Parser  # native code, and not needed before the first edit of a source file
 
-    def chunk(offset: int, _position: object) -> bytes:
-        return source[offset : offset + CHUNK]
+    def from_offset(offset: int, _position: object) -> bytes:
+        return source[offset:]
 
-    tree: Tree = Parser(language_of(grammar)).parse(chunk, encoding="utf8")
+    # The parser holds the interpreter's lock: other threads run while it reports its progress, which it only does when it
+    # is given a function to read with. What that returns is never freed (py-tree-sitter 0.26.1): here the source itself.
+    tree: Tree = Parser(language_of(grammar)).parse(from_offset, encoding="utf8", progress_callback=_go_on)
     return tree
+
+
+def _go_on(_offset: int, _has_error: bool) -> bool:
+    return False
+
+
+def text_of(node: Node, source: bytes) -> str:
+    """The text of a node of the tree that `source` was parsed to. `Node.text` would read it anew, and keep what it reads."""
+    return source[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
 
 @functools.cache
