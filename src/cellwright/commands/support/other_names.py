@@ -44,4 +44,4 @@ INSTEAD: Mapping[str, str] = {
     "theme": _LOOKS,
     "vim": "The terminal has the keys of its prompt line alone; Ctrl-X Ctrl-E opens your editor.",
 }
-"""What to do in place of commands of Claude Code's that have no meaning here."""
+"""The things to do in place of commands of Claude Code's that have no meaning here."""

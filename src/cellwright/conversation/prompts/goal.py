@@ -51,7 +51,7 @@ class Goal:
 
     @property
     def hooks(self) -> Hooks:
-        """What a run that begins now is told and asked."""
+        """The goal for a run that begins now; nobody where there is none."""
         return self if self.condition else NO_HOOKS
 
     def listens_to(self, event: str) -> bool:

@@ -82,7 +82,7 @@ Neither the question nor your answer becomes a part of the conversation.
 
 
 class SideAnswer(Struct, frozen=True):
-    """What Claude says to a question beside the conversation, and what that cost; None where the price is not known."""
+    """The answer to a question beside the conversation, and what it cost; None where the price is not known."""
 
     text: str
     cost_usd: float | None
