@@ -159,13 +159,14 @@ def test_the_tables_of_words_are_made_anew_when_most_of_them_is_dead(root: Path)
 
 
 def test_what_was_parsed_is_not_kept_in_memory() -> None:
-    text = b"class Server:\n    def stop(self):\n        return self.stop()\n\n" * 2_000
+    text = b"class Server:\n    def stop(self):\n        return self.stop()\n\n" * 900
     tracemalloc.start()
     try:
-        for find in (lambda: facts_of(PYTHON, text), lambda: python_names(text, "Server")):
-            find()
+        for find in (lambda text: facts_of(PYTHON, text), lambda text: python_names(text, "Server")):
+            find(text + b"# once")
             before = tracemalloc.get_traced_memory()[0]
-            find()
+            find(text + b"# again")
+            find(text + b"# and again")
             assert tracemalloc.get_traced_memory()[0] - before < len(text)
     finally:
         tracemalloc.stop()

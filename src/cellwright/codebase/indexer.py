@@ -38,7 +38,7 @@ BATCH_FILES = 200
 BATCH_BYTES = 2_000_000
 NICENESS = 10
 JOBS = ("definitions", "texts")
-"""What is done for all files, in this order: the first is what most tools need."""
+"""The work on all files, in this order: most tools need the first."""
 
 BUSY = 3
 """The exit code of a process that found another one at work, for longer than it was to wait."""

@@ -128,7 +128,7 @@ class IndexStatus(Struct, frozen=True):
     is_embedding: bool = False
     embedding_problem: str = ""
     jobs: tuple[IndexJob, ...] = ()
-    """What the indexer does, the most urgent first."""
+    """The indexer's work, the most urgent first."""
 
     @property
     def share(self) -> float:

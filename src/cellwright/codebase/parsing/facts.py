@@ -102,7 +102,7 @@ def facts_of(grammar: Grammar, source: bytes) -> FileFacts:
 
 
 def _captures(grammar: Grammar, root: Node, start: int, end: int) -> list[tuple[int, int, str, Node]]:
-    """What the query finds of nodes that begin from `start` up to `end`: begin, end, capture, node; the outer ones first."""
+    """The captures of nodes that begin from `start` up to `end`, as begin, end, capture and node; the outer ones first."""
     from tree_sitter import QueryCursor
 
     # a query holds the interpreter's lock until it is through, and its nodes take memory: a piece at a time
