@@ -32,6 +32,14 @@ def environment() -> str:
 
 
 @server.tool()
+def may(tool_name: str, input: dict[str, object], tool_use_id: str) -> str:
+    """Answer for the user: commands that touch something, and nothing else."""
+    if tool_name == "Bash" and "touch" in str(input["command"]) and tool_use_id:
+        return json.dumps({"behavior": "allow", "updatedInput": {**input, "command": "touch made"}})
+    return json.dumps({"behavior": "deny", "message": f"no {tool_name} today"})
+
+
+@server.tool()
 def picture() -> Image:
     """Show a picture."""
     return Image(data=base64.b64decode(PIXEL), format="png")
