@@ -96,7 +96,8 @@ class Play:
     code: int = 0
 
 
-PLAIN = {"command": sys.executable, "args": [str(Path(__file__).parents[1] / "shared/mcp_servers/plain_server.py")]}
+SERVER = Path(__file__).parents[1] / "shared" / "mcp_servers" / "plain_server.py"
+PLAIN = {"command": sys.executable, "args": [str(SERVER), "--answers"]}
 ID = "7f3c1a52-98d4-4c55-9a3e-0a4f1d2b6c11"
 MESSAGES = "".join(
     json.dumps({"type": "user", "message": {"role": "user", "content": text}}) + "\n" for text in ("one", "two")

@@ -12,6 +12,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 HOOK = {"hooks": [{"type": "command", "command": "make check", "timeout": 60}]}
 FILES = {
+    ".mcp.json": json.dumps(
+        {"mcpServers": {"tides": {"command": "tides-server", "args": ["--harbour", "${HARBOUR:-Cuxhaven}"]}}}
+    ),
     ".claude/settings.json": json.dumps({"hooks": {"Stop": [HOOK]}}),
     "prices.py": "pears = 3\nplums = 4\n",
 }
@@ -29,6 +32,7 @@ def test_a_file_is_proposed_without_tools_and_pages_are_read(notebook, model, pa
         "%claude /diff",
         "%claude /model sonnet",
         "%claude /context",
+        "%claude /mcp",
         files=FILES,
     )
     for cell in range(5):
@@ -47,7 +51,7 @@ def test_a_file_is_proposed_without_tools_and_pages_are_read(notebook, model, pa
     page.keyboard.press("1")
     book.wait_done(5)
     assert (book.lab.root / book.path).parent.joinpath("prices.py").read_text("utf-8") == "pears = 3\nplums = 5\n"
-    for cell in (6, 7, 8):
+    for cell in (6, 7, 8, 9):
         book.run(cell)
         book.wait_done(cell)
     expect(book.output(6)).to_contain_text("+plums = 5")
@@ -55,5 +59,8 @@ def test_a_file_is_proposed_without_tools_and_pages_are_read(notebook, model, pa
     expect(book.output(8).locator("tr", has_text="Free")).to_contain_text("█")
     book.cell(8).scroll_into_view_if_needed()
     book.screenshot("context", book.output(8).locator("table").first)
-    for cell in (1, 6, 8):
+    expect(book.output(9).locator("tr", has_text="tides")).to_contain_text("waits")
+    book.cell(9).scroll_into_view_if_needed()
+    book.screenshot("mcp", book.output(9))
+    for cell in (1, 6, 8, 9):
         check_accessible(book.output(cell))
