@@ -145,6 +145,21 @@ leg-front-ends: $(FRONT_ENDS)/.installed $(COLAB)/.installed $(VENV)/.test build
 	CELLWRIGHT_FRONT_END_PAGES=$(CURDIR)/$(FRONT_ENDS)/pages CELLWRIGHT_COLAB_PYTHON=$(CURDIR)/$(COLAB)/bin/python \
 	  $(PYTEST) tests/legs/front_ends -m front_ends -q
 
+MARIMO = $(VENV)/marimo
+
+# marimo and what it needs, beside what the tests have
+$(MARIMO)/.installed: $(VENV)/.test
+	rm -rf $(MARIMO)
+	$(BIN)/python -m venv $(MARIMO)
+	$(MARIMO)/bin/python -c 'import pathlib, sys, sysconfig; \
+	  pathlib.Path(sysconfig.get_path("purelib"), "base.pth").write_text(f"import site; site.addsitedir({sys.argv[1]!r})")' \
+	  "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+	$(MARIMO)/bin/pip install -q "marimo>=0.24"
+	@touch $@
+
+leg-marimo: $(MARIMO)/.installed build
+	$(MARIMO)/bin/python -m pytest tests/legs/marimo -m marimo -q
+
 leg-soak: $(VENV)/.test build
 	$(PYTEST) -m "slow and not browser" -q
 

@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
-sys.path[:0] = [str(Path(__file__).parent), str(ROOT / "tests" / "e2e")]  # importlib mode leaves them out
+sys.path.insert(0, str(Path(__file__).parent))  # importlib mode leaves it out
+sys.path.insert(0, str(Path(__file__).parents[2] / "e2e"))
 
 from front_end_page import FrontEndPage
 from lab_server import Lab, running_lab
 
 from cellwright.testing import MessagesServer
 
+ROOT = Path(__file__).parents[3]
 PAGES = Path(os.environ.get("CELLWRIGHT_FRONT_END_PAGES", ROOT / ".venv" / "front-ends" / "pages"))
 COLAB_PYTHON = os.environ.get("CELLWRIGHT_COLAB_PYTHON", str(ROOT / ".venv" / "colab" / "bin" / "python"))
 
@@ -65,7 +66,9 @@ def front_end(browser: Any, server: Lab, request: pytest.FixtureRequest) -> Iter
         opened.append(page := browser.new_page())
         folder = server.root / request.node.name
         folder.mkdir(exist_ok=True)
-        return FrontEndPage(page, server, f"{server.url}/static/{PAGES.name}/{name}.html", folder).open(sources, kernel, how)
+        return FrontEndPage(page, server, f"{server.url}/static/{PAGES.name}/{name}.html", folder).open(
+            sources, kernel, how
+        )
 
     yield show
     for page in opened:

@@ -22,9 +22,7 @@ class FrontEndPage:
     def __init__(self, page: Any, server: Lab, url: str, folder: Path) -> None:
         self.page = page
         self.path = folder / "notebook.ipynb"
-        self.errors: list[str] = []
         self._folder = str(folder.relative_to(server.root))
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.goto(url)
         page.wait_for_function("() => window.openNotebook")
 
@@ -77,4 +75,3 @@ class FrontEndPage:
         if TAKES_PICTURES:
             self.page.set_viewport_size({"width": 980, "height": 420})
             self.page.screenshot(path=IMAGES / f"{name}.png", full_page=True)
-

@@ -12,6 +12,7 @@ from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 pytestmark = [pytest.mark.front_ends, pytest.mark.timeout(300)]
 
 LOAD = "%load_ext cellwright"
+HALF = "and the second.\n\n| hour | level |\n|---|---|\n| 1 | 3.5 |"
 
 
 def output(book: Any, index: int, number: int = -1) -> Any:
@@ -19,9 +20,11 @@ def output(book: Any, index: int, number: int = -1) -> Any:
     return book.cell(index).locator("iframe").nth(number).content_frame.locator("body")
 
 
-def test_text_is_renewed_in_place_and_what_is_saved_is_read_without_a_kernel(front_end: Any, model: MessagesServer) -> None:
+def test_text_is_renewed_in_place_and_what_is_saved_is_read_without_a_kernel(
+    front_end: Any, model: MessagesServer
+) -> None:
     gate = Gate()
-    model.add(turn(say("The **first** half, "), hold(gate), say("and the second.\n\n| hour | level |\n|---|---|\n| 1 | 3.5 |")))
+    model.add(turn(say("The **first** half, "), hold(gate), say(HALF)))
     book = front_end("colab", LOAD, "%%claude\nSay something in two halves", kernel="colab")
     book.run_whole(0)
     book.run(1)
@@ -74,9 +77,8 @@ def test_a_table_stands_where_it_was_displayed_and_a_run_is_interrupted(front_en
     book.run_whole(1)
     expect(output(book, 1).locator("strong", has_text="all")).to_be_visible()
     book.picture("colab-finished")
-    shown = [
-        each.get("data", {}).get("text/markdown") or each.get("data", {}).get("text/html") for each in book.saved().cells[1].outputs
-    ]
+    data = [each.get("data", {}) for each in book.saved().cells[1].outputs]
+    shown = [each.get("text/markdown") or each.get("text/html") for each in data]
     before, between, after = (each for each in shown if each)
     assert "I show it." in before
     assert "3.5" in between

@@ -11,7 +11,7 @@ import { element, joined, startKernel, withoutColours } from "./kernel.js";
 
 const ORDER = ["text/html", "text/markdown", "image/svg+xml", "image/png", "image/jpeg", "text/latex", "text/plain"];
 const STYLE =
-  "body{margin:0;font:14px/1.5 Roboto,Arial,sans-serif;color:#212121}pre{white-space:pre-wrap;font:13px/1.4 monospace;margin:0}" +
+  "body{margin:0;display:flow-root;font:14px/1.5 Roboto,Arial,sans-serif;color:#212121}pre{white-space:pre-wrap;font:13px/1.4 monospace;margin:0}" +
   "table{border-collapse:collapse}td,th{padding:4px 8px;border:1px solid #dadce0}code{font:12px monospace;background:#f1f3f4}img{max-width:100%}";
 
 const escaped = (text) => text.replace(/[&<>]/g, (sign) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;" })[sign]);
@@ -118,11 +118,10 @@ class Notebook {
     void output.loaded.then(() => {
       const page = output.frame.contentDocument;
       page.body.innerHTML = htmlOf(output);
-      output.frame.style.height = `${page.documentElement.scrollHeight}px`;
-      page.body.ontoggle = null;
-      page.querySelectorAll("details").forEach((fold) =>
-        fold.addEventListener("toggle", () => (output.frame.style.height = `${page.body.scrollHeight}px`)),
-      );
+      const fit = () => (output.frame.style.height = `${page.body.getBoundingClientRect().height + 2}px`);
+      page.querySelectorAll("details").forEach((fold) => fold.addEventListener("toggle", fit));
+      page.querySelectorAll("img").forEach((image) => image.addEventListener("load", fit));
+      fit();
     });
   }
 
