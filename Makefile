@@ -154,7 +154,8 @@ $(MARIMO)/.installed: $(VENV)/.test
 	$(MARIMO)/bin/python -c 'import pathlib, sys, sysconfig; \
 	  pathlib.Path(sysconfig.get_path("purelib"), "base.pth").write_text(f"import site; site.addsitedir({sys.argv[1]!r})")' \
 	  "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
-	$(MARIMO)/bin/pip install -q "marimo>=0.24"
+	$(MARIMO)/bin/pip install -q "$$($(BIN)/python -c 'import tomllib; \
+	  extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; print(extras["marimo"][-1])')"
 	@touch $@
 
 leg-marimo: $(MARIMO)/.installed build

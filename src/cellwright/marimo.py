@@ -64,7 +64,7 @@ class _CellConversation(Struct, frozen=True):
 
 
 class _CellView:
-    """What the running cell shows of one run. Events come on the agent's loop; marimo draws on the cell's thread."""
+    """The output of the running cell for one run. Events come on the agent's loop; marimo draws on the cell's thread."""
 
     def __init__(self, conversation: Conversation) -> None:
         self._jobs = conversation.jobs

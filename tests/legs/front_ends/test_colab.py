@@ -76,7 +76,6 @@ def test_a_table_stands_where_it_was_displayed_and_a_run_is_interrupted(front_en
     book.run_whole(0)
     book.run_whole(1)
     expect(output(book, 1).locator("strong", has_text="all")).to_be_visible()
-    book.picture("colab-finished")
     data = [each.get("data", {}) for each in book.saved().cells[1].outputs]
     shown = [each.get("text/markdown") or each.get("text/html") for each in data]
     before, between, after = (each for each in shown if each)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
+from nbconvert.exporters import HTMLExporter
 from playwright.sync_api import expect
 
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
@@ -13,6 +15,13 @@ pytestmark = [pytest.mark.front_ends, pytest.mark.timeout(300)]
 
 LOAD = "%load_ext cellwright"
 HALF = "and the second.\n\n| hour | level |\n|---|---|\n| 1 | 3.5 |"
+ACTIVE = re.compile(r"<(script|style)\b.*?</\1>", re.DOTALL)
+GITHUB = (
+    "body{max-width:800px;margin:24px auto;font:16px/1.5 -apple-system,'Segoe UI',sans-serif;color:#1f2328}"
+    "pre{background:#f6f8fa;padding:12px;border-radius:6px}"
+    "table{border-collapse:collapse}td,th{border:1px solid #d1d9e0;padding:6px 13px}"
+    ".prompt,.anchor-link{display:none}"
+)
 TABLE = """
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -41,7 +50,6 @@ def test_text_streams_in_place_and_what_is_saved_is_read_without_a_kernel(
     widget = book.cell(1).locator('[data-type="application/vnd.jupyter.widget-view+json"]')
     expect(widget.locator("strong", has_text="first")).to_be_visible()
     expect(widget).not_to_contain_text("second")
-    book.picture("vscode-streaming")
     gate.open()
     book.wait_done(1)
     markdown = book.cell(1).locator('[data-type="text/markdown"]')
@@ -160,3 +168,28 @@ def test_what_a_restricted_workspace_leaves_out_is_not_needed(front_end: Any, mo
     # what draws formulas is left out where nothing is trusted; all else stays
     for text in ("I compare the levels.", "Changes: Write tides.py", "High tide is at 6 h", "4.6", "mean(levels)"):
         expect(shown.get_by_text(text).last).to_be_visible()
+    for template in ("lab", "basic"):
+        is_read_in_order(book, template)
+
+
+def is_read_in_order(book: Any, template: str) -> None:
+    """The saved notebook as nbconvert shows it, and as GitHub: by nbconvert's plain template, without styles and scripts."""
+    html, _ = HTMLExporter(template_name=template).from_filename(str(book.path))
+    if template == "basic":
+        html = f"<style>{GITHUB}</style>{ACTIVE.sub('', html)}"
+    page = book.path.with_name(f"{template}.html")
+    page.write_text(html, "utf-8")
+    book.page.goto(page.as_uri())
+    body = book.page.locator("body")
+    places = [
+        body.locator(selector).first.bounding_box()["y"]
+        for selector in (
+            "text=I compare the",
+            "td:has-text('2.5')",
+            "img",
+            "text=Changes: Write tides.py",
+            "text=High tide is at",
+        )
+    ]
+    assert places == sorted(places)
+    book.picture({"lab": "nbconvert-html", "basic": "github-like"}[template])

@@ -118,8 +118,6 @@ def test_the_answer_comes_into_the_cell_and_questions_into_its_console(
         page.get_by_text("Claude is working").wait_for(timeout=60_000)
         field = page.get_by_placeholder("stdin")
         field.wait_for(timeout=60_000)
-        if TAKES_PICTURES:
-            page.screenshot(path=IMAGES / "marimo-question.png")
         field.fill("1")
         field.press("Enter")
         page.get_by_text("The tide is").wait_for()

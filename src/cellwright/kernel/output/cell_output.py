@@ -137,7 +137,7 @@ class _Shown(Struct, eq=False):
     is_part: bool = False
     model: str = ""
     live: Mapping[str, Any] = {}
-    """What shows this part while it comes."""
+    """The mimebundle that shows this part while it comes."""
 
 
 class SavedOutput:
