@@ -184,7 +184,7 @@ def _as_raw_stream(stall_seconds: float, betas: Sequence[str] = ()) -> dict[str,
 
 
 def _arguments(platform: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """What `environ` says and the process's own environment does not: the rest the client finds by itself."""
+    """The arguments that `environ` says and the process's own environment does not: the rest the client finds by itself."""
     found = {name: environ.get(variable, "") for name, variable in _ARGUMENTS.get(platform, {}).items()}
     own = {name: os.environ.get(variable, "") for name, variable in _ARGUMENTS.get(platform, {}).items()}
     given = {name: value for name, value in found.items() if value and value != own[name]}

@@ -67,6 +67,7 @@ def test_from_no_key_to_an_answer_and_to_the_demo(keyless, model):
     card.get_by_label("Address").fill(model.url)
     card.get_by_label("Key", exact=True).fill("sk-ant-wrong-key")
     check_accessible(card, "Test and save")
+    picture(book, "use-a-cloud")
     card.get_by_role("button", name="Test and save").click()
     expect(card.locator(".status[data-kind=error]")).to_contain_text("The key was not kept.")
     card.get_by_role("button", name="Enter a key").click()

@@ -31,7 +31,7 @@ OK = 200
 
 
 class Field(Struct, frozen=True):
-    """What one enters: the variable that holds it, its label, an example, and whether it may be left empty."""
+    """A line of the form: the variable that holds it, its label, an example, and whether it may be left empty."""
 
     variable: str
     label: str

@@ -43,7 +43,7 @@ class DemoRoute(CellwrightRoute):
 
 @contextlib.contextmanager
 def _said_by_others() -> Iterator[None]:
-    """What a model's server says of a credential is no fault of this server, nor of who may use it."""
+    """Answer 409 where a model's server refuses a credential: no fault of this server, nor of who may use it."""
     try:
         yield
     except CellwrightError as error:
@@ -53,7 +53,7 @@ def _said_by_others() -> Iterator[None]:
 
 
 class CredentialRoute(FolderRoute):
-    """What the routes of credentials share: which one is in force in the folder."""
+    """The part that routes of credentials share: which one is in force in the folder."""
 
     def initialize(self, runs: ClientRuns, **settings: Any) -> None:
         super().initialize(runs)
