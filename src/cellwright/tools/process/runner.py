@@ -87,18 +87,18 @@ class RunningProgram:
                 outputs.append(pipe)
                 return pipe.writer
 
-            given = pipes.enter_context(contextlib.closing(_Input(source))) if source else None
+            input_pipe = pipes.enter_context(contextlib.closing(_Input(source))) if source else None
             self._child = self._children.start(
                 command,
                 output=writer(output),
                 errors=None if errors is None else writer(errors),
-                source=subprocess.DEVNULL if given is None else given.reader,
+                source=subprocess.DEVNULL if input_pipe is None else input_pipe.reader,
                 inherited=inherited,
             )
             for pipe in outputs:
                 pipe.start()
-            if given is not None:
-                given.start()
+            if input_pipe is not None:
+                input_pipe.start()
             self.ended = self._loop.create_task(self._follow(outputs, pipes.pop_all()))
 
     @property
@@ -106,6 +106,11 @@ class RunningProgram:
         """Its exit code, once it has ended; negative for a signal."""
         # what hangs in the operating system was killed, and ends when that lets go of it
         return self._child.exited.result() if self._child.exited.done() else -signal.SIGKILL
+
+    @property
+    def told(self) -> str:
+        """The reason why a sandbox has not made what it changed, once it has ended; "" where there is none."""
+        return self._child.told
 
     @property
     def had_enough(self) -> bool:
