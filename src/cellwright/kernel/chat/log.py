@@ -190,7 +190,9 @@ def _end_of(error: BaseException | None, answer: str, session: str, ms: float) -
     return RunEnd(reason, answer, {}, 0.0, ms, 0, 0, 0, (), session, None, error_json)
 
 
-def past_run(session: str, turn: int, prompt: str, asked_at: float, ops: Sequence[Op], state: State) -> LoggedRun:
+def past_run(
+    session: str, turn: int, prompt: str, asked_at: float, ops: Sequence[Op], state: State = "done"
+) -> LoggedRun:
     """A turn of a transcript, drawn from it as `ops`."""
     return LoggedRun(
         id=f"past-{session}-{turn}",
