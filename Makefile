@@ -23,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
-demo: $(VENV)/.run  ## the main job: a notebook with Claude in it, from a failing test to a passing one
+demo: $(VENV)/.run  ## the main job: a notebook with Claude in it, a tour in five prompts
 	$(BIN)/cellwright demo
 
 lab: $(VENV)/.run build  ## JupyterLab with the extension; the demo's notebook is open

@@ -15,13 +15,16 @@ PAGES = (
     *sorted((ROOT / "docs" / "guides").glob("*.md")),
     ROOT / "docs" / "protocol" / "results.md",
 )
-_ATTRIBUTE = re.compile(r'not-run="([^"]+)"')
+_ATTRIBUTE = re.compile(r'(not-run|run-by)="([^"]+)"')
 _GIVEN = re.compile(r"<!-- given:\s(.*?)\s-->", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Fence:
-    """One block. `given` is code that makes what the block takes for granted; `not_run` says why it stays as it is."""
+    """One block. `given` is code that makes what the block takes for granted.
+
+    `run_by` is the test that runs it where it is not one for the tests of this folder; `not_run` says why nothing can.
+    """
 
     page: str
     line: int
@@ -29,6 +32,11 @@ class Fence:
     code: str
     given: str = ""
     not_run: str = ""
+    run_by: str = ""
+
+    @property
+    def elsewhere(self) -> bool:
+        return bool(self.not_run or self.run_by)
 
     @property
     def place(self) -> str:
@@ -55,7 +63,7 @@ def _fences_of(page: Path) -> list[Fence]:
             given = said[1] if said else ""
         elif token.type == "fence" and token.map:
             words = token.info.split(maxsplit=1)
-            reason = _ATTRIBUTE.search(token.info)
+            said_of_it = dict(_ATTRIBUTE.findall(token.info))
             found.append(
                 Fence(
                     page=str(page.relative_to(ROOT)),
@@ -63,7 +71,8 @@ def _fences_of(page: Path) -> list[Fence]:
                     language=words[0] if words else "",
                     code=token.content,
                     given=given,
-                    not_run=reason[1] if reason else "",
+                    not_run=said_of_it.get("not-run", ""),
+                    run_by=said_of_it.get("run-by", ""),
                 )
             )
             given = ""

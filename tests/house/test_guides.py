@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cellwright.commands.registry import COMMANDS
+from cellwright.commands.support.other_names import INSTEAD, OTHER_NAMES
 from cellwright.config.settings.keys import KEYS
 from cellwright.kernel.magic.line import OPTIONS
 from cellwright.terminal.arguments import parse
@@ -47,7 +48,7 @@ def test_every_message_that_is_quoted_is_said() -> None:
 
 def test_every_slash_command_is_there(guide: str) -> None:
     named = {word for text in quoted(guide) for word in re.findall(r"(?:^|(?<=claude ))/[a-z]+(?= |$)", text)}
-    assert {name for name in named if name[1:] not in COMMANDS} == set()
+    assert {name[1:] for name in named} - COMMANDS.keys() - OTHER_NAMES.keys() - INSTEAD.keys() == set()
 
 
 def test_every_command_line_can_be_read(guide: str) -> None:

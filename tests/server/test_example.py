@@ -1,9 +1,10 @@
-"""The example web application, over real HTTP and in a real browser."""
+"""The example web application, over real HTTP and in a real browser, and what the documents say to a server."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from http.client import HTTPConnection
@@ -11,13 +12,39 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from jupyter_process import EventReader
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "docs"))  # importlib mode leaves it out
+
+from fences import fences
+from jupyter_process import TOKEN
 
 from cellwright.testing import say, use
 
 pytestmark = pytest.mark.kernel
 
-APP = Path(__file__).parents[2] / "examples" / "web_application" / "app.py"
+ROOT = Path(__file__).parents[2]
+APP = ROOT / "examples" / "web_application" / "app.py"
+HERE = str(Path(__file__).relative_to(ROOT))
+
+PAGE = """
+const fetch = (path, options) => globalThis.fetch(new URL(path, process.argv[1]), options);
+const asked = await fetch("api/run", {method: "POST", body: JSON.stringify({prompt: "Make it"})});
+const run = asked.headers.get("cellwright-run"), told = [];
+READ
+for await (const {id: last, type, data} of events(asked)) {
+  told.push([last, type]);
+  if (type === "permission_request") { ANSWER }
+}
+const last = 1, again = [];
+for await (const {id, type} of events(await LATER)) again.push([id, type]);
+console.log(JSON.stringify({told, again}));
+"""
+"""A page's script, of the blocks of the document: a run is begun, read and answered, and its events are read again."""
+
+
+def _blocks(language):
+    """What the documents leave to this file to run."""
+    return [fence.code for fence in fences() if fence.run_by == HERE and fence.language == language]
 
 
 @pytest.fixture(scope="module")
@@ -48,16 +75,35 @@ def test_the_page_is_there_and_holds_no_token(app):
 
 def test_a_run_through_the_application(app, model):
     model.add(use("Bash", command="touch by-the-application"), say("It is there now."))
-    reader = EventReader(*_open(app, "POST", "api/run", {"prompt": "Make it"}))
-    assert reader.status == 200
-    assert reader.headers["content-type"].startswith("text/event-stream")
-    question = reader.until("permission_request")["data"]["question_id"]
-    _, answered = _open(app, "POST", f"api/runs/{reader.run}/answers/{question}", {"behavior": "allow"})
-    assert answered.status == 200
-    events = reader.rest()
-    assert events[-1]["data"]["final_response"] == "It is there now."
-    again = EventReader(*_open(app, "GET", f"api/runs/{reader.run}/events", **{"Last-Event-ID": "1"}))
-    assert again.rest() == events[1:]
+    reading, answering, later = _blocks("js")
+    script = PAGE.replace("READ", reading).replace("ANSWER", answering).replace("LATER", later.rstrip().rstrip(";"))
+    command = ["node", "--input-type=module", "--eval", script, app]
+    page = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert page.returncode == 0, page.stderr
+    seen = json.loads(page.stdout)
+    assert [kind for _, kind in seen["told"] if kind.startswith(("permission", "session"))] == [
+        "permission_request",
+        "permission_decision",
+        "session_complete",
+    ]
+    assert seen["again"] == seen["told"][1:]
+
+
+def test_the_documents_commands_and_program(server, model):
+    environ = {**os.environ, "TOKEN": TOKEN, "RUN": "none", "QUESTION": "none"}
+    (server.root / "reports").mkdir()
+    ask, look = (code.replace("http://localhost:8888", server.url) for code in _blocks("sh"))
+    model.add(say("The column `price` has 3."))
+    asked = subprocess.run(["bash", "-eu", "-c", ask], env=environ, capture_output=True, text=True, check=True).stdout
+    assert asked.count("event: run_started") == asked.count("event: session_complete") == 1
+    looked = subprocess.run(["bash", "-eu", "-c", look], env=environ, capture_output=True, text=True, check=True).stdout
+    assert re.findall(r'"code": ?"(\w+)"', looked) == ["NOT_FOUND", "NOT_FOUND"], "as no run has the id"
+
+    (program,) = _blocks("python")
+    model.add(say("All of it."))
+    named = f"server, token = {server.url!r}, {TOKEN!r}\n"
+    done = subprocess.run([sys.executable, "-c", named + program], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("All of it.", "")
 
 
 def test_nothing_else_of_the_server_is_behind_it(app):

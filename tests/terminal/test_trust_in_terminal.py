@@ -266,7 +266,7 @@ def test_commands_send_nothing_and_need_no_key(messages_server: Server, command_
     assert json.loads(command.run("--output-format", "json", "/status").stdout)["status"].startswith("**Status**")
     done = command.run("/nonsense")
     assert done.returncode != 0
-    assert "There is no command or skill /nonsense. The commands are /help" in done.stderr
+    assert "There is no command or skill /nonsense. /help lists the commands" in done.stderr
     assert "takes nothing after it" in command.run("/status please").stderr
     assert server.requests == []
 

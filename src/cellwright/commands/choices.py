@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.commands.cost import usd
 from cellwright.config.settings.allowed import origin_of
@@ -42,12 +44,12 @@ def model_page(call: CommandCall) -> CommandPage:
     before = _model(call)
     _refuse_administrators(conversation, "model")
     if name.lower() == RESET:
-        _choose(conversation, model=None)
+        choose(conversation, model=None)
         # what the command line said no longer counts, either
         now = model_of(RunOptions(), conversation.in_force.settings, conversation.in_force.environment)
     else:
         now = _named_model(conversation, name)
-        _choose(conversation, model=name)
+        choose(conversation, model=name)
     text = f"{now} answers from the next prompt on."
     if name.lower() == OPUS_PLAN:
         text = f"{full_name('opus', conversation.in_force.environment)} answers in plan mode, {now} else."
@@ -150,10 +152,15 @@ def mode_page(call: CommandCall) -> CommandPage:
         raise CellwrightError(
             ErrorCode.PERMISSION_DENIED, f"The settings allow no mode as loose as {mode}; the loosest is {allowed}."
         )
-    _choose(conversation, mode=mode)
+    choose(conversation, mode=mode)
     leave_other_modes(conversation.sessions.current, conversation.runs, mode)
     text = f"{MODE_LABELS[mode][1]}. It holds until you choose another one. {remark}".strip()
     return CommandPage([Section(f"Mode {mode}", text=text)])
+
+
+def plan_page(call: CommandCall) -> CommandPage:
+    """Go on in plan mode."""
+    return mode_page(replace(call, text="plan"))
 
 
 def effort_page(call: CommandCall) -> CommandPage:
@@ -171,7 +178,7 @@ def effort_page(call: CommandCall) -> CommandPage:
     _refuse_administrators(conversation, "effortLevel")
     if level != RESET and not limits(_model(call)).effort:
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{_model(call)} does not take an effort.")
-    _choose(conversation, effort=None if level == RESET else level)
+    choose(conversation, effort=None if level == RESET else level)
     text = "It holds from the next prompt on. Other thinking restarts the cache of the conversation's messages."
     return CommandPage([Section(f"Effort {level}", text=text)])
 
@@ -188,7 +195,7 @@ def output_style_page(call: CommandCall) -> CommandPage:
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     style = styles[call.text.lower()]
     _refuse_administrators(conversation, "outputStyle")
-    _choose(conversation, output_style=style.name)
+    choose(conversation, output_style=style.name)
     when = (
         "This session keeps the system prompt it began with: /clear begins one in this style."
         if conversation.sessions.current.has_begun
@@ -235,7 +242,7 @@ def _refuse_administrators(conversation: Conversation, key: str) -> None:
         raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
 
 
-def _choose(conversation: Conversation, **chosen: Any) -> None:
+def choose(conversation: Conversation, **chosen: Any) -> None:
     """Have this hold for the prompts to come, in all faces of the conversation."""
     with conversation.in_force.users_change():
         for name, value in chosen.items():

@@ -15,6 +15,7 @@ from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import Emit, Event
 from cellwright.markdown.escaping import escaped
+from cellwright.markdown.safe_markdown import safe_markdown
 from cellwright.text import code_fence, visible, visible_line
 from cellwright.tools.shell.user_commands import user_command
 
@@ -45,6 +46,7 @@ def command_name(prompt: str) -> str | None:
 class Section(Struct, frozen=True):
     """A table under a title, the first row its head; `code` (in `language`), `text`, then `link` stand above it.
 
+    `answer` is Markdown that a model has written, which is made safe.
     `link` is an address to be opened by the user: only where it comes from a server that they chose to sign in to.
     """
 
@@ -54,6 +56,7 @@ class Section(Struct, frozen=True):
     code: str = ""
     language: str = ""
     link: str = ""
+    answer: str = ""
 
 
 class CommandPage(Struct, frozen=True):
@@ -66,6 +69,8 @@ class CommandPage(Struct, frozen=True):
         for section in self.sections:
             title = escaped(visible_line(section.title, _LONGEST_LINE))
             parts += [f"**{title}**", _fenced(visible(section.code), section.language), _lines(visible(section.text))]
+            if section.answer:
+                parts.append(safe_markdown(section.answer))
             if section.link:
                 parts.append(f"<{_address(section.link)}>")
             if len(section.rows) > 1:
@@ -84,6 +89,7 @@ class CommandPage(Struct, frozen=True):
                 visible_line(section.title, _LONGEST_LINE),
                 *(f"  {line}" for line in visible(section.code).splitlines()),
                 *([f"  {visible(section.text)}"] if section.text else []),
+                *(f"  {line}" for line in visible(section.answer).splitlines()),
                 *([f"  {_address(section.link)}"] if section.link else []),
             ]
             body = [tuple(visible_line(cell, _LONGEST_LINE) for cell in row) for row in section.rows[1:]]

@@ -198,6 +198,7 @@ class Completion(TypedDict):
 def commands(text: str, skills: Mapping[str, Skill], prompts: ServerPrompts | None = None) -> list[Completion]:
     """The slash commands, skills and MCP servers' prompts whose names fit `text`."""
     from cellwright.commands.registry import COMMANDS  # what does them is heavy
+    from cellwright.commands.support.other_names import OTHER_NAMES
 
     known = {name: (command.takes, command.help) for name, command in COMMANDS.items()}
     for name, skill in skills.items():
@@ -205,6 +206,9 @@ def commands(text: str, skills: Mapping[str, Skill], prompts: ServerPrompts | No
             known.setdefault(name, (skill.argument_hint, skill.description))
     for name, (_, prompt) in (prompts or {}).items():
         known.setdefault(name, (" ".join(f"[{argument}]" for argument, _ in prompt.arguments), prompt.description))
+    for other, own in OTHER_NAMES.items():
+        if text and other.startswith(text.lower()):  # who knows it by that name finds it
+            known.setdefault(other, (COMMANDS[own].takes, f"the same as /{own}"))
     names = best(text, known, str, MAX_ITEMS) if text else list(known)[:MAX_ITEMS]
     return [
         Completion(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from cellwright.commands.choices import (
     EFFORT,
     MODE,
@@ -11,6 +13,7 @@ from cellwright.commands.choices import (
     mode_page,
     model_page,
     output_style_page,
+    plan_page,
 )
 from cellwright.commands.command import (
     SLASH_COMMAND,
@@ -30,8 +33,10 @@ from cellwright.commands.extensions.memory import memory_page
 from cellwright.commands.extensions.plugins import PLUGIN, plugin_page
 from cellwright.commands.extensions.skills import skills_page
 from cellwright.commands.sandbox import sandbox_page
-from cellwright.commands.sessions.compact import COMPACT, compact_page
+from cellwright.commands.sessions.aside import BTW, GOAL, btw_page, goal_page
+from cellwright.commands.sessions.compact import AUTOCOMPACT, COMPACT, autocompact_page, compact_page
 from cellwright.commands.sessions.export import CELLS, EXPORT, cells_page, export_page
+from cellwright.commands.sessions.folders import ADD_DIR, add_dir_page
 from cellwright.commands.sessions.sessions import (
     FORK,
     RENAME,
@@ -50,6 +55,7 @@ from cellwright.commands.status import status_page
 from cellwright.commands.support.bug import BUG, bug_page
 from cellwright.commands.support.doctor import DOCTOR, doctor_page
 from cellwright.commands.support.index import INDEX, index_page
+from cellwright.commands.support.other_names import INSTEAD, OTHER_NAMES
 from cellwright.commands.support.upgrade import upgrade_page
 from cellwright.commands.tasks import steer_page, tasks_page
 from cellwright.commands.undo import REDO, REWIND, UNDO, redo_page, rewind_page, undo_page
@@ -64,7 +70,12 @@ def is_answered_here(prompt: str, skills: Skills) -> bool:
     name = command_name(prompt)
     if name is None or name.startswith("mcp__"):  # a prompt of an MCP server's is asked of that when it is sent
         return False
-    return name in COMMANDS or not skills.is_call(prompt)
+    return is_command(name) or not skills.is_call(prompt)
+
+
+def is_command(name: str) -> bool:
+    """Return whether a command is called by `name`, its own or another one that users know it by."""
+    return name in COMMANDS or name in OTHER_NAMES
 
 
 def command_of(prompt: str) -> tuple[SlashCommand, str]:
@@ -77,14 +88,9 @@ def command_of(prompt: str) -> tuple[SlashCommand, str]:
     found = SLASH_COMMAND.fullmatch(prompt)
     assert found is not None
     name, text = found["name"], found["text"].strip()
-    command = COMMANDS.get(name)
+    command = COMMANDS.get(OTHER_NAMES.get(name, name))
     if command is None:
-        known = ", ".join(f"/{each}" for each in COMMANDS)
-        message = (
-            f"There is no command or skill /{name}. The commands are {known}; /skills shows the skills. "
-            "Nothing was sent."
-        )
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{_unknown(name)} Nothing was sent.")
     if text and not command.takes:
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"/{name} takes nothing after it. Nothing was sent.")
     return command, text
@@ -97,25 +103,52 @@ async def answer_of(command: SlashCommand, call: CommandCall) -> CommandPage:
     return page if isinstance(page, CommandPage) else await page
 
 
-def _help(_call: CommandCall) -> CommandPage:
+def _unknown(name: str) -> str:
+    if name in INSTEAD:
+        return f"There is no /{name} here. {INSTEAD[name]}"
+    near = get_close_matches(name, [*COMMANDS, *OTHER_NAMES], 1)
+    meant = f"Did you mean /{near[0]}? " if near else ""
+    return f"There is no command or skill /{name}. {meant}/help lists the commands, /skills the skills."
+
+
+def _help(call: CommandCall) -> CommandPage:
+    if call.text:
+        return CommandPage([_help_for(call)])
     rows = [
         ("command", "what it does"),
-        *((f"/{name} {command.takes}".strip(), command.help) for name, command in COMMANDS.items()),
+        *((_usage(name), command.help) for name, command in COMMANDS.items()),
     ]
     text = (
-        "They are answered here: nothing is put into the conversation, and only /compact, and /rename without a title, "
-        "ask a model. "
+        "They are answered here: nothing is put into the conversation, and only /btw, /compact, and /rename without a "
+        "title ask a model. /help NAME is about one of them or of the /skills, which are called in the same way. "
         "`!` and a command runs it in your shell; Claude is told of it with your next prompt."
     )
     return CommandPage([Section("Commands", rows, text)])
 
 
+def _help_for(call: CommandCall) -> Section:
+    name = call.text.removeprefix("/")
+    own = OTHER_NAMES.get(name, name)
+    if (command := COMMANDS.get(own)) is not None:
+        others = [f"/{other}" for other, meant in OTHER_NAMES.items() if meant == own]
+        more = f" Also called {', '.join(others)}." if others else ""
+        return Section(_usage(own), text=f"{command.help[:1].upper()}{command.help[1:]}.{more}")
+    if (skill := call.conversation.skills.all().get(name)) is not None:
+        return Section(f"/{name} {skill.argument_hint}".rstrip(), text=f"{skill.description}\n{skill.file}")
+    raise CellwrightError(ErrorCode.INVALID_PARAMETERS, _unknown(name))
+
+
+def _usage(name: str) -> str:
+    return f"/{name} {COMMANDS[name].takes}".rstrip()
+
+
 _OWN_COMMAND = SlashCommand(user_command_page, "run a command of your own", "COMMAND")
 
 COMMANDS: dict[str, SlashCommand] = {
-    "help": SlashCommand(_help, "this list"),
+    "help": SlashCommand(_help, "this list; with a name, what that command or skill does", "[NAME]"),
     "model": SlashCommand(model_page, "the models with their prices; with a name, go on with that one", MODEL),
     "mode": SlashCommand(mode_page, "the permission modes; with a name, go on in that one", MODE),
+    "plan": SlashCommand(plan_page, "go on in plan mode: Claude looks and proposes, and changes nothing"),
     "effort": SlashCommand(effort_page, "how hard the model thinks; with a level, that hard", EFFORT),
     "output-style": SlashCommand(output_style_page, "the output styles; with a name, answer in that one", STYLE),
     "config": SlashCommand(config_page, "each setting with its value and where it comes from"),
@@ -126,6 +159,7 @@ COMMANDS: dict[str, SlashCommand] = {
     "plugin": SlashCommand(plugin_page, "plugins: installed, switched on and off, updated, removed", PLUGIN, asks=True),
     "hooks": SlashCommand(hooks_page, "the hooks in force, by event, and where they come from"),
     "permissions": SlashCommand(permissions_page, "the mode, each rule with where it comes from, trust and folders"),
+    "add-dir": SlashCommand(add_dir_page, "the folders Claude works in; with one, that folder as well", ADD_DIR),
     "sandbox": SlashCommand(sandbox_page, "what commands are confined by, and what they may read, write and reach"),
     "index": SlashCommand(
         index_page, "the index of the project's code: how complete it is; rebuild: begin it anew", INDEX
@@ -146,10 +180,15 @@ COMMANDS: dict[str, SlashCommand] = {
     "cells": SlashCommand(cells_page, "what Claude ran in the last turn, as ordinary cells", CELLS),
     "tasks": SlashCommand(tasks_page, "what Claude and its shell commands are at, with their ids", "[stop ID]"),
     "steer": SlashCommand(steer_page, "tell Claude something while it works", "TEXT"),
+    "btw": SlashCommand(btw_page, "ask about the conversation without adding to it, while Claude works as well", BTW),
+    "goal": SlashCommand(goal_page, "have Claude work until a goal is met; without one, show it", GOAL),
     "compact": SlashCommand(
         compact_page,
         "sum up the conversation so far, so that there is room to go on; FOCUS: what to keep above all",
         COMPACT,
+    ),
+    "autocompact": SlashCommand(
+        autocompact_page, "when the conversation is summed up by itself; on, off or a share changes that", AUTOCOMPACT
     ),
     "context": SlashCommand(context_page, "what fills the context: how many tokens of what"),
     "cost": SlashCommand(cost_page, "what this session has cost, and suggestions while you type"),

@@ -31,14 +31,15 @@ from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.observers import Observers
 from cellwright.conversation.prompts.agents import Agents
 from cellwright.conversation.prompts.file_blocks import FileBlocks
+from cellwright.conversation.prompts.goal import Goal
 from cellwright.conversation.prompts.mcp import McpServers, agents_servers, plugin_servers
 from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.output_styles import OutputStyles
 from cellwright.conversation.prompts.prompt import checked
 from cellwright.conversation.prompts.skills import Skills
+from cellwright.conversation.runs.beside_runs import SideAnswer, ask_beside, compact_session
 from cellwright.conversation.runs.budgets_in_force import BudgetsInForce
 from cellwright.conversation.runs.choices import Choices, with_choices
-from cellwright.conversation.runs.compact import compact_session
 from cellwright.conversation.runs.policy_in_force import PolicyInForce
 from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run import Run
@@ -162,6 +163,7 @@ class Conversation:
         self.sessions = ConversationSessions(
             self.in_force, self.runs, self.tools, left=self._session_left, changed=self.observers.session_changed
         )
+        self.goal = Goal(lambda: self.sessions.current, self.in_force)
         self._parts = RunParts(
             interface=interface,
             jobs=self.jobs,
@@ -185,6 +187,7 @@ class Conversation:
             agents=self.agents,
             subagents=self.subagents,
             budgets=self.budgets,
+            goal=self.goal,
         )
         self._lock = threading.Lock()
 
@@ -227,6 +230,18 @@ class Conversation:
         """Sum up the session, with particular attention to `focus`. On the agent's thread; raises as `compact_session`."""
         return await compact_session(self._parts, options, focus, emit)
 
+    async def ask_beside(self, options: RunOptions, question: str) -> SideAnswer:
+        """Ask about the conversation without adding to it. On the agent's thread; raises as `ask_beside`."""
+        return await ask_beside(self._parts, options, question)
+
+    async def add_folder(self, folder: Path) -> HookResult:
+        """Have Claude work in `folder` as well, from its next call on; gives what DirectoryAdded hooks say."""
+        with self.in_force.users_change():
+            self.choices.folders = tuple(dict.fromkeys((*self.choices.folders, folder)))
+        session = self.sessions.current
+        self.in_force.refresh(session_has_begun=session.has_begun)
+        return await self._hooks.fire_folder_added(session, folder)
+
     def agent(self, options: RunOptions) -> AgentSetup:
         """The agent of runs with these options that belong to no session of this conversation; nobody is asked.
 
@@ -264,6 +279,7 @@ class Conversation:
 
     def _session_left(self, session: Session, because: str) -> None:
         self.user_commands.forget()
+        self.goal.clear()
         if because == "clear":
             self.mcp.ask_again()
         self._hooks.end_session(session, because, self.thread, wait=False)

@@ -19,7 +19,7 @@ from cellwright.agent.prompt import Prompt
 from cellwright.agent.steering import SteeringText
 from cellwright.checkpoints.plan_files import What
 from cellwright.commands.command import CommandCall, CommandPage, SlashCommand, command_name
-from cellwright.commands.registry import COMMANDS, answer_of, command_of
+from cellwright.commands.registry import COMMANDS, answer_of, command_of, is_command
 from cellwright.commands.undo import rewind_turns
 from cellwright.config.settings.layers import SCOPES, Layer
 from cellwright.config.settings.read import InlineSettings
@@ -364,7 +364,7 @@ class Agent:
           Claude is not at work.
         """
         refuse_agent_code("do commands for the user")
-        if not isinstance(line, str) or command_name(line.strip()) not in COMMANDS:
+        if not isinstance(line, str) or not is_command(command_name(line.strip()) or ""):
             known = ", ".join(f"/{each}" for each in COMMANDS)
             raise CellwrightError(
                 ErrorCode.INVALID_PARAMETERS, f"There is no command {line!r:.200}. There are {known}."

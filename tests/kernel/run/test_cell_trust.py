@@ -224,7 +224,7 @@ def test_commands_show_markdown_and_send_nothing(kernel_in, tmp_path):
     cell = kernel.run("%%claude --format json\n/status")
     assert json.loads(cell.stdout)["status"].startswith("**Status**")
     failed = kernel.run("%claude /nonsense")
-    assert "There is no command or skill /nonsense. The commands are /help" in str(failed.reply["traceback"])
+    assert "There is no command or skill /nonsense. /help lists the commands" in str(failed.reply["traceback"])
     assert server.requests == []
 
 

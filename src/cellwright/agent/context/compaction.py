@@ -276,7 +276,7 @@ class Compaction:
             model=model,
             system=b"[]",
             tools=b"[]",
-            messages=[_user_message(f"{text}\n\n{request_text(focus)}")],
+            messages=[user_message(f"{text}\n\n{request_text(focus)}")],
             max_tokens=min(SUMMARY_TOKENS, limits(model).max_output),
             thinking=self._agent.thinking,
             cache_whole=False,
@@ -295,22 +295,7 @@ class Compaction:
         return list(messages[: next(answers, len(messages))])
 
     async def _asked(self, model: str, messages: Sequence[bytes], focus: str) -> _Summary | None:
-        agent, session = self._agent, self._session
-        is_agents = model == agent.model
-        budget = agent.thinking_budget if is_agents else None
-        request = Request(
-            model=model,
-            system=session.system,
-            tools=session.tools,
-            messages=messages,
-            max_tokens=min(SUMMARY_TOKENS + (budget or 0), limits(model).max_output),
-            # as in the run's own requests: other thinking or effort would have the whole conversation read anew
-            effort=agent.effort if is_agents or limits(model).effort else None,
-            thinking=agent.thinking,
-            thinking_budget=budget,
-            cache_ttl=agent.cache_ttl,
-            clear_tool_results_at=agent.results_cleared_at(model),
-        )
+        request = request_of_session(self._agent, self._session, model, messages, SUMMARY_TOKENS)
         if self._own_api:
             instructions = request_text(focus) if focus.strip() else ""
             try:
@@ -324,7 +309,7 @@ class Compaction:
                 if block is not None and block.get("content"):
                     return _Summary({"role": "assistant", "content": [block]}, summary_of(block["content"]), cost)
                 self._own_api = False
-        return await self._sent(replace(request, messages=[*messages, _user_message(request_text(focus))]))
+        return await self._sent(replace(request, messages=[*messages, user_message(request_text(focus))]))
 
     async def _sent(self, request: Request) -> _Summary | None:
         turn, cost = await self._send(request)
@@ -386,6 +371,28 @@ class Compaction:
         return tokens
 
 
-def _user_message(text: str) -> bytes:
+def request_of_session(
+    agent: AgentSetup, session: Session, model: str, messages: Sequence[bytes], max_tokens: int
+) -> Request:
+    """A request about the conversation that reads the cache of its runs, with `max_tokens` for what is written."""
+    is_agents = model == agent.model
+    budget = agent.thinking_budget if is_agents else None
+    return Request(
+        model=model,
+        system=session.system,
+        tools=session.tools,
+        messages=messages,
+        max_tokens=min(max_tokens + (budget or 0), limits(model).max_output),
+        # as in the run's own requests: other thinking or effort would have the whole conversation read anew
+        effort=agent.effort if is_agents or limits(model).effort else None,
+        thinking=agent.thinking,
+        thinking_budget=budget,
+        cache_ttl=agent.cache_ttl,
+        clear_tool_results_at=agent.results_cleared_at(model),
+    )
+
+
+def user_message(text: str) -> bytes:
+    """A message of the user's with this text, as it is sent."""
     asked = {"role": "user", "content": [{"type": "text", "text": text}]}
     return json.dumps(asked, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")

@@ -1,11 +1,17 @@
-"""`/compact`: the conversation so far summed up, so that there is room to go on."""
+"""`/compact` and `/autocompact`: the conversation summed up, now, or by itself when it fills the window."""
 
 from __future__ import annotations
 
+from cellwright.agent.context.compaction import CompactionSettings
 from cellwright.agent.context.summary import compacted_line
+from cellwright.commands.choices import choose
 from cellwright.commands.command import CommandCall, CommandPage, Section
+from cellwright.conversation.resolve_options import compaction_settings
+from cellwright.errors import CellwrightError, ErrorCode
 
 COMPACT = "[FOCUS]"
+AUTOCOMPACT = "[on | off | SHARE %]"
+MIN_SHARE, MAX_SHARE = 10, 95
 
 
 async def compact_page(call: CommandCall) -> CommandPage:
@@ -13,3 +19,32 @@ async def compact_page(call: CommandCall) -> CommandPage:
     event = await call.conversation.compact(call.options, call.text, call.emit)
     text = "Claude goes on from this. Nothing is deleted: the panel, /export and /rewind have the whole conversation."
     return CommandPage([Section(compacted_line(event), text=text), Section("Summary", text=event.summary)])
+
+
+def autocompact_page(call: CommandCall) -> CommandPage:
+    """Show when the conversation is summed up by itself, or have it done at another share of the window, or never."""
+    conversation, word = call.conversation, call.text.lower()
+    if word in ("on", "off"):
+        choose(conversation, compacts=word == "on")
+    elif word:
+        choose(conversation, compacts=True, compact_share=_share(word))
+    now = compaction_settings(conversation.in_force.settings, conversation.in_force.environment)
+    text = _sentence(now)
+    if word == "on" and not now.automatic:
+        text += " A variable of the environment or the administrator switches it off."
+    return CommandPage([Section("Compaction", text=f"{text} /compact does it now.")])
+
+
+def _share(word: str) -> float:
+    percent = word.removesuffix("%").strip()
+    if not percent.isdecimal() or not MIN_SHARE <= int(percent) <= MAX_SHARE:
+        message = f"/autocompact takes on, off, or a share of the window from {MIN_SHARE}% to {MAX_SHARE}%."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    return int(percent) / 100
+
+
+def _sentence(now: CompactionSettings) -> str:
+    if not now.automatic:
+        return "The conversation is not summarised by itself: where it fills the window, a run ends."
+    window = "the model's window" if now.window is None else f"{now.window:,} tokens, or of the model's window if less"
+    return f"The conversation is summarised by itself when it fills {now.share:.0%} of {window}."

@@ -159,6 +159,12 @@ class HooksInForce:
             )
             raise CellwrightError(ErrorCode.PERMISSION_DENIED, message, recoverable=True)
 
+    async def fire_folder_added(self, session: Session, folder: Path) -> HookResult:
+        """Tell DirectoryAdded hooks of a folder that the user has added with a command; gives what they say."""
+        fields = {"directory": str(folder), "source": "slash_command"}
+        common = session_fields("DirectoryAdded", session, self._in_force.settings.default_mode)
+        return await self.of(self._in_force.program_environment).fire("DirectoryAdded", {**common, **fields}, None)
+
     def _source_of(self, file: Path) -> str | None:
         """Return Claude Code's name for a settings file; None for other files."""
         if file == users_folder(self._in_force.environ) / "settings.json":

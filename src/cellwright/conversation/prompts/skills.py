@@ -42,6 +42,9 @@ _CALL = re.compile(r"\s*/(?P<name>[A-Za-z0-9][\w-]*(?::[\w-]+)*)(?P<arguments>(?
 _COMMAND = re.compile(
     r"(?:(?<=\s)|^)!`(?P<inline>[^`\n]+)`|^```!\s*\n(?P<block>.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE
 )
+_OTHER_NAMES = {"review": "code-review"}
+"""Names that users of Claude Code know skills by, which one of their own may have."""
+
 _TAG = "skills"
 _FORKS = (
     '<wanted agent="{agent}">\nThis skill is done in a context of its own: call the tool Agent with subagent_type '
@@ -125,7 +128,9 @@ class Skills:
     def called_by(self, prompt: object) -> SkillCall | None:
         """The call that a prompt is; None for any other prompt."""
         match = _CALL.fullmatch(prompt) if isinstance(prompt, str) else None
-        skill = self.all().get(match["name"]) if match is not None else None
+        skills = self.all() if match is not None else {}
+        name = match["name"] if match is not None else ""
+        skill = skills.get(name) or skills.get(_OTHER_NAMES.get(name, ""))
         if match is None or skill is None or not skill.by_user:
             return None
         return SkillCall(skill, match["arguments"].strip())

@@ -1,4 +1,4 @@
-"""The user's choices for the prompts to come: /model, /mode, /effort, /output-style."""
+"""The user's choices for the prompts to come: /model, /mode, /effort, /output-style, /add-dir, /autocompact."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_queue import RunQueue
 from cellwright.sessions.session import Session
 
-LABEL = "chosen with a command (/model, /mode, /effort, /output-style)"
+LABEL = "chosen with a command (/model, /mode, /effort, /output-style, /add-dir, /autocompact)"
 
 
 FindInlineSettings = Callable[[], tuple[InlineSettings, ...]]
@@ -29,6 +29,9 @@ class Choices(Struct):
     mode: str | None = None
     effort: str | None = None
     output_style: str | None = None
+    folders: tuple[Path, ...] = ()
+    compacts: bool | None = None
+    compact_share: float | None = None
     folder: Path = field(default_factory=Path.cwd)
 
     def layers(self) -> tuple[InlineSettings, ...]:
@@ -37,9 +40,13 @@ class Choices(Struct):
             "model": self.model,
             "effortLevel": self.effort,
             "outputStyle": self.output_style,
-            "permissions": {"defaultMode": self.mode} if self.mode else None,
+            "permissions": _given(
+                defaultMode=self.mode, additionalDirectories=[str(folder) for folder in self.folders] or None
+            ),
+            "autoCompactEnabled": self.compacts,
+            "cellwright": _given(autoCompactShare=self.compact_share),
         }
-        chosen: Mapping[str, Any] = {name: value for name, value in values.items() if value}
+        chosen: Mapping[str, Any] = _given(**values) or {}
         layer = Layer(scope="options", label=LABEL, root=self.folder, folder=self.folder)
         return ((layer, chosen),) if chosen else ()
 
@@ -51,6 +58,11 @@ class Choices(Struct):
             mode=None if self.mode else options.mode,
             effort=None if self.effort else options.effort,
         )
+
+
+def _given(**values: Any) -> dict[str, Any] | None:
+    """Those of `values` that are one; None where none is."""
+    return {name: value for name, value in values.items() if value is not None} or None
 
 
 def leave_other_modes(session: Session, runs: RunQueue, mode: str) -> None:

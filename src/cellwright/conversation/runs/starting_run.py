@@ -29,6 +29,7 @@ from cellwright.conversation.prompts.after_compaction import told_again
 from cellwright.conversation.prompts.agents import Agents
 from cellwright.conversation.prompts.code_context import code_context
 from cellwright.conversation.prompts.file_blocks import FileBlocks
+from cellwright.conversation.prompts.goal import Goal
 from cellwright.conversation.prompts.mcp import McpServers, late_tools
 from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.output_styles import OutputStyles
@@ -104,6 +105,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
     agents: Agents
     subagents: Subagents
     budgets: BudgetsInForce
+    goal: Goal
 
     def tell_again(self, context: Sequence[ContextProvider]) -> TellAgain:
         """Find what Claude is told again behind a summary of the conversation; `context` is asked besides."""
@@ -157,7 +159,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
             ends_when_denied=on_denied == "error",
             setup=options.setup,
             checkpoints=self.checkpoints,
-            hooks=together(self.hooks.of(self.in_force.program_environment), as_hooks(options.hooks)),
+            hooks=together(self.hooks.of(self.in_force.program_environment), as_hooks(options.hooks), self.goal.hooks),
             redaction=self.redaction if settings.redact_secrets else None,
             answer_type=options.answer_type,
             file_context=self.subagents.for_step,

@@ -107,9 +107,10 @@ class PanelRuns:
         if name is None or name == OWN_COMMAND:
             # what a program sends may be somebody else's words: it runs nothing unasked
             return name is not None and not of_program
-        from cellwright.commands.registry import COMMANDS  # most prompts are none
+        from cellwright.commands.registry import is_answered_here, is_command  # most prompts are none
 
-        return name in COMMANDS
+        # what a program sends goes to Claude where it is no command; who types a wrong name is told so
+        return is_command(name) if of_program else is_answered_here(text, self._chat.conversation.skills)
 
     def _command(self, prompt: PanelPrompt, origin: str) -> str:
         """Begin the slash command; its questions are asked in the panel."""
