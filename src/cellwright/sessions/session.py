@@ -491,7 +491,7 @@ class Session:
         return int(self._lines.all[-1].meta["seq"])
 
     def turn_ends(self) -> dict[int, Mapping[str, Any]]:
-        """How turns ended, as far as that is known, by the `seq` of the line that each began with."""
+        """The ends of turns, as far as they are known, by the `seq` of the line that each began with."""
         ends = (line.meta[transcript.ENDED] for line in self._lines.all if transcript.ENDED in line.meta)
         return {end["prompt"]: end for end in ends}
 

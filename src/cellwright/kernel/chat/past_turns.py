@@ -303,7 +303,7 @@ def _permitted(call_id: str, call: PastCall, facts: Json, at: float) -> Iterator
 
 
 def _answered(call_id: str, call: PastCall | None, facts: Json, at: float) -> Iterator[Op]:
-    """How the call was permitted; the user's answers to Claude's questions, and their yes to a plan."""
+    """The permission of the call; the user's answers to Claude's questions, and their yes to a plan."""
     if call is not None:
         yield from _permitted(call_id, call, facts, at)
     answers, plan = facts.get("answers"), facts.get("plan")
