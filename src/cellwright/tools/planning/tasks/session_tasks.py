@@ -50,9 +50,9 @@ def add_calls(tasks: Tasks, messages: Sequence[Mapping[str, Any]]) -> None:
             # what a call was about may be in messages that are no longer there, and another program may have made it
             with contextlib.suppress(ToolError, ValueError):
                 if call["name"] == "TaskCreate" and (task_id := created_id(str(result["content"]))) is not None:
-                    given = TaskCreateInput.from_json(call["input"])
+                    task_input = TaskCreateInput.from_json(call["input"])
                     tasks.last_id = task_id - 1
-                    add_task(tasks, given)
+                    add_task(tasks, task_input)
                 elif call["name"] == "TaskUpdate":
                     change_task(tasks, TaskUpdateInput.from_json(call["input"]))
 
