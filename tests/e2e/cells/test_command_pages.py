@@ -15,6 +15,10 @@ FILES = {
     ".claude/settings.json": json.dumps({"hooks": {"Stop": [HOOK]}}),
     "prices.py": "pears = 3\nplums = 4\n",
 }
+SERVERS = {
+    "tides": {"command": "uvx", "args": ["tides-server"]},
+    "archive": {"type": "http", "url": "https://archive.example.org/mcp"},
+}
 ANSWER = "Plums are dearer now:\n\n```python:prices.py\npears = 3\nplums = 5\n```\n"
 
 
@@ -29,6 +33,7 @@ def test_a_file_is_proposed_without_tools_and_pages_are_read(notebook, model, pa
         "%claude /diff",
         "%claude /model sonnet",
         "%claude /context",
+        "%claude /mcp",
         files=FILES,
     )
     for cell in range(5):
@@ -55,5 +60,11 @@ def test_a_file_is_proposed_without_tools_and_pages_are_read(notebook, model, pa
     expect(book.output(8).locator("tr", has_text="Free")).to_contain_text("█")
     book.cell(8).scroll_into_view_if_needed()
     book.screenshot("context", book.output(8).locator("table").first)
+    book.lab.root.joinpath(book.path).parent.joinpath(".mcp.json").write_text(json.dumps({"mcpServers": SERVERS}))
+    book.run(9)
+    book.wait_done(9)
+    expect(book.output(9)).to_contain_text("archive")
+    book.cell(9).scroll_into_view_if_needed()
+    book.screenshot("mcp", book.output(9))
     for cell in (1, 6, 8):
         check_accessible(book.output(cell))
