@@ -23,14 +23,14 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
-demo: $(VENV)/.run  ## the main job: a notebook with Claude in it, from a failing test to a passing one
+demo: $(VENV)/.run  ## the main job: a notebook with Claude in it, a tour in five prompts
 	$(BIN)/cellwright demo
 
 lab: $(VENV)/.run build  ## JupyterLab with the extension; the demo's notebook is open
 	$(BIN)/cellwright demo --lab
 
 # what `make test` runs beside the browser, and with it
-PLAIN = not browser and not slow and not live and not hub and not hosted and not wheel and not claude_code
+PLAIN = not browser and not slow and not live and not hub and not hosted and not wheel and not claude_code and not front_ends and not marimo
 SCENES = browser and not slow
 IN_BROWSER = tests/e2e tests/server/test_example.py tests/docs/test_site.py -n 2 --dist worksteal
 # each worker plays whole files, whose tests share a kernel or a server; in order, since files of few tests are not the short ones
@@ -64,12 +64,12 @@ test-times: $(VENV)/.test build  ## a table by file of what the tests take; TEST
 # ---- legs: what depends on the version of something, or takes long; .ci/run runs one, chosen by the commit ----
 
 KERNELS = 6.29 7.1
-LEGS = $(KERNELS:%=ipykernel-%) jupyterlab-4.4 notebook-7 jupyterhub wheel claude-code colab soak soak-browser
+LEGS = $(KERNELS:%=ipykernel-%) jupyterlab-4.4 notebook-7 jupyterhub wheel claude-code colab front-ends marimo soak soak-browser
 
 legs:
 	@echo $(LEGS)
 
-leg:  ## LEG=name: one of ipykernel-6.29, ipykernel-7.1, jupyterlab-4.4, notebook-7, jupyterhub, wheel, claude-code, colab, soak, soak-browser; with WHOLE=1 all its tests
+leg:  ## LEG=name: one of ipykernel-6.29, ipykernel-7.1, jupyterlab-4.4, notebook-7, jupyterhub, wheel, claude-code, colab, front-ends, marimo, soak, soak-browser; with WHOLE=1 all its tests
 	@test -n "$(filter $(LEG),$(LEGS))" || { echo "LEG must be one of: $(LEGS)"; exit 2; }
 	$(MAKE) --no-print-directory leg-$(LEG)
 
@@ -127,6 +127,39 @@ $(COLAB)/.installed: tests/legs/hosted/colab.txt pyproject.toml $(WIDGET) $(EXTE
 
 leg-colab: $(COLAB)/.installed
 	$(COLAB)/bin/python -m pytest tests/legs/hosted -m hosted -q
+
+FRONT_ENDS = $(VENV)/front-ends
+FRONT_END_PAGES = tests/legs/front_ends/page
+
+# the widget manager of VS Code is whole in its file: what its package names as needed is for building it
+$(FRONT_ENDS)/.installed: $(FRONT_END_PAGES)/package.json labextension/node_modules/.installed
+	rm -rf $(FRONT_ENDS)
+	mkdir -p $(FRONT_ENDS)/ipywidgets8
+	cp $< $(FRONT_ENDS)
+	npm install --prefix $(FRONT_ENDS) --ignore-scripts --no-audit --no-fund --no-package-lock --loglevel=error
+	cd $(FRONT_ENDS) && npm pack --silent @vscode/jupyter-ipywidgets8@1.0.9 && tar xzf vscode-*.tgz --strip-components=1 -C ipywidgets8
+	@touch $@
+
+leg-front-ends: $(FRONT_ENDS)/.installed $(COLAB)/.installed $(VENV)/.test build
+	node $(FRONT_END_PAGES)/build.mjs labextension/node_modules/esbuild $(FRONT_ENDS) $(FRONT_ENDS)/pages
+	CELLWRIGHT_FRONT_END_PAGES=$(CURDIR)/$(FRONT_ENDS)/pages CELLWRIGHT_COLAB_PYTHON=$(CURDIR)/$(COLAB)/bin/python \
+	  $(PYTEST) tests/legs/front_ends -m front_ends -q
+
+MARIMO = $(VENV)/marimo
+
+# marimo and what it needs, beside what the tests have
+$(MARIMO)/.installed: $(VENV)/.test
+	rm -rf $(MARIMO)
+	$(BIN)/python -m venv $(MARIMO)
+	$(MARIMO)/bin/python -c 'import pathlib, sys, sysconfig; \
+	  pathlib.Path(sysconfig.get_path("purelib"), "base.pth").write_text(f"import site; site.addsitedir({sys.argv[1]!r})")' \
+	  "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+	$(MARIMO)/bin/pip install -q "$$($(BIN)/python -c 'import tomllib; \
+	  extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; print(extras["marimo"][-1])')"
+	@touch $@
+
+leg-marimo: $(MARIMO)/.installed build
+	$(MARIMO)/bin/python -m pytest tests/legs/marimo -m marimo -q
 
 leg-soak: $(VENV)/.test build
 	$(PYTEST) -m "slow and not browser" -q

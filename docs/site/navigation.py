@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-START = ("get-started", "coming-from-claude-code", "coming-from-other-assistants", "troubleshooting")
+START = ("get-started", "coming-from-claude-code", "coming-from-other-assistants", "front-ends", "troubleshooting")
 GUIDES = (
     "guides/clean-a-data-set",
     "guides/fix-a-failing-test",

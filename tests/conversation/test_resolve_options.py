@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.config.api_key_helper import with_helpers_key
+from cellwright.config.credentials.api_key_helper import with_helpers_key
 from cellwright.config.settings.settings import load_settings
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.resolve_options import (

@@ -15,8 +15,9 @@ import pytest
 from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.sandbox import bubblewrap, landlock
+from cellwright.sandbox import landlock
 from cellwright.sandbox.bounds import ConfinementError, bounds_of
+from cellwright.sandbox.mounts import bubblewrap
 from confined import Confined
 
 SECRETS = (

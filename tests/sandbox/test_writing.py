@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.sandbox.placeholders import first_missing
+from cellwright.sandbox.mounts.placeholders import first_missing
 from confined import Confined
 from row_tables import for_each_row
 
@@ -88,6 +91,24 @@ def test_what_covers_others_cannot_be_replaced(mounted: Confined) -> None:
     assert "hidden\n" not in mounted.bash(f"cat {secret}", confinement).output
 
 
+def test_what_somebody_else_changes_meanwhile_is_not_lost(mounted: Confined) -> None:
+    """Changes that were staged are made at the end: into a file that is still what the command took it for."""
+    own = mounted.root / "own.txt"
+    own.write_text("old", "utf-8")
+    bounds = Confinement(write=(str(mounted.root),), protects=lambda _: False)
+    reader, writer = os.pipe()
+    script = f"rm own.txt; touch new; echo ready; read -u {reader}; echo claude >> own.txt"
+    with mounted.sandbox_process(["bash", "-c", script], bounds, inherited=[reader]) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert tree(mounted.root) == {"own.txt": "old"}
+        own.write_text("user's", "utf-8")
+        os.write(writer, b"\n")
+    os.close(reader)
+    os.close(writer)
+    assert tree(mounted.root) == {"own.txt": "user's"}
+
+
 def test_a_placeholder_that_somebody_wrote_into_stays(mounted: Confined) -> None:
     root = mounted.root
     with mounted.sandbox_process(["sleep", "60"], may_write(root)) as process:
@@ -125,6 +146,9 @@ def test_a_link_to_what_is_protected_is_said(confined: Confined) -> None:
     assert ".claude is a symbolic link" in confined.sandbox.can_enforce(confinement)
 
 
-def test_a_pattern_cannot_protect_what_does_not_exist(confined: Confined) -> None:
+def test_a_pattern_protects_what_does_not_exist_only_where_changes_can_be_staged(confined: Confined) -> None:
     confinement = Confinement(write=(str(confined.root),), protects=lambda path: path.endswith(".lock"))
-    assert "pattern" in confined.sandbox.can_enforce(confinement)
+    assert "pattern" in replace(confined.sandbox, stages=False).can_enforce(confinement)
+    assert bool(confined.sandbox.can_enforce(confinement)) is not confined.sandbox.stages
+    around = Confinement(write=(str(Path(confined.private.path).parent),), protects=confinement.protects)
+    assert "temporary files" in confined.sandbox.can_enforce(around) or not confined.sandbox.stages

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.sandbox import means
@@ -99,4 +100,4 @@ def sandbox_by(name: str) -> Sandbox:
         if REQUIRED:
             pytest.fail(reason)
         pytest.skip(reason)
-    return Sandbox(landlock=found.landlock) if name == "Landlock" else Sandbox(bubblewrap=found.bubblewrap)
+    return Sandbox(landlock=found.landlock) if name == "Landlock" else replace(found, landlock=0)

@@ -19,6 +19,8 @@ import type { PanelSettings, Shortcut } from "../panel_view";
 import type { Trans } from "../translation";
 import { transOf } from "../translation";
 import { DesktopPermission, showNotification, watchRuns } from "./notifications";
+
+import type { Way } from "./panel/key_card";
 import { claudeIcon, PANEL_ID } from "./panel_widget";
 import { Sidebar } from "./sidebar";
 import { addStatusItem } from "./status_bar";
@@ -122,6 +124,8 @@ export const COMMANDS = {
 /** They make sense where the keyboard is in the panel: no menu and no palette has them. */
 const REGIONS = { next: "cellwright:next-region", previous: "cellwright:previous-region" } as const;
 
+const WAYS: Way[] = ["key", "cloud", "demo"];
+
 const NO_ARGS = { args: { type: "object", properties: {} } } as const;
 
 /** Adds the commands; those that make no sense now are disabled. */
@@ -147,7 +151,11 @@ export function addCommands(commands: CommandRegistry, sidebar: Sidebar, trans: 
   add(COMMANDS.stop, trans.__("Stop Claude"), () => { sidebar.stop(); }, () => store.state?.current != null);
   add(COMMANDS.help, trans.__("Help on Claude"), async () => { (await sidebar.open()).open("help"); });
   add(COMMANDS.log, trans.__("Log of Claude"), async () => { (await sidebar.open()).open("log"); });
-  add(COMMANDS.enterKey, trans.__("Enter a Key for Claude"), async () => { (await sidebar.open()).enterKey(); });
+  commands.addCommand(COMMANDS.enterKey, {
+    label: trans.__("Enter a Key for Claude"),
+    describedBy: { args: { type: "object", properties: { way: { type: "string", enum: WAYS } } } },
+    execute: async ({ way }) => { (await sidebar.open()).enterKey(WAYS.find((each) => each === way)); },
+  });
   add(REGIONS.next, trans.__("Next Part of the Panel"), () => sidebar.goToRegion(1));
   add(REGIONS.previous, trans.__("Previous Part of the Panel"), () => sidebar.goToRegion(-1));
   add(COMMANDS.shutDown, trans.__("Shut Down Claude's Own Kernel"), () => sidebar.shutDownOwnKernel(), () => sidebar.ownKernelRuns);

@@ -9,11 +9,26 @@ export type KeyReport = { readonly source: string | null; readonly own_credentia
 /** `overruled_by`: what goes before the key that was kept; empty where that counts. */
 export type KeptKey = KeyReport & { readonly kept_in: string; readonly tried: boolean; readonly overruled_by: string };
 
+/** A cloud or gateway with what one enters for it. `settings` say the same where Jupyter is started; `install` brings what it lacks. */
+export type CloudForm = {
+  readonly id: string;
+  readonly name: string;
+  readonly fields: readonly { readonly variable: string; readonly label: string; readonly example: string; readonly optional: boolean }[];
+  readonly credential: string;
+  readonly key: boolean;
+  readonly settings: readonly string[];
+  readonly install: string;
+};
+
 export type ServerApi = {
   /** Null where the server has no Cellwright. */
   key(): Promise<KeyReport | null>;
   /** Rejects with RequestError, its message for the user. */
   keepKey(key: string): Promise<KeptKey>;
+  /** Rejects with RequestError. */
+  clouds(): Promise<readonly CloudForm[]>;
+  /** `values` by their variables. Rejects with RequestError, its message for the user. */
+  keepCloud(id: string, values: Record<string, string>, key: string): Promise<KeptKey>;
   /** The path of the demo's notebook, which is made where there is none. Rejects with RequestError. */
   demo(): Promise<string>;
 };
@@ -40,6 +55,8 @@ export function serverApi(settings: ServerConnection.ISettings): ServerApi {
   return {
     key: () => ask("GET", "key").then((report) => report as KeyReport, () => null),
     keepKey: async (key) => (await ask("PUT", "key", { key })) as KeptKey,
+    clouds: async () => ((await ask("GET", "cloud")) as { clouds: CloudForm[] }).clouds,
+    keepCloud: async (id, values, key) => (await ask("PUT", "cloud", { id, values, key })) as KeptKey,
     demo: async () => ((await ask("POST", "demo")) as { path: string }).path,
   };
 }

@@ -10,7 +10,7 @@ from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.commands.cost import usd
 from cellwright.commands.settings_pages import or_problem
 from cellwright.commands.support.index import index_row
-from cellwright.config.kept_key import kept_source
+from cellwright.config.credentials.kept_key import kept_source
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import model_of

@@ -48,8 +48,8 @@ END_SECONDS = 1.0
 def connect(environ: Mapping[str, str] | None = None) -> AnthropicProvider:
     """A provider for the credential that `environ` (default: the process's environment) gives.
 
-    Raises `CellwrightError`: API_KEY_MISSING when there is none, CONFIG_INVALID when a setting makes no sense. Bedrock,
-    Google Cloud, Foundry, AWS and profiles read the process's own environment, as their libraries do.
+    Raises `CellwrightError`: API_KEY_MISSING when there is none, CONFIG_INVALID when a setting makes no sense. Where
+    `environ` says no credential for a cloud, its library looks into the process's own environment, and for its sign-in.
 
     >>> provider = connect({"ANTHROPIC_API_KEY": "sk-ant-0000", "ANTHROPIC_BASE_URL": "http://localhost:8080"})
     """

@@ -55,14 +55,14 @@ def choose_transport(environ: Mapping[str, str]) -> Transport:
     """The transport for the credential in `environ`. Raises `CellwrightError` API_KEY_MISSING when there is none."""
     for switch, platform in _SWITCHES.items():
         if environ.get(switch, "").strip().lower() in _ON:
-            return SdkTransport(platform)
+            return SdkTransport(platform, environ)
     custom_headers = _custom_headers(environ.get("ANTHROPIC_CUSTOM_HEADERS", ""))
     token = key_in(environ) or None
     if token is not None or {"authorization", "x-api-key"} & {name.lower() for name in custom_headers}:
         base_url = environ.get("ANTHROPIC_BASE_URL", "").strip() or DEFAULT_BASE_URL
         return KeyTransport(token=token, base_url=base_url, custom_headers=custom_headers)
     if _sdk_finds_one(environ):
-        return SdkTransport("anthropic")
+        return SdkTransport("anthropic", environ)
     raise CellwrightError(ErrorCode.API_KEY_MISSING, _HOW_TO_GIVE_A_KEY)
 
 

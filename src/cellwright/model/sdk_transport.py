@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -45,15 +46,36 @@ EXTRAS = {"aws": "bedrock", "bedrock": "bedrock", "mantle": "bedrock", "google_c
 _REWRITTEN = ("bedrock", "vertex")
 """Platforms whose clients move fields of the body into the address, and so need it as a dict."""
 
+_ARGUMENTS: Mapping[str, Mapping[str, str]] = {
+    "bedrock": {
+        "aws_region": "AWS_REGION",
+        "aws_profile": "AWS_PROFILE",
+        "api_key": "AWS_BEARER_TOKEN_BEDROCK",
+        "base_url": "ANTHROPIC_BEDROCK_BASE_URL",
+    },
+    "vertex": {
+        "region": "CLOUD_ML_REGION",
+        "project_id": "ANTHROPIC_VERTEX_PROJECT_ID",
+        "base_url": "ANTHROPIC_VERTEX_BASE_URL",
+    },
+    "foundry": {
+        "resource": "ANTHROPIC_FOUNDRY_RESOURCE",
+        "api_key": "ANTHROPIC_FOUNDRY_API_KEY",
+        "base_url": "ANTHROPIC_FOUNDRY_BASE_URL",
+    },
+}
+"""The variables that the clients read themselves, by the arguments for what settings say in their place."""
+
 Send = Callable[[Any], Awaitable["httpx2.Response"]]
 
 
 class SdkTransport:
-    """One of the SDK's clients, with the credential and the address that it finds in the process's environment."""
+    """One of the SDK's clients, with the credential and address of `environ`, else those that it finds by itself."""
 
-    def __init__(self, platform: str) -> None:
+    def __init__(self, platform: str, environ: Mapping[str, str] | None = None) -> None:
         self.platform = platform
-        self._clients: LoopClients[Any] = LoopClients(lambda: _build_client(platform))
+        given = _arguments(platform, environ or {})
+        self._clients: LoopClients[Any] = LoopClients(lambda: _build_client(platform, given))
 
     def __repr__(self) -> str:
         return f"SdkTransport({self.platform!r})"
@@ -161,7 +183,20 @@ def _as_raw_stream(stall_seconds: float, betas: Sequence[str] = ()) -> dict[str,
     }
 
 
-def _build_client(platform: str) -> Any:
+def _arguments(platform: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """The arguments that `environ` says and the process's own environment does not: the rest the client finds by itself."""
+    found = {name: environ.get(variable, "") for name, variable in _ARGUMENTS.get(platform, {}).items()}
+    own = {name: os.environ.get(variable, "") for name, variable in _ARGUMENTS.get(platform, {}).items()}
+    given = {name: value for name, value in found.items() if value and value != own[name]}
+    # a client takes an address in place of a resource, and a key in place of a profile, never both
+    if found.get("base_url"):
+        given.pop("resource", None)
+    if found.get("api_key"):
+        given.pop("aws_profile", None)
+    return given
+
+
+def _build_client(platform: str, arguments: Mapping[str, str]) -> Any:
     try:
         import anthropic  # 1.2 s
         import httpx2
@@ -173,7 +208,7 @@ def _build_client(platform: str) -> Any:
             limits=httpx2.Limits(max_keepalive_connections=10, keepalive_expiry=KEEP_WARM_SECONDS),
             follow_redirects=False,
         )
-        return getattr(anthropic, CLIENTS[platform])(max_retries=0, http_client=http_client)
+        return getattr(anthropic, CLIENTS[platform])(max_retries=0, http_client=http_client, **arguments)
     except ImportError as error:
         message = f"{error}. {needs_extra(f'A credential for {platform}', EXTRAS.get(platform, 'sdk'))}"
         raise CellwrightError(ErrorCode.CONFIG_INVALID, message) from None

@@ -18,7 +18,7 @@ class SandboxAbilities(Struct, frozen=True, kw_only=True):
 
     `name` is what the sandbox is called to people. `hides`: single files below a readable folder can be hidden.
     `protects`: places below a writable folder can be protected, also those that do not exist yet. `hosts`: the network can
-    be bounded to named hosts. `protects_patterns`: what only a pattern names can be protected before it exists.
+    be bounded to named hosts. `protects_patterns`: each change of a command can be judged before it is made.
     `why_not` says why one confinement cannot be enforced, as the files are now; "" where it can.
     """
 

@@ -33,7 +33,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
     `read`: read and run. `data`: read. `write`: read, run and change. `temporary`: the same, the command's own.
     `hidden` exists and lies below one of these. `protected` lies below one of `write` and need not exist. `links` are the
     symbolic links on the way to all this, each with its target. `metadata`: modes, owners and times may be changed where
-    the means cannot tell for which files.
+    the means cannot tell for which files. `staged`: what is changed below `write` is judged before it is done.
     """
 
     read: tuple[str, ...] = ()
@@ -45,6 +45,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
     links: tuple[tuple[str, str], ...] = ()
     network: Network = "none"
     metadata: bool = False
+    staged: bool = False
 
 
 def bounds_of(confinement: Confinement, environ: Mapping[str, str], cwd: str, temporary: Iterable[str] = ()) -> Bounds:
@@ -68,12 +69,13 @@ def bounds_of(confinement: Confinement, environ: Mapping[str, str], cwd: str, te
     hidden = [path for path in outermost(hidden) if exists(path)]
 
     protected = [path for path in places.real(confinement.protected) if _covered(path, write)]
-    if write and confinement.protects is not None:
-        message = "a pattern says which files may not be written, and files that do not exist yet could match it"
-        raise ConfinementError(message)
+    staged = bool(write) and confinement.protects is not None
+    if staged:
+        # what is there is refused as soon as it is tried, and the rest at the end
+        protected = [path for path in protected if exists(path)]
     for path in (*hidden, *protected):
         _check_names(path, tops)
-    for path in confinement.protected:
+    for path in () if staged else confinement.protected:
         _check_way(path, write)
     return Bounds(
         read=tuple(path for path in read if not _covered(path, (*hidden, *write))),
@@ -83,6 +85,7 @@ def bounds_of(confinement: Confinement, environ: Mapping[str, str], cwd: str, te
         hidden=tuple(path for path in hidden if _covered(path, tops)),
         protected=outermost(protected),
         links=tuple(places.links.items()),
+        staged=staged,
         metadata=confinement.metadata,
         network="any" if confinement.any_host else "none" if confinement.hosts is None else "hosts",
     )

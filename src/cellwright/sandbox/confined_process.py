@@ -6,35 +6,60 @@ import contextlib
 import json
 import os
 import select
+import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+
+NOT_MADE = 2
+"""The exit code of a command whose changes were not made."""
 
 
 class ConfinedProcess:
     """The process, and what its sandbox holds until all in it has ended; `close` gives that back.
 
-    `status` is where bubblewrap tells the first process of its process namespace (-1: there is none).
+    `status` is where bubblewrap tells the first process of its process namespace (-1: there is none). `finish` makes what
+    the command changed, once nothing of it runs, and says what kept that from being made: `told` then.
     """
 
     def __init__(
-        self, process: subprocess.Popen[bytes], held: contextlib.ExitStack | None = None, status: int = -1
+        self,
+        process: subprocess.Popen[bytes],
+        held: contextlib.ExitStack | None = None,
+        status: int = -1,
+        finish: Callable[[], str] | None = None,
     ) -> None:
         self.process = process
+        self.told = ""
+        self._finish = finish
         self._held = contextlib.ExitStack() if held is None else held
         self._status = status
         self._first = self._first_pid = -1
         self._over = self._released = False
 
     def wait(self) -> int:
-        """Wait for the process's end; its exit code."""
+        """Wait for the process's end, and make what it changed; its exit code, or NOT_MADE."""
         if self._status >= 0:
             with os.fdopen(self._status, "rb") as told, contextlib.suppress(ValueError, KeyError, OSError):
                 self._first_pid = json.loads(told.read())["child-pid"]
                 self._first = os.pidfd_open(self._first_pid)
             self._status = -1
         code = self.process.wait()
+        if self._finish is not None and self._first >= 0:
+            self._end_all()
+            if code >= 0:  # else it was killed by us: it is as if it had not run
+                self.told = self._finish()
+                code = NOT_MADE if self.told else code
         self._over = True
         return code
+
+    def _end_all(self) -> None:
+        """End what the command has left running, and wait until it is gone."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._first, signal.SIGKILL)
+        gone = select.poll()
+        gone.register(self._first, select.POLLIN)
+        gone.poll()
 
     @property
     def ended(self) -> bool:

@@ -20,11 +20,12 @@ from msgspec import Struct
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.permissions.sandboxing import SandboxAbilities
-from cellwright.sandbox import bubblewrap, landlock, seatbelt, seccomp
+from cellwright.sandbox import landlock, seatbelt, seccomp
 from cellwright.sandbox.bounds import Bounds, ConfinementError, bounds_of
 from cellwright.sandbox.confined_process import ConfinedProcess
 from cellwright.sandbox.hosts import WayOut, proxied, proxy_environment
-from cellwright.sandbox.places import below
+from cellwright.sandbox.mounts import bubblewrap, staging
+from cellwright.sandbox.places import Places, below
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.profile import confined_environment
 
@@ -38,11 +39,15 @@ Start = Callable[[Sequence[str], Mapping[str, str], Sequence[int]], "subprocess.
 
 
 class Sandbox(Struct, frozen=True):
-    """The means of this machine: Landlock by its version (0: not), bubblewrap by its path ("": not), macOS's own."""
+    """The means of this machine: Landlock by its version (0: not), bubblewrap by its path ("": not), macOS's own.
+
+    `stages`: what a command changes can be looked at before it is done, with bubblewrap.
+    """
 
     landlock: int = 0
     bubblewrap: str = ""
     seatbelt: bool = False
+    stages: bool = False
 
     @property
     def abilities(self) -> SandboxAbilities:
@@ -55,7 +60,12 @@ class Sandbox(Struct, frozen=True):
         mounts = bool(self.bubblewrap)
         # with Landlock, what is hidden is left out of rules: `can_enforce` says where that would take too many
         return SandboxAbilities(
-            name=" and ".join(names), hides=True, protects=mounts, hosts=mounts, why_not=self.can_enforce
+            name=" and ".join(names),
+            hides=True,
+            protects=mounts,
+            hosts=mounts,
+            protects_patterns=mounts and self.stages,
+            why_not=self.can_enforce,
         )
 
     def can_enforce(self, confinement: Confinement) -> str:
@@ -82,6 +92,7 @@ class Sandbox(Struct, frozen=True):
         """
         own = confined_environment(environ, private.temporary, private.caches)
         bounds = bounds_of(confinement, own, str(cwd), private.writable)
+        self._check_staged(bounds)
         if bounds.network == "hosts" and proxy_port is None:
             message = "it may reach some hosts only, and the proxy that decides about them does not run"
             raise ConfinementError(message)
@@ -95,7 +106,11 @@ class Sandbox(Struct, frozen=True):
             return ConfinedProcess(landlock.start_confined(bounds, lambda: start(arguments, own, ()), self.landlock))
         bubblewrap.check(bounds)
         with contextlib.ExitStack() as held, contextlib.ExitStack() as meanwhile:
-            bounds = bubblewrap.with_placeholders(bounds, held)
+            staged = None
+            if bounds.staged:
+                staged = held.enter_context(contextlib.closing(staging.Staging(bounds.write, private.new_folder())))
+            else:
+                bounds = bubblewrap.with_placeholders(bounds, held)
             command, inherited = list(arguments), []
             if bounds.network == "hosts" and proxy_port is not None:
                 way_out = held.enter_context(contextlib.closing(WayOut(proxy_port)))
@@ -107,21 +122,32 @@ class Sandbox(Struct, frozen=True):
             status, told = os.pipe()
             meanwhile.callback(os.close, told)
             before = bubblewrap.arguments(
-                self.bubblewrap, bounds, private, cwd=str(cwd), filter_fd=filter_fd, status_fd=told
+                self.bubblewrap, bounds, private, cwd=str(cwd), filter_fd=filter_fd, status_fd=told, staged=staged
             )
+            whole = [*before, *command]
             try:
-                process = start([*before, *command], own, (*inherited, filter_fd, told))
+                process = start(whole if staged is None else staged.wrapped(whole), own, (*inherited, filter_fd, told))
             except BaseException:
                 os.close(status)
                 raise
-            return ConfinedProcess(process, held.pop_all(), status)
+            finish = None if staged is None else functools.partial(staged.finish, _may_change(confinement))
+            return ConfinedProcess(process, held.pop_all(), status, finish)
 
     def check(self, confinement: Confinement) -> None:
         """Raise ConfinementError where a command with our environment could not be started within `confinement`."""
         cwd = next(iter((*confinement.write, *confinement.read)), "/")
         bounds = bounds_of(confinement, os.environ, cwd)
+        self._check_staged(bounds)
         if not self.seatbelt:
             (bubblewrap if self._mounts(bounds) else landlock).check(bounds)
+
+    def _check_staged(self, bounds: Bounds) -> None:
+        if not bounds.staged:
+            return
+        if not (self.bubblewrap and self.stages):
+            message = "a pattern says which files may not be written, and files that do not exist yet could match it"
+            raise ConfinementError(message)
+        staging.check_staged(bounds.write)
 
     def _mounts(self, bounds: Bounds) -> bool:
         """Return whether bubblewrap is to enforce `bounds`, and not Landlock, which is faster."""
@@ -135,6 +161,16 @@ class Sandbox(Struct, frozen=True):
             message = f"Landlock cannot take {inside[0]} out of a folder that may be written; that needs bubblewrap"
             raise ConfinementError(message)
         return False
+
+
+def _may_change(confinement: Confinement) -> Callable[[str], bool]:
+    """Return a test whether a path below what may be written may be changed."""
+    protects, protected = confinement.protects, Places().real(confinement.protected)
+
+    def may_change(path: str) -> bool:
+        return not (any(below(path, place) for place in protected) or (protects is not None and protects(path)))
+
+    return may_change
 
 
 @functools.lru_cache(maxsize=32)
@@ -169,8 +205,11 @@ def _found() -> tuple[Sandbox | None, Mapping[str, str]]:
     missing = {name: reason for name, reason in tried.items() if reason}
     if len(missing) == len(tried):
         return None, missing
+    mounts = "bubblewrap" not in missing
     sandbox = Sandbox(
-        0 if "Landlock" in missing else landlock.abi(), "" if "bubblewrap" in missing else bubblewrap.find_program()
+        landlock=0 if "Landlock" in missing else landlock.abi(),
+        bubblewrap=bubblewrap.find_program() if mounts else "",
+        stages=mounts and not staging.why_not_staged(),
     )
     return sandbox, missing
 

@@ -52,6 +52,10 @@ class PrivateFolder:
                 path.touch(mode=0)
         return str(path)
 
+    def new_folder(self) -> str:
+        """Make a folder that commands do not see."""
+        return tempfile.mkdtemp(dir=self.path)
+
     def close(self) -> None:
         """Remove it with all that commands left in it."""
         with contextlib.suppress(OSError):

@@ -36,16 +36,17 @@ def explain_refusals(output: str, confinement: Confinement, cwd: str = "/") -> s
     """Say in a sentence or two what a confined command in `cwd` that failed was refused; "" where nothing shows that."""
     tail = output[-_MOST_CHARS:]
     if setup := _SETUP.search(tail):
-        return f"The command did not run: its sandbox could not be made ({setup[1]}). {_way_out()}"
+        return f"The command did not run: its sandbox could not be made ({setup[1]}). {way_out()}"
     named = list(dict.fromkeys(_refusals(tail, confinement, cwd)))
     if not named:
         return ""
     more = len(named) - MOST_NAMED
     told = "; ".join([*named[:MOST_NAMED], *([f"and {more} more"] if more > 0 else [])])
-    return f"The command ran in a sandbox, which refused it: {told}. {_way_out()}"
+    return f"The command ran in a sandbox, which refused it: {told}. {way_out()}"
 
 
-def _way_out() -> str:
+def way_out() -> str:
+    """Say what Claude can do where a sandbox is in the way."""
     return (
         "This is no fault of the command or of the files. If it is needed, call Bash again with "
         "`dangerouslyDisableSandbox: true`, and the user is asked whether it may run without the sandbox."

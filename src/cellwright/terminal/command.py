@@ -22,7 +22,7 @@ from cellwright.agent.recording.replay_ways import process_replay_way
 from cellwright.agent.steering import SteeringText
 from cellwright.agent.structured_output.answer import AnswerType, answer_type
 from cellwright.commands.command import OWN_COMMAND, CommandCall, CommandPage, command_name
-from cellwright.config.kept_key import kept_source
+from cellwright.config.credentials.kept_key import kept_source
 from cellwright.config.mcp.entries import ServerOrigin
 from cellwright.config.mcp.find_servers import GivenServers
 from cellwright.config.settings.layers import SCOPES, Layer, Scope

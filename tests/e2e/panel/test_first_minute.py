@@ -61,6 +61,16 @@ def test_from_no_key_to_an_answer_and_to_the_demo(keyless, model):
     assert 385 <= width <= 415, "wide enough to read"
     check_accessible(card, "Enter a key")
     picture(book, "no-key")
+    # a cloud is asked for what it needs, and says what is missing here
+    card.get_by_role("button", name="Use a cloud").click()
+    card.get_by_label("Where").select_option(label="A gateway or a server of your own")
+    card.get_by_label("Address").fill(model.url)
+    card.get_by_label("Key", exact=True).fill("sk-ant-wrong-key")
+    check_accessible(card, "Test and save")
+    picture(book, "use-a-cloud")
+    card.get_by_role("button", name="Test and save").click()
+    expect(card.locator(".status[data-kind=error]")).to_contain_text("The key was not kept.")
+    card.get_by_role("button", name="Enter a key").click()
     # by keys alone, and a wrong one first
     field = card.get_by_label("API key")
     field.focus()
@@ -76,7 +86,11 @@ def test_from_no_key_to_an_answer_and_to_the_demo(keyless, model):
     expect(book.cell(0)).to_contain_text("Try the demo")
     picture(book, "no-key-cell")
     stdin.press("Enter")
-    expect(book.cell(0)).to_contain_text("Claude needs a key, and there is none yet.")
+    expect(book.cell(0)).to_contain_text("There is none yet.")
+    book.cell(0).get_by_role("button", name="Use a cloud").click()
+    expect(card.get_by_label("Where")).to_be_focused()
+    book.cell(0).get_by_role("button", name="Enter a key").click()
+    expect(field).to_be_focused()
     # a key that the panel gives to the server counts in the kernel that runs
     field.fill(model.api_key)
     card.get_by_role("button", name="Save key").click()
@@ -92,6 +106,7 @@ def test_from_no_key_to_an_answer_and_to_the_demo(keyless, model):
     book.run(1)
     panel.get_by_role("button", name="New session").click()
     first = panel.locator(".first")
+    expect(panel.locator(".key-done")).to_be_hidden()
     expect(first.locator(".examples button").first).to_have_text("Fix the KeyError in cell [3]")
     expect(first.locator(".about").first).to_contain_text("tides.ipynb (2 cells)")
     picture(book, "first-start")

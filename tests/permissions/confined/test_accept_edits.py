@@ -27,6 +27,11 @@ FILES = {
     **dict.fromkeys(("template/.git/hooks/post-commit", "template/.envrc", "locks/a.lock", "tables/a.csv"), "x\n"),
     **dict.fromkeys(("keep/hooks/pre-commit", "keep/y.txt", "globbed/y.lock", "globbed/z.txt"), "x\n"),
 }
+PACKED = (".gz", ".tgz", ".zip")
+PATCHES = {
+    "fine.patch": "--- a.txt\n+++ a.txt\n@@ -1 +1 @@\n-x\n+patched\n",
+    "evil.patch": "--- /dev/null\n+++ sub/.envrc\n@@ -0,0 +1 @@\n+evil\n",
+}
 
 
 @dataclass(frozen=True)
@@ -50,10 +55,23 @@ class Project:
 
     def begin(self) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
-        for name, text in FILES.items():
+        for name, text in {**FILES, **PATCHES}.items():
             (self.root / name).parent.mkdir(parents=True, exist_ok=True)
             (self.root / name).write_text(text, "utf-8")
         (self.root / "linked").symlink_to("template")
+        for archive in (["tar", "czf", "template.tgz", "-C", "template", "."], ["tar", "czf", "keep.tgz", "keep"]):
+            subprocess.run(archive, cwd=self.root, check=True)
+        for name, folder in {"template": "template", "keep": "keep"}.items():
+            shutil.make_archive(str(self.root / name), "zip", self.root / folder)
+
+    def tree(self) -> dict[str, tuple[int, str]]:
+        """All that is in it, each with its mode and what it holds, or where it leads."""
+        found = {}
+        for path in self.root.rglob("*"):
+            holds = str(path.readlink()) if path.is_symlink() else path.read_text("latin-1") if path.is_file() else ""
+            # packed files hold times
+            found[str(path.relative_to(self.root))] = (path.lstat().st_mode, "" if path.suffix in PACKED else holds)
+        return found
 
     def forbidden(self) -> dict[str, int]:
         """The files that nothing may make or change unasked, each with its inode."""
@@ -119,6 +137,25 @@ def project(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Project]
         "cat a.txt | tee sub/x.lock",
         "echo x | xargs -I{} touch .bash{}rc.lock",
         "find . -name a.txt -exec cp {} .bashrc \\;",
+        "tar xzf template.tgz",
+        "tar xzf template.tgz -C sub",
+        "unzip -qo template.zip -d sub",
+        "patch -p0 < evil.patch",
+        "patch -p0 -o sub/x.lock a.txt < evil.patch",
+        "cp --recursive --no-target-directory template sub/new",
+        "mkdir -m 700 -p $(printf sub/.%s claude)",
+        "find keep -type f -exec cp {} sub/{}.pth \\;",
+        "rename s/txt/pth/ a.txt; for f in *.txt; do mv -v $f ${f%txt}pth; done",
+        "ln -s template/.envrc $(printf .envrc)",
+        "ln template/.envrc x && for f in x; do echo y >> $f; done",
+        "for f in locks/*; do gzip -k $f; gzip $f; done",
+        "for f in template/.e*; do chmod 600 $f; done",
+        "find locks -name '*.lock' -delete",
+        "find . -name .envrc -exec rm -f {} +",
+        "for d in l*s; do rm -rf $d; done",
+        "for d in keep; do mv $d sub/.vscode; done",
+        "split -b 1 a.txt sub/x.pth",
+        "for d in template; do cp -r $d new; done; rm -rf new/*; cp -r template/. new",
     ],
 )
 def test_what_is_protected_is_never_made_unasked(project: Project, command: str) -> None:
@@ -151,6 +188,59 @@ def test_edits_run_unasked_confined_to_the_folder(project: Project, command: str
     ended = project.run(command, decision)
     assert ended.code == 0, ended.output
     assert (project.root / made).exists()
+
+
+@pytest.fixture
+def staged(tmp_path: Path) -> Iterator[Project]:
+    sandbox = sandbox_by("bubblewrap")
+    if not sandbox.stages:
+        pytest.skip("changes cannot be staged here")
+    private = PrivateFolder()
+    project = Project(tmp_path / "project", sandbox, private)
+    yield project
+    assert {each.name for each in Path(private.path).iterdir()} <= {"tmp", "cache", "hidden-file", "hidden-folder"}, (
+        "nothing is kept"
+    )
+    private.close()
+
+
+@for_each_row(
+    ("command", "made"),
+    [
+        ("tar xzf keep.tgz -C sub && ls sub/keep", "sub/keep/y.txt"),
+        ("tar czf new.tgz sub && tar tzf new.tgz", "new.tgz"),
+        ("unzip -q keep.zip -d out", "out/hooks/pre-commit"),
+        ("zip -qr new.zip sub", "new.zip"),
+        ("patch -p0 < fine.patch && grep -q patched a.txt", "a.txt"),
+        ("gzip -k a.txt && gzip -9 x.txt", "x.txt.gz"),
+        ("ln -s a.txt link && cat link", "link"),
+        ("ln -sr keep/y.txt sub/link && cat sub/link", "sub/link"),
+        ("ln a.txt hard && echo more >> hard && grep -q more a.txt", "hard"),
+        ("mkdir -m 700 -pv new/a/b && cp -Rpv --backup=numbered keep new/a", "new/a/keep/y.txt"),
+        ("find . -name '*.txt' -exec sed -i s/x/found/ {} + && grep -q found keep/y.txt", "keep/y.txt"),
+        ("sort -r -o sorted.txt a.txt x.txt", "sorted.txt"),
+        ("for f in *.txt; do mv $f ${f%.txt}.md; done; ls", "a.md"),
+        ("rm -rf keep && mkdir keep && touch keep/new", "keep/new"),
+        ("rm a.txt && mkdir a.txt && touch a.txt/b", "a.txt/b"),
+        ("rm -rf bare && cp a.txt bare", "bare"),
+        ("chmod -R go-w,u+x sub && test -x sub/x.py", "sub/x.py"),
+        ("find keep -type f -delete; find keep -type d -empty -delete; touch done", "done"),
+        ("printf '%s\\n' one two | tee -a a.txt | split -l 1 - part.", "part.aa"),
+        ("truncate -s 0 a.txt && test ! -s a.txt", "a.txt"),
+    ],
+)
+def test_edits_by_any_options_run_unasked(staged: Project, command: str, made: str) -> None:
+    """What the command leaves is what it leaves without a sandbox."""
+    staged.begin()
+    subprocess.run(["bash", "-c", command], cwd=staged.root, capture_output=True, check=False)
+    expected = staged.tree()
+    staged.begin()
+    decision = staged.decide(command)
+    assert decision.behavior == "allow", decision.reason
+    ended = staged.run(command, decision)
+    assert ended.code == 0, ended.output
+    assert staged.tree() == expected
+    assert os.path.lexists(staged.root / made)
 
 
 def test_landlock_alone_bounds_an_edit_to_the_folders_of_what_it_changes(tmp_path: Path) -> None:

@@ -61,3 +61,32 @@ def test_the_demo_is_copied_once_and_its_notebook_trusted(start_server):
     assert (project / "tides.py").read_text() == "# mine\n"
     notebook = server.request("GET", f"api/contents/{first.json()['path']}").json()["content"]
     assert all(cell["metadata"].get("trusted") for cell in notebook["cells"] if cell["cell_type"] == "code")
+
+
+def test_a_cloud_is_tried_and_counts_at_once_in_a_kernel_that_runs(start_server, model):
+    server = start_server(environ={**WITHOUT, "ANTHROPIC_BEDROCK_BASE_URL": model.url, "ANTHROPIC_BASE_URL": ""})
+    clouds = {cloud["id"]: cloud for cloud in server.api("GET", "cloud").json()["clouds"]}
+    assert clouds["gateway"]["settings"] == ["ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN"]
+    assert "CLAUDE_CODE_USE_VERTEX=1" in clouds["vertex"]["settings"]
+    kernel = server.kernel()
+    asks = 'import cellwright\nprint(cellwright.ask("Hello?").text)'
+    assert server.execute(kernel, asks, wait=False).wait() == "error"
+    settings = server.home / ".claude" / "settings.json"
+    settings.parent.mkdir(exist_ok=True)
+    settings.write_text('{"env": {"MINE": "1", "CLAUDE_CODE_USE_VERTEX": "1"}}')
+    form = {"ANTHROPIC_BASE_URL": model.url}
+    wrong = server.api("PUT", "cloud", {"id": "gateway", "values": form, "key": "sk-ant-wrong-key"})
+    assert (wrong.status, wrong.json()["code"]) == (409, "API_KEY_INVALID")
+    no_address = server.api("PUT", "cloud", {"id": "gateway", "values": {"ANTHROPIC_BASE_URL": "ftp://x"}, "key": "k"})
+    assert no_address.status == 400
+    assert json.loads(settings.read_text())["env"] == {"MINE": "1", "CLAUDE_CODE_USE_VERTEX": "1"}
+    kept = server.api("PUT", "cloud", {"id": "gateway", "values": form, "key": model.api_key})
+    assert kept.status == 200, kept.body
+    assert (kept.json()["kept_in"], kept.json()["overruled_by"]) == (str(settings), "")
+    assert json.loads(settings.read_text())["env"] == {"MINE": "1", "ANTHROPIC_BASE_URL": model.url}
+    model.add(say("By the gateway."))
+    after = server.execute(kernel, asks, wait=False)
+    assert after.wait() == "ok", after.text
+    assert "By the gateway." in after.text
+    for shown in (kept.body, server.log.read_bytes(), settings.read_bytes()):
+        assert model.api_key.encode() not in shown

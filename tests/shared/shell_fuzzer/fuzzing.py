@@ -234,9 +234,7 @@ class Player:
             hidden=self._hidden(case),
             any_command=case.sandbox == "any command in a sandbox",
             programs=frozenset(_OTHER_RULES[rule] for rule in rules if rule.startswith("Bash(")),
-            unwritable=tuple(
-                f"{self._world.project}/{_OTHER_RULES[rule]}" for rule in rules if rule.startswith("Edit(")
-            ),
+            unwritable=tuple(f"{self._world.project}/{name}" for name in self._unwritable(case)),
         )
         return tuple(dict.fromkeys(failures(bounds, case.command, trace)))
 
@@ -269,6 +267,9 @@ class Player:
         able = case.sandbox != "any command in a sandbox" or self._shell.abilities["hides"]
         return self._world.hidden_by((*case.deny, *case.ask)) if able else frozenset()
 
+    def _unwritable(self, case: Case) -> list[str]:
+        return [_OTHER_RULES[rule] for rule in (*case.deny, *case.ask) if rule.startswith("Edit(")]
+
     def _bounds(self, case: Case) -> dict[str, Sequence[str]] | None:
         """The confinement in which any command may run: what the mode allows, as far as the sandbox can enforce it."""
         if case.sandbox != "any command in a sandbox":
@@ -278,7 +279,7 @@ class Player:
             "read": [project, *self._world.readable],
             "write": [project] if self._writes(case) else [],
             "hidden": sorted(self._hidden(case)),
-            "protected": [f"{project}/{name}" for name in PROTECTED],
+            "protected": [f"{project}/{name}" for name in (*PROTECTED, *self._unwritable(case))],
         }
 
     def _shortened(self, case: Case, found: Sequence[str]) -> str:

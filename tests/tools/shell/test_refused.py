@@ -31,6 +31,33 @@ def test_a_refused_command_names_the_sandbox_and_the_way_out(tmp_path: Path) -> 
     assert not (tmp_path / "new.txt").exists()
 
 
+def test_changes_that_may_not_be_made_are_named_and_none_is_made(tmp_path: Path) -> None:
+    sandbox = find_sandbox()
+    if sandbox is None or not sandbox.stages:
+        pytest.skip("changes cannot be looked at here before they are made")
+    (tmp_path / "kept.txt").write_text("kept", "utf-8")
+    (tmp_path / "linked").symlink_to("/etc")
+    bounds = Confinement(write=(str(tmp_path),), protects=lambda path: path.endswith("/.envrc"))
+    for command, why in {
+        "rm kept.txt; mkdir -p a/b && echo x > a/b/.envrc": "a/b/.envrc is protected",
+        "rm kept.txt; ln -s /etc/passwd a": "a would be a link that leads out",
+        "rm kept.txt; ln -s linked/passwd a": "a would be a link that leads out",
+        "rm kept.txt; mkdir d && ln -s $PWD/d/../.. d/e": "d/e would be a link that leads out",
+        "rm kept.txt; mkfifo a": "a would be neither a file nor a folder",
+        "rm kept.txt; cp /bin/true a && chmod u+s a": "a would run with its owner's rights",
+        f"rm kept.txt; mkdir -p {'/'.join('x' * 210)}": "more than 200 folders",
+    }.items():
+        told = answer_to(tmp_path, command, bounds)
+        assert "Exit code 2" in told, told
+        assert "Nothing was changed" in told, told
+        assert why in told, told
+        assert "dangerouslyDisableSandbox" in told
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["kept.txt", "linked"]
+    # what is killed, or left running, changes nothing
+    told = answer_to(tmp_path, "rm kept.txt; (sleep 60; touch late) & touch now", bounds)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["linked", "now"], told
+
+
 def test_a_command_that_fails_by_itself_is_not_the_sandboxs_fault(tmp_path: Path) -> None:
     bounds = Confinement(read=(str(tmp_path),))
     assert "sandbox" not in answer_to(tmp_path, "false", bounds)

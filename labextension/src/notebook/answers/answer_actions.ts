@@ -59,7 +59,7 @@ export class AnswerActions {
         await this.run("cellwright:focus-composer", { text: wanted.command });
         return;
       case "key":
-        await this.run("cellwright:enter-key");
+        await this.run("cellwright:enter-key", { way: wanted.way });
         return;
       default:
         wanted satisfies never;

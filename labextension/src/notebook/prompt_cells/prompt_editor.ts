@@ -46,8 +46,13 @@ export function promptEditor(model: CodeEditor.IModel, trans: Trans, deps: Promp
       return docChanged && now !== startState.field(promptState) ? { effects: compartment.reconfigure(now ? asProse : []) } : null;
     }),
     followType(model),
-    promptList(promptState, trans, deps),
+    promptList(promptState, trans, deps, idOf(model)),
   ];
+}
+
+/** The id of the cell; "" where the text is no cell's. */
+function idOf({ sharedModel }: CodeEditor.IModel): string {
+  return "getId" in sharedModel ? (sharedModel as { getId(): string }).getId() : "";
 }
 
 function proseEditor(trans: Trans): Extension {

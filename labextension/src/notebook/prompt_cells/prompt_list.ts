@@ -51,8 +51,9 @@ const OF_COMBOBOXES = ["role", "aria-expanded"];
 /** The lists of the editors that have one. */
 const lists = new WeakMap<EditorView, PromptList>();
 
-export function promptList(isPrompt: StateField<boolean>, trans: Trans, deps: PromptListDeps): Extension {
-  const plugin = ViewPlugin.define((view) => new PromptList(view, isPrompt, trans, deps));
+/** `cell` is the id of the cell that holds the prompt: what it mentions is another one. */
+export function promptList(isPrompt: StateField<boolean>, trans: Trans, deps: PromptListDeps, cell: string): Extension {
+  const plugin = ViewPlugin.define((view) => new PromptList(view, isPrompt, trans, deps, cell));
   return [
     place,
     ariaAttributes,
@@ -84,6 +85,7 @@ class PromptList {
     private readonly isPrompt: StateField<boolean>,
     trans: Trans,
     private readonly deps: PromptListDeps,
+    private readonly cell: string,
   ) {
     this.palette = new Palette(this.attributeHolder(), trans, (item) => { this.take(item); });
     this.dom = document.createElement("div");
@@ -149,7 +151,8 @@ class PromptList {
   private show(found: CompletionList): void {
     const { trigger } = this;
     if (!trigger) return;
-    this.palette.show(found, trigger.kind, trigger.text);
+    const items = found.items.filter(({ kind, insert }) => kind !== "cell" || insert !== `@cell:${this.cell}`);
+    this.palette.show({ ...found, items }, trigger.kind, trigger.text);
     this.place(trigger.start);
   }
 

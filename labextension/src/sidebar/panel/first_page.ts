@@ -7,7 +7,7 @@ import type { Trans } from "../../translation";
 import type { ChatStore } from "../../transport/chat_store";
 import type { KeyReport, ServerApi } from "../../transport/server_api";
 import type { NotebookFacts } from "../notebook_facts";
-import type { KeyCard, KeyCardReason } from "./key_card";
+import type { KeyCard, KeyCardReason, Way } from "./key_card";
 import { keyCard } from "./key_card";
 import type { KernelStart, StartPage } from "./start_page";
 import { kernelStart, startPage } from "./start_page";
@@ -33,6 +33,8 @@ export class FirstPage implements Disposable {
   private readonly done = element("p", { class: "key-done", role: "status", hidden: "" });
   private start: KernelStart | null = null;
   private key: KeyReport | null = null;
+  /** The conversation before which the key was accepted: what is said of it gives way to the next. */
+  private doneOf = "";
   private asked = false;
   private of = "";
   private disposed = false;
@@ -70,11 +72,11 @@ export class FirstPage implements Disposable {
     this.draw();
   }
 
-  /** Shows the card with its field, whatever there is. */
-  askForKey(): void {
+  /** Shows the card, whatever there is, with one of its ways open. */
+  askForKey(way: Way): void {
     this.asked = true;
     this.draw();
-    this.card.focus();
+    this.card.take(way);
   }
 
   dispose(): void {
@@ -96,6 +98,11 @@ export class FirstPage implements Disposable {
     return this.isReachable && this.chat.runs.length === 0;
   }
 
+  private get conversation(): string {
+    const { chat } = this;
+    return JSON.stringify([chat.kernelInfo?.kernelId, chat.state?.session.id, chat.runs.length === 0]);
+  }
+
   private async refresh(): Promise<void> {
     if (this.chat.connection === "connected") {
       const answer = await this.chat.request("start", {}).catch(() => null);
@@ -114,6 +121,7 @@ export class FirstPage implements Disposable {
   }
 
   private draw(): void {
+    if (this.doneOf !== this.conversation) this.done.hidden = true;
     const reason = this.cardReason();
     if (reason) this.card.show(reason);
     else this.card.hide();
@@ -134,6 +142,7 @@ export class FirstPage implements Disposable {
     this.asked = false;
     this.done.textContent = words;
     this.done.hidden = false;
+    this.doneOf = this.conversation;
     this.draw();
     if (this.node.hidden) this.deps.announce(words);
     this.deps.focusComposer();

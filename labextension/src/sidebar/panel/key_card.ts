@@ -1,11 +1,11 @@
 /** The card for who has no key: enter one, use a cloud, or try the demo. What is typed goes to the server alone. */
 
-import { copyButton } from "../../transcript/clipboard";
 import { button, element } from "../../transcript/dom";
 import type { Trans } from "../../translation";
 import { RequestError } from "../../transport/rpc";
 import type { KeptKey, ServerApi } from "../../transport/server_api";
 import { NO_ROUTE } from "../../transport/server_api";
+import { cloudPart } from "./cloud_form";
 
 const KEYS_PAGE = "https://platform.claude.com/settings/keys";
 
@@ -24,7 +24,16 @@ export type KeyCardDeps = {
 /** Why the card is there: `needed`, nothing gives a key; `asked`, the user wants to enter one; `refused`, none may be entered. */
 export type KeyCardReason = "needed" | "asked" | "refused";
 
-export type KeyCard = { readonly node: HTMLElement; show(reason: KeyCardReason): void; hide(): void; focus(): void };
+/** A way to Claude that the card offers. */
+export type Way = "key" | "cloud" | "demo";
+
+export type KeyCard = {
+  readonly node: HTMLElement;
+  show(reason: KeyCardReason): void;
+  hide(): void;
+  /** Opens a way, with the keyboard in it. */
+  take(way: Way): void;
+};
 
 export function keyCard(deps: KeyCardDeps): KeyCard {
   const { trans } = deps;
@@ -43,7 +52,13 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
       trans.__("It is tried at once, then kept for you alone: in the system's keyring, or in a file that only you can read. It is never put into a notebook. "),
       element("a", { href: KEYS_PAGE, target: "_blank", rel: "noopener noreferrer" }, trans.__("Get a key"))),
   );
-  const cloud = element("div", { class: "part", id: "cellwright-key-cloud", hidden: "" }, ...cloudParts(trans));
+  const clouds = cloudPart({
+    trans, server: deps.server,
+    say: (text, kind) => { say(text, kind); },
+    fail: (error) => { say(problemText(error, trans), "error"); },
+    kept: (kept, name) => accepted(kept, kept.tried ? trans.__("%1 answers, and is in your settings (%2).", name, kept.kept_in) : trans.__("%1 is in your settings (%2). Its address cannot say whether it takes the key.", name, kept.kept_in)),
+  });
+  const cloud = clouds.node;
   const demo = element("button", { type: "button", class: "way" }, way(trans.__("Try the demo"), trans.__("A small project and a scripted model: no key, no network")));
   const enter = opener(form, trans.__("Enter a key"), trans.__("From your account at Anthropic"));
   const useCloud = opener(cloud, trans.__("Use a cloud"), trans.__("Bedrock, Vertex, Foundry, a gateway or a subscription"));
@@ -60,6 +75,8 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
   const say = (text: string, kind: "" | "error" | "busy" = ""): void => {
     status.textContent = text;
     status.dataset.kind = kind;
+    // the card scrolls where it is long
+    if (kind === "error") status.scrollIntoView({ block: "nearest" });
   };
   const unfold = (part: HTMLElement | null): void => {
     for (const each of [form, cloud]) each.hidden = each !== part;
@@ -69,9 +86,13 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
     each.addEventListener("click", () => {
       const part = each.getAttribute("aria-controls") === form.id ? form : cloud;
       unfold(part.hidden ? part : null);
-      if (!form.hidden && part === form) field.focus();
+      if (!part.hidden) focusIn(part);
     });
   }
+  const focusIn = (part: HTMLElement): void => {
+    if (part === form) field.focus();
+    else void clouds.load();
+  };
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     void send();
@@ -88,7 +109,7 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
     try {
       const kept = await deps.server.keepKey(field.value.trim());
       field.value = "";
-      await accepted(kept);
+      await accepted(kept, kept.tried ? trans.__("The key works, and is kept in %1.", kept.kept_in) : trans.__("The key is kept in %1. Its address cannot say whether it takes it.", kept.kept_in));
     } catch (error) {
       say(problemText(error, trans), "error");
       field.focus();
@@ -97,10 +118,10 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
     }
   }
 
-  async function accepted(kept: KeptKey): Promise<void> {
-    const works = kept.tried ? trans.__("The key works, and is kept in %1.", kept.kept_in) : trans.__("The key is kept in %1. Its address cannot say whether it takes it.", kept.kept_in);
+  async function accepted(kept: KeptKey, works: string): Promise<void> {
     const source = await deps.source();
-    const goesBefore = kept.overruled_by || (typeof source === "string" && !source.includes("auth login") ? source : "");
+    // what the server has is what the kernel should see
+    const goesBefore = kept.overruled_by || (typeof source === "string" && source !== kept.source ? source : "");
     if (goesBefore) say(`${works} ${trans.__("But %1 goes before it: take that away, and restart the kernel.", goesBefore)}`, "error");
     else if (source === null) say(`${works} ${trans.__("But this kernel does not see it: it runs for another user, or asks another address.")}`, "error");
     else {
@@ -137,9 +158,18 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
     hide() {
       node.hidden = true;
       field.value = "";
+      clouds.clear();
       say("");
     },
-    focus() { field.focus(); },
+    take(chosen) {
+      if (chosen === "demo") {
+        void tryDemo();
+        return;
+      }
+      const part = chosen === "key" ? form : cloud;
+      unfold(part);
+      focusIn(part);
+    },
   };
 }
 
@@ -149,21 +179,6 @@ function opener(part: HTMLElement, label: string, about: string): HTMLButtonElem
 
 function way(label: string, about: string): HTMLElement {
   return element("span", {}, element("span", { class: "label" }, label), element("span", { class: "about" }, about));
-}
-
-function cloudParts(trans: Trans): Node[] {
-  const lines: [string, string][] = [
-    ["Amazon Bedrock", "CLAUDE_CODE_USE_BEDROCK=1"],
-    ["Google Vertex AI", "CLAUDE_CODE_USE_VERTEX=1"],
-    ["Microsoft Foundry", "CLAUDE_CODE_USE_FOUNDRY=1"],
-    [trans.__("A gateway"), "ANTHROPIC_BASE_URL=https://…"],
-  ];
-  const rows = lines.flatMap(([name, setting]) => [element("dt", {}, name), element("dd", {}, element("code", {}, setting), copyButton(() => setting))]);
-  return [
-    element("p", { class: "hint" }, trans.__("Set one of these where Jupyter is started, or under \"env\" in ~/.claude/settings.json, with the platform's own credentials:")),
-    element("dl", {}, ...rows),
-    element("p", { class: "hint" }, trans.__("With a Claude subscription: install cellwright[claude-code], sign in with claude auth login, and set the provider claude-code.")),
-  ];
 }
 
 function problemText(error: unknown, trans: Trans): string {

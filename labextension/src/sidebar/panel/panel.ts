@@ -20,6 +20,7 @@ import { FirstPage } from "./first_page";
 import firstPageCss from "./first_page.css";
 import type { Header, MenuItem } from "./header";
 import { header } from "./header";
+import type { Way } from "./key_card";
 import css from "./panel.css";
 import { RunList } from "./run_list";
 import type { DrawTranscript } from "./run_view";
@@ -164,10 +165,10 @@ export class Panel implements Disposable {
     });
   }
 
-  /** Shows the card in which a key is entered. */
-  enterKey(): void {
+  /** Shows the card in which a key is entered, with one of its ways open. */
+  enterKey(way: Way = "key"): void {
     this.close();
-    this.first.askForKey();
+    this.first.askForKey(way);
   }
 
   newSession(): void {

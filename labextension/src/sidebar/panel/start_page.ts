@@ -47,8 +47,7 @@ export function startPage(deps: StartPageDeps): StartPage {
   return {
     node,
     update(chat, start, facts) {
-      const hasNotebook = (chat.kernelInfo?.notebook ?? null) !== null;
-      const suggested = hasNotebook ? suggestions(facts, start, trans) : folderSuggestions(trans);
+      const suggested = suggestionsFor(chat, start, facts, trans);
       const seen = aboutText(chat, start, facts, trans);
       const now = JSON.stringify([chat.connection, seen, suggested, start?.earlier?.id]);
       if (now === shown) return;
@@ -59,6 +58,11 @@ export function startPage(deps: StartPageDeps): StartPage {
       if (chat.connection === "none") list.append(element("li", {}, button(trans.__("Start a kernel in this folder"), () => { deps.startKernel(); }, { class: "start" })));
     },
   };
+}
+
+function suggestionsFor({ kernelInfo, state }: Chat, start: KernelStart | null, facts: NotebookFacts | null, trans: Trans): Suggestion[] {
+  if (state?.scripted) return demoSuggestions(trans);
+  return kernelInfo?.notebook == null ? folderSuggestions(trans) : suggestions(facts, start, trans);
 }
 
 function continueButton(entry: SessionEntry, deps: StartPageDeps): HTMLElement {
@@ -126,6 +130,11 @@ function same(text: string): Suggestion {
 
 function folderSuggestions(trans: Trans): Suggestion[] {
   return [trans.__("What is in this folder?"), trans.__("Write a notebook that explores the data here"), trans.__("Run the tests and explain what fails")].map(same);
+}
+
+/** What the demo's scripted model has answers to. */
+function demoSuggestions(trans: Trans): Suggestion[] {
+  return [trans.__("The tests of this project fail. Find the reason, fix it, and run the tests again."), trans.__("Plot the levels and mark high tide."), trans.__("Plan how to find low tide as well.")].map(same);
 }
 
 function keyLine({ trans, shortcut }: StartPageDeps): Node[] {

@@ -9,12 +9,16 @@ type Way = { label: string; act: PageAction };
 
 const AGAIN: Way = { label: "Try again", act: { action: "again" } };
 const COMPACT: Way = { label: "Compact the conversation", act: { action: "command", command: "/compact" } };
-const ENTER_KEY: Way = { label: "Enter a key", act: { action: "key" } };
+const ENTER_KEY: Way = { label: "Enter a key", act: { action: "key", way: "key" } };
+const USE_CLOUD: Way = { label: "Use a cloud", act: { action: "key", way: "cloud" } };
+const TRY_DEMO: Way = { label: "Try the demo", act: { action: "key", way: "demo" } };
 const SETTINGS: Way = { label: "Show the settings", act: { action: "command", command: "/config" } };
 
 /** The ways on from an error, by its code; of the others only the first of all. */
 const WAYS: Record<string, Way[]> = {
-  API_KEY_MISSING: [ENTER_KEY, AGAIN],
+  API_KEY_MISSING: [ENTER_KEY, USE_CLOUD, TRY_DEMO, AGAIN],
+  // the cell waits for it, so it cannot be run again
+  API_KEY_WANTED: [ENTER_KEY, USE_CLOUD, TRY_DEMO],
   API_KEY_INVALID: [ENTER_KEY, AGAIN],
   CONTEXT_TOO_LONG: [COMPACT, AGAIN],
   BUDGET_EXCEEDED: [SETTINGS, AGAIN],
@@ -24,7 +28,8 @@ const WAYS: Record<string, Way[]> = {
 
 /** What is wrong, in a few words, by the code; "" where the message says it best. */
 const WORDS: Record<string, string> = {
-  API_KEY_MISSING: "There is no key for Claude",
+  API_KEY_MISSING: "Claude needs a key",
+  API_KEY_WANTED: "Claude needs a key",
   API_KEY_INVALID: "The key was not accepted",
   API_RATE_LIMITED: "Too many requests",
   API_OVERLOADED: "Claude is overloaded",
@@ -40,6 +45,9 @@ const WORDS: Record<string, string> = {
   SESSION_CORRUPTED: "The session cannot be read",
 };
 
+/** What the buttons leave to be said: the message lists the ways of those who have none. */
+const MISSING_KEY = "There is none yet. Choose how to go on, then ask again.";
+
 /** The error of a run, in words. */
 export function errorWords({ code }: ErrorInfo): string {
   return WORDS[code] ?? "It did not work";
@@ -48,9 +56,11 @@ export function errorWords({ code }: ErrorInfo): string {
 /** Fills `node` with what is said of `error`; null: the user has stopped the run. */
 export function fillFailure(node: HTMLElement, error: ErrorInfo | null): void {
   const ways = error === null ? [AGAIN] : (WAYS[error.code] ?? [AGAIN]);
-  const said = error === null ? [] : [element("b", {}, errorWords(error)), element("p", {}, error.message)];
-  const buttons = hasPageActions() ? ways.map(({ label, act }, index) => button(label, () => { request(node, act); }, { class: index === 0 && "primary" })) : [];
+  const canAct = hasPageActions();
+  const said = error === null ? [] : [element("b", {}, errorWords(error)), element("p", {}, canAct && error.code === "API_KEY_MISSING" ? MISSING_KEY : error.message)];
+  const buttons = canAct ? ways.map(({ label, act }, index) => button(label, () => { request(node, act); }, { class: index === 0 && "primary" })) : [];
   node.replaceChildren(...said, ...(buttons.length > 0 ? [element("div", { class: "choices" }, ...buttons)] : []));
   node.hidden = said.length + buttons.length === 0;
   node.classList.toggle("stopped", error === null);
+  node.classList.toggle("wanted", error?.code === "API_KEY_WANTED");
 }

@@ -63,6 +63,8 @@ export function footer(place: TranscriptContext): ItemView {
     update() {
       const now = runState(store);
       node.dataset.state = now;
+      // nothing was run: a card that asks for a key
+      node.hidden = store.end !== null && store.run === null && store.items.length === 0 && store.end.error !== null;
       // a command is no run that the panel's own button could stop
       stop.hidden = store.end !== null || store.have === 0 || (store.run !== null && isInPanel(place));
       copy.hidden = store.end === null || answerOf(store) === "";

@@ -11,8 +11,8 @@ export type PageAction =
   | { action: "cell"; path: string; cell: string }
   /** Write a slash command into the panel's composer. */
   | { action: "command"; command: string }
-  /** Go where a key can be entered. */
-  | { action: "key" };
+  /** Go where a key can be entered, or where another way to Claude is offered. */
+  | { action: "key"; way: "key" | "cloud" | "demo" };
 
 const READY = Symbol.for("cellwright.actions");
 

@@ -59,7 +59,7 @@ async function scene(prepare: (kernel: OneKernel) => void = () => undefined, pla
     settings: () => SETTINGS,
     kernels: () => [{ label: "The current notebook's", chosen: true, choose: vi.fn() }, { label: "other.ipynb", about: "Python 3", chosen: false, choose: chosen }],
     startKernel: vi.fn(),
-    server: { key: () => Promise.resolve(null), keepKey: () => Promise.reject(new Error("not here")), demo: () => Promise.reject(new Error("not here")) },
+    server: { key: () => Promise.resolve(null), keepKey: () => Promise.reject(new Error("not here")), clouds: () => Promise.resolve([]), keepCloud: () => Promise.reject(new Error("not here")), demo: () => Promise.reject(new Error("not here")) },
     notebookFacts: () => ({ cells: 3, code: 2, ran: 2, hasProse: true, failed: { count: 4, error: "KeyError" }, table: { count: 2 } }),
     more: () => [],
     openSettings: vi.fn(),

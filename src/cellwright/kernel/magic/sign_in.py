@@ -5,23 +5,34 @@ from __future__ import annotations
 import contextlib
 import getpass
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from cellwright.commands.status import NO_KEY, key_source
-from cellwright.config.entered_key import KEYS_PAGE, KeptKey, try_and_keep
-from cellwright.config.kept_key import address_of
+from cellwright.config.credentials.entered_key import KEYS_PAGE, KeptKey, try_and_keep
+from cellwright.config.credentials.kept_key import address_of
 from cellwright.conversation.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.magic.line import MagicOptions
+from cellwright.kernel.magic.told import telling_once
+from cellwright.kernel.output.saved_ops import TRANSCRIPT, VERSION
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.text import visible_line
 
 CARD = f"""\
 **Claude needs a key.** Three ways to go on:
 
-- **Enter a key** in the field below ([where keys come from]({KEYS_PAGE})). It is tried, kept for you alone outside the \
-notebook, and counts at once.
-- **Use a cloud, a gateway or a subscription**: leave the field empty; the error that follows says what to set.
-- **Try the demo** without a key: leave the field empty, and run `%claude demo`."""
+- **Enter a key** %s ([where keys come from]({KEYS_PAGE})). It is tried, kept for you alone outside the notebook, and \
+counts at once.
+- **Use a cloud, a gateway or a subscription**: before the kernel starts, set `CLAUDE_CODE_USE_BEDROCK=1`, \
+`CLAUDE_CODE_USE_VERTEX=1` or `CLAUDE_CODE_USE_FOUNDRY=1`, or `ANTHROPIC_BASE_URL` with `ANTHROPIC_AUTH_TOKEN`. With a \
+Claude subscription: `%%%%claude --provider claude-code`.
+- **Try the demo** without a key: run `%%claude demo`."""
+
+IN_THE_FIELD = "in the field below; leave it empty for another way"
+IN_A_CELL = "with `%claude login`"
+
+WANTED = "Enter it in the field below, or leave that empty and choose another way. It is never put into the notebook."
+NONE_YET = "Claude needs a key, and none was entered. `%claude login` asks for one."
 
 MAX_ATTEMPTS = 5
 _PROMPT = "API key (it is not shown; empty: not now): "
@@ -45,7 +56,7 @@ def offer_to_enter_key(
         return
     if not conversation.in_force.settings.own_credentials:
         return  # the run says it
-    with _shown_card() as say:
+    with _shown_card(lambda: not lacks_key(conversation, options)) as say:
         _ask(conversation, say, lambda: not lacks_key(conversation, options))
 
 
@@ -63,23 +74,43 @@ def enter_key(conversation: Conversation, front_end: FrontEnd) -> None:
 
 
 @contextlib.contextmanager
-def _shown_card() -> Iterator[Callable[[str], None]]:
-    """Show the card while the question is open; what was said last takes its place."""
+def _shown_card(is_settled: Callable[[], bool]) -> Iterator[Callable[[str], None]]:
+    """Show the card while the question is open; what was said last takes its place.
+
+    Where no key came of it the card stays, and the cell ends with an error that it has told.
+    """
     from IPython.display import display
 
-    said = ["No key was entered."]
-    handle = display(_markdown(CARD), raw=True, display_id=True)
+    said: list[str] = []
+    handle = display(_bundle(CARD % IN_THE_FIELD, _KEY_WANTED, WANTED), raw=True, display_id=True)
 
     def say(text: str) -> None:
         said.append(text)
         if handle is not None:
-            handle.update(_markdown(f"{CARD}\n\n{text}"), raw=True)
+            handle.update(_bundle(f"{CARD % IN_THE_FIELD}\n\n{text}", _KEY_WANTED, text), raw=True)
 
     try:
         yield say
     finally:
-        if handle is not None:
-            handle.update(_markdown(said[-1]), raw=True)
+        settled = is_settled()
+        if handle is not None and settled:
+            handle.update(_markdown(said[-1] if said else "There is a key now."), raw=True)
+        elif handle is not None:
+            handle.update(_bundle(CARD % IN_A_CELL, ErrorCode.API_KEY_MISSING, NONE_YET), raw=True)
+    if not settled:
+        with telling_once(lambda: handle is not None):
+            raise CellwrightError(ErrorCode.API_KEY_MISSING, NONE_YET)
+
+
+_KEY_WANTED = "API_KEY_WANTED"
+"""The code of the card while the cell waits: a page that draws it offers no second run."""
+
+
+def _bundle(markdown: str, code: str, message: str) -> dict[str, Any]:
+    """The card for every front end, and for ours with buttons: the end of a run, as a notebook keeps it."""
+    error = {"code": str(code), "message": message}
+    end = {"op": "end", "stop_reason": "", "cost_usd": None, "session_cost_usd": None, "ms": 0, "error": error}
+    return {**_markdown(markdown), TRANSCRIPT: {"version": VERSION, "ops": [end]}}
 
 
 def _markdown(text: str) -> dict[str, str]:

@@ -21,7 +21,6 @@ import contextvars
 import logging
 import os
 import threading
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -51,13 +50,14 @@ from cellwright.kernel.output.protocol import (
     WithdrawMessage,
     read_message,
 )
+from cellwright.kernel.output.renewal import Renewal
 from cellwright.kernel.output.saved_markdown import WORKING, SavedTranscript
 from cellwright.kernel.output.saved_ops import TRANSCRIPT, VERSION, saved_transcripts
 from cellwright.kernel.output.transcript_ops import QUIET_OPS
 from cellwright.kernel.pages.page_secret import knows_secret
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.interrupts import interrupt_main_thread
-from cellwright.kernel.run.questions import Questions
+from cellwright.kernel.run.questions import READY_TIMEOUT_SECONDS, Questions
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -85,9 +85,6 @@ WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 CELL_LEAVES_OUT = frozenset({"display"})
 """The operations that no cell shows: what code displays is an output beside it."""
-
-RENEW_SECONDS = 1.0
-"""The time between two renewals of an answer where no widget shows it."""
 
 STUCK = "The code does not react to the interrupt. Restarting the kernel ends it; variables are lost."
 
@@ -139,6 +136,8 @@ class _Shown(Struct, eq=False):
     metadata: Mapping[str, Any] = {}
     is_part: bool = False
     model: str = ""
+    live: Mapping[str, Any] = {}
+    """The mimebundle that shows this part while it comes."""
 
 
 class SavedOutput:
@@ -232,9 +231,24 @@ class SavedOutput:
         self._show_part(data)
 
     def _show_part(self, data: Mapping[str, Any], model: str = "") -> None:
-        part = _Shown(f"claude-{uuid.uuid4().hex}", data, is_part=True, model=model)
+        part = _Shown(f"claude-{uuid.uuid4().hex}", data, is_part=True, model=model, live=data)
         self._shown.append(part)
         self._publish(part.display_id, data, update=False)
+
+    def _show_as_saved(self) -> None:
+        """Show each part as it would be saved now."""
+        shown = [each for each in self._shown if each.is_part]
+        for part, texts in zip(shown, self._saved.parts(), strict=False):
+            data: dict[str, Any] = {**texts}
+            if part is shown[-1]:
+                working = "\n\n".join(filter(None, (texts["text/markdown"], WORKING)))
+                data = {"text/markdown": working, "text/plain": "Claude is working…"}
+            self._show_instead(part, data)
+
+    def _show_instead(self, part: _Shown, data: Mapping[str, Any]) -> None:
+        if part.data != data:
+            part.data = data
+            self._publish(part.display_id, data, update=True)
 
     def _keep_in_cell(self) -> list[_Shown]:
         """Replace what is shown by the outputs that the cell holds from now on, and return these."""
@@ -311,12 +325,8 @@ class RenewedOutput(SavedOutput):
         notice: str,
     ) -> None:
         super().__init__(shell, clean, quiet=quiet)
-        self._loop = loop
         self._notice = notice
-        self._pause = RENEW_SECONDS
-        self._is_due = False
-        self._closed = False
-        self._publishing = threading.Lock()
+        self._renewal = Renewal(loop, self._show_as_saved)
 
     def open(self) -> None:
         if self._notice:
@@ -328,33 +338,10 @@ class RenewedOutput(SavedOutput):
 
     def emit(self, event: Event) -> None:
         super().emit(event)
-        if not self._is_due:
-            self._is_due = True
-            self._loop.call_soon_threadsafe(self._loop.call_later, self._pause, self._renew)
-
-    def _renew(self) -> None:
-        with self._publishing:
-            if self._closed:
-                return
-            self._is_due = False
-            began = time.monotonic()
-            shown = [each for each in self._shown if each.is_part]
-            for part, texts in zip(shown, self._saved.parts(), strict=False):
-                data: dict[str, Any] = {**texts}
-                if part is shown[-1]:
-                    data = {
-                        "text/markdown": f"{texts['text/markdown']}\n\n{WORKING}",
-                        "text/plain": "Claude is working…",
-                    }
-                if part.data != data:
-                    part.data = data
-                    self._publish(part.display_id, data, update=True)
-            # a long answer is renewed less often: it may not cost more than a tenth of the time
-            self._pause = max(RENEW_SECONDS, 10 * (time.monotonic() - began))
+        self._renewal.soon()
 
     def close(self) -> None:
-        with self._publishing:  # nothing is shown after what is kept
-            self._closed = True
+        self._renewal.stop()
         super().close()
 
 
@@ -394,6 +381,8 @@ class WidgetOutput(SavedOutput):
         self._secrets: dict[str, str] = {}
         self._restart_offered = False
         self._closed = False
+        # VS Code shows widgets only where it finds their scripts, and updates in any case
+        self._renewal = Renewal(loop, self._renew, READY_TIMEOUT_SECONDS) if front_end.is_vscode else None
 
     def belongs_to(self, run: Run) -> None:
         self._run = lambda: run
@@ -428,6 +417,22 @@ class WidgetOutput(SavedOutput):
         self._log.on_event(event, only=self._ops)
         self._take_event(event)
 
+    def _take_event(self, event: Event) -> None:
+        super()._take_event(event)
+        if self._renewal is not None and not self._questions.ready.is_set():
+            self._renewal.soon()
+
+    def _renew(self) -> None:
+        if not self._questions.ready.is_set():
+            self._show_as_saved()
+
+    def _show_live(self) -> None:
+        """The widget has come after all: have it show what it was to show."""
+        if self._renewal is not None and not self._closed:
+            for part in self._shown:
+                if part.is_part:
+                    self._show_instead(part, part.live)
+
     def stuck(self, tool_use_id: str) -> None:
         self._restart_offered = True
 
@@ -436,6 +441,8 @@ class WidgetOutput(SavedOutput):
 
     def close(self) -> None:
         self._closed = True
+        if self._renewal is not None:
+            self._renewal.stop()
         self._sender.close()
         outputs = self._keep_in_cell()
         # a front end that names no cell may be one that shows text alone, and no updates of it
@@ -468,7 +475,7 @@ class WidgetOutput(SavedOutput):
         match message:
             case ReadyMessage(have):
                 self._later_pages.ready(widget, page, have)
-                self._on_loop(self._questions.ready.set)
+                self._on_loop(self._get_ready)
             case KeptMessage():
                 self._later_pages.kept(widget, page)
             case AnswerMessage() | Stop() | StopAgent() | Restart() | Steer() | WithdrawMessage() if self._closed:
@@ -490,6 +497,11 @@ class WidgetOutput(SavedOutput):
                 os._exit(1)
             case _:
                 logger.warning("nobody was offered this: %.200r", message)
+
+    def _get_ready(self) -> None:
+        self._questions.ready.set()
+        if self._renewal is not None:
+            self._renewal.now(self._show_live)
 
     def _stop(self) -> None:
         run = self._run()

@@ -34,6 +34,11 @@ class FrontEnd(NamedTuple):
         """True when nobody looks: nbclient and papermill allow no stdin, name no cell; a script has no terminal."""
         return not self.allows_input and self.cell_id is None
 
+    @property
+    def is_vscode(self) -> bool:
+        """True in Visual Studio Code, which names a cell by the address of its document, in notebooks and elsewhere."""
+        return self.cell_id is not None and self.cell_id.startswith("vscode-")
+
 
 def front_end_of(shell: InteractiveShell) -> FrontEnd:
     """The front end that sent the request that is running now."""

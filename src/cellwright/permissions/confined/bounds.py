@@ -17,7 +17,7 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -54,11 +54,11 @@ def reading(book: RuleBook, besides: Sequence[str] = ()) -> Confinement | None:
     return _enforceable(book, _reading(book, besides))
 
 
-def editing(book: RuleBook, besides: Sequence[str] = (), written: Sequence[str] = ()) -> Confinement | None:
+def editing(book: RuleBook, besides: Sequence[str], written: Sequence[str] | None) -> Confinement | None:
     """The bounds of a command that may change files of the session's folders; None where they cannot be enforced.
 
-    `written` are the paths of all that it changes, where that is known: a sandbox that cannot protect places bounds it to
-    the folders of these.
+    `written` are the paths of all that it changes: a sandbox that cannot protect places bounds it to the folders of these.
+    None where they show only when it runs: then each is judged before it is changed.
     """
     return _enforceable(book, _editing(book, besides, written))
 
@@ -114,26 +114,20 @@ def _reading(book: RuleBook, besides: Sequence[str]) -> Confinement | None:
     return None if hidden is None else Confinement(read=read, hidden=hidden.places, hides=hidden.by_rules)
 
 
-def _editing(book: RuleBook, besides: Sequence[str], written: Sequence[str]) -> Confinement | None:
+def _editing(book: RuleBook, besides: Sequence[str], written: Sequence[str] | None) -> Confinement | None:
     bounds = _reading(book, besides)
     abilities = book.sandbox.abilities
-    if bounds is None or abilities is None:
+    if bounds is None or abilities is None or (written is None and not abilities.protects_patterns):
         return None
+    protects = _Protects(_edit_rules(book), with_git=False)
+    if written is None:
+        protected = (*book.sandbox.deny_write, *_expected_places(book, protects, there=True))
+        return dataclasses.replace(bounds, write=book.folders, protected=protected, protects=protects)
     if not abilities.protects:
         folders = tuple(dict.fromkeys(_folder_of(path, book.folders) for path in written))
         return dataclasses.replace(bounds, write=folders, metadata=True) if folders else None
-    protects = _Protects(_edit_rules(book), with_git=False)
-    protected = _protected_places(book, protects)
-    if protected is None:
-        return None
-    return Confinement(
-        read=bounds.read,
-        write=book.folders,
-        hidden=bounds.hidden,
-        hides=bounds.hides,
-        protected=protected,
-        protects=protects if abilities.protects_patterns else None,
-    )
+    places = _protected_places(book, protects)
+    return None if places is None else dataclasses.replace(bounds, write=book.folders, protected=places)
 
 
 def _sandboxed(book: RuleBook, besides: Sequence[str] = (), *, unasked: bool) -> Confinement | None:
@@ -163,7 +157,6 @@ def _sandboxed(book: RuleBook, besides: Sequence[str] = (), *, unasked: bool) ->
         hidden=hidden.places,
         hides=hidden.by_rules,
         protected=protected,
-        protects=protects if abilities.protects_patterns else None,
         hosts=tuple(book.sandbox.allowed_hosts) if abilities.hosts else None,
         denied_hosts=tuple(book.sandbox.denied_hosts),
         asked_hosts=tuple(book.sandbox.asked_hosts),
@@ -287,17 +280,7 @@ def _protected_places(book: RuleBook, protects: _Protects) -> tuple[str, ...] | 
 
     None where the folders are too large to know.
     """
-    names = [*PROTECTED_FOLDERS, *(name for name in PROTECTED_FILES if "*" not in name)]
-    if protects.with_git:
-        names += [f".git/{name}" for name in sorted(GIT_PROGRAMS)]
-    home = _home(os.path.expanduser("~"))
-    found: dict[str, None] = dict.fromkeys(book.sandbox.deny_write)
-    for folder in book.folders:
-        places = (os.path.join(folder, name) for name in names)
-        expected = (
-            place for place in places if place.endswith(PROTECTED_AT_ONCE) or folder == home or os.path.lexists(place)
-        )
-        found.update(dict.fromkeys(place for place in expected if protects(place)))
+    found = dict.fromkeys((*book.sandbox.deny_write, *_expected_places(book, protects, there=False)))
     count = 0
     for folder in {os.path.realpath(folder) for folder in book.folders}:
         for here, folders, files in os.walk(folder):
@@ -308,6 +291,19 @@ def _protected_places(book: RuleBook, protects: _Protects) -> tuple[str, ...] | 
             found.update(dict.fromkeys(os.path.join(here, name) for name in here_protected))
             folders[:] = [name for name in folders if name not in here_protected and name not in NOT_SEARCHED]
     return tuple(found)
+
+
+def _expected_places(book: RuleBook, protects: _Protects, *, there: bool) -> Iterator[str]:
+    """Yield what is protected and known by its name in the session's folders; with `there`, only what is there."""
+    names = [*PROTECTED_FOLDERS, *(name for name in PROTECTED_FILES if "*" not in name)]
+    if protects.with_git:
+        names += [f".git/{name}" for name in sorted(GIT_PROGRAMS)]
+    home = _home(os.path.expanduser("~"))
+    for folder in book.folders:
+        for place in (os.path.join(folder, name) for name in names):
+            at_once = not there and (place.endswith(PROTECTED_AT_ONCE) or folder == home)
+            if (at_once or os.path.lexists(place)) and protects(place):
+                yield place
 
 
 def _folder_of(path: str, tops: Sequence[str]) -> str:

@@ -232,7 +232,7 @@ class ConfinableCommand:
         except PathProblem:  # a word that names no place
             return None
         besides = self._repositories(runs_git=use.runs_git)
-        return None if besides is None else bounds.editing(book, besides)
+        return None if besides is None else bounds.editing(book, besides, None)
 
     def _may_change(self, word: str) -> bool:
         """Return whether `word` names nothing outside of the session's folders that could be changed."""

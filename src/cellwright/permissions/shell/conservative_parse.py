@@ -143,7 +143,9 @@ class PossibleCommand(Struct, frozen=True):
             return True
         if self.program in WRAPPERS:
             return any("$" in word for word in self.words)
-        return not self.anywhere and re.search(r"[$*?\[]", self.words[0]) is not None
+        # a bracket alone is the program, or the word, that tests something
+        test = self.words[0] in ("[", "[[")
+        return not self.anywhere and not test and re.search(r"[$*?\[]", self.words[0]) is not None
 
     @property
     def spellings(self) -> tuple[str, ...]:

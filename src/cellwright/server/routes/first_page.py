@@ -1,14 +1,15 @@
-"""The routes for the panel's first page: a key to be kept, and the demo.
+"""The routes for the panel's first page: a key or a cloud to be kept, and the demo.
 
 A key is tried, kept as `cellwright auth login` keeps it, and taken away again. It comes in a request's body and goes into
-the keyring or the file; no answer, address or log line has it.
+the keyring or the file; no answer, address or log line has it. A cloud is tried, and written into the user's settings.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,40 +41,71 @@ class DemoRoute(CellwrightRoute):
         self.answer({"path": f"{project.name}/{NOTEBOOK}"})
 
 
-class KeyRoute(FolderRoute):
-    """`GET key?folder=`, `PUT key?folder=`, `DELETE key?folder=`"""
+@contextlib.contextmanager
+def _said_by_others() -> Iterator[None]:
+    """Answer 409 where a model's server refuses a credential: no fault of this server, nor of who may use it."""
+    try:
+        yield
+    except CellwrightError as error:
+        if error.code in (ErrorCode.PERMISSION_DENIED, ErrorCode.INVALID_PARAMETERS, ErrorCode.FILE_ACCESS_ERROR):
+            raise
+        raise RouteError(409, str(error.code), error.message) from None
+
+
+class CredentialRoute(FolderRoute):
+    """The part that routes of credentials share: which one is in force in the folder."""
 
     def initialize(self, runs: ClientRuns, **settings: Any) -> None:
         super().initialize(runs)
         self._proxied: bool = settings["proxied"]
 
+    def refuse_if_proxied(self) -> None:
+        """Raises `CellwrightError` where the server's own key is the one that counts."""
+        if self._proxied:
+            message = "On this server requests go out with the server's own key. Nothing was kept."
+            raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
+
+    def report(self) -> dict[str, Any]:
+        from cellwright.commands.status import NO_KEY, key_source
+
+        settings, environ = self.in_force()
+        source = PROXIED if self._proxied else key_source(settings, environ)
+        has_way = source != NO_KEY or settings.provider == "claude-code"
+        return {
+            "source": (source if source != NO_KEY else settings.provider) if has_way else None,
+            "own_credentials": settings.own_credentials and not self._proxied,
+        }
+
+    def in_force(self) -> tuple[Any, Mapping[str, str]]:
+        from cellwright.config.settings.settings_in_force import SettingsInForce  # few ask for them
+
+        in_force = SettingsInForce(self.folder(), dict(os.environ))
+        return in_force.settings, in_force.environment
+
+
+class KeyRoute(CredentialRoute):
+    """`GET key?folder=`, `PUT key?folder=`, `DELETE key?folder=`"""
+
     @authenticated
     @may_read
     async def get(self) -> None:
-        self.answer(await asyncio.to_thread(self._report))
+        self.answer(await asyncio.to_thread(self.report))
 
     @authenticated
     @may_write
     async def put(self) -> None:
         text = self.body("Key")["key"]
-        if self._proxied:
-            message = "On this server requests go out with the server's own key. Nothing was kept."
-            raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
-        from cellwright.config.entered_key import place_words, try_and_keep  # few enter one
+        self.refuse_if_proxied()
+        from cellwright.config.credentials.entered_key import place_words, try_and_keep  # few enter one
 
-        settings, environ = await asyncio.to_thread(self._in_force)
-        try:
+        settings, environ = await asyncio.to_thread(self.in_force)
+        with _said_by_others():
             kept = await try_and_keep(
                 text, environ, helper=settings.api_key_helper, own_credentials=settings.own_credentials
             )
-        except CellwrightError as error:
-            if error.code in (ErrorCode.PERMISSION_DENIED, ErrorCode.INVALID_PARAMETERS, ErrorCode.FILE_ACCESS_ERROR):
-                raise
-            # what the model's server says of the key is no fault of this server, nor of who may use it
-            raise RouteError(409, str(error.code), error.message) from None
         self.answer(
             {
-                **await asyncio.to_thread(self._report),
+                **await asyncio.to_thread(self.report),
                 "kept_in": place_words(kept.place),
                 "tried": kept.tried,
                 "overruled_by": kept.overruled_by,
@@ -83,24 +115,40 @@ class KeyRoute(FolderRoute):
     @authenticated
     @may_write
     async def delete(self) -> None:
-        from cellwright.config.kept_key import forget
+        from cellwright.config.credentials.kept_key import forget
 
         await asyncio.to_thread(forget)
-        self.answer(await asyncio.to_thread(self._report))
+        self.answer(await asyncio.to_thread(self.report))
 
-    def _report(self) -> dict[str, Any]:
-        from cellwright.commands.status import NO_KEY, key_source
 
-        settings, environ = self._in_force()
-        source = PROXIED if self._proxied else key_source(settings, environ)
-        has_way = source != NO_KEY or settings.provider == "claude-code"
-        return {
-            "source": (source if source != NO_KEY else settings.provider) if has_way else None,
-            "own_credentials": settings.own_credentials and not self._proxied,
-        }
+class CloudRoute(CredentialRoute):
+    """`GET cloud?folder=`, `PUT cloud?folder=`"""
 
-    def _in_force(self) -> tuple[Any, Mapping[str, str]]:
-        from cellwright.config.settings.settings_in_force import SettingsInForce  # few ask for them
+    @authenticated
+    @may_read
+    async def get(self) -> None:
+        from cellwright.config.credentials.entered_cloud import forms  # few look at them
 
-        in_force = SettingsInForce(self.folder(), dict(os.environ))
-        return in_force.settings, in_force.environment
+        self.answer({"clouds": await asyncio.to_thread(forms)})
+
+    @authenticated
+    @may_write
+    async def put(self) -> None:
+        asked = self.body("Cloud")
+        self.refuse_if_proxied()
+        from cellwright.config.credentials.entered_cloud import try_and_keep_cloud
+        from cellwright.conversation.resolve_options import model_of
+        from cellwright.conversation.runs.run_options import RunOptions
+
+        settings, environ = await asyncio.to_thread(self.in_force)
+        with _said_by_others():
+            kept = await try_and_keep_cloud(
+                asked["id"],
+                asked["values"],
+                asked.get("key", ""),
+                environ,
+                model=model_of(RunOptions(), settings, environ),
+                own_credentials=settings.own_credentials,
+            )
+        report = await asyncio.to_thread(self.report)
+        self.answer({**report, "kept_in": str(kept.file), "tried": kept.tried, "overruled_by": kept.overruled_by})

@@ -9,7 +9,7 @@ from typing import Any
 
 from cellwright.server.listed_models import ListedModels
 from cellwright.server.routes.base import CellwrightRoute, NoSuchRoute
-from cellwright.server.routes.first_page import DemoRoute, KeyRoute
+from cellwright.server.routes.first_page import CloudRoute, DemoRoute, KeyRoute
 from cellwright.server.routes.info import (
     CassettesRoute,
     DoctorRoute,
@@ -47,6 +47,7 @@ def routes(runs: ClientRuns, sessions: SessionFiles, listed: ListedModels, *, pr
         (rf"{ROOT}/settings", SettingsRoute, own),
         (rf"{ROOT}/models", ModelsRoute, {"runs": runs, "listed": listed}),
         (rf"{ROOT}/key", KeyRoute, {"runs": runs, "proxied": proxied}),
+        (rf"{ROOT}/cloud", CloudRoute, {"runs": runs, "proxied": proxied}),
         (rf"{ROOT}/demo", DemoRoute, own),
         (rf"{ROOT}/cassettes", CassettesRoute, own),
         (rf"{ROOT}/sessions", SessionsRoute, of_sessions),

@@ -1,4 +1,4 @@
-"""`cellwright demo`: a notebook with Claude at work in it, from a failing test to a passing one.
+"""A tour in five prompts: fix a test, plot data, ask about a variable, undo, a plan.
 
 It needs no key and no network: without a key the model is scripted and served by the package's own local Messages API
 server. Everything else is real: the kernel, the HTTP requests, the tools, the files, the tests.
@@ -23,7 +23,7 @@ from cellwright.terminal.demo.script import PAUSE_SECONDS, TEST_COMMAND, demo_sc
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the demo with these arguments; 0 when the sample project's tests went from red to green."""
+    """Run the demo with these arguments; 0 when the sample project's tests, which failed, pass."""
     parser = argparse.ArgumentParser(prog="cellwright demo", description=__doc__, add_help=True)
     parser.add_argument("--lab", action="store_true", help="open the notebook in JupyterLab instead of running it here")
     parser.add_argument(
@@ -105,7 +105,15 @@ def _execute(project: Path, environ: Mapping[str, str], console: Any) -> None:
     notebook: Any = nbformat.read(project / NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
     manager = AsyncKernelManager()
     # this very interpreter: the kernelspec named python3 may be another environment's
-    command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", "--log-level=ERROR"]
+    command = [
+        sys.executable,
+        "-m",
+        "ipykernel_launcher",
+        "-f",
+        "{connection_file}",
+        "--ext=cellwright",
+        "--log-level=ERROR",
+    ]
     assert manager.kernel_spec is not None, "ipykernel brings the kernelspec python3"
     manager.kernel_spec.argv[:] = command
     client = NotebookClient(

@@ -68,7 +68,9 @@ end() {
 end TERM "$1"
 [ "$groups$left" = ' ' ] || sleep 0.2
 end KILL "$1"
-[ -z "$folder" ] || rm -rf -- "$folder"
+[ -z "$folder" ] && exit
+chmod -R u+rwX -- "$folder" 2>/dev/null
+rm -rf -- "$folder"
 """
 
 
@@ -119,6 +121,11 @@ class Child:
         code = self._process.wait() if self._confined is None else self._confined.wait()
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(self.exited.set_result, code)
+
+    @property
+    def told(self) -> str:
+        """The reason why a sandbox has not made what it changed, once it has ended; "" where there is none."""
+        return "" if self._confined is None else self._confined.told
 
     @property
     def left_behind(self) -> bool:

@@ -108,6 +108,11 @@ class RunningProgram:
         return self._child.exited.result() if self._child.exited.done() else -signal.SIGKILL
 
     @property
+    def told(self) -> str:
+        """The reason why a sandbox has not made what it changed, once it has ended; "" where there is none."""
+        return self._child.told
+
+    @property
     def had_enough(self) -> bool:
         """True when it was ended because what took its output had enough."""
         return self._enough.done()

@@ -110,6 +110,10 @@ class ShellRun:
 
     def _close(self) -> None:
         self.seconds = time.perf_counter() - self._started
+        if told := self._program.told:
+            from cellwright.sandbox.refusals import way_out  # few commands are refused their changes
+
+            self._live.take_error(f"[{told} {way_out()}]\n".encode())
         self._live.close()
         self.folder = self._folder_pipe.last_line()
         self._folder_pipe.close()

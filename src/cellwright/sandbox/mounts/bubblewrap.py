@@ -16,7 +16,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from cellwright.sandbox.bounds import Bounds, ConfinementError
-from cellwright.sandbox.placeholders import first_missing, placeholder
+from cellwright.sandbox.mounts.placeholders import first_missing, placeholder
+from cellwright.sandbox.mounts.staging import Staging
 from cellwright.sandbox.places import below, exists, outermost
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.seccomp import Filter, program
@@ -37,18 +38,27 @@ def find_program() -> str:
 
 
 def arguments(
-    bwrap: str, bounds: Bounds, private: PrivateFolder, *, cwd: str, filter_fd: int, status_fd: int
+    bwrap: str,
+    bounds: Bounds,
+    private: PrivateFolder,
+    *,
+    cwd: str,
+    filter_fd: int,
+    status_fd: int,
+    staged: Staging | None = None,
 ) -> list[str]:
-    """Build what comes before a command's own arguments."""
+    """Build what comes before a command's own arguments; it writes into what is `staged` instead of the folders."""
     mounts = dict(_covers(bounds, private))
     for path in (*bounds.read, *bounds.data):
         # what is closed to us would end bubblewrap, and what is not there takes its time
         if path not in _OWN_MOUNTS and exists(path):
             mounts.setdefault(path, ("--ro-bind-try", path))
     for path in (*bounds.write, *bounds.temporary):
-        mounts[path] = ("--bind", path)
+        mounts[path] = ("--bind", staged.merged(path) if staged and path in staged.folders else path)
     network = [] if bounds.network == "any" else ["--unshare-net"]
-    built = [bwrap, *_NAMESPACES, *network, "--cap-drop", "ALL", "--proc", "/proc", "--dev", "/dev"]
+    # where the overlays are mounted it is root
+    user = ["--uid", str(os.getuid()), "--gid", str(os.getgid())] if staged else []
+    built = [bwrap, *_NAMESPACES, *user, *network, "--cap-drop", "ALL", "--proc", "/proc", "--dev", "/dev"]
     # what lies deeper is mounted later
     for path in sorted(mounts, key=lambda path: path.split("/")):
         option, source = mounts[path]
@@ -96,7 +106,8 @@ def _covers(bounds: Bounds, private: PrivateFolder) -> Iterator[tuple[str, tuple
     for path in (*bounds.protected, *own):
         if any(below(path, hidden) for hidden in bounds.hidden):
             continue
-        for folder in _on_the_way(path, bounds.write):
+        # what is staged is judged by its path at the end, wherever it was moved
+        for folder in () if bounds.staged else _on_the_way(path, bounds.write):
             yield folder, ("--bind", folder)
         yield path, ("--ro-bind", path)
 

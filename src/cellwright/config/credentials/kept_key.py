@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from cellwright.config.api_key_helper import with_helpers_key
+from cellwright.config.credentials.api_key_helper import with_helpers_key
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.credentials import source_of_credential
 from cellwright.model.transport import DEFAULT_BASE_URL
@@ -28,6 +28,9 @@ SERVICE = "cellwright"
 _NOTE = "api-key.json"
 _ON_DISK = ("ANTHROPIC_PROFILE", "ANTHROPIC_IDENTITY_TOKEN", "ANTHROPIC_IDENTITY_TOKEN_FILE")
 """The variables that name a sign-in of the SDK's, which goes before the key; one that only lies on disk does not."""
+
+
+_FOUNDRY, _FOUNDRY_KEY = "CLAUDE_CODE_USE_FOUNDRY", "ANTHROPIC_FOUNDRY_API_KEY"
 
 
 class Note(Struct, frozen=True, omit_defaults=True):
@@ -60,7 +63,9 @@ def read_note() -> Note | None:
 
 
 def address_of(environ: Mapping[str, str]) -> str:
-    """The address that requests go to, as `environ` says."""
+    """The address that requests go to, as `environ` says; of Foundry the resource."""
+    if source_of_credential(environ) == _FOUNDRY:
+        return environ.get("ANTHROPIC_FOUNDRY_BASE_URL") or f"Foundry's {environ.get('ANTHROPIC_FOUNDRY_RESOURCE', '')}"
     return (environ.get("ANTHROPIC_BASE_URL", "").strip() or DEFAULT_BASE_URL).rstrip("/")
 
 
@@ -93,12 +98,18 @@ def _note_before() -> Note | None:
 
 def kept_source(environ: Mapping[str, str], *, own_credentials: bool = True) -> Place | None:
     """The place of the key that counts with `environ`; None where what stands there goes before it, or none is kept."""
-    given = source_of_credential(environ)
-    on_disk_alone = given == "the SDK's sign-in" and not any(environ.get(name) for name in _ON_DISK)
-    if not own_credentials or (given is not None and not on_disk_alone):
+    if not own_credentials or not _has_room_for_key(environ):
         return None
     note = _note_before()
     return note.place if note is not None and note.base_url == address_of(environ) else None
+
+
+def _has_room_for_key(environ: Mapping[str, str]) -> bool:
+    """Return whether nothing in `environ` goes before a key that was kept."""
+    given = source_of_credential(environ)
+    if given == _FOUNDRY:
+        return not environ.get(_FOUNDRY_KEY)
+    return given is None or (given == "the SDK's sign-in" and not any(environ.get(name) for name in _ON_DISK))
 
 
 def with_key(environ: Mapping[str, str], helper: str | None, *, own_credentials: bool = True) -> Mapping[str, str]:
@@ -110,7 +121,8 @@ def with_key(environ: Mapping[str, str], helper: str | None, *, own_credentials:
     environ = with_helpers_key(environ, helper)
     if kept_source(environ, own_credentials=own_credentials) is None:
         return environ
-    return {**environ, "ANTHROPIC_API_KEY": _kept_key()}
+    name = _FOUNDRY_KEY if source_of_credential(environ) == _FOUNDRY else "ANTHROPIC_API_KEY"
+    return {**environ, name: _kept_key()}
 
 
 def _kept_key() -> str:

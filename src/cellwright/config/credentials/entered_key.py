@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from cellwright.config.kept_key import Place, address_of, keep, kept_source, note_path
+from cellwright.config.credentials.kept_key import Place, address_of, keep, kept_source, note_path
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.credentials import source_of_credential
 from cellwright.model.retry import RequestFailed, failure_of_response
@@ -56,17 +56,18 @@ async def try_and_keep(
     if not own_credentials:
         message = "The administrator's settings allow no keys of your own. Nothing was kept."
         raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
-    key, address = _key(text), address_of(environ)
+    key, address = key_of(text), address_of(environ)
     tried = await _is_taken(key, address)
     try:
         place = await asyncio.to_thread(keep, key, address)  # a keyring may ask its user to unlock it
     except OSError as error:
         message = f"The key could not be kept in {note_path()} ({error.strerror}). Nothing was changed."
         raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from None
-    return KeptKey(place, address, tried, _overruled_by(environ, helper))
+    return KeptKey(place, address, tried, overruled_by(environ, helper))
 
 
-def _key(text: str) -> str:
+def key_of(text: str) -> str:
+    """The key in what was typed. Raises `CellwrightError`."""
     key = text.strip()
     if not key or len(key) > MAX_KEY_CHARS or not key.isascii() or not key.isprintable() or " " in key:
         message = "That is no key: a key is one word of letters, digits and signs. Nothing was sent or kept."
@@ -100,7 +101,8 @@ def _not_kept(code: ErrorCode, why: str) -> CellwrightError:
     return CellwrightError(code, f"{why} The key was not kept.")
 
 
-def _overruled_by(environ: Mapping[str, str], helper: str | None) -> str:
+def overruled_by(environ: Mapping[str, str], helper: str | None) -> str:
+    """Name what goes before a key that is kept; empty where the key counts."""
     if kept_source(environ) is None:
         return source_of_credential(environ) or ""
     return "apiKeyHelper" if helper is not None else ""
