@@ -182,7 +182,8 @@ example-recordings: $(VENV)/.test  ## the example notebooks and what they are pl
 test-live: $(VENV)/.test  ## a few tests on the real API; needs ANTHROPIC_API_KEY
 	$(PYTEST) -m live
 
-check: $(VENV)/.test labextension/node_modules/.installed labextension/typecheck/node_modules/.installed  ## linters, type checkers, import contracts
+check:  ## linters, type checkers, import contracts
+	@$(MAKE) --no-print-directory -j 2 $(VENV)/.test labextension/typecheck/node_modules/.installed
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target check-types check-browser-side check-style
 	@test ! -s .unsteady-scenes || { echo "Scenes of the browser that passed at the second try only, in the last run:"; cat .unsteady-scenes; }
 
@@ -235,7 +236,7 @@ labextension/node_modules/.installed: labextension/package.json labextension/pac
 # JupyterLab's packages, for their types alone: who builds or tests does not need them
 labextension/typecheck/node_modules/.installed: labextension/typecheck/package.json labextension/typecheck/package-lock.json
 	npm --prefix labextension/typecheck ci --ignore-scripts --no-audit --no-fund --loglevel=error
-	touch $@
+	@touch $@
 
 $(WIDGET): labextension/node_modules/.installed $(LAB_SOURCES)
 	$(NPM) run --silent build:widget

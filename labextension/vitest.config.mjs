@@ -31,6 +31,8 @@ export default defineConfig({
     environmentOptions: { jsdom: { pretendToBeVisual: true } },
     include: ["test/**/*.test.ts"],
     setupFiles: ["test/support/browser.ts"],
+    // more than cores: many tests wait until a card counts as read
+    maxWorkers: 3,
     // on a busy machine as well
     testTimeout: 60_000,
     coverage: {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,6 +96,8 @@ class Play:
     code: int = 0
 
 
+SERVER = Path(__file__).parents[1] / "shared" / "mcp_servers" / "plain_server.py"
+PLAIN = {"command": sys.executable, "args": [str(SERVER), "--answers"]}
 ID = "7f3c1a52-98d4-4c55-9a3e-0a4f1d2b6c11"
 MESSAGES = "".join(
     json.dumps({"type": "user", "message": {"role": "user", "content": text}}) + "\n" for text in ("one", "two")
@@ -146,6 +149,11 @@ PLAYS: dict[str, Play] = {
     "--permission-mode": Play(lambda scene: scene.made, (TOUCH, HELLO)),
     "--dangerously-skip-permissions": Play(lambda scene: scene.made, (TOUCH, HELLO)),
     "--permission-prompts": Play(lambda scene: "nobody to ask" in scene.results, (TOUCH, HELLO)),
+    "--permission-prompt-tool": Play(
+        lambda scene: scene.made and "no Write today" in scene.results and not (scene.folder / "b.txt").exists(),
+        (use("Bash", command="touch other"), use("Write", file_path="b.txt", content="b"), HELLO),
+        (f"echo '{json.dumps({'mcpServers': {'plain': PLAIN}})}' > servers.json",),
+    ),
     "--add-dir": Play(
         lambda scene: "the lib" in scene.results,
         (use("Read", file_path="../lib/note.txt"), HELLO),

@@ -114,7 +114,7 @@ describe("the footer", () => {
     expect(find(root, ".stop").hidden).toBe(true);
     kernel.say({ ...RUN, mode: "plan" } as Op, turn, turn);
     await drawn();
-    expect(text(root, ".state")).toMatch(/^Working… \d s$/);
+    expect(text(root, ".state")).toMatch(/^Working… \d+ s$/);
     const facts = [...root.querySelectorAll(".facts span")].map((fact) => fact.textContent);
     expect(facts).toEqual(["claude-opus-5-5", "$0.043", "8.0k in, 424 out", "context 3 %"]);
     kernel.say(END);

@@ -130,7 +130,7 @@ class Conversation:
         self.styles = OutputStyles(self.in_force)
         self.mcp = McpServers(self.in_force, self._project_confinement)
         self.mcp.add_source(lambda: plugin_servers(self.in_force))
-        self._hooks = HooksInForce(self.in_force, self.mcp.call_for_hook)
+        self._hooks = HooksInForce(self.in_force, self.mcp.call_for_text)
         self.skills = Skills(self.in_force, self._hooks)
         self.agents = Agents(self.in_force)
         self.mcp.add_source(lambda: agents_servers(self.agents.found().agents.values(), cwd))

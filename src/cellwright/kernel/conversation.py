@@ -275,7 +275,14 @@ class NotebookConversation:
         named = None if options.notebook is None else conversation.cwd / options.notebook
         self.notebooks.cell_runs(front_end, document, named)
         return cell_surface(
-            self.shell, front_end, conversation, options, self.mirror, self._is_watched, self.log.log_of
+            self.shell,
+            front_end,
+            conversation,
+            options,
+            self.mirror,
+            self._is_watched,
+            self.log.log_of,
+            self.pages.has_left,
         )
 
     def _is_watched(self) -> bool:

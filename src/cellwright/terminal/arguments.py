@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import select
 import sys
 from collections.abc import Sequence
@@ -129,6 +130,12 @@ def _add_permission_options(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--permission-prompts", choices=("none", "host"), help=argparse.SUPPRESS)
     group.add_argument(
+        "--permission-prompt-tool",
+        metavar="TOOL",
+        type=_answering_tool,
+        help="a tool of an MCP server, mcp__SERVER__TOOL, that is asked in your place, as Claude Code asks it",
+    )
+    group.add_argument(
         "--trust", action="store_true", help="trust what this folder brings along, for this command alone"
     )
     group.add_argument(
@@ -246,7 +253,10 @@ def parse(argv: Sequence[str], program: str = "cellwright") -> argparse.Namespac
     options.append_system_prompt = "\n\n".join(options.append_system_prompt)
     if as_claude and is_piped(sys.stdin):
         options.print = True  # nobody sits there
-    if options.permission_prompts == "none" or (as_claude and options.print):
+    if options.permission_prompt_tool == "stdio":
+        options.permission_prompt_tool = None
+        options.remarks.append("--permission-prompt-tool stdio has no effect here: programs are not asked over stdin.")
+    if options.permission_prompts == "none" or (as_claude and options.print and not options.permission_prompt_tool):
         options.on_denied = options.on_denied or "skip"
     _take_as_claude(options)
     _check_together(made, options)
@@ -371,6 +381,12 @@ def _folder(name: str) -> Path:
     if not folder.is_dir():
         raise argparse.ArgumentTypeError(f"{name!r} is no folder")
     return folder
+
+
+def _answering_tool(text: str) -> str:
+    if text != "stdio" and not re.fullmatch(r"mcp__.+?__.+", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no tool of an MCP server: mcp__SERVER__TOOL")
+    return text
 
 
 def _names(text: str) -> tuple[str, ...]:

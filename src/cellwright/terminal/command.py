@@ -169,6 +169,10 @@ class TerminalCommand:
         run = self._terminal_run(self._make_view)
         with run.signals():
             surface = replace(run.surface, belongs_to=plan.belongs_to)
+            if (tool := self.options.permission_prompt_tool) is not None:
+                from cellwright.terminal.claude_code.answering_tool import answers_of  # few commands name one
+
+                surface = replace(surface, can_use_tool=answers_of(tool, self.conversation.mcp.call_for_text))
             end = run.until_end(self.conversation.start(self._request(prompt, plan), surface))
         for notice in plan.finish():
             print(f"warning: {notice}", file=self.streams.stderr)

@@ -445,9 +445,9 @@ def test_a_hook_calls_a_servers_tool(talk: Talk) -> None:
     talk.user_servers(plain=entry("plain_server"))
     talk.say("go")
     mcp = talk.conversation.mcp
-    called = talk.conversation.thread.submit(mcp.call_for_hook("plain", "add", {"a": 1, "b": 2}))
+    called = talk.conversation.thread.submit(mcp.call_for_text("plain", "add", {"a": 1, "b": 2}))
     assert called.future.result(SOON) == "3"
-    missing = talk.conversation.thread.submit(mcp.call_for_hook("nobody", "add", {}))
+    missing = talk.conversation.thread.submit(mcp.call_for_text("nobody", "add", {}))
     with pytest.raises(LookupError):
         missing.future.result(SOON)
 

@@ -11,7 +11,24 @@ from cellwright.testing import say
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 HOOK = {"hooks": [{"type": "command", "command": "make check", "timeout": 60}]}
+SERVER = """\
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked["method"] == "initialize":
+        version = asked["params"]["protocolVersion"]
+        result = {"protocolVersion": version, "serverInfo": {"name": "tides", "version": "1"}, "capabilities": {"tools": {}}}
+    elif asked["method"] == "tools/list":
+        schema = {"type": "object", "properties": {"gauge": {"type": "string"}}}
+        tools = [{"name": name, "description": "Tides at a gauge.", "inputSchema": schema} for name in ("high", "low")]
+        result = {"tools": tools}
+    else:
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
 FILES = {
+    ".mcp.json": json.dumps({"mcpServers": {"issues": {"type": "http", "url": "https://issues.example/mcp"}}}),
+    "tides.py": SERVER,
     ".claude/settings.json": json.dumps({"hooks": {"Stop": [HOOK]}}),
     "prices.py": "pears = 3\nplums = 4\n",
 }
@@ -29,6 +46,7 @@ def test_a_file_is_proposed_without_tools_and_pages_are_read(notebook, model, pa
         "%claude /diff",
         "%claude /model sonnet",
         "%claude /context",
+        "%claude /mcp",
         files=FILES,
     )
     for cell in range(5):
@@ -47,7 +65,10 @@ def test_a_file_is_proposed_without_tools_and_pages_are_read(notebook, model, pa
     page.keyboard.press("1")
     book.wait_done(5)
     assert (book.lab.root / book.path).parent.joinpath("prices.py").read_text("utf-8") == "pears = 3\nplums = 5\n"
-    for cell in (6, 7, 8):
+    folder = str((book.lab.root / book.path).parent)
+    own = {"tides": {"command": "python3", "args": ["tides.py"]}}
+    (book.lab.home / ".claude.json").write_text(json.dumps({"projects": {folder: {"mcpServers": own}}}))
+    for cell in (6, 7, 8, 9):
         book.run(cell)
         book.wait_done(cell)
     expect(book.output(6)).to_contain_text("+plums = 5")
@@ -55,5 +76,9 @@ def test_a_file_is_proposed_without_tools_and_pages_are_read(notebook, model, pa
     expect(book.output(8).locator("tr", has_text="Free")).to_contain_text("█")
     book.cell(8).scroll_into_view_if_needed()
     book.screenshot("context", book.output(8).locator("table").first)
-    for cell in (1, 6, 8):
+    expect(book.output(9).locator("tr", has_text="tides")).to_contain_text("2 tools")
+    expect(book.output(9).locator("tr", has_text="issues")).to_contain_text("waits")
+    book.cell(9).scroll_into_view_if_needed()
+    book.screenshot("mcp", book.output(9))
+    for cell in (1, 6, 8, 9):
         check_accessible(book.output(cell))

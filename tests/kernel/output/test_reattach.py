@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from notebook_kernel import NotebookKernel, Page
+from notebook_page import NotebookPage
 
 from cellwright.kernel.output.protocol import KeptMessage, SavedMessage, read_message
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
@@ -151,3 +152,25 @@ def test_the_examples_of_the_protocol():
     (saved,) = [message for message in EXAMPLES["kernel_to_browser"] if message["type"] == "saved"]
     assert set(saved) == set(SavedMessage.__annotations__)
     assert isinstance(read_message(EXAMPLES["browser_to_kernel"][-1]), KeptMessage)
+
+
+def test_a_page_that_is_being_loaded_when_the_run_ends_gets_everything(
+    kernel: NotebookKernel, page: Page, later: Page, model: MessagesServer, project: Path
+):
+    # from here on the kernel knows that its pages connect: this stays the last test
+    shown = NotebookPage(kernel, project / "notebook.ipynb", ("the-cell", "code", ""))
+    shown.open()
+    gate = Gate()
+    model.add(turn(say("Hello."), hold(gate)))
+    cell = kernel.begin("%%claude --new\nhi")
+    kernel.wait_for(lambda _: page.transcripts and page.text() == "Hello.", cell)
+    shown.close()
+    gate.open()
+    kernel.finish(cell)
+    # it knows the widget already, and would drop it
+    assert page.closed == []
+    later.open(page.newest)
+    kernel.wait_for(lambda _: later.saved)
+    assert [each["data"] for each in later.saved[0]["outputs"]] == cell.outputs
+    later.send(KEPT)
+    kernel.wait_for(lambda _: later.closed)

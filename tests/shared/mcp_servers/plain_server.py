@@ -1,6 +1,7 @@
 """A server as people write them: tools, a picture, a resource, a prompt, progress, a question, changing tools.
 
-Run as a program it speaks stdio; with `--http PORT-FILE` streamable HTTP, with `--sse PORT-FILE` server-sent events.
+Run as a program it speaks stdio; with `--http PORT-FILE` streamable HTTP, with `--sse PORT-FILE` server-sent events. With
+`--answers` it has a tool that answers for the user.
 """
 
 import asyncio
@@ -29,6 +30,17 @@ def add(a: int, b: int) -> int:
 def environment() -> str:
     """Tell the names of the variables that are there."""
     return json.dumps(sorted(os.environ))
+
+
+def may(tool_name: str, input: dict[str, object], tool_use_id: str) -> str:
+    """Answer for the user: commands that touch something, and nothing else."""
+    if tool_name == "Bash" and "touch" in str(input["command"]) and tool_use_id:
+        return json.dumps({"behavior": "allow", "updatedInput": {**input, "command": "touch made"}})
+    return json.dumps({"behavior": "deny", "message": f"no {tool_name} today"})
+
+
+if "--answers" in sys.argv:
+    server.tool()(may)
 
 
 @server.tool()

@@ -358,8 +358,8 @@ class McpServers:
         folders = (in_force.cwd, *in_force.settings.additional_directories)
         return list(dict.fromkeys(folder.absolute().as_uri() for folder in folders))
 
-    async def call_for_hook(self, server: str, name: str, values: Mapping[str, Any]) -> str:
-        """Call a server's tool for a hook; its text. Raises LookupError where there is no such server, and ToolError."""
+    async def call_for_text(self, server: str, name: str, values: Mapping[str, Any]) -> str:
+        """Call a server's tool without Claude; its text. Raises LookupError where there is no such server, and ToolError."""
         connection = self._connections.get(server)
         if connection is None:
             raise LookupError(f"there is no MCP server {server}")

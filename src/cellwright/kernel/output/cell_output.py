@@ -351,6 +351,7 @@ class WidgetOutput(SavedOutput):
     A run is drawn from its log, which `log_of` knows and others read as well. `run` gives the run that goes on, where the
     output belongs to none. Stop cancels it; where the main thread waits for it,
     the kernel's interrupt reaches it in `input()` as well. `stop_agent` ends one agent that works for Claude.
+    `has_left` tells of a page whether it was closed.
     """
 
     def __init__(
@@ -365,6 +366,7 @@ class WidgetOutput(SavedOutput):
         run: Callable[[], Run | None],
         log_of: Callable[[Run], OpLog],
         stop_agent: Callable[[str], None],
+        has_left: Callable[[str], bool],
     ) -> None:
         super().__init__(shell, clean, quiet=quiet)
         self._shell = shell
@@ -376,7 +378,7 @@ class WidgetOutput(SavedOutput):
         self._log_of = log_of
         self._stop_agent = stop_agent
         self._ops = self._sender = OpSender(self._log, self._leave_out)
-        self._later_pages = Reattached(front_end.page, self._sender)
+        self._later_pages = Reattached(front_end.page, self._sender, has_left)
         self._widget: TranscriptWidget | None = None
         self._secrets: dict[str, str] = {}
         self._restart_offered = False

@@ -89,10 +89,14 @@ class OpSender(OpReader):
 
 
 class Reattached:
-    """The later pages of one run; `first` names the page that runs it. Called from any thread."""
+    """The later pages of one run; `first` names the page that runs it. Called from any thread.
 
-    def __init__(self, first: str, ops: OpSender) -> None:
+    `has_left` tells of a page whether it was closed: it may be reloading, and is another page then.
+    """
+
+    def __init__(self, first: str, ops: OpSender, has_left: Callable[[str], bool]) -> None:
         self._first = first
+        self._has_left = has_left
         self._ops = ops
         self._lock = threading.Lock()
         self._there: set[str] = set()
@@ -120,13 +124,14 @@ class Reattached:
                 widget.send(self._saved)
 
     def end(self, widget: TranscriptWidget, saved: SavedMessage) -> None:
-        """The run is over and the first page has its output: take the widget away where nobody needs it."""
+        """The run is over: take the widget away where nobody needs it, since the first page has its output."""
         with self._lock:
             self._saved = saved
             self._finished = True
             if self._there:
                 widget.send(saved)
-            else:
+            # a page that is being loaded may know the widget by now, and says later that it is ready
+            elif not self._has_left(self._first):
                 widget.leave_pages()
 
     def kept(self, widget: TranscriptWidget, page: str) -> None:

@@ -177,6 +177,11 @@ class Pages:
                 return page
         raise PageGone
 
+    def has_left(self, session: str) -> bool:
+        """Return whether the front end connects its pages, and none that is there sends messages with this `session`."""
+        with self._lock:
+            return self.any_came and not any(page.sent(session) for page in self._pages)
+
     def is_reloading(self, seconds: float) -> bool:
         """Return whether the only page went away within so many seconds, as one does that is reloaded."""
         return self._clock() - self.left < seconds

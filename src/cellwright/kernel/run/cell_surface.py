@@ -41,10 +41,11 @@ def cell_surface(
     mirror: QuestionMirror,
     is_watched: Callable[[], bool],
     log_of: Callable[[Run], OpLog],
+    has_left: Callable[[str], bool],
 ) -> CellSurface:
     """The cell that is running: a widget where one can be shown, else text, else only what is saved.
 
-    `log_of` gives what a run is drawn from.
+    `log_of` gives what a run is drawn from. `has_left` tells of a page whether it was closed.
     """
     quiet, for_people = options.quiet, options.format == "text"
     widget = for_people and front_end.kernel is not None and not front_end.headless
@@ -77,6 +78,7 @@ def cell_surface(
             run=lambda: conversation.runs.current,
             log_of=log_of,
             stop_agent=conversation.subagents.stop_one,
+            has_left=has_left,
         )
     elif for_people and front_end.kernel is not None and front_end.headless:
         output = SavedOutput(shell, clean, quiet=quiet)

@@ -67,7 +67,7 @@ FLAGS: dict[str, Flag] = {
     "--debug": _as("--verbose", takes="with ="),
     "-d": _as("--verbose"),
     "-v": _as("--version"),
-    "--permission-prompt-tool": _unused("MCP servers answer no permissions here; what would be asked is denied", "one"),
+    "--permission-prompt-tool": _as("--permission-prompt-tool", takes="one"),
     "--mcp-config": _as("--mcp-config", takes="many"),
     "--mcp-debug": _unused("/mcp shows what servers have written"),
     "--channels": _unused("servers send no messages of their own here", "many"),

@@ -68,7 +68,7 @@ def edit_symbol_tool(state: FileState, cwd: Path) -> Tool:
         return f"{action} {input.symbol} in {shown_path(cwd, cwd / input.file_path)}"
 
     def plan(input: EditSymbolInput) -> Plan:
-        return lambda path, shown: plan_symbol_edit(path, shown, input, state)
+        return lambda path, display_path: plan_symbol_edit(path, display_path, input, state)
 
     async def preview(input: EditSymbolInput) -> Preview:
         return await preview_change(plan(input), input.file_path, cwd, title(input))

@@ -154,8 +154,8 @@ async def preview_change(plan: Plan, file_path: str, cwd: Path, title: str) -> P
         try:
             change = _planned(plan, file_path, cwd)
         except ToolError as error:
-            shown = Preview(title, kind="diff", path=shown_path(cwd, path), warning=link)
-            raise CannotBeDone(error, shown, [path]) from error
+            preview = Preview(title, kind="diff", path=shown_path(cwd, path), warning=link)
+            raise CannotBeDone(error, preview, [path]) from error
         counts = f"{change.title} ({change.diff.counts})"
         return Preview(counts, change.diff.text, "diff", path=change.display_path, warning=link)
 

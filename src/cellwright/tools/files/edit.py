@@ -53,7 +53,7 @@ def edit_tool(state: FileState, cwd: Path) -> Tool:
         return f"Edit {shown_path(cwd, cwd / input.file_path)}"
 
     def plan(input: EditInput) -> Plan:
-        return lambda path, shown: plan_edit(path, shown, input, state)
+        return lambda path, display_path: plan_edit(path, display_path, input, state)
 
     async def preview(input: EditInput) -> Preview:
         return await preview_change(plan(input), input.file_path, cwd, title(input))

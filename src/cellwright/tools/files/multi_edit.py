@@ -64,7 +64,7 @@ def multi_edit_tool(state: FileState, cwd: Path) -> Tool:
         return f"Edit {shown_path(cwd, cwd / input.file_path)} ({counted(len(input.edits), 'edit')})"
 
     def plan(input: MultiEditInput) -> Plan:
-        return lambda path, shown: plan_multi_edit(path, shown, input, state)
+        return lambda path, display_path: plan_multi_edit(path, display_path, input, state)
 
     async def preview(input: MultiEditInput) -> Preview:
         return await preview_change(plan(input), input.file_path, cwd, title(input))

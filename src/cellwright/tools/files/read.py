@@ -235,8 +235,8 @@ class ReadLimits(Struct, frozen=True):
 
 def read_limits(environment: Mapping[str, str], *, large: bool) -> ReadLimits:
     """The limits of a call. A value in the environment that is no positive number is as good as none."""
-    given = environment.get(TOKENS_VARIABLE, "")
-    tokens = min(int(given), MAX_TOKENS) if given.isdecimal() and int(given) else TOKENS
+    setting = environment.get(TOKENS_VARIABLE, "")
+    tokens = min(int(setting), MAX_TOKENS) if setting.isdecimal() and int(setting) else TOKENS
     as_text = environment.get(PDF_VARIABLE, "").lower() in ("1", "true", "yes", "on")
     return ReadLimits(max(tokens, LARGE_TOKENS) if large else tokens, large, as_text)
 

@@ -40,7 +40,7 @@ def write_tool(state: FileState, cwd: Path) -> Tool:
         return f"Write {shown_path(cwd, cwd / input.file_path)}"
 
     def plan(input: WriteInput) -> Plan:
-        return lambda path, shown: plan_write(path, shown, input, state)
+        return lambda path, display_path: plan_write(path, display_path, input, state)
 
     async def preview(input: WriteInput) -> Preview:
         return await preview_change(plan(input), input.file_path, cwd, title(input))

@@ -134,22 +134,24 @@ def parse_arguments(subcommand: Subcommand, arguments: Sequence[str]) -> GitArgu
 
 
 def _flag(subcommand: Subcommand, known: Mapping[str, Kind], word: str, waiting: list[str]) -> list[str]:
-    name, given, value = word.partition("=") if word.startswith("--") else (word[:2], "=" * (len(word) > 2), word[2:])
+    name, separator, value = (
+        word.partition("=") if word.startswith("--") else (word[:2], "=" * (len(word) > 2), word[2:])
+    )
     kind = known.get(name)
     if kind is None:
         raise _refused(subcommand, word, "is not among the flags that this tool takes")
-    if kind == "flag" and given and not word.startswith("--"):
+    if kind == "flag" and separator and not word.startswith("--"):
         # short flags in one word: each must be one that is taken alone
         return [name, *_flag(subcommand, known, f"-{value}", waiting)]
-    if kind == "flag" and given:
+    if kind == "flag" and separator:
         raise _refused(subcommand, word, "takes no value")
-    if kind in ("value", "next") and not given:
+    if kind in ("value", "next") and not separator:
         if kind == "value" and not waiting:
             raise _refused(subcommand, word, "needs a value")
         if kind == "value" or (waiting and not waiting[0].startswith("-")):
-            given, value = "=", waiting.pop(0)
+            separator, value = "=", waiting.pop(0)
     _check_value(subcommand, name, value)
-    if not given:
+    if not separator:
         return [name]
     return [f"{name}={value}" if name.startswith("--") else f"{name}{value}"]
 

@@ -184,7 +184,7 @@ def _environment(environ: Mapping[str, str], settings: Mapping[str, str]) -> dic
     """All that git gets: nothing of the kernel's own GIT_ variables, and our settings over those of any file."""
     kept = {name: environ[name] for name in _PASSED_ON if name in environ}
     folders = [part for part in environ.get("PATH", os.defpath).split(os.pathsep) if Path(part).is_absolute()]
-    given = {
+    own_variables = {
         "PATH": os.pathsep.join(folders),
         "LC_ALL": "C.UTF-8",
         "GIT_ALLOW_PROTOCOL": "none",
@@ -195,9 +195,9 @@ def _environment(environ: Mapping[str, str], settings: Mapping[str, str]) -> dic
         "GIT_CONFIG_COUNT": str(len(settings)),
     }
     for number, (key, value) in enumerate(settings.items()):
-        given[f"GIT_CONFIG_KEY_{number}"] = key
-        given[f"GIT_CONFIG_VALUE_{number}"] = value
-    return {**kept, **given}
+        own_variables[f"GIT_CONFIG_KEY_{number}"] = key
+        own_variables[f"GIT_CONFIG_VALUE_{number}"] = value
+    return {**kept, **own_variables}
 
 
 class Repository(Struct, frozen=True):

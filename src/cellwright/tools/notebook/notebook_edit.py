@@ -148,7 +148,7 @@ def notebook_edit_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
         return _title(input, shown_path(cwd, cwd / input.notebook_path))
 
     def plan(input: NotebookEditInput) -> Plan:
-        return lambda path, shown: plan_notebook_edit(path, shown, input, state)
+        return lambda path, display_path: plan_notebook_edit(path, display_path, input, state)
 
     async def preview(input: NotebookEditInput) -> Preview:
         await opened.settled()
@@ -156,8 +156,8 @@ def notebook_edit_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
         if (notebook := opened.at(real_path(path))) is not None:
             return await preview_live_edit(notebook, shown_path(cwd, path), input, state, title(input))
         if refusal := opened.refusal(real_path(path)):
-            shown = Preview(title(input), kind="diff", path=shown_path(cwd, path))
-            raise CannotBeDone(ToolError(refusal, code=ErrorCode.FILE_ACCESS_ERROR), shown, [path])
+            preview = Preview(title(input), kind="diff", path=shown_path(cwd, path))
+            raise CannotBeDone(ToolError(refusal, code=ErrorCode.FILE_ACCESS_ERROR), preview, [path])
         return await preview_change(plan(input), input.notebook_path, cwd, title(input))
 
     @tool(
@@ -568,11 +568,11 @@ def _display(notebook: OpenNotebook, edit: CellEdit, changed: ChangedCell, displ
 
 
 def _quoted(source: str) -> str:
-    shown = source[:QUOTED_CHARS]
-    fence = code_fence(shown)
-    more = len(source) - len(shown)
+    quoted = source[:QUOTED_CHARS]
+    fence = code_fence(quoted)
+    more = len(source) - len(quoted)
     rest = f"\n[{more:,} more characters: NotebookRead shows them]" if more else ""
-    return f"{fence}\n{shown}\n{fence}{rest}"
+    return f"{fence}\n{quoted}\n{fence}{rest}"
 
 
 def _ended(source: str | None) -> str | None:

@@ -87,18 +87,18 @@ class RunningProgram:
                 outputs.append(pipe)
                 return pipe.writer
 
-            given = pipes.enter_context(contextlib.closing(_Input(source))) if source else None
+            input_pipe = pipes.enter_context(contextlib.closing(_Input(source))) if source else None
             self._child = self._children.start(
                 command,
                 output=writer(output),
                 errors=None if errors is None else writer(errors),
-                source=subprocess.DEVNULL if given is None else given.reader,
+                source=subprocess.DEVNULL if input_pipe is None else input_pipe.reader,
                 inherited=inherited,
             )
             for pipe in outputs:
                 pipe.start()
-            if given is not None:
-                given.start()
+            if input_pipe is not None:
+                input_pipe.start()
             self.ended = self._loop.create_task(self._follow(outputs, pipes.pop_all()))
 
     @property

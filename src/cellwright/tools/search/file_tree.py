@@ -82,15 +82,15 @@ def file_tree_tool(cwd: Path) -> Tool:
         title=lambda input: f"Tree of {shown_path(cwd, cwd / input.path)}",
     )
     async def file_tree(input: FileTreeInput) -> ToolResult:
-        folder, shown = existing_path(cwd, input.path)
+        folder, display_path = existing_path(cwd, input.path)
         if not folder.is_dir():
-            raise ToolError(f"{shown} is a file, not a folder.", code=ErrorCode.FILE_PATH_INVALID)
+            raise ToolError(f"{display_path} is a file, not a folder.", code=ErrorCode.FILE_PATH_INVALID)
         offset, seconds = input.offset, input.timeout_seconds
         without = [*NO_VERSION_CONTROL, *ignore_arguments(input.ignore)]
         arguments = ["--files", "--hidden", "--null", *without, "--", "."]
         output = await run_ripgrep(search_program(), arguments, cwd=folder, separator=b"\0", seconds=seconds)
         found = checked(output, seconds).records
-        lines = await asyncio.to_thread(_lines, found, folder, input.depth, shown)
+        lines = await asyncio.to_thread(_lines, found, folder, input.depth, display_path)
         text, rest = tree_page(lines, offset)
         notes = [] if output.whole else ["[Not all files were listed: there are too many. Give a folder in path.]"]
         if offset >= len(lines):

@@ -109,9 +109,9 @@ class SearchRoot(Struct, frozen=True):
         return visible(text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")).replace("\n", "⏎")
 
 
-def search_root(cwd: Path, given: str) -> SearchRoot:
+def search_root(cwd: Path, file_path: str) -> SearchRoot:
     """Find the folder rg runs in, and what it searches, for the path that a call gives."""
-    path = resolve_path(cwd, given)
+    path = resolve_path(cwd, file_path)
     display_path = shown_path(cwd, path)
     with file_errors(display_path):
         if not path.exists():

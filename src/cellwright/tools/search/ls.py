@@ -82,9 +82,9 @@ def ls_tool(cwd: Path) -> Tool:
         title=lambda input: f"List {shown_path(cwd, cwd / input.path)}",
     )
     async def ls(input: LSInput) -> ToolResult:
-        folder, shown = existing_path(cwd, input.path)
-        with file_errors(shown):
-            return await asyncio.to_thread(list_folder, folder, shown, input.ignore, input.offset, input.limit)
+        folder, display_path = existing_path(cwd, input.path)
+        with file_errors(display_path):
+            return await asyncio.to_thread(list_folder, folder, display_path, input.ignore, input.offset, input.limit)
 
     return ls
 

@@ -61,17 +61,17 @@ class HtmlText(HTMLParser):
             self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
+        attributes = {name: value or "" for name, value in attrs}
         if tag == "title":
             self._in_title = not self.about.get("title")
         elif tag == "meta":
-            self._meta(given)
+            self._meta(attributes)
         elif tag in _SILENT:
             self._silent.append(tag)
         elif not self._silent:
-            self._begin(tag, given)
+            self._begin(tag, attributes)
 
-    def _begin(self, tag: str, given: dict[str, str]) -> None:
+    def _begin(self, tag: str, attributes: dict[str, str]) -> None:
         if tag in _HEADINGS:
             self._parts.append(f"\n\n{_HEADINGS[tag]} ")
         elif tag == "li":
@@ -85,7 +85,7 @@ class HtmlText(HTMLParser):
             self._parts.append(" | " if self._cells else "| ")
             self._cells += 1
         elif tag == "a":
-            self._links.append(given.get("href", ""))
+            self._links.append(attributes.get("href", ""))
             self._parts.append("[")
         elif tag in _BLOCKS:
             self._cells = 0
@@ -120,11 +120,11 @@ class HtmlText(HTMLParser):
         elif not self._silent:
             self._parts.append(data if self._preformatted else re.sub(r"\s+", " ", data))
 
-    def _meta(self, given: dict[str, str]) -> None:
-        named = given.get("name") or given.get("property") or ""
+    def _meta(self, attributes: dict[str, str]) -> None:
+        named = attributes.get("name") or attributes.get("property") or ""
         known = {"author": "author", "article:published_time": "date", "date": "date", "og:title": "title"}
-        if (name := known.get(named.lower())) and given.get("content"):
-            self.about.setdefault(name, " ".join(given["content"].split()))
+        if (name := known.get(named.lower())) and attributes.get("content"):
+            self.about.setdefault(name, " ".join(attributes["content"].split()))
 
 
 def declared_charset(body: bytes) -> str:

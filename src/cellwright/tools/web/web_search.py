@@ -101,9 +101,9 @@ def _is_of(host: str, domains: Sequence[str]) -> bool:
     return any(host == domain or host.endswith(f".{domain}") for domain in domains)
 
 
-def _domains(given: Iterable[str]) -> tuple[str, ...]:
+def _domains(domains: Iterable[str]) -> tuple[str, ...]:
     found = []
-    for text in given:
+    for text in domains:
         domain = text.strip().lower().removeprefix("https://").removeprefix("http://").strip("/").removesuffix(".")
         if "/" in domain or "*" in domain or not domain:
             message = f"{text!r} is no domain: give names such as docs.python.org. Nothing was searched."

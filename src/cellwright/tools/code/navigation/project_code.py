@@ -342,14 +342,16 @@ class ProjectCode:
 
     # --- files ---
 
-    def scope(self, given: str) -> str:
-        """The path `given`, relative to the project, "" for all of it. Raises ToolError for one that is not in it."""
-        path, shown = existing_path(self.root, given)
+    def scope(self, file_path: str) -> str:
+        """The path `file_path`, relative to the project, "" for all of it. Raises ToolError for one that is not in it."""
+        path, display_path = existing_path(self.root, file_path)
         inside = shown_path(self.root, path)
         if inside == ".":
             return ""
         if Path(inside).is_absolute() or inside.startswith(".."):
-            message = f"{shown} is not in the project {self.root}, which this tool is about. Use Grep and Read there."
+            message = (
+                f"{display_path} is not in the project {self.root}, which this tool is about. Use Grep and Read there."
+            )
             raise ToolError(message, code=ErrorCode.FILE_PATH_INVALID)
         return inside
 
