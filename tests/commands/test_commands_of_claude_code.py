@@ -127,6 +127,8 @@ def test_other_names_lead_to_their_commands_and_others_say_what_to_do(talk: Talk
     assert called is not None
     assert called.skill.name == "code-review"
     assert [item["about"] for item in commands("usag", skills.all())] == ["the same as /cost"]
+    for typed, first in (("res", "/resume [ID | WORDS]"), ("reset", "/reset"), ("con", "/config")):
+        assert commands(typed, skills.all())[0]["label"] == first, typed
     for typed, said in (("/login", "auth login"), ("/loop 5m x", "/goal"), ("/contxt", "Did you mean /context?")):
         with pytest.raises(CellwrightError) as unknown:
             command_of(typed)
@@ -138,6 +140,6 @@ def test_each_command_has_help_of_its_own(talk: Talk) -> None:
         (section,) = talk.page(f"/help {name}").sections
         assert section.title.startswith("/"), name
         assert section.text, name
-    assert "Also called /stats, /usage." in talk.page("/help cost").plain()
+    assert "Also called /usage." in talk.page("/help cost").plain()
     with pytest.raises(CellwrightError, match="Did you mean /cost"):
         talk.page("/help cots")

@@ -138,6 +138,7 @@ class AgentRun:
             self.calls.record = main.calls.record
 
     def emit(self, event: Event) -> None:
+        self.journal.take(event)
         try:
             self.log.emit(event)
         except Exception:  # noqa: BLE001  a view that fails must not leave a call unanswered, or the run without its end
@@ -515,7 +516,15 @@ class AgentRun:
     def _end(self, stop_reason: str, error: CellwrightError | None) -> RunEnd:
         """The one end of every run. What goes wrong in it is told, and keeps nobody from being told of the end."""
         end_turn = functools.partial(self._end_turn, stop_reason)
-        for step in (end_turn, self._end_record, self.session.settle, self.session.call_times.save, self.session.flush):
+        note_end = functools.partial(self._note_end, stop_reason, error)
+        for step in (
+            end_turn,
+            self._end_record,
+            note_end,
+            self.session.settle,
+            self.session.call_times.save,
+            self.session.flush,
+        ):
             try:
                 step()
             except LEAVING as failed:  # a broken disk, for one
@@ -526,7 +535,7 @@ class AgentRun:
             self.text,
             self.spending.usage,
             self.spending.cost_usd,
-            (time.perf_counter() - self.started) * 1000,
+            self._ms,
             self.sent + self.spending.side_requests,
             self.calls.succeeded,
             self.calls.failed,
@@ -543,6 +552,15 @@ class AgentRun:
         if (cut := self.journal.end_turn(stop_reason)) is not None:
             self.spending.count(*cut.spent())
             self._take_text(cut.content())
+
+    def _note_end(self, stop_reason: str, error: CellwrightError | None) -> None:
+        if self.within is None:
+            mode = self.session.mode or self.agent.policy.mode
+            self.journal.note_end(stop_reason, error, mode, self._ms)
+
+    @property
+    def _ms(self) -> float:
+        return (time.perf_counter() - self.started) * 1000
 
     def _end_record(self) -> None:
         if (changed := self.record.end()) is not None:

@@ -206,10 +206,12 @@ def commands(text: str, skills: Mapping[str, Skill], prompts: ServerPrompts | No
             known.setdefault(name, (skill.argument_hint, skill.description))
     for name, (_, prompt) in (prompts or {}).items():
         known.setdefault(name, (" ".join(f"[{argument}]" for argument, _ in prompt.arguments), prompt.description))
-    for other, own in OTHER_NAMES.items():
-        if text and other.startswith(text.lower()):  # who knows it by that name finds it
-            known.setdefault(other, (COMMANDS[own].takes, f"the same as /{own}"))
     names = best(text, known, str, MAX_ITEMS) if text else list(known)[:MAX_ITEMS]
+    for other, own in OTHER_NAMES.items():
+        if text and other.startswith(text.lower()) and other not in known:
+            known[other] = (COMMANDS[own].takes, f"the same as /{own}")
+            # who types it whole means it; else what it is called here goes before
+            names.insert(0 if other == text.lower() else len(names), other)
     return [
         Completion(
             insert=f"/{name} " if known[name][0] else f"/{name}",

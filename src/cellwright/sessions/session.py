@@ -74,7 +74,8 @@ class SessionLines:
         self.all.append(line)
         self.declared += line.meta.get("tools", ())
         if line.message == transcript.TAKEN_BACK:
-            self._take_back()
+            if transcript.ENDED not in line.meta:  # which takes nothing back
+                self._take_back()
             return
         self.story.append(line.message)
         if transcript.is_boundary(line):
@@ -484,6 +485,16 @@ class Session:
         """The lines of `story`, with what is known of each message."""
         return self._lines.story_lines()
 
+    @property
+    def last_seq(self) -> int:
+        """The `seq` of the last line."""
+        return int(self._lines.all[-1].meta["seq"])
+
+    def turn_ends(self) -> dict[int, Mapping[str, Any]]:
+        """The ends of turns, as far as they are known, by the `seq` of the line that each began with."""
+        ends = (line.meta[transcript.ENDED] for line in self._lines.all if transcript.ENDED in line.meta)
+        return {end["prompt"]: end for end in ends}
+
     def said(self) -> list[dict[str, Any]]:
         """Decode all messages in effect that somebody said, those before boundaries too: slow in a long session."""
         return transcript.messages_of(filter(transcript.is_said, self.story_lines()))
@@ -595,12 +606,19 @@ class Session:
         context_tokens: int | None = None,
         cut: str | None = None,
         calls: Mapping[str, Any] | None = None,
+        notices: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         """Add a message, on disk before in memory; when it cannot be written, CellwrightError and neither has it."""
         if self._header is None:
             raise RuntimeError("begin the session before its first message: the header comes first")
         facts = {"usage": usage, "model": model, "cost_usd": cost_usd, "context_tokens": context_tokens, "cut": cut}
-        self._write(transcript.encode_json(message), {**facts, "calls": calls or None})
+        self._write(transcript.encode_json(message), {**facts, "calls": calls or None, "notices": notices or None})
+
+    def note_end(self, facts: Mapping[str, Any]) -> None:
+        """Keep how a turn ended, as `transcript.ENDED` has it; what was paid for since the last message goes with it."""
+        if self._lines.all:
+            last = self._lines.all[-1].meta["seq"]
+            self._write(transcript.TAKEN_BACK, {"as_after": last, transcript.ENDED: dict(facts)})
 
     def compact(self, message: dict[str, Any], *, tokens: int, about: Mapping[str, Any]) -> None:
         """Write a boundary: from here on `message` is sent in the place of all that was said before, which is kept.

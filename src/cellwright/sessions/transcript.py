@@ -442,6 +442,12 @@ REATTACHED = "reattached"
 """The field of the line behind a boundary, whose message tells Claude again what must not be lost."""
 
 
+ENDED = "ended"
+"""The field of a line that takes nothing back and tells how a turn ended, for who draws it again: `prompt` is the `seq`
+of the line that it began with; `stop_reason`, `mode`, `ms`, the `error`, the `notices` since the last message, its
+`changes`."""
+
+
 def is_boundary(line: Line) -> bool:
     """Return whether what is sent begins with the line."""
     return COMPACTED in line.meta

@@ -14,10 +14,23 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
+from cellwright.events import (
+    Answered,
+    Asked,
+    Changed,
+    Decided,
+    Event,
+    Notice,
+    TextDelta,
+    ThinkingDelta,
+    ToolInputDelta,
+    TurnChanged,
+    TurnEnd,
+)
 from cellwright.model.provider import BlockEnd, MessageStart
 from cellwright.sessions.cut_answer import BLOCKS, DRAFT, RESULT, CutAnswer, keep_cut_answer
 from cellwright.sessions.fork_point import without_thinking
@@ -27,6 +40,17 @@ from cellwright.sessions.turns import begins_turn
 
 DRAFT_SECONDS = 0.2
 """Words that are on the screen are in the transcript after this time."""
+
+SHOWN_CHARS = 2_000
+"""Of a notice, a reason or an error that a resumed session shows again."""
+
+SHOWN_CHANGES = 200
+"""Of the files, cells or effects that a turn changed."""
+
+SHOWN_NOTICES = 100
+
+Shown = Decided | Asked | Answered | Notice | TurnChanged
+"""The events that a resumed session shows again and no message tells of."""
 
 Delta = TextDelta | ThinkingDelta | ToolInputDelta
 
@@ -52,6 +76,32 @@ class TurnJournal:
         self._unwritten_answer: tuple[TurnEnd, Sequence[Mapping[str, Any]]] | None = None
         self._unwritten_results: Sequence[Mapping[str, Any]] | None = None
         self._shown: dict[str, Mapping[str, Any]] = {}
+        self._permissions: dict[str, dict[str, Any]] = {}
+        self._asked: dict[str, str] = {}
+        self._notices: list[Mapping[str, Any]] = []
+        self._changes: Mapping[str, Any] | None = None
+        self._prompt: int | None = None
+
+    def take(self, event: Event) -> None:
+        """Take in an event of the turn: what is shown of it, and is in no message, is kept beside the messages."""
+        if not isinstance(event, Shown):
+            return
+        match event:
+            case Decided():
+                decision = {"behavior": event.behavior, "by": event.by, "reason": event.reason[:SHOWN_CHARS]}
+                self._permissions.setdefault(event.tool_use_id, {})["decided"] = decision | _given(rule=event.rule)
+            case Asked(kind="permission"):
+                self._asked[event.question_id] = event.preview.title
+            case Answered() if (title := self._asked.pop(event.question_id, None)) is not None:
+                reply = _given(reason=event.reason[:SHOWN_CHARS], rules=list(event.rules), edited=event.edited)
+                reply |= {"title": title, "behavior": event.behavior, "by": event.by, "scope": event.scope}
+                self._permissions.setdefault(event.tool_use_id, {}).setdefault("asked", []).append(reply)
+            case Notice() if len(self._notices) < SHOWN_NOTICES:
+                self._notices.append({"level": event.level, "text": event.message[:SHOWN_CHARS]})
+            case TurnChanged():
+                self._changes = _changes(event)
+            case _:
+                pass
 
     def begin_turn(self) -> None:
         """The turn begins: what the last one could not write (a full disk) is made whole."""
@@ -59,7 +109,9 @@ class TurnJournal:
 
     def add_prompt(self, blocks: Sequence[Mapping[str, Any]]) -> None:
         """Add the prompt to the session."""
-        self._session.append({"role": "user", "content": list(blocks)})
+        self._session.append({"role": "user", "content": list(blocks)}, notices=self._notices)
+        self._notices = []
+        self._prompt = self._session.last_seq
 
     # ---- the answer as it streams ----
 
@@ -179,7 +231,9 @@ class TurnJournal:
                 model=turn.model,
                 cost_usd=turn.cost_usd,
                 context_tokens=turn.context_tokens,
+                notices=self._notices,
             )
+            self._notices = []
         else:  # an empty answer can follow tool results; sent back, it would be refused
             self._session.spend(turn.usage, turn.cost_usd)
         self._unwritten_answer = None
@@ -196,8 +250,11 @@ class TurnJournal:
     def answer_calls(self, content: Sequence[Mapping[str, Any]]) -> None:
         """Add the results of all calls of the answer, and what goes with them, to the session."""
         self._unwritten_results = content
+        permissions, self._permissions = self._permissions, {}
         shown, self._shown = self._shown, {}
-        self._session.append({"role": "user", "content": list(content)}, calls=shown)
+        calls = {call: {**facts, **permissions.get(call, {})} for call, facts in shown.items()}
+        self._session.append({"role": "user", "content": list(content)}, calls=calls, notices=self._notices)
+        self._notices = []
         self._unwritten_results = None
 
     # ---- its end ----
@@ -219,6 +276,16 @@ class TurnJournal:
         elif self._unwritten_results is not None:
             self.answer_calls(self._unwritten_results)
         return answer
+
+    def note_end(self, stop_reason: str, error: CellwrightError | None, mode: str, ms: float) -> None:
+        """Keep how the turn ended, where anything of it is in the session."""
+        if self._prompt is None:
+            return
+        said = None if error is None else {"code": error.code, "message": error.message[:SHOWN_CHARS]}
+        shown = _given(error=said, notices=self._notices, changes=self._changes)
+        self._session.note_end(
+            {"prompt": self._prompt, "stop_reason": stop_reason, "mode": mode, "ms": round(ms), **shown}
+        )
 
     def go_back(self, error: CellwrightError) -> str | None:
         """Go back to a history that the API takes, as it refuses this one; gives what the user is told.
@@ -261,6 +328,22 @@ class TurnJournal:
         if self._before is not None:
             self._session.return_to(self._before)
             self._before = None
+
+
+def _given(**facts: Any) -> dict[str, Any]:
+    """Those of the facts that say something."""
+    return {name: value for name, value in facts.items() if value}
+
+
+def _changes(event: TurnChanged) -> dict[str, Any]:
+    def listed(changed: Sequence[Changed]) -> Any:
+        return to_builtins(changed[:SHOWN_CHANGES])
+
+    named = {"effects": [effect[:SHOWN_CHARS] for effect in event.effects[:SHOWN_CHANGES]]}
+    return {
+        "turn": event.turn,
+        **_given(files=listed(event.files), cells=listed(event.cells), **named, not_kept=list(event.not_kept)),
+    }
 
 
 def _blocks(prompt: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:

@@ -89,12 +89,12 @@ def check(view, gate):
     assert box["height"] > 30, box  # a fraction: MathJax's styles are in force
 
 
-def enlarged(page, view):
+def enlarged(page, opener):
     """A picture opens large by the keyboard, and closes again."""
-    opener = view.locator("button.picture")
+    expect(opener).to_have_attribute("aria-haspopup", "dialog")
     opener.focus()
     page.keyboard.press("Enter")
-    dialog = view.locator("dialog.large-picture")
+    dialog = page.locator("dialog.large-picture")
     expect(dialog.locator("img")).to_be_visible()
     assert dialog.bounding_box()["width"] > 0.9 * page.viewport_size["width"]
     check_accessible(dialog, "picture-field")
@@ -138,4 +138,5 @@ def test_code_formulas_and_changes(notebook, model, tab, page):
     panel = page.locator(".cellwright-panel")
     expect(panel.locator(".run mjx-container")).to_have_count(4)
     expect(panel.locator(".run .group .call").first).to_have_text("Read a file, searched")
-    enlarged(page, panel)
+    enlarged(page, panel.locator("button.picture"))
+    enlarged(page, book.output(1).locator(".jp-RenderedImage img"))

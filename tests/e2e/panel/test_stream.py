@@ -29,6 +29,26 @@ MAX_FRAMES = 40
 MAX_OF_CELL = 1.5
 MARGIN_S = 2.0
 
+MATH_DELTAS = 5_000
+P95_MS = 50
+"""Of the time from a key to its frame, and of that between frames, while such an answer streams."""
+KEYS = "x = 1 + 2 " * 12
+
+# how long a key takes to be seen, and how far frames are apart, from here on
+WATCH_KEYS = """() => {
+    const seen = window.seen = {lags: [], frames: []};
+    let last = performance.now();
+    const frame = now => {
+        seen.frames.push(now - last);
+        last = now;
+        requestAnimationFrame(frame);
+    };
+    requestAnimationFrame(frame);
+    document.addEventListener('keydown', event => {
+        const from = event.timeStamp;
+        requestAnimationFrame(() => setTimeout(() => seen.lags.push(performance.now() - from)));
+    }, true);
+}"""
 # the time at which the last words have been in a frame
 WAIT_FOR_LAST = """last => {
     window.lastShown = new Promise((resolve, reject) => {
@@ -218,3 +238,47 @@ def test_a_long_answer_costs_in_the_panel_what_it_costs_in_a_cell(notebook, note
         assert cost.content * cost.text_bytes <= MAX_BYTES * cost.text_bytes + once
         assert cost.frames <= MAX_FRAMES * cost.seconds
     assert in_panel.task_s <= MAX_OF_CELL * in_cell.task_s + MARGIN_S
+
+
+def code_and_formulas():
+    parts = []
+    while sum(map(len, parts)) < MATH_DELTAS * DELTA_CHARS:
+        number = len(parts) + 1
+        code = "\n".join(f"heights_{number}[{row}] = model.tide(hour={row}, place='{number}')" for row in range(12))
+        formula = rf"The height $h_{{{number}}} = \frac{{a_{{{number}}}}}{{b + {number}}}$ is what is left."
+        wide = rf"\sum_{{i=1}}^{{{number}}} h_i"
+        parts.append(f"## Step {number}\n\n{formula}\n\n```python\n{code}\n```\n\n$$\n{wide}\n$$\n\n")
+    return "".join(parts)
+
+
+def p95(values):
+    return sorted(values)[int(len(values) * 0.95)]
+
+
+def test_typing_stays_quick_while_a_long_answer_with_code_and_formulas_streams(notebook, model, page):
+    gate = Gate()
+    model.add(
+        turn(say(code_and_formulas()), hold(gate), say(LAST), delta_chars=DELTA_CHARS, seconds_between_deltas=0.004)
+    )
+    book = notebook(LOAD, "%%claude\nTell me all about the tides", "")
+    book.run(0)
+    book.wait_done(0)
+    book.run(1)
+    prose = book.output(1).locator(".prose")
+    prose.locator(".tok-string").first.wait_for()
+    book.go_to_top()
+    page.evaluate("() => document.activeElement?.blur()")
+    book.edit(0)
+    page.evaluate(WATCH_KEYS)
+    for key in KEYS:
+        page.keyboard.press("Space" if key == " " else key, delay=80)  # as one types
+    seen = page.evaluate("() => window.seen")
+    assert not gate.is_reached, "it was over before all was typed"
+    gate.wait_until_reached(300)
+    lag, frame = p95(seen["lags"]), p95(seen["frames"])
+    print(f"{len(seen['lags'])} keys: p95 {lag:.0f} ms; {len(seen['frames'])} frames: p95 {frame:.0f} ms")
+    expect(prose.locator("mjx-container").first).to_be_attached()
+    gate.open()
+    book.wait_done(1)
+    assert lag <= P95_MS, lag
+    assert frame <= P95_MS, frame

@@ -10,12 +10,12 @@ from typing import Any
 from chat_comms import Panels
 
 import cellwright
+from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.conversation.conversation import Conversation
 from cellwright.kernel.chat.log import RUNS_KEPT
 from cellwright.kernel.chat.past_turns import PICTURE_CHARS, PastTurns, past_runs
 from cellwright.kernel.output.transcript_ops import RESULT_CHARS, TranscriptOps
 from cellwright.sessions.session import Session
-from cellwright.sessions.transcript import in_effect, read_transcript
 from cellwright.sessions.turns import TurnCount, count_turns
 from cellwright.testing import say, think, turn, use
 
@@ -165,45 +165,62 @@ SAME = {
     "todos": ("todos",),
     "thinking": ("text",),
     "text": ("text",),
+    "decided": ("tool", "behavior", "by", "reason", "rule"),
+    "ask": ("tool", "title"),
+    "answered": ("tool", "behavior", "by", "scope", "reason"),
+    "notice": ("level", "text"),
+    "changes": ("turn", "files", "cells", "effects", "not_kept"),
+    "end": ("stop_reason", "error"),
 }
+"""What is the same again, by the kind of operation; of the lists of todos only the last is seen."""
 
 
 def test_a_resumed_turn_looks_as_it_did(
     asked_here: None, messages_server: Any, monkeypatch: Any, own_place: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "tides.py").write_text("high = 1\nlow = 2\n", "utf-8")
-    todos = [{"content": "Fix it", "status": "completed", "activeForm": "Fixing it"}]
     server = messages_server(
         [
             turn(think("Where is it?"), use("Grep", pattern="high", path="."), use("Read", file_path="tides.py")),
             turn(use("Edit", file_path="tides.py", old_string="high = 1", new_string="high = 3")),
-            turn(use("TodoWrite", todos=todos), use("Bash", command="exit 3")),
+            turn(use("TaskCreate", subject="Fix it", description="Now.", activeForm="Fixing it")),
+            turn(use("TaskUpdate", taskId="1", status="completed"), use("Bash", command="exit 3")),
             turn(use("Read", file_path="missing.py")),
             say("**Done.**"),
         ]
     )
     monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
     monkeypatch.setenv("ANTHROPIC_API_KEY", server.api_key)
-    result = cellwright.ask("Fix the tides", mode="bypassPermissions")
+    monkeypatch.setenv("CLAUDE_CODE_ENABLE_TASKS", "1")
+    result = cellwright.ask("Fix the tides", can_use_tool=notice_all)
     live: list[dict[str, Any]] = []
     drawing = TranscriptOps(live.append)
     for event in result.events:
         drawing.emit(event)
     (path,) = (own_place / "cellwright" / "sessions").glob(f"*/{result.session_id}.jsonl")
-    (run,) = past_runs(result.session_id, in_effect(read_transcript(path).lines), {1})
+    session = Session.load(path)
+    (run,) = past_runs(session.id, session.story_lines(), {1}, None, session.turn_ends())
+    session.close()
     past = run.ops.after(0)
+    drawn = [op for op in live if op["op"] != "todos"] + [op for op in live if op["op"] == "todos"][-1:]
     for kind, names in SAME.items():
         shown, again = (
-            [{n: shown_as(n, op[n]) for n in names} for op in ops if op["op"] == kind] for ops in (live, past)
+            [{n: shown_as(n, op[n]) for n in names} for op in ops if op["op"] == kind] for ops in (drawn, past)
         )
         # calls side by side end as they like
         assert sorted(again, key=by_id) == sorted(shown, key=by_id), kind
+        assert shown, kind
     assert any(op.get("diff") for op in past)
     assert [part["title"] for op in past if op["op"] == "told" for part in op["parts"]]
 
 
+async def notice_all(use: ToolUse) -> Allow | Deny:
+    """Allow everything but commands, and say something about it."""
+    return Deny("no commands") if use.name == "Bash" else Allow(notice=f"{use.name} was looked at.")
+
+
 def by_id(op: dict[str, Any]) -> str:
-    return str(op.get("id", ""))
+    return str(op.get("id") or op.get("tool", ""))
 
 
 def shown_as(name: str, value: Any) -> Any:

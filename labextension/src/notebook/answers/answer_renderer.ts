@@ -12,6 +12,7 @@ import { runEntry } from "../../renderer_registry";
 import type { Op } from "../../transcript/protocol";
 import { TRANSCRIPT_TYPE } from "../../transcript/protocol";
 import type { Transcript } from "../../transcript/transcript";
+import { openPicturesBeside } from "./answer_pictures";
 import { liveRun, savedOps } from "./saved_transcript";
 
 /** Below the widgets' own, which is the same transcript drawn by others. */
@@ -47,6 +48,10 @@ export class AnswerRenderer extends Widget implements IRenderMime.IRenderer {
   override dispose(): void {
     this.clear();
     super.dispose();
+  }
+
+  protected override onAfterAttach(): void {
+    openPicturesBeside(this.node);
   }
 
   async renderModel(model: IRenderMime.IMimeModel): Promise<void> {

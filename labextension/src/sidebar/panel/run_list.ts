@@ -8,6 +8,8 @@ import { RunView } from "./run_view";
 
 /** Closer to the end than this is at the end. */
 const AT_END_PX = 48;
+/** Between a question and the edge of what is seen. */
+const CARD_MARGIN_PX = 8;
 /** The distance out of sight within which a run is drawn before others. */
 const NEAR_MARGIN = "900px 0px";
 
@@ -96,8 +98,15 @@ export class RunList {
   }
 
   private grown(): void {
-    if (this.atEnd) this.scroller.scrollTop = this.scroller.scrollHeight;
-    else this.newest.hidden = this.isAtEnd();
+    if (!this.atEnd) {
+      this.newest.hidden = this.isAtEnd();
+      return;
+    }
+    const { scroller } = this;
+    const card = askingCard(this.list);
+    // who scrolls back is not the user
+    if (card) this.lastTop = scrollTopFor(card.getBoundingClientRect(), scroller);
+    scroller.scrollTop = card ? this.lastTop : scroller.scrollHeight;
   }
 
   private scrolled(): void {
@@ -113,6 +122,21 @@ export class RunList {
     const { scrollHeight, scrollTop, clientHeight } = this.scroller;
     return scrollHeight - scrollTop - clientHeight < AT_END_PX;
   }
+}
+
+/** The question that is asked in one of the answers in `list`. */
+function askingCard(list: HTMLElement): HTMLElement | null {
+  const roots = [...list.querySelectorAll(".answer")].map(({ shadowRoot }) => shadowRoot);
+  const body = roots.map((root) => root?.querySelector(".ask:not(.aside) > .ask-body:not([hidden])") ?? null).find((found) => found !== null);
+  return body?.parentElement ?? null;
+}
+
+/** How far `scroller` is scrolled for a question: as far as needed to see its end, and never past its beginning. */
+function scrollTopFor({ top, bottom }: DOMRect, scroller: HTMLElement): number {
+  const { scrollTop, clientHeight } = scroller;
+  const origin = scroller.getBoundingClientRect().top - scrollTop;
+  const [begin, end] = [top - origin - CARD_MARGIN_PX, bottom - origin + CARD_MARGIN_PX];
+  return begin < scrollTop ? Math.max(0, begin) : Math.max(scrollTop, Math.min(begin, end - clientHeight));
 }
 
 /** True for a run that has ended. */

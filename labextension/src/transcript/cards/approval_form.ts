@@ -9,21 +9,21 @@ import { concealed, revealed, sentence } from "../visible_text";
 type FormText = { placeholder: string; why: string; edit: string; edited(choice: Choice): string; offer(choice: Choice): string };
 
 const PERMISSION: FormText = {
-  placeholder: "Reason, or what to do instead (optional)",
+  placeholder: "Why not, or what instead?",
   why: "Reason for denying",
   edit: "Edit first…",
   edited: () => "Allow once with this input",
   offer,
 };
 const CELL_CHANGE: FormText = {
-  placeholder: "What should be different? (optional)",
+  placeholder: "What should be different?",
   why: "Reason for rejecting",
   edit: "Edit first…",
   edited: () => "Accept with this source",
   offer: (choice) => (choice.scope !== "once" ? offer(choice) : choice.action === "deny" ? "Reject" : "Accept"),
 };
 const PLAN: FormText = {
-  placeholder: "What should be different? (optional)",
+  placeholder: "What should be different?",
   why: "Comment on the plan",
   edit: "Edit the plan…",
   edited: (choice) => choice.label,

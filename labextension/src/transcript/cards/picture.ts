@@ -1,10 +1,14 @@
 /** A picture that opens large: a button where it stands, a dialog over the page when it is pressed. */
 
 import { button, element } from "../dom";
+import { adoptStyle } from "../style";
 
 /** Shows the picture `src`, whose bytes are in the address. */
 export function picture(src: string, alt: string): HTMLElement {
-  const opener = button(element("img", { class: "display", src, alt }), () => { showLarge(opener, src, alt); }, {
+  const opener = button(element("img", { class: "display", src, alt }), () => {
+    const root = opener.getRootNode();
+    if (root instanceof ShadowRoot) showLarge(root.querySelector(".transcript") ?? root, opener, src, alt);
+  }, {
     class: "picture",
     title: "Enlarge",
     "aria-haspopup": "dialog",
@@ -13,9 +17,18 @@ export function picture(src: string, alt: string): HTMLElement {
   return opener;
 }
 
-function showLarge(opener: HTMLElement, src: string, alt: string): void {
-  const root = opener.getRootNode();
-  if (!(root instanceof ShadowRoot)) return;
+/** Shows a picture of the page's own large. */
+export function showPagePicture(opener: HTMLElement, src: string, alt: string): void {
+  const host = element("div");
+  const root = host.attachShadow({ mode: "open" });
+  const body = element("section", { class: "transcript", "aria-label": alt });
+  root.append(body);
+  adoptStyle(root);
+  document.body.append(host);
+  showLarge(body, opener, src, alt).addEventListener("close", () => { host.remove(); });
+}
+
+function showLarge(parent: ParentNode, opener: HTMLElement, src: string, alt: string): HTMLElement {
   const image = element("img", { src, alt });
   const size = button("Actual size", () => {
     const whole = dialog.classList.toggle("actual");
@@ -36,7 +49,8 @@ function showLarge(opener: HTMLElement, src: string, alt: string): void {
     dialog.remove();
     opener.focus({ preventScroll: true });
   });
-  (root.querySelector(".transcript") ?? root).append(dialog);
+  parent.append(dialog);
   dialog.showModal();
   close.focus();
+  return dialog;
 }

@@ -57,7 +57,7 @@ export function questionCard(question: Question, place: QuestionContext): Questi
   const count = element("span", { class: "nth" });
   const kind: PlaceKind = place.attention === null ? "proposal" : isInPanel(place) ? "panel" : "cell";
   const goTo = cellAsked(ask, kind);
-  const keysOff = element("p", { class: "keys-off" }, "Keys are off: the focus is elsewhere. Click the card to use them.");
+  const keys = element("p", { class: "keys" }, element("span", { class: "on" }, "Press a key to answer."), element("span", { class: "off" }, "Keys are off: click the card."));
   const other = element("p", { class: "elsewhere", hidden: "" });
   const answerHere = (): HTMLElement =>
     button("Answer here", () => {
@@ -98,7 +98,7 @@ export function questionCard(question: Question, place: QuestionContext): Questi
   };
   const { form, parts } = formOf(ask, card, titleId, reasonId);
 
-  body.append(...parts, form.node, keysOff);
+  body.append(...parts, form.node, keys);
   onlyFromUser(node);
   const asking: AskingPlace = {
     node,
@@ -165,7 +165,7 @@ function formOf(ask: AskOp, card: AnswerTarget, titleId: string, reasonId: strin
 
 /** `reasonId`: the id of the element that says why it is asked. */
 export function questionDetail(ask: AskOp, reasonId: string): HTMLElement[] {
-  const parts: HTMLElement[] = [];
+  const parts = purposeOf(ask);
   if (ask.path && !ask.title.includes(ask.path)) parts.push(element("p", { class: "path" }, visibleText(ask.path)));
   const reason = ask.kind === "plan" ? "Nothing is changed until you approve." : ask.reason;
   parts.push(element("p", { class: "reason", id: reasonId }, ...sentence(reason)));
@@ -178,9 +178,17 @@ export function questionDetail(ask: AskOp, reasonId: string): HTMLElement[] {
   return parts;
 }
 
+/** What a command is for, in the words that Claude has given with it. */
+function purposeOf({ name, title, input }: AskOp): HTMLElement[] {
+  const said = name === "Bash" ? input?.description : "";
+  return typeof said === "string" && said.trim() && !title.includes(said) ? [element("p", { class: "purpose" }, visibleText(said))] : [];
+}
+
 /** A call that will be asked about when this one is done; its whole unfolds. */
 function nextCall(call: NextCall): HTMLElement {
-  const title = element("summary", {}, element("span", { class: "remark" }, "then "), visibleText(call.title));
+  const [line = ""] = ["command", "code"].includes(call.detail_kind) ? call.detail.trim().split("\n") : [];
+  const shown = line ? [" ", element("code", {}, visibleText(line))] : [];
+  const title = element("summary", {}, element("span", { class: "remark" }, "then "), visibleText(call.title), ...shown);
   const warning = call.warning ? [element("p", { class: "notice warning" }, element("b", {}, "Warning: "), visibleText(call.warning))] : [];
   return element("li", {}, element("details", {}, title, ...warning, ...(call.detail ? [detail({ ...call, kind: "permission" })] : [])));
 }

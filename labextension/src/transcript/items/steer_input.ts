@@ -1,17 +1,22 @@
 /** Telling Claude something while it works: a field to write in, and what waits to be delivered. */
 
-import { button, element, freshId } from "../dom";
+import { button, element, freshId, setText } from "../dom";
+import { focused } from "../focus";
 import type { SteerHow } from "../protocol";
 import { revealed, visibleText } from "../visible_text";
 import type { ItemView, TranscriptContext } from "./item_view";
 import { isInPanel } from "./item_view";
+import { hasPageActions, request } from "./page_actions";
 
 const WHEN: Record<SteerHow, string> = { steer: "with the next step", queue: "after this turn" };
 const SHOWN_CHARS = 60;
 const MAX_ROWS = 8;
 
+/** What was not sent, and the field that still shows it: null once it has let go of it, and not while somebody writes there. */
+type Draft = { take(): string | null };
+
 /** Drafts and undelivered messages by session: the next run's field holds them. */
-const drafts = new Map<string, string>();
+const drafts = new Map<string, Draft>();
 
 type UndeliveredMessage = { id: string; text: string; label: string; takeBack: boolean };
 
@@ -30,6 +35,10 @@ export function steerInput(place: TranscriptContext): ItemView {
   const send = (how: SteerHow): void => {
     const text = area.value;
     if (!text.trim()) return;
+    if (over) {
+      askNext();
+      return;
+    }
     const id = newId();
     sent.set(id, { text, how });
     place.send({ type: "steer", id, text, how });
@@ -42,10 +51,29 @@ export function steerInput(place: TranscriptContext): ItemView {
     "span",
     { class: "choices" },
     button("Send", () => { send("steer"); }, { class: "primary", title: "Claude reads it with its next step (Enter)" }),
-    button("After this turn", () => { send("queue"); }, { title: "Claude goes on with it when it is done (Alt+Enter)" }),
+    button("After this turn", () => { send("queue"); }, { title: "Claude gets it when this turn is done (Alt+Enter)" }),
   );
-  const field = element("div", { class: "field" }, area, buttons);
+  const late = element("p", { class: "late", role: "status" });
+  const field = element("div", { class: "field" }, late, area, buttons);
   const node = element("div", { class: "steer" }, list, field);
+  const empty = (): void => {
+    area.value = "";
+    update();
+  };
+  /** The run is over: the words become a prompt, which the panel asks. */
+  const askNext = (): void => {
+    if (!hasPageActions()) return;
+    const text = area.value;
+    empty();
+    request(node, { action: "command", command: text });
+  };
+  /** The run has ended while the user was writing: the field stays, with the keyboard in it, and says so. */
+  const keepField = (): void => {
+    setText(late, hasPageActions() ? "Claude is done, so this was not sent." : "Claude is done, so this was not sent. Copy it into the next prompt.");
+    area.setAttribute("aria-label", "Not sent: Claude is done");
+    const next = hasPageActions() ? [button("Ask it next", askNext, { class: "primary", title: "Write it into Claude's panel (Enter)" })] : [];
+    buttons.replaceChildren(...next, button("Discard", empty));
+  };
 
   const grow = (): void => {
     area.rows = Math.min(MAX_ROWS, area.value.split("\n").length);
@@ -73,35 +101,48 @@ export function steerInput(place: TranscriptContext): ItemView {
       list.replaceChildren(...words.map((one) => row(place, one, area)));
     }
     list.hidden = words.length === 0;
-    field.hidden = store.run === null || store.end !== null;
     // the panel has a composer: its copy of this field is never seen, and may not take what was written in the cell's
+    if (!isInPanel(place)) updateField();
     node.hidden = (list.hidden && field.hidden) || isInPanel(place);
-    if (isInPanel(place)) return;
-    if (!field.hidden) takeDraft();
-    if (store.end && !over) {
+  };
+  const updateField = (): void => {
+    field.hidden = store.run === null || (store.end !== null && !area.value.trim());
+    if (store.end === null) {
+      if (!field.hidden) takeDraft();
+    } else if (!over) {
       over = true;
+      if (!field.hidden) keepField();
       keepDraft();
     }
   };
   const takeDraft = (): void => {
     const session = store.run?.session ?? "";
-    const draft = drafts.get(session);
-    if (draft === undefined || area.value) return;
+    const draft = area.value ? null : (drafts.get(session)?.take() ?? null);
+    if (draft === null) return;
     drafts.delete(session);
     area.value = draft;
     grow();
   };
   const keepDraft = (): void => {
     const undelivered = [...store.pendingMessages.values(), ...sent.values()].map((one) => one.text);
-    const draft = [...undelivered, area.value].filter((text) => text.trim()).join("\n\n");
-    if (store.run && draft) drafts.set(store.run.session, draft);
+    const unsent = (): string => [...undelivered, area.value].filter((text) => text.trim()).join("\n\n");
+    if (!store.run || !unsent()) return;
+    drafts.set(store.run.session, {
+      take() {
+        if (focused() === area) return null;
+        const draft = unsent();
+        empty();
+        return draft || null;
+      },
+    });
   };
   return {
     node,
     update,
     dispose() {
       // the page replaces the output when the run is over, or the user runs the cell again: what was written stays
-      if (!over && area.value.trim() && store.run) drafts.set(store.run.session, area.value);
+      const text = area.value;
+      if (!over && text.trim() && store.run) drafts.set(store.run.session, { take: () => text });
     },
   };
 }

@@ -388,7 +388,7 @@ describe("several questions", () => {
     ];
     const { card, kernel } = await asked({ next });
     expect(text(card, ".nth")).toBe("1 of 3");
-    expect([...card.querySelectorAll(".next-calls summary")].map((line) => line.textContent)).toEqual(["then Run a shell command", "then Create notes.md"]);
+    expect([...card.querySelectorAll(".next-calls summary")].map((line) => line.textContent)).toEqual(["then Run a shell command wc -l tides.py", "then Create notes.md"]);
     expect(text(card, ".next-calls .detail")).toBe("wc -l tides.py");
     expect(text(card, '[aria-keyshortcuts="a"]')).toBe("aAllow all three");
     press(card, "a");

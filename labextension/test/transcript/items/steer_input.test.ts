@@ -1,7 +1,9 @@
 /** Telling Claude something while it works: typed, shown while it waits, taken back, delivered, never lost. */
 
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 
+import type { PageAction } from "../../../src/transcript/items/page_actions";
+import { ACTION_EVENT, offerPageActions } from "../../../src/transcript/items/page_actions";
 import type { BrowserMessage, Op, SteerMessage, SteerOp } from "../../../src/transcript/protocol";
 import { drawn, END, find, press, RUN, scene, text } from "../scene";
 
@@ -141,6 +143,27 @@ it("shows what was not delivered, and offers it again in the next run of the ses
   await drawn();
   expect(field(next.root).value).toBe("Waits.\n\nOn its way.\n\nHalf writ");
   expect(sent(next.kernel.received)).toEqual([]);
+});
+
+it("keeps the words and the keyboard when the run ends while the user writes; they become the next prompt, or go", async () => {
+  offerPageActions();
+  const { kernel, root, host } = scene();
+  kernel.say(run("writing"));
+  await drawn();
+  field(root).focus();
+  type(root, "And the neap ti");
+  kernel.say(END);
+  await drawn();
+  expect(find(root, ".steer .field").hidden).toBe(false);
+  expect(root.activeElement).toBe(field(root));
+  expect(text(root, ".steer .late")).toBe("Claude is done, so this was not sent.");
+  type(root, "And the neap tide?");
+  const wanted = vi.fn();
+  host.addEventListener(ACTION_EVENT, (event) => { wanted((event as CustomEvent<PageAction>).detail); });
+  press(field(root), "Enter");
+  expect(wanted).toHaveBeenCalledWith({ action: "command", command: "And the neap tide?" });
+  expect(sent(kernel.received)).toEqual([]);
+  expect(find(root, ".steer").hidden).toBe(true);
 });
 
 it("keeps what is being written when the output is taken away", async () => {

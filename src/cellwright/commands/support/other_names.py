@@ -12,7 +12,6 @@ OTHER_NAMES: Mapping[str, str] = {
     "new": "clear",
     "plugins": "plugin",
     "reset": "clear",
-    "stats": "cost",
     "usage": "cost",
 }
 

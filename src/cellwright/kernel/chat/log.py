@@ -105,13 +105,15 @@ class LoggedRun:
     number: int = 0
     chars: int = 0
     """About how much its log holds, when it is over."""
+    past_state: State = "done"
+    """Of what was over before."""
     _own_state: State = field(init=False)
     _ended: bool = False
     _last_described: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         self.ops = OpReader(self.log)
-        self._own_state = "done" if self.finished else "running"
+        self._own_state = self.past_state if self.finished else "running"
         self.has_changed()
 
     @property
@@ -188,7 +190,9 @@ def _end_of(error: BaseException | None, answer: str, session: str, ms: float) -
     return RunEnd(reason, answer, {}, 0.0, ms, 0, 0, 0, (), session, None, error_json)
 
 
-def past_run(session: str, turn: int, prompt: str, asked_at: float, ops: Sequence[Op]) -> LoggedRun:
+def past_run(
+    session: str, turn: int, prompt: str, asked_at: float, ops: Sequence[Op], state: State = "done"
+) -> LoggedRun:
     """A turn of a transcript, drawn from it as `ops`."""
     return LoggedRun(
         id=f"past-{session}-{turn}",
@@ -203,6 +207,7 @@ def past_run(session: str, turn: int, prompt: str, asked_at: float, ops: Sequenc
         finished=True,
         chars=chars_of(ops),
         log=OpLog(drawn=ops),
+        past_state=state,
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.run import State
 from cellwright.events import CHARS_PER_TOKEN, Answered, Asked, ContextCompacted, Preview, QuestionKind
 from cellwright.kernel.chat.log import RUNS_KEPT, ConversationLog, LoggedRun, past_run
 from cellwright.kernel.chat.past_agents import PastCall, past_agent_events
@@ -37,12 +38,16 @@ from cellwright.sessions.export.exchanges import ToolExchange
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcript import COMPACTED, NO_MESSAGES, Line, is_boundary, is_said
 from cellwright.sessions.turns import GO_ON, begins_turn_encoded, is_attached, split_attached
+from cellwright.tools.planning.tasks.session_tasks import add_calls
+from cellwright.tools.planning.tasks.tasks import Tasks
 
 logger = logging.getLogger(__name__)
 
 Json = Mapping[str, Any]
 
 _TAG = re.compile(r"\s*<([a-z][\w-]*).*", re.DOTALL)
+
+_CHANGES_TASKS = re.compile(rb'"name":"Task(?:Create|Update)"')
 
 PICTURE_CHARS = 200_000
 """A picture among a past turn's results that is longer, as base64, is left out."""
@@ -92,45 +97,97 @@ class PastTurns:
     async def _draw(self, session: Session, missing: set[int]) -> None:
         lines = session.story_lines()
         agents = None if session.path is None else session.path.parent / session.id / "subagents"
-        runs = await asyncio.to_thread(past_runs, session.id, lines, missing, agents)
+        runs = await asyncio.to_thread(past_runs, session.id, lines, missing, agents, session.turn_ends())
         if self._conversation.sessions.started is session:
             self._log.insert_past(runs)
 
 
 def past_runs(
-    session_id: str, lines: Sequence[Line], requested: set[int], agents: Path | None = None
+    session_id: str,
+    lines: Sequence[Line],
+    requested: set[int],
+    agents: Path | None = None,
+    turn_ends: Mapping[int, Json] | None = None,
 ) -> list[LoggedRun]:
     """The turns with these numbers (from 1) of a session whose lines in effect are `lines`.
 
-    The transcripts of the agents that worked in it are in the folder `agents`, where they are kept.
+    The transcripts of the agents that worked in it are in the folder `agents`, where they are kept. `turn_ends` tells
+    how its turns ended, as `Session.turn_ends` does: an older transcript does not know it.
     """
+    tasks = Tasks()
     starts = [at for at, line in enumerate(lines) if begins_turn_encoded(line.message)]
     ends = [*starts[1:], len(lines)]
     runs: list[LoggedRun] = []
     for turn, (start, end) in enumerate(zip(starts, ends, strict=False), 1):
-        if turn not in requested:
-            continue
         try:
-            runs.append(_past_run(session_id, turn, lines[start:end], agents))
+            has_tasks = _go_on_with(tasks, lines[start:end])
+            if turn not in requested:
+                continue
+            ended = (turn_ends or {}).get(lines[start].meta["seq"], {})
+            todos = tasks.todos() if has_tasks else ()
+            runs.append(_past_run(session_id, turn, lines[start:end], agents, ended, todos))
         except NO_MESSAGES:
             logger.warning("turn %d of the session %s cannot be drawn", turn, session_id, exc_info=True)
     return runs
 
 
-def _past_run(session_id: str, turn: int, lines: Sequence[Line], agents: Path | None) -> LoggedRun:
+def _go_on_with(tasks: Tasks, lines: Sequence[Line]) -> bool:
+    """Take the calls of these lines into the task list; gives whether there were any that changed it."""
+    if not any(_CHANGES_TASKS.search(line.message) for line in lines):
+        return False
+    add_calls(tasks, [json.loads(line.message) for line in lines])
+    return True
+
+
+def _past_run(
+    session_id: str, turn: int, lines: Sequence[Line], agents: Path | None, ended: Json, todos: Sequence[Json]
+) -> LoggedRun:
     first, *rest = lines
     blocks = _blocks(json.loads(first.message)["content"])
     words, attached = split_attached([str(block["text"]) for block in blocks if block["type"] == "text"])
     asked_at = float(first.meta["at"])
-    ops = list(_ops(session_id, asked_at, rest, agents, attached))
-    return past_run(session_id, turn, "\n".join(words).strip("\n"), asked_at, ops)
+    end = _end(asked_at, rest, ended)
+    ops = [
+        *_ops(session_id, asked_at, lines, agents, attached, str(ended.get("mode", ""))),
+        *([{"op": "todos", "todos": [dict(todo) for todo in todos]}] if todos else []),
+        *map(_notice, ended.get("notices", ())),
+        *([_changes(ended["changes"])] if "changes" in ended else []),
+        end,
+    ]
+    return past_run(session_id, turn, "\n".join(words).strip("\n"), asked_at, ops, _state(end))
+
+
+def _end(asked_at: float, lines: Sequence[Line], ended: Json) -> Op:
+    costs = [line.meta.get("cost_usd") for line in lines if "usage" in line.meta]
+    return {
+        "op": "end",
+        "stop_reason": ended.get("stop_reason", "end_turn"),
+        "cost_usd": None if None in costs else sum(filter(None, costs)),
+        "session_cost_usd": None,
+        "ms": ended.get("ms", (float(lines[-1].meta["at"]) - asked_at) * 1000 if lines else 0.0),
+        "error": ended.get("error"),
+    }
+
+
+def _state(end: Op) -> State:
+    return "interrupted" if end["stop_reason"] == "interrupted" else "done" if end["error"] is None else "failed"
+
+
+def _notice(notice: Json) -> Op:
+    return {"op": "notice", "level": notice["level"], "text": notice["text"]}
+
+
+def _changes(changes: Json) -> Op:
+    return {"op": "changes", "files": [], "cells": [], "effects": [], "not_kept": [], **changes}
 
 
 def _ops(
-    session_id: str, asked_at: float, lines: Sequence[Line], agents: Path | None, attached: Sequence[str]
+    session_id: str, asked_at: float, lines: Sequence[Line], agents: Path | None, attached: Sequence[str], mode: str
 ) -> Iterator[Op]:
+    prompt, *lines = lines
     model = next((str(line.meta["model"]) for line in lines if "model" in line.meta), "")
-    yield {"op": "run", "model": model, "mode": "", "session": session_id, "started": asked_at}
+    yield {"op": "run", "model": model, "mode": mode, "session": session_id, "started": asked_at}
+    yield from map(_notice, prompt.meta.get("notices", ()))
     if attached:
         yield _told(attached)
     block, open_calls = 0, dict[str, PastCall]()
@@ -142,6 +199,7 @@ def _ops(
             yield _compacted(line, lines[number + 1 : number + 2])
         if not is_said(line):
             continue
+        yield from map(_notice, line.meta.get("notices", ()))
         message = json.loads(line.message)
         at = float(line.meta["at"])
         for part in _blocks(message["content"]):
@@ -158,15 +216,6 @@ def _ops(
                 yield from _result(part, at, open_calls, shown)
         if "usage" in line.meta:
             yield _turn(line)
-    costs = [line.meta.get("cost_usd") for line in lines if "usage" in line.meta]
-    yield {
-        "op": "end",
-        "stop_reason": "end_turn",
-        "cost_usd": None if None in costs else sum(filter(None, costs)),
-        "session_cost_usd": None,
-        "ms": (float(lines[-1].meta["at"]) - asked_at) * 1000 if lines else 0.0,
-        "error": None,
-    }
 
 
 def _compacted(boundary: Line, behind: Sequence[Line]) -> Op:
@@ -239,8 +288,24 @@ def _result(part: Json, at: float, open_calls: dict[str, PastCall], shown: Mappi
         yield {"op": "todos", "todos": todos}
 
 
+def _permitted(call_id: str, call: PastCall, facts: Json, at: float) -> Iterator[Op]:
+    """The decision about a call, and what the user said when they were asked."""
+    if decided := facts.get("decided"):
+        yield {"op": "decided", "tool": call_id, "rule": "", **decided}
+    for number, reply in enumerate(facts.get("asked", ())):
+        question = f"past-{call_id}-{number}"
+        yield ask_op(Asked(question, call.tool_use, Preview(reply["title"]), "", at=at))
+        yield {
+            **{"op": "answered", "question": question, "tool": call_id, "reason": "", "rules": [], "edited": False},
+            **{name: value for name, value in reply.items() if name != "title"},
+            "input": None,
+        }
+
+
 def _answered(call_id: str, call: PastCall | None, facts: Json, at: float) -> Iterator[Op]:
-    """The user's answers to Claude's questions, and their yes to a plan."""
+    """The permission of the call; the user's answers to Claude's questions, and their yes to a plan."""
+    if call is not None:
+        yield from _permitted(call_id, call, facts, at)
     answers, plan = facts.get("answers"), facts.get("plan")
     if call is None or (answers is None and plan is None):
         return

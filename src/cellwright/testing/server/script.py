@@ -27,6 +27,11 @@ class Gate:
     def is_open(self) -> bool:
         return self._open
 
+    @property
+    def is_reached(self) -> bool:
+        """True when a stream has come here."""
+        return self._reached.is_set()
+
     def open(self) -> None:
         """Let every stream that waits here, now or later, go on. From any thread."""
         with self._lock:

@@ -33,8 +33,14 @@ class SessionTasks:
 
 
 def tasks_in(messages: Sequence[Mapping[str, Any]]) -> Tasks:
-    """The list that the calls in `messages` left: those that were done, in their order."""
+    """The list that the calls in `messages` left."""
     tasks = Tasks()
+    add_calls(tasks, messages)
+    return tasks
+
+
+def add_calls(tasks: Tasks, messages: Sequence[Mapping[str, Any]]) -> None:
+    """Do to `tasks` what the calls in `messages` did: those that were done, in their order."""
     results = {block["tool_use_id"]: block for message in messages for block in _blocks(message, "tool_result")}
     for message in messages:
         for call in _blocks(message, "tool_use"):
@@ -49,7 +55,6 @@ def tasks_in(messages: Sequence[Mapping[str, Any]]) -> Tasks:
                     add_task(tasks, task_input)
                 elif call["name"] == "TaskUpdate":
                     change_task(tasks, TaskUpdateInput.from_json(call["input"]))
-    return tasks
 
 
 def _blocks(message: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]:
