@@ -86,8 +86,12 @@ def _code(text: str) -> str:
 
 
 def _sentence(text: str) -> str:
-    """A line of a help text as a sentence of a table."""
-    return text[:1].upper() + text[1:]
+    """A line of a help text as a sentence of a table, but for one that begins with a value to be typed."""
+    return (
+        text
+        if re.match(r"[\w-]+ (?:and [\w-]+ )?(?:are for|\(the default\))|[\w-]+: ", text)
+        else text[:1].upper() + text[1:]
+    )
 
 
 # ---- magics ----
@@ -103,7 +107,7 @@ def _magics() -> str:
         for name, option in OPTIONS.items()
     ]
     traits = [
-        (f"`{name}`", trait.help, _code(repr(trait.default_value)))
+        (f"`{name}`", trait.help, _code(repr(trait.default())))
         for name, trait in Claude.class_traits(config=True).items()
     ]
     return f"""# Magics

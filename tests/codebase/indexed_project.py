@@ -80,7 +80,7 @@ export class View {
 CELLS = [
     ("markdown", "# Analysis"),
     ("code", "%matplotlib inline\ndef clean(frame):\n    return load_rows(frame)"),
-    ("code", "%%claude\nclean(1) and load_rows(2): why?"),
+    ("code", "%%claude\nclean(1) and load_rows(2): whyever?"),
     ("code", "%%time\nclean(1)"),
 ]
 

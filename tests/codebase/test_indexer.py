@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import tracemalloc
 from pathlib import Path
 
 import pytest
 from indexed_project import FILES, build_index, start_indexer
 
 from cellwright.codebase.indexer import BUSY
-from cellwright.codebase.reader import IndexStatus, reading, status_of
+from cellwright.codebase.parsing.facts import facts_of
+from cellwright.codebase.parsing.grammars import PYTHON
+from cellwright.codebase.parsing.python_names import python_names
+from cellwright.codebase.reader import MIN_SCORE, IndexJob, IndexStatus, reading, status_of
 from cellwright.codebase.store import index_path, lock_path
 from cellwright.sessions.transcript_lock import acquire, is_held
 from eventual import eventually
@@ -47,6 +51,11 @@ def test_definitions_calls_imports_words_and_texts_of_each_language_are_in_it(ro
         }
         hits = reader.lexical("load the rows again after timeouts")
         assert (hits[0].file.path, hits[0].qualified, hits[0].score) == ("app/store.py", "load_rows", 1.0)
+        assert not reader.lexical("whyever"), "a prompt is no code, though it has all the words of its question"
+        common = reader.lexical("self timeouts")
+        assert {hit.file.path for hit in common} == {"app/store.py", "app/server.py"}
+        assert min(hit.score for hit in common) >= MIN_SCORE
+    assert status_of(database).jobs == (IndexJob("definitions", "done", 8, 0), IndexJob("texts", "done", 8, 0))
 
 
 def test_a_second_pass_reads_what_changed_and_nothing_else(root: Path) -> None:
@@ -77,6 +86,7 @@ def test_an_indexer_that_was_killed_is_gone_on_with(root: Path) -> None:
     assert not is_held(lock_path(database))
     before = paths(database)
     assert status_of(database).state == "idle", "nobody is at it any more"
+    assert {job.state for job in status_of(database).jobs} <= {"waiting", "done"}
     after = paths(build_index(root))
     assert before.items() <= after.items(), "what was done is not done again"
     assert len(after) == 800 + len(FILES) + 1
@@ -146,6 +156,20 @@ def test_the_tables_of_words_are_made_anew_when_most_of_them_is_dead(root: Path)
         assert reader.lexical("load rows")[0].qualified == "load_rows"
     with sqlite3.connect(database) as connection:
         assert connection.execute("SELECT value FROM meta WHERE key = 'versions'").fetchone() == (len(FILES) + 1,)
+
+
+def test_what_was_parsed_is_not_kept_in_memory() -> None:
+    text = b"class Server:\n    def stop(self):\n        return self.stop()\n\n" * 900
+    tracemalloc.start()
+    try:
+        for find in (lambda text: facts_of(PYTHON, text), lambda text: python_names(text, "Server")):
+            find(text + b"# once")
+            before = tracemalloc.get_traced_memory()[0]
+            find(text + b"# again")
+            find(text + b"# and again")
+            assert tracemalloc.get_traced_memory()[0] - before < len(text)
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_project_without_an_index_has_a_status(root: Path) -> None:

@@ -48,7 +48,7 @@ export class SessionActions {
       this.deps.close();
       return;
     }
-    await this.switchSession("session_resume", { id: entry.id }, trans.__("Claude goes on with “%1”", titleOf(entry, trans)));
+    await this.switchSession("session_resume", { id: entry.id }, trans.__("Continuing “%1”", titleOf(entry, trans)));
   }
 
   /** Goes on with a session of its own. */
@@ -108,7 +108,7 @@ export class SessionActions {
         if (busy) throw new Error(busy);
         const turn = Number(number);
         await this.chat.request("session_fork", { id: entry.id, turn: turn === entry.turns ? null : turn });
-        this.deps.announce(trans.__("Claude goes on in a copy of “%1”", titleOf(entry, trans)));
+        this.deps.announce(trans.__("Continuing in a copy of “%1”", titleOf(entry, trans)));
         this.deps.close();
       },
     });
@@ -152,7 +152,7 @@ export class SessionActions {
 
   private undeletable(entry: SessionEntry): string {
     if (entry.id !== this.chat.state?.session.id) return "";
-    return this.deps.trans.__("This conversation goes on in it. Begin a new session, then it can be deleted.");
+    return this.deps.trans.__("This is the current conversation. Start a new session, then you can delete it.");
   }
 
   /** The reason why the session cannot be switched now; empty when it can. */

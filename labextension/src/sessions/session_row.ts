@@ -37,7 +37,7 @@ export function titleOf(entry: SessionEntry, trans: Trans): string {
 function badges(entry: SessionEntry, trans: Trans, current: boolean): HTMLElement[] {
   if (current) return [element("span", { class: "badge now" }, trans.__("this one"))];
   if (!entry.in_use) return [];
-  const title = trans.__("Another kernel writes to it. Resuming it here goes on in a copy.");
+  const title = trans.__("Another kernel is using it. Resuming it here continues in a copy.");
   return [element("span", { class: "badge", title }, trans.__("in use"))];
 }
 

@@ -211,7 +211,7 @@ describe("by keyboard", () => {
     await settled();
     expect(scene.chat.last("session_resume")).toEqual({ id: "s2" });
     expect(scene.panel.closed).toBe(1);
-    expect(scene.panel.announced).toEqual(["Claude goes on with “Moons”"]);
+    expect(scene.panel.announced).toEqual(["Continuing “Moons”"]);
   });
 
   it("goes back to the conversation where it is the one that goes on", async () => {
@@ -286,7 +286,7 @@ describe("by keyboard", () => {
     const scene = await open();
     press(list(scene), "Delete");
     expect(scene.host.querySelector("form")).toBeNull();
-    expect(notice(scene)).toContain("Begin a new session");
+    expect(notice(scene)).toContain("Start a new session");
   });
 });
 

@@ -37,6 +37,8 @@ MAX_FILES = 300_000
 BATCH_FILES = 200
 BATCH_BYTES = 2_000_000
 NICENESS = 10
+JOBS = ("definitions", "texts")
+"""The work on all files, in this order: most tools need the first."""
 
 BUSY = 3
 """The exit code of a process that found another one at work, for longer than it was to wait."""
@@ -132,6 +134,8 @@ class _Pass:
 
     def run(self) -> None:
         """Bring the index up to date."""
+        for name in JOBS:
+            self._say_job(name, "waiting", 0, 0)
         self._say(state="listing", began=time.time(), pid=os.getpid(), root=str(self.root))
         listed, whole = self._listed()
         known = self._known()
@@ -143,12 +147,17 @@ class _Pass:
         changed = [file for path, file in listed.items() if _differs(file, known.get(path))]
         changed.sort(key=lambda file: -file.mtime)
         self._say(state="symbols", total=len(listed), left=len(changed))
+        self._say_job("definitions", "running", len(listed), len(changed))
+        done = 0
         for batch in _batches(changed):
             with transaction(self.connection):
                 for file in batch:
                     self._update(file, known.get(file.path))
-                self._add("left", -len(batch))
+                done += len(batch)
+                self._say(left=len(changed) - done)
+                self._say_job("definitions", "running", len(listed), len(changed) - done)
         self._say(complete=1, checked=time.time())
+        self._say_job("definitions", "done", len(listed), 0)
         self._rebuild_words()
         self._texts()
         self._say(texts_complete=1)
@@ -230,17 +239,19 @@ class _Pass:
         self.connection.execute("INSERT INTO word (rowid, words) VALUES (?, ?)", (file_id, words))
 
     def _insert_facts(self, file_id: int, facts: FileFacts) -> None:
-        ids: list[int | None] = []
-        for symbol in facts.symbols:
+        first = self.connection.execute("SELECT coalesce(max(id), 0) + 1 FROM symbol").fetchone()[0]
+        ids = range(first, first + len(facts.symbols))
+        rows = []
+        for symbol_id, symbol in zip(ids, facts.symbols, strict=True):
             parent = ids[symbol.parent] if symbol.parent >= 0 else None
             where = (file_id, symbol.name, symbol.qualified, symbol.kind, symbol.line, symbol.end_line, parent)
             what = (symbol.signature, symbol.doc, symbol.declared, symbol.cyclomatic, symbol.cognitive, symbol.nesting)
-            inserted = self.connection.execute(
-                "INSERT INTO symbol (file, name, qualified, kind, line, end_line, parent, signature, doc, declared, "
-                "cyclomatic, cognitive, nesting) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*where, *what),
-            )
-            ids.append(inserted.lastrowid)
+            rows.append((symbol_id, *where, *what))
+        self.connection.executemany(
+            "INSERT INTO symbol (id, file, name, qualified, kind, line, end_line, parent, signature, doc, declared, "
+            "cyclomatic, cognitive, nesting) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            rows,
+        )
         self.connection.executemany(
             "INSERT INTO call (name, file, caller, line) VALUES (?, ?, ?, ?)",
             [(each.name, file_id, ids[each.caller] if each.caller >= 0 else None, each.line) for each in facts.calls],
@@ -254,6 +265,7 @@ class _Pass:
 
     def _texts(self) -> None:
         waiting = self.connection.execute("SELECT id, path FROM file WHERE texts = 0 ORDER BY mtime DESC").fetchall()
+        total = self.connection.execute("SELECT count(*) FROM file").fetchone()[0]
         self._say(state="texts", left=len(waiting), texts_complete=int(not waiting))
         for start in range(0, len(waiting), BATCH_FILES):
             batch = waiting[start : start + BATCH_FILES]
@@ -261,7 +273,10 @@ class _Pass:
                 for file_id, path in batch:
                     self._insert_units(file_id, path)
                     self.connection.execute("UPDATE file SET texts = 1 WHERE id = ?", (file_id,))
-                self._add("left", -len(batch))
+                left = len(waiting) - start - len(batch)
+                self._say(left=left)
+                self._say_job("texts", "running", total, left)
+        self._say_job("texts", "done", total, 0)
 
     def _insert_units(self, file_id: int, path: str) -> None:
         source = self._read(path)
@@ -318,6 +333,12 @@ class _Pass:
 
     def _say(self, **values: float | int | str) -> None:
         self.connection.executemany("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", values.items())
+
+    def _say_job(self, name: str, state: str, total: int, left: int) -> None:
+        self.connection.execute(
+            "INSERT OR REPLACE INTO job (priority, name, state, total, left) VALUES (?, ?, ?, ?, ?)",
+            (JOBS.index(name), name, state, total, left),
+        )
 
     def _add(self, key: str, number: int) -> None:
         self._say(**{key: self._value(key) + number})

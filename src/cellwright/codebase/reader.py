@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MAX_CANDIDATES = 20_000
 RANK_CONSTANT = 60
+MIN_SCORE = 0.005
+"""A text that has nothing of a question but words that are in most texts scores less; it would be shown as 0.00."""
 SEMANTIC_WEIGHT = 1.0
 """The weight of a place by meaning where one by words weighs 1."""
 STOP_WORDS = frozenset(
@@ -94,6 +96,15 @@ class Hit(Struct, frozen=True):
     kind: str
 
 
+class IndexJob(Struct, frozen=True):
+    """A part of the index's work: of `total` files or texts so many are `left`; `state` is waiting, running or done."""
+
+    name: str
+    state: str
+    total: int
+    left: int
+
+
 class IndexStatus(Struct, frozen=True):
     """The state of an index. `complete`: all definitions are in it; `texts_complete`: all texts, too.
 
@@ -116,6 +127,8 @@ class IndexStatus(Struct, frozen=True):
     vectors: int = 0
     is_embedding: bool = False
     embedding_problem: str = ""
+    jobs: tuple[IndexJob, ...] = ()
+    """The indexer's work, the most urgent first."""
 
     @property
     def share(self) -> float:
@@ -188,12 +201,18 @@ class IndexReader:
         files, lines = self._connection.execute("SELECT count(*), coalesce(sum(lines), 0) FROM file").fetchone()
         symbols = self._connection.execute("SELECT count(*) FROM symbol").fetchone()[0]
         units, vectors = self._connection.execute("SELECT count(*), count(vector) FROM unit").fetchone()
+        jobs = self._connection.execute("SELECT name, state, total, left FROM job ORDER BY priority")
+        at_work = is_held(lock_path(database))
         return IndexStatus(
             exists=True,
+            jobs=tuple(
+                IndexJob(name, state if at_work or state == "done" else "waiting", total, left)
+                for name, state, total, left in jobs
+            ),
             complete=bool(said.get("complete")),
             texts_complete=bool(said.get("texts_complete")),
             # what was killed did not say that it ended
-            state=said.get("state", "idle") if is_held(lock_path(database)) else "idle",
+            state=said.get("state", "idle") if at_work else "idle",
             total=said.get("total", 0),
             left=said.get("left", 0),
             files=files,
@@ -356,9 +375,10 @@ class IndexReader:
             (" OR ".join(map(_quoted, words)), *values, limit),
         ).fetchall()
         best = rows[0][2] if rows else -1.0
-        return [
+        hits = [
             Hit(line, end, _score(rank, best), _file(file), name, kind) for line, end, rank, name, kind, *file in rows
         ]
+        return [hit for hit in hits if hit.score >= MIN_SCORE]
 
     def vectors_below(self, under: str = "", languages: Sequence[str] = ()) -> list[bytes] | None:
         """The vectors of units there; None where that is all of them."""

@@ -20,18 +20,20 @@ from cellwright.sessions.state_dir import make_private_folder
 if TYPE_CHECKING:
     import sqlite3
 
-VERSION = 2
+VERSION = 3
 """Of the tables, and of what is put into them."""
 
 _SCHEMA = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE job (
+  priority INTEGER PRIMARY KEY, name TEXT NOT NULL, state TEXT NOT NULL, total INTEGER NOT NULL, left INTEGER NOT NULL);
 CREATE TABLE file (
   id INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT UNIQUE NOT NULL, language TEXT NOT NULL, parser TEXT NOT NULL,
   size INTEGER NOT NULL, mtime INTEGER NOT NULL, hash BLOB, lines INTEGER NOT NULL, cells TEXT NOT NULL DEFAULT '',
   texts INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX file_texts ON file (texts) WHERE texts = 0;
 CREATE TABLE symbol (
-  id INTEGER PRIMARY KEY AUTOINCREMENT, file INTEGER NOT NULL, name TEXT NOT NULL, qualified TEXT NOT NULL,
+  id INTEGER PRIMARY KEY, file INTEGER NOT NULL, name TEXT NOT NULL, qualified TEXT NOT NULL,
   kind TEXT NOT NULL, line INTEGER NOT NULL, end_line INTEGER NOT NULL, parent INTEGER, signature TEXT NOT NULL,
   doc TEXT NOT NULL, declared INTEGER NOT NULL, cyclomatic INTEGER NOT NULL, cognitive INTEGER NOT NULL,
   nesting INTEGER NOT NULL);
@@ -42,7 +44,6 @@ CREATE TABLE call (name TEXT NOT NULL, file INTEGER NOT NULL, caller INTEGER, li
 CREATE INDEX call_name ON call (name);
 CREATE INDEX call_file ON call (file);
 CREATE TABLE import (module TEXT NOT NULL, file INTEGER NOT NULL, names TEXT NOT NULL, line INTEGER NOT NULL);
-CREATE INDEX import_module ON import (module);
 CREATE INDEX import_file ON import (file);
 CREATE TABLE unit (
   id INTEGER PRIMARY KEY AUTOINCREMENT, file INTEGER NOT NULL, symbol INTEGER, line INTEGER NOT NULL,

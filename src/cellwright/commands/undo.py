@@ -206,7 +206,7 @@ def turns_to_undo(conversation: Conversation) -> list[int]:
 
 
 async def redo_page(call: CommandCall) -> CommandPage:
-    """Bring back what the last undo took away."""
+    """Redo what the last undo took back."""
     words, taking = parse(call.text, REDO), _undo(call)
     undo = taking.journal.history.to_redo()
     if undo is None:

@@ -55,6 +55,8 @@ class ConfinedProcess:
 
     def _end_all(self) -> None:
         """End what the command has left running, and wait until it is gone."""
+        if self._has_reaped_all():
+            return  # its mounts take as long again to go
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._first, signal.SIGKILL)
         gone = select.poll()
@@ -74,9 +76,12 @@ class ConfinedProcess:
         poll.register(self._first, select.POLLIN)
         if poll.poll(0):
             return True
+        return self._over and self._has_reaped_all()
+
+    def _has_reaped_all(self) -> bool:
+        """Return whether the first process, whose command has ended, is known to be alone: all others descend from it."""
         with contextlib.suppress(OSError):
-            # all in the namespace descends from it, and what it was made for it has reaped by now
-            return self._over and not Path(f"/proc/{self._first_pid}/task/{self._first_pid}/children").read_bytes()
+            return not Path(f"/proc/{self._first_pid}/task/{self._first_pid}/children").read_bytes()
         return False
 
     def close(self) -> None:

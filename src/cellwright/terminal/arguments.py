@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     made.add_argument("prompt", nargs="*", metavar="PROMPT", help="what Claude is to do; else it is read from stdin")
-    made.add_argument("-p", "--print", action="store_true", help="answer this one prompt, never start a session")
+    made.add_argument("-p", "--print", action="store_true", help="answer this one prompt and exit")
     made.add_argument("--version", action="version", version=f"cellwright {VERSION}")
     _add_run_options(made.add_argument_group("the run"))
     _add_permission_options(made.add_argument_group("permissions"))
@@ -69,24 +69,26 @@ def _add_run_options(group: argparse._ArgumentGroup) -> None:
         "--fallback-model",
         metavar="MODELS",
         type=_names,
-        help="models to go on with, in this order, where the model is overloaded or not there; with commas",
+        help="models to continue with, in this order, if the model is overloaded or unavailable; separated by commas",
     )
     group.add_argument(
         "--tools",
         metavar="NAMES",
         type=_names,
-        help='the only tools that Claude has, with commas; "" for none, "default" for all',
+        help='the only tools Claude has, separated by commas; "" for none, "default" for all',
     )
     group.add_argument(
         "--no-tools",
         action="store_true",
         help="let Claude answer without tools; blocks that are named lang:path are offered as files to write",
     )
-    group.add_argument("--system-prompt", metavar="TEXT", help="the system prompt, in place of Cellwright's own")
+    group.add_argument("--system-prompt", metavar="TEXT", help="the system prompt, instead of Cellwright's own")
     group.add_argument(
         "--system-prompt-file", metavar="FILE", type=_text_of, dest="system_prompt", help=argparse.SUPPRESS
     )
-    group.add_argument("--append-system-prompt", metavar="TEXT", action="append", default=[], help="text after that")
+    group.add_argument(
+        "--append-system-prompt", metavar="TEXT", action="append", default=[], help="text added after it"
+    )
     group.add_argument(
         "--append-system-prompt-file",
         metavar="FILE",
@@ -107,7 +109,7 @@ def _add_permission_options(group: argparse._ArgumentGroup) -> None:
         "--permission-mode",
         choices=(*LISTED_MODES, "manual", "auto"),
         metavar="MODE",
-        help=f"what is asked for, allowed or denied where no rule says: {', '.join(LISTED_MODES)}",
+        help=f"what is asked, allowed or denied if no rule applies: {', '.join(LISTED_MODES)}",
     )
     rules = "a rule, or several with commas: Edit, Bash(pytest *), Read(~/notes/**); may be repeated"
     group.add_argument(
@@ -125,8 +127,8 @@ def _add_permission_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--on-denied",
         choices=ON_DENIED,
-        help="what becomes of a call that needs a permission: ask you (and where nobody can be asked, skip), "
-        "skip it and go on, or end the run with an error",
+        help="what happens to a call that needs permission: ask you (or skip it if nobody can be asked), "
+        "skip it and continue, or end the run with an error",
     )
     group.add_argument("--permission-prompts", choices=("none", "host"), help=argparse.SUPPRESS)
     group.add_argument(
@@ -159,7 +161,7 @@ def _add_permission_options(group: argparse._ArgumentGroup) -> None:
         metavar="FILE-OR-JSON",
         type=_agents,
         default={},
-        help="agents besides those of the files: by name, a description, a prompt and what else a file may say",
+        help="more agents: for each name a description, a prompt, and anything else an agent's file may have",
     )
     group.add_argument("--strict-mcp-config", action="store_true", help="only the servers of --mcp-config")
     group.add_argument(
@@ -173,17 +175,15 @@ def _add_permission_options(group: argparse._ArgumentGroup) -> None:
 def _add_session_options(group: argparse._ArgumentGroup) -> None:
     which = group.add_mutually_exclusive_group()
     which.add_argument(
-        "-c", "--continue", dest="resume_newest", action="store_true", help="go on with the newest session here"
+        "-c", "--continue", dest="resume_newest", action="store_true", help="continue the newest session here"
     )
-    which.add_argument(
-        "-r", "--resume", metavar="ID", help="go on with this session (the beginning of its id is enough)"
-    )
+    which.add_argument("-r", "--resume", metavar="ID", help="continue this session (the beginning of its id is enough)")
     which.add_argument("--no-session", action="store_true", help="keep nothing of this conversation on disk")
     group.add_argument("--session-id", metavar="UUID", type=_uuid, help="the id of the new session")
     group.add_argument(
         "--fork-session",
         action="store_true",
-        help="with --continue or --resume: go on in a copy, with an id of its own",
+        help="with --continue or --resume: continue in a copy, with its own id",
     )
     setup = group.add_mutually_exclusive_group()
     setup.add_argument(
@@ -226,14 +226,14 @@ def _add_output_options(group: argparse._ArgumentGroup) -> None:
         "--replay-user-messages", action="store_true", help="with stream-json in and out: say which message is answered"
     )
     group.add_argument(
-        "--schema", metavar="FILE", type=_schema, help="have the answer as JSON that fits the JSON schema in FILE"
+        "--schema", metavar="FILE", type=_schema, help="return the answer as JSON that fits the JSON schema in FILE"
     )
     group.add_argument("--json-schema", metavar="JSON", type=_schema_text, dest="schema", help=argparse.SUPPRESS)
-    group.add_argument("--quiet", action="store_true", help="the answer alone on stdout; stderr for errors only")
+    group.add_argument("--quiet", action="store_true", help="only the answer on stdout, only errors on stderr")
     group.add_argument(
         "--dry-run", action="store_true", help="show what would be sent and about how many tokens; send nothing"
     )
-    group.add_argument("--verbose", action="store_true", help="log to stderr what happens inside (secrets taken out)")
+    group.add_argument("--verbose", action="store_true", help="log internals to stderr (without secrets)")
 
 
 def parse(argv: Sequence[str], program: str = "cellwright") -> argparse.Namespace:

@@ -38,11 +38,11 @@ MEANINGS = {
     ExitCode.REFUSED: "the model declined to answer",
     ExitCode.MAX_TURNS: "--max-turns was reached",
     ExitCode.BUDGET: "--budget was spent",
-    ExitCode.SESSION: "the session to go on with is not there, or damaged",
+    ExitCode.SESSION: "the session to continue does not exist or is damaged",
     ExitCode.CONFIG: "the settings, a rule or a mode cannot be used",
     ExitCode.DENIED: "something is not permitted: a call (--on-denied error), a mode, a model, trust",
     ExitCode.INTERRUPTED: "interrupted (Ctrl-C); 128 + N for another signal N",
-    ExitCode.BROKEN_PIPE: "whoever read the output went away",
+    ExitCode.BROKEN_PIPE: "the program reading the output went away",
 }
 
 _BY_ERROR = {

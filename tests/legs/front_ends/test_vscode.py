@@ -107,6 +107,23 @@ def test_where_no_widget_comes_the_answer_is_renewed_in_place(front_end: Any, mo
     expect(book.cell(1).locator(".output")).to_have_count(1)
 
 
+def test_a_widget_that_comes_late_takes_over(front_end: Any, model: MessagesServer) -> None:
+    gate = Gate()
+    model.add(turn(say("The **first** half, "), hold(gate), say("and the second.")))
+    book = front_end("vscode", LOAD, "%%claude\nSay something in two halves", asks=True)
+    book.run_whole(0)
+    book.run(1)
+    markdown = book.cell(1).locator('[data-type="text/markdown"]')
+    expect(markdown.locator("strong", has_text="first")).to_be_visible(timeout=20_000)
+    book.page.evaluate("() => book.allowScripts()")
+    widget = book.cell(1).locator('[data-type="application/vnd.jupyter.widget-view+json"]')
+    expect(widget.locator("strong", has_text="first")).to_be_visible()
+    expect(markdown).to_have_count(0)
+    gate.open()
+    book.wait_done(1)
+    expect(markdown).to_contain_text("and the second.")
+
+
 def test_where_no_widget_comes_the_input_box_asks_and_escape_is_a_no(front_end: Any, model: MessagesServer) -> None:
     model.add(
         turn(use("Write", file_path="one.txt", content="1")),

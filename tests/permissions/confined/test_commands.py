@@ -95,6 +95,8 @@ def test_what_does_more_than_read_is_asked_for(repository):
         ("acceptEdits", "for f in *.txt; do cp $f $f.bak; done", "allow write"),
         ("acceptEdits", "sed -i.bak -f x.sed notes.txt", "allow write"),
         ("acceptEdits", "tar xzf a.tgz", "allow write"),
+        ("acceptEdits", "dd if=notes.txt of=copied", "allow write"),
+        ("acceptEdits", "ruff format src && isort src", "allow write"),
         ("acceptEdits", "echo x > ~/out", "ask free"),
         ("acceptEdits", "cp -t ~/outside notes.txt", "ask free"),
         ("acceptEdits", "mv notes.txt ../outside/", "ask free"),

@@ -25,6 +25,7 @@ from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
 from cellwright.tools.process.children import ChildProcesses, Command
 from cellwright.tools.process.environment import child_environment
 from declared_tools import tool_named
+from eventual import eventually
 
 MAX_OUTPUT = 200_000
 MARK = "//.//"
@@ -112,10 +113,8 @@ async def _run(command: Command, children: ChildProcesses, seconds: float) -> di
         child.kill()
         await asyncio.wait({child.exited}, timeout=UNTIL_GONE_SECONDS)
         # what a sandbox laid into the project is gone only when all that was killed is
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(UNTIL_GONE_SECONDS):
-                while child.is_alive():
-                    await asyncio.sleep(0.01)
+        with contextlib.suppress(AssertionError):
+            eventually(child.is_alive, lambda alive: not alive, UNTIL_GONE_SECONDS)
     finally:
         os.close(reader)
     children.sweep()

@@ -19,7 +19,7 @@ export function promptEditor(trans: Trans, text: string, send: (text: string) =>
     area,
     element("p", { class: "hint" }, trans.__("The answers from here on are kept as a branch that you can open again.")),
     element("div", { class: "prompt-actions" },
-      button(trans.__("Ask anew"), submit, { class: "primary", "aria-keyshortcuts": "Control+Enter" }),
+      button(trans.__("Ask again"), submit, { class: "primary", "aria-keyshortcuts": "Control+Enter" }),
       button(trans.__("Cancel"), cancel, { "aria-keyshortcuts": "Escape" })),
   );
   node.addEventListener("keydown", (event) => {

@@ -64,7 +64,7 @@ export class RunView {
     this.fold = button(trans.__("Show all"), () => { this.unfold(); }, { class: "plain fold" });
     const takeBack = button(trans.__("Take back"), () => { deps.send({ type: "stop", run: this.shown.run.id }); }, { class: "plain" });
     this.waits.append(element("span", {}, trans.__("Waits for its turn.")), " ", takeBack);
-    const edit = button(trans.__("Edit"), () => { this.edit(); }, { class: "plain edit", title: trans.__("Edit this prompt and ask it anew") });
+    const edit = button(trans.__("Edit"), () => { this.edit(); }, { class: "plain edit", title: trans.__("Edit this prompt and ask again") });
     this.tools.append(edit);
     const said = element("div", { class: "said" }, this.place, this.words, this.fold, this.tools);
     this.host.style.minHeight = `${GUESSED_HEIGHT}px`;

@@ -93,7 +93,7 @@ function factsOf(agent: AgentItem): string[] {
 
 /** The latest of what it does, in one line. */
 function nowText(agent: AgentItem, state: ShownAgentState): string {
-  if (state === "background") return "goes on in the background; /tasks lists it";
+  if (state === "background") return "continues in the background; /tasks lists it";
   if (state !== "working") return "";
   const last = agent.lines.at(-1);
   if (!last) return "begins";

@@ -51,7 +51,7 @@ export function steerInput(place: TranscriptContext): ItemView {
     "span",
     { class: "choices" },
     button("Send", () => { send("steer"); }, { class: "primary", title: "Claude reads it with its next step (Enter)" }),
-    button("After this turn", () => { send("queue"); }, { title: "Claude goes on with it when it is done (Alt+Enter)" }),
+    button("After this turn", () => { send("queue"); }, { title: "Claude gets it when this turn is done (Alt+Enter)" }),
   );
   const late = element("p", { class: "late", role: "status" });
   const field = element("div", { class: "field" }, late, area, buttons);

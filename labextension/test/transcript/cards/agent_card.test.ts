@@ -80,7 +80,7 @@ it("what a run leaves at work goes on in the background, or ended with it", asyn
   );
   await drawn();
   expect([...root.querySelectorAll(".tool .status")].map((node) => node.textContent)).toEqual(["in the background", "stopped", "failed"]);
-  expect(text(root, ".agent .now")).toBe("goes on in the background; /tasks lists it");
+  expect(text(root, ".agent .now")).toBe("continues in the background; /tasks lists it");
 });
 
 it("an agent's question is asked below what it does", async () => {

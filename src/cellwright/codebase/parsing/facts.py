@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.codebase.parsing.grammars import CPP, GO, JAVA, PYTHON, RUST, C, Grammar, parse
+from cellwright.codebase.parsing.grammars import CPP, GO, JAVA, PYTHON, RUST, C, Grammar, parse, text_of
 from cellwright.codebase.parsing.languages import facts_query
 from cellwright.codebase.parsing.symbol_outline import RULES, definition_names
 
@@ -94,26 +94,27 @@ class _Open(Struct, frozen=True):
 def facts_of(grammar: Grammar, source: bytes) -> FileFacts:
     """The facts of `source` (UTF-8), whose grammar must be installed."""
     root = parse(grammar, source).root_node
-    items: dict[tuple[int, int, str], Node] = {}
-    for capture, node in _captures(grammar, root):
-        items[node.start_byte, -node.end_byte, capture] = node
     walk = _Walk(grammar, source)
-    for (start, end, capture), node in sorted(items.items(), key=lambda item: item[0]):
-        walk.take(capture, node, start, -end)
+    for start, end in _slabs(root):
+        for at, stop, capture, node in _captures(grammar, root, start, end):
+            walk.take(capture, node, at, stop)
     return walk.facts()
 
 
-def _captures(grammar: Grammar, root: Node) -> Iterator[tuple[str, Node]]:
+def _captures(grammar: Grammar, root: Node, start: int, end: int) -> list[tuple[int, int, str, Node]]:
+    """The captures of nodes that begin from `start` up to `end`, as begin, end, capture and node; the outer ones first."""
     from tree_sitter import QueryCursor
 
+    # a query holds the interpreter's lock until it is through, and its nodes take memory: a piece at a time
     cursor = QueryCursor(facts_query(grammar))
-    for start, end in _slabs(root):
-        # a query holds the interpreter's lock until it is through, so it is asked for a piece at a time
-        cursor.set_byte_range(start, end)
-        for capture, nodes in cursor.captures(root).items():
-            if not capture.startswith("_"):
-                for node in nodes:
-                    yield capture, node
+    cursor.set_byte_range(start, end)
+    found: dict[tuple[int, int, str], Node] = {}
+    for capture, nodes in cursor.captures(root).items():
+        if not capture.startswith("_"):
+            for node in nodes:
+                if start <= (begin := node.start_byte) < end:
+                    found[begin, -node.end_byte, capture] = node
+    return [(begin, -stop, capture, found[begin, stop, capture]) for begin, stop, capture in sorted(found)]
 
 
 def _slabs(root: Node) -> Iterator[tuple[int, int]]:
@@ -145,9 +146,9 @@ class _Walk:
             self._open.pop()
         within = self._open[-1] if self._open else _Open(len(self.source), (), -1, 0)
         if capture == "callee":
-            self.calls.append(Call(_text(node), node.start_point.row + 1, within.symbol))
+            self.calls.append(Call(text_of(node, self.source), node.start_point.row + 1, within.symbol))
         elif capture == "import":
-            self.imports += imports_in(self.grammar, _text(node), node.start_point.row + 1)
+            self.imports += imports_in(self.grammar, text_of(node, self.source), node.start_point.row + 1)
         elif capture == "def":
             self._define(node, end, within)
         elif capture == "constant":
@@ -160,7 +161,7 @@ class _Walk:
         return FileFacts(tuple(each.done() for each in self.symbols), tuple(self.calls), tuple(self.imports))
 
     def _define(self, node: Node, end: int, within: _Open) -> None:
-        own = definition_names(node, self.rules)
+        own = definition_names(node, self.rules, self.source)
         if not own or not own[-1]:
             return
         names = (*within.names, *own)
@@ -190,7 +191,7 @@ class _Walk:
         self._open.append(_Open(end, names, len(self.symbols) - 1, 0))
 
     def _constant(self, node: Node, within: _Open) -> None:
-        name, line = _text(node), node.start_point.row + 1
+        name, line = text_of(node, self.source), node.start_point.row + 1
         if (name, line, False) in self._lines_of_symbols:
             return
         self._lines_of_symbols.add((name, line, False))
@@ -224,12 +225,8 @@ class _Walk:
 
     def _doc(self, node: Node) -> str:
         if self.grammar is PYTHON:
-            return _docstring(node)
+            return _docstring(node, self.source)
         return _comment_above(self.source, node.start_byte)
-
-
-def _text(node: Node) -> str:
-    return node.text.decode("utf-8", "replace") if node.text is not None else ""
 
 
 def _plain(text: bytes) -> str:
@@ -249,7 +246,7 @@ def signature_of(node: Node, source: bytes) -> str:
     return text if len(text) <= SIGNATURE_CHARS else text[: SIGNATURE_CHARS - 1] + "…"
 
 
-def _docstring(node: Node) -> str:
+def _docstring(node: Node, source: bytes) -> str:
     body = node.child_by_field_name("body")
     first = body.named_children[0] if body is not None and body.named_child_count else None
     if first is None or first.type != "expression_statement" or not first.named_child_count:
@@ -257,7 +254,7 @@ def _docstring(node: Node) -> str:
     string = first.named_children[0]
     if string.type != "string":
         return ""
-    return _shortened(_text(string).lstrip("rRbBuU").strip("\"' \n"))
+    return _shortened(text_of(string, source).lstrip("rRbBuU").strip("\"' \n"))
 
 
 _COMMENT_LINE = re.compile(

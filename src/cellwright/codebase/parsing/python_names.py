@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from cellwright.codebase.parsing.grammars import PYTHON, parse
+from cellwright.codebase.parsing.grammars import PYTHON, parse, text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -98,15 +98,18 @@ def python_names(text: bytes, name: str) -> PythonNames:
         node = root.descendant_for_byte_range(found.start(), found.end())
         if node is not None and node.type == "identifier":
             nodes.append(node)
-        elif node is not None and _is_listed(node, encoded):
+        elif node is not None and _is_listed(node, name, text):
             listed.append(NameUse(found.start(), _line(node), "listed", MODULE))
     bindings = _Bindings()
     for node in nodes:
         bindings.note(node)
-    uses = [_use(node, bindings) for node in nodes]
-    modules, stars = _imports(root)
+    uses = [_use(node, bindings, text) for node in nodes]
+    modules, stars = _imports(root, text)
     return PythonNames(
-        tuple(sorted([*uses, *listed], key=lambda use: use.start)), tuple(modules), tuple(stars), tuple(_classes(root))
+        tuple(sorted([*uses, *listed], key=lambda use: use.start)),
+        tuple(modules),
+        tuple(stars),
+        tuple(_classes(root, text)),
     )
 
 
@@ -114,26 +117,26 @@ def _line(node: Node) -> int:
     return node.start_point.row + 1
 
 
-def _is_listed(node: Node, name: bytes) -> bool:
+def _is_listed(node: Node, name: str, source: bytes) -> bool:
     """Return whether a string is the name in an assignment to `__all__`."""
-    if node.type != "string_content" or node.text != name:
+    if node.type != "string_content" or text_of(node, source) != name:
         return False
     above = node.parent
     while above is not None:
         if above.type in ("assignment", "augmented_assignment"):
             left = above.child_by_field_name("left")
-            return left is not None and left.text == b"__all__"
+            return left is not None and text_of(left, source) == "__all__"
         above = above.parent
     return False
 
 
-def _use(node: Node, bindings: _Bindings) -> NameUse:
+def _use(node: Node, bindings: _Bindings, source: bytes) -> NameUse:
     parent = node.parent
-    line, within = _line(node), tuple(_classes_around(node))
+    line, within = _line(node), tuple(_classes_around(node, source))
     assert parent is not None
     if parent.type == "attribute" and parent.child_by_field_name("attribute") == node:
         owner = parent.child_by_field_name("object")
-        text, kind = ("", "") if owner is None else _owner(owner)
+        text, kind = ("", "") if owner is None else _owner(owner, source)
         return NameUse(node.start_byte, line, "member", owner=text, owner_type=kind, within=within)
     if parent.type == "keyword_argument" and parent.child_by_field_name("name") == node:
         return NameUse(node.start_byte, line, "keyword", within=within)
@@ -141,14 +144,14 @@ def _use(node: Node, bindings: _Bindings) -> NameUse:
     if statement is not None and not _is_alias(node):
         if statement.type == "import_from_statement" and not _in_module_name(node, statement):
             aliased = parent.parent is not None and parent.parent.type == "aliased_import"
-            module = (statement.child_by_field_name("module_name") or statement).text or b""
+            module = text_of(statement.child_by_field_name("module_name") or statement, source)
             scope = bindings.scope_of(node)
             return NameUse(
                 node.start_byte,
                 line,
                 "imported",
                 scope,
-                module.decode("utf-8", "replace"),
+                module,
                 within=within,
                 aliased=aliased,
             )
@@ -157,48 +160,50 @@ def _use(node: Node, bindings: _Bindings) -> NameUse:
     return NameUse(node.start_byte, line, "name", bindings.scope_of(node), within=within, defines=defines)
 
 
-def _owner(owner: Node) -> tuple[str, str]:
+def _owner(owner: Node, source: bytes) -> tuple[str, str]:
     """The dotted text before a member, or ""; and its class where that is plain to see."""
-    text = (owner.text or b"").decode("utf-8", "replace")
+    text = text_of(owner, source)
     if owner.type == "call":
         made = _CONSTRUCTED.match(text)
         return ("super()" if re.fullmatch(r"super\(.*\)", text) else ""), made[1] if made else ""
     if not re.fullmatch(r"\w+(\.\w+)*", text):
         return "", ""
-    return text, "" if "." in text else _plain_type(owner, text)
+    return text, "" if "." in text else _plain_type(owner, text, source)
 
 
-def _plain_type(owner: Node, name: str) -> str:
+def _plain_type(owner: Node, name: str, source: bytes) -> str:
     """The class of a variable whose every binding in its function, or else in the text, says the same one."""
     scope: Node | None = owner
     while scope is not None:
         if scope.type in ("function_definition", "module"):
-            kinds = set(_types_bound(scope, name))
+            kinds = set(_types_bound(scope, name, source))
             if kinds:
                 return kinds.pop() if len(kinds) == 1 else ""
         scope = scope.parent
     return ""
 
 
-def _types_bound(scope: Node, name: str) -> Iterator[str]:
-    encoded = name.encode()
+def _types_bound(scope: Node, name: str, source: bytes) -> Iterator[str]:
     waiting = list(scope.children)
     while waiting:
         node = waiting.pop()
         if node.type in ("function_definition", "class_definition", "lambda"):
             continue
-        if node.type == "identifier" and node.text == encoded and _binds(node) and _import_around(node) is None:
+        if (
+            node.type == "identifier"
+            and text_of(node, source) == name
+            and _binds(node)
+            and _import_around(node) is None
+        ):
             parent = node.parent
             assert parent is not None
             if parent.type in ("typed_parameter", "typed_default_parameter") or (
                 parent.type == "assignment" and parent.child_by_field_name("type") is not None
             ):
-                annotated = _ANNOTATED.fullmatch(((parent.child_by_field_name("type") or node).text or b"").decode())
+                annotated = _ANNOTATED.fullmatch(text_of(parent.child_by_field_name("type") or node, source))
                 yield annotated[1] if annotated else ""
             elif parent.type == "assignment" and (right := parent.child_by_field_name("right")) is not None:
-                made = (
-                    _CONSTRUCTED.match((right.text or b"").decode("utf-8", "replace")) if right.type == "call" else None
-                )
+                made = _CONSTRUCTED.match(text_of(right, source)) if right.type == "call" else None
                 yield made[1] if made else ""
             else:
                 yield ""
@@ -337,30 +342,28 @@ def _is_first_of_module(node: Node) -> bool:
     return above is not None and above.type == "import_statement" and parent.named_children[0] == node
 
 
-def _classes_around(node: Node) -> Iterator[str]:
+def _classes_around(node: Node, source: bytes) -> Iterator[str]:
     above = node.parent
     while above is not None:
         named = above.child_by_field_name("name") if above.type == "class_definition" else None
         if named is not None and named != node:
-            yield (named.text or b"").decode("utf-8", "replace")
+            yield text_of(named, source)
         above = above.parent
 
 
-def _classes(root: Node) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _classes(root: Node, source: bytes) -> Iterator[tuple[str, tuple[str, ...]]]:
     waiting = [root]
     while waiting:
         node = waiting.pop()
         if node.type == "class_definition" and (named := node.child_by_field_name("name")) is not None:
             given = node.child_by_field_name("superclasses")
             bases = [] if given is None else [each for each in given.named_children if each.type != "keyword_argument"]
-            texts = [
-                re.sub(r"\[.*", "", (each.text or b"").decode("utf-8", "replace"), flags=re.DOTALL) for each in bases
-            ]
-            yield (named.text or b"").decode("utf-8", "replace"), tuple(text.rpartition(".")[2] for text in texts)
+            texts = [re.sub(r"\[.*", "", text_of(each, source), flags=re.DOTALL) for each in bases]
+            yield text_of(named, source), tuple(text.rpartition(".")[2] for text in texts)
         waiting += node.children
 
 
-def _imports(root: Node) -> tuple[list[BoundModule], list[str]]:
+def _imports(root: Node, source: bytes) -> tuple[list[BoundModule], list[str]]:
     """The names that the imports of a text bind to modules, wherever they stand; and its star imports."""
     modules: list[BoundModule] = []
     stars: list[str] = []
@@ -371,13 +374,13 @@ def _imports(root: Node) -> tuple[list[BoundModule], list[str]]:
             waiting += node.children
             continue
         whole = node.child_by_field_name("module_name")
-        source = "" if whole is None else (whole.text or b"").decode("utf-8", "replace")
+        module = "" if whole is None else text_of(whole, source)
         if any(child.type == "wildcard_import" for child in node.children):
-            stars.append(source)
+            stars.append(module)
         for child in node.children_by_field_name("name"):
             named = child.child_by_field_name("name") if child.type == "aliased_import" else child
             alias = child.child_by_field_name("alias")
-            item = ((named or child).text or b"").decode("utf-8", "replace")
-            name = item if alias is None else (alias.text or b"").decode("utf-8", "replace")
-            modules.append(BoundModule(name, source or item, item if source else ""))
+            item = text_of(named or child, source)
+            name = item if alias is None else text_of(alias, source)
+            modules.append(BoundModule(name, module or item, item if module else ""))
     return modules, stars

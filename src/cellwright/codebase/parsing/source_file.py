@@ -71,6 +71,8 @@ WORD = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]*")
 _HEADING = re.compile(r"(#{1,6})\s+(.+?)\s*#*\s*$")
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 _MAGIC = re.compile(r"^\s*[%!]")
+_PROMPT = re.compile(r"^\s*%{1,2}claude\b")
+"""A question to Claude has the words that Claude would search by, and is no code of the project."""
 _OTHER_CELL = re.compile(r"\s*%%(?!(?:time|timeit|capture|prun|memit|mprun|lprun)\b)")
 """A cell whose magic takes its text for something else than Python: a prompt, a shell script, HTML."""
 
@@ -147,9 +149,11 @@ def _notebook_text(data: bytes) -> SourceText | None:
     for kind, text in texts:
         starts.append(len(lines) + 1)
         own = text.split("\n")
-        if kind == "code" and not _OTHER_CELL.match(text):
+        if kind == "code" and _PROMPT.match(text.lstrip()):
+            lines += [""] * len(own)
+        elif kind == "code" and not _OTHER_CELL.match(text):
             # magics are no Python
-            lines += [f"# {line}" if _MAGIC.match(line) else line for line in own]
+            lines += ["" if _PROMPT.match(line) else f"# {line}" if _MAGIC.match(line) else line for line in own]
         else:
             lines += [f"# {line}" for line in own]
     whole = "\n".join([*lines, ""]).encode("utf-8", "replace")

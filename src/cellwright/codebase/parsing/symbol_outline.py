@@ -24,6 +24,7 @@ from cellwright.codebase.parsing.grammars import (
     C,
     Grammar,
     parse,
+    text_of,
 )
 
 if TYPE_CHECKING:
@@ -171,18 +172,20 @@ def definitions(grammar: Grammar, source: bytes, name: str = "") -> list[Definit
     # only what holds the name somewhere is looked into
     spots = [found.start() for found in re.finditer(re.escape(name.encode()), source)] if name else []
     found = []
-    for node, names in _walk(root, rules, spots if name else None):
+    for node, names in _walk(root, rules, source, spots if name else None):
         if not name or names[-1] == name:
             found.append(_definition(node, names, grammar, source, root))
     # in C++ `typedef struct A {…} A;` is one definition under one name
     return list({(each.start, each.stop, each.names): each for each in found}.values())
 
 
-def _walk(root: Node, rules: OutlineRules, spots: list[int] | None) -> Iterator[tuple[Node, tuple[str, ...]]]:
+def _walk(
+    root: Node, rules: OutlineRules, source: bytes, spots: list[int] | None
+) -> Iterator[tuple[Node, tuple[str, ...]]]:
     waiting: list[tuple[Node, tuple[str, ...]]] = [(root, ())]
     while waiting:
         node, names = waiting.pop()
-        own = definition_names(node, rules)
+        own = definition_names(node, rules, source)
         if own:
             names = (*names, *own)
             if node.type in rules.kinds:
@@ -196,7 +199,7 @@ def _holds_any(node: Node, spots: list[int]) -> bool:
     return at < len(spots) and spots[at] < node.end_byte
 
 
-def definition_names(node: Node, rules: OutlineRules) -> tuple[str, ...]:
+def definition_names(node: Node, rules: OutlineRules, source: bytes) -> tuple[str, ...]:
     """Return what a definition adds to the names of what is in it; nothing if the node is none."""
     kind = node.type
     if kind not in rules.kinds and kind not in rules.containers:
@@ -207,17 +210,17 @@ def definition_names(node: Node, rules: OutlineRules) -> tuple[str, ...]:
             return ()
     if kind in _ONLY_WITH_BODY and node.child_by_field_name("body") is None:
         return ()
-    return _SPECIAL.get(kind, _plain_names)(node)
+    return _SPECIAL.get(kind, _plain_names)(node, source)
 
 
-def _plain_names(node: Node) -> tuple[str, ...]:
+def _plain_names(node: Node, source: bytes) -> tuple[str, ...]:
     for field in ("name", "key", "property"):
         if (child := node.child_by_field_name(field)) is not None:
-            return tuple(part.strip("\"' ") for part in _text(child).split("::"))
+            return tuple(part.strip("\"' ") for part in text_of(child, source).split("::"))
     return ()
 
 
-def _declarator_names(node: Node) -> tuple[str, ...]:
+def _declarator_names(node: Node, source: bytes) -> tuple[str, ...]:
     """C's names are inside of what is declared: `int *(*f(void))[3]`."""
     inner = node.child_by_field_name("declarator")
     is_function = False
@@ -230,46 +233,44 @@ def _declarator_names(node: Node) -> tuple[str, ...]:
         )
     if inner is None or (not is_function and node.type != "type_definition"):
         return ()
-    parts = (part.strip() for part in _text(inner).split("::"))
+    parts = (part.strip() for part in text_of(inner, source).split("::"))
     return tuple(part if "operator" in part else re.sub(r"<.*>", "", part) for part in parts if part)
 
 
-def _assigned_names(node: Node) -> tuple[str, ...]:
+def _assigned_names(node: Node, source: bytes) -> tuple[str, ...]:
     """JavaScript: `exports.run = function () {}`, `Box.prototype.get = () => {}`."""
     left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
     if left is None or right is None or left.type != "member_expression" or right.type not in _FUNCTION_VALUES:
         return ()
-    return tuple(part for part in _text(left).split(".") if part not in ("module", "exports", "prototype", "this"))
+    return tuple(
+        part for part in text_of(left, source).split(".") if part not in ("module", "exports", "prototype", "this")
+    )
 
 
-def _receiver_names(node: Node) -> tuple[str, ...]:
+def _receiver_names(node: Node, source: bytes) -> tuple[str, ...]:
     """Go: `func (s *Stack[T]) Push()` is `Stack.Push`."""
     receiver, name = node.child_by_field_name("receiver"), node.child_by_field_name("name")
-    found = re.search(r"(\w+)\s*(?:\[[^\]]*\])?\s*\)\s*$", _text(receiver)) if receiver is not None else None
-    return (*((found[1],) if found else ()), _text(name)) if name is not None else ()
+    found = re.search(r"(\w+)\s*(?:\[[^\]]*\])?\s*\)\s*$", text_of(receiver, source)) if receiver is not None else None
+    return (*((found[1],) if found else ()), text_of(name, source)) if name is not None else ()
 
 
-def _impl_names(node: Node) -> tuple[str, ...]:
+def _impl_names(node: Node, source: bytes) -> tuple[str, ...]:
     """Rust: what is in `impl Trait for Type<T>` is named after the type."""
     implemented = node.child_by_field_name("type")
     if implemented is None:
         return ()
-    return (re.sub(r"<.*", "", _text(implemented), flags=re.DOTALL).rpartition("::")[2].strip("& "),)
+    return (re.sub(r"<.*", "", text_of(implemented, source), flags=re.DOTALL).rpartition("::")[2].strip("& "),)
 
 
-_SPECIAL: dict[str, Callable[[Node], tuple[str, ...]]] = {
-    "function_definition": lambda node: _declarator_names(node) or _plain_names(node),
+_SPECIAL: dict[str, Callable[[Node, bytes], tuple[str, ...]]] = {
+    "function_definition": lambda node, source: _declarator_names(node, source) or _plain_names(node, source),
     "declaration": _declarator_names,
     "field_declaration": _declarator_names,
     "type_definition": _declarator_names,
-    "method_declaration": lambda node: _receiver_names(node) or _plain_names(node),
+    "method_declaration": lambda node, source: _receiver_names(node, source) or _plain_names(node, source),
     "impl_item": _impl_names,
     "assignment_expression": _assigned_names,
 }
-
-
-def _text(node: Node) -> str:
-    return node.text.decode("utf-8", "replace") if node.text is not None else ""
 
 
 def _definition(node: Node, names: tuple[str, ...], grammar: Grammar, source: bytes, root: Node) -> Definition:

@@ -1,4 +1,4 @@
-"""`/agents`: the agents there are, what they may use, and where they come from."""
+"""`/agents`: the available agents, what they may use, and where they come from."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def _all(servers: McpServers, done: str) -> CommandPage:
     for name, pending in found.pending.items():
         rows.append((name, f"waits for you: /mcp approve {name}", "", f"the project's: {pending.entry.address}"))
     rows += [(name, why, "", "") for name, why in found.refused.items()]
-    text = "/mcp NAME shows one with its tools. Tools that wait to be loaded cost nothing before."
+    text = "/mcp NAME shows one server and its tools. A tool costs no tokens until it is loaded."
     if len(rows) == 1:
         text = "There are none. `cellwright mcp add` adds one; docs/mcp.md says where they are configured."
     sections = [Section("MCP servers", rows, "\n".join(filter(None, (done, text))))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from cellwright.codebase.reader import IndexStatus
+from cellwright.codebase.reader import IndexJob, IndexStatus
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.conversation.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode
@@ -44,6 +44,7 @@ async def index_page(call: CommandCall) -> CommandPage:
         ("definitions", f"{status.symbols:,}"),
         ("kept in", f"{visible_line(str(code.database))} ({status.bytes / 2**20:,.1f} MB)"),
     ]
+    rows += [(f"job {number}: {job.name}", job_words(job)) for number, job in enumerate(status.jobs, start=1)]
     rows.append(("meaning", embedding_words(code.embedding, status)))
     if status.checked:
         rows.append(("looked through", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status.checked))))
@@ -64,6 +65,15 @@ def state_words(status: IndexStatus) -> str:
     if not status.texts_complete:
         return f"definitions complete; texts for SemanticSearch: {status.left:,} files left"
     return "complete" if status.state == "idle" else "complete; being brought up to date"
+
+
+def job_words(job: IndexJob) -> str:
+    """Say how far a job of the index is.
+
+    >>> job_words(IndexJob("texts", "running", 2_000, 500))
+    'running, 500 of 2,000 files left'
+    """
+    return f"{job.state}, {job.left:,} of {job.total:,} files left" if job.left else job.state
 
 
 def embedding_words(embedding: ProjectEmbedding | None, status: IndexStatus) -> str:

@@ -35,7 +35,9 @@ class Claude(Configurable):
     notebook_budget = Float(None, allow_none=True, help="Stop before this notebook costs more.").tag(config=True)
     daily_budget = Float(None, allow_none=True, help="Stop before a day costs more, in all kernels.").tag(config=True)
     effort = Enum(EFFORTS, None, allow_none=True, help="How hard the model thinks.").tag(config=True)
-    provider = Enum(PROVIDERS, None, allow_none=True, help="The way to the model.").tag(config=True)
+    provider = Enum(PROVIDERS, None, allow_none=True, help="How the model is reached: api or claude-code.").tag(
+        config=True
+    )
     record = Enum(("auto", "off"), "off", help="Keep each turn in NAME.cellwright.jsonl beside the notebook.").tag(
         config=True
     )
@@ -43,9 +45,9 @@ class Claude(Configurable):
     recording = Unicode(None, allow_none=True, help="The recording, if not the one beside the notebook.").tag(
         config=True
     )
-    context = Enum(CONTEXTS, "auto", help="What Claude is told of the notebook with a prompt.").tag(config=True)
-    quiet = Bool(False, help="Show the answer alone.").tag(config=True)
-    format = Enum(FORMATS, "text", help="How a run is shown.").tag(config=True)
+    context = Enum(CONTEXTS, "auto", help="What Claude is told about the notebook with a prompt.").tag(config=True)
+    quiet = Bool(False, help="Show only the answer.").tag(config=True)
+    format = Enum(FORMATS, "text", help="How a run is displayed: text, json or json-lines.").tag(config=True)
 
     @validate("model", "max_turns", "budget")
     def _as_the_option_reads_it(self, proposal: dict[str, Any]) -> Any:

@@ -125,37 +125,39 @@ OPTIONS: dict[str, Option] = {
     "mode": Option("MODE", _one_of(*LISTED_MODES), f"permission mode: {', '.join(LISTED_MODES)}"),
     "allow": Option("RULE", _text, "allow this without asking, in this run: 'Bash(pytest *)'", repeats=True),
     "deny": Option("RULE", _text, "deny this in this run; may be given again, as --allow and --add-dir", repeats=True),
-    "add-dir": Option("DIR", _text, "a folder to work in besides the notebook's, in this run", repeats=True),
+    "add-dir": Option("DIR", _text, "another folder to work in, besides the notebook's, in this run", repeats=True),
     "on-denied": Option(
         "HOW",
         _one_of(*ON_DENIED),
-        "a call that needs a permission: ask for it, skip it and go on, or end the run with an error",
+        "a call that needs permission: ask, skip it and continue, or end the run with an error",
     ),
-    "new": Option("", None, "begin a new session instead of going on with this notebook's"),
-    "resume": Option("ID", _text, "go on with the session of this id (its beginning is enough)"),
+    "new": Option("", None, "start a new session instead of continuing this notebook's"),
+    "resume": Option("ID", _text, "continue the session with this id (its beginning is enough)"),
     "max-turns": Option("N", _count, "at most N requests to the model"),
     "budget": Option("USD", _dollars, "stop before the run costs more than this"),
     "effort": Option("E", _one_of(*EFFORTS), f"how hard the model thinks: {', '.join(EFFORTS)}"),
     "provider": Option("P", _one_of(*PROVIDERS), "ask the model over the API (api), or through claude-code"),
     "fallback-model": Option(
-        "M", _text, "go on with this model where the other is overloaded or not there", repeats=True
+        "M", _text, "continue with this model if the other is overloaded or unavailable", repeats=True
     ),
-    "system-prompt": Option("TEXT", _text, "the system prompt, in place of Cellwright's own"),
+    "system-prompt": Option("TEXT", _text, "the system prompt, instead of Cellwright's own"),
     "system-prompt-file": Option("FILE", _text, "the same, from a file"),
-    "append-system-prompt": Option("TEXT", _text, "text that goes behind the system prompt", repeats=True),
+    "append-system-prompt": Option("TEXT", _text, "text added after the system prompt", repeats=True),
     "append-system-prompt-file": Option("FILE", _text, "the same, from a file", repeats=True),
-    "quiet": Option("", None, "show the answer alone: no tools, no thinking, no cost"),
+    "quiet": Option("", None, "show only the answer: no tools, no thinking, no cost"),
     "format": Option("F", _one_of(*FORMATS), "text (the default), json or json-lines, for programs"),
     "out": Option(
         "NAME", _name, "put the result into the variable NAME; its text is NAME.text (with --schema: the value)"
     ),
-    "schema": Option("NAME", _annotation, "have the answer as a value: a model, TypedDict, list[Model] or JSON schema"),
+    "schema": Option(
+        "NAME", _annotation, "return the answer as a value: a model, TypedDict, list[Model] or JSON schema"
+    ),
     "dry-run": Option("", None, "show what would be sent and how many tokens that is; send nothing"),
     "record": Option("FILE", _text, "keep this turn in FILE; alone on the line: beside the notebook", DEFAULT_FILE),
     "replay": Option(
         "FILE", _text, "play the turn from FILE without a request; auto, strict or off: as the docs say", "auto"
     ),
-    "background": Option("", None, "let the cell end at once; Claude goes on in it while you use the kernel"),
+    "background": Option("", None, "let the cell end at once; Claude keeps working in it while you use the kernel"),
     "no-tools": Option(
         "", None, "let Claude answer without tools; blocks named lang:path are offered as files to write"
     ),

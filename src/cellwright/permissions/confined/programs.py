@@ -62,7 +62,7 @@ NEEDS_DEVICES = frozenset({"nvidia-smi"})
 
 CHANGERS = _names(
     "chmod cp csplit gzip gunzip bzip2 bunzip2 install ln mkdir mv patch rename rm rmdir sed sort split tar tee touch"
-    " truncate unix2dos dos2unix unxz unzip unzstd xz zip zstd find iconv xxd yq"
+    " truncate unix2dos dos2unix unxz unzip unzstd xz zip zstd find iconv xxd yq dd uniq shuf ruff black isort"
 )
 """Programs that change the files they are told to, and nothing else, where they are not only reading."""
 

@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     listed = command("list", _list, "each setting with its value and where it is from")
     get = command("get", _get, "the value in force of one setting; the exit code is 1 when none is set")
     put = command("set", _set, "set one setting in your own file")
-    unset = command("unset", _unset, "take one setting out of your own file")
+    unset = command("unset", _unset, "remove one setting from your own file")
     for each in (listed, get):
         each.add_argument("--json", action="store_true", help="as JSON, for programs")
     for each in (get, put, unset):

@@ -22,7 +22,7 @@ def doctor(argv: Sequence[str]) -> int:
         allow_abbrev=False,
     )
     parser.add_argument("--json", action="store_true", help="one JSON object, for programs")
-    parser.add_argument("--offline", action="store_true", help="ask nobody on the network")
+    parser.add_argument("--offline", action="store_true", help="do not use the network")
     options = parser.parse_args(argv)
     examination = examine(ExaminedEnvironment(start_folder(os.environ)), offline=options.offline)
     print(json.dumps(examination.to_json()) if options.json else page_of(examination).plain())

@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     add_json.add_argument("-s", "--scope", choices=SCOPES, default="local", help=scope_help)
     add_json.add_argument("name", metavar="NAME")
     add_json.add_argument("entry", metavar="JSON")
-    remove = command("remove", _remove, "take a server out")
+    remove = command("remove", _remove, "remove a server")
     remove.add_argument(
         "-s", "--scope", choices=SCOPES, default=None, help="where; needed if it stands in several places"
     )
@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="ask for the secret of the client that the entry names (`oauth.clientId`)",
     )
-    logout = command("logout", mcp_login.logout, "delete what signing in to a server has brought")
+    logout = command("logout", mcp_login.logout, "sign out of a server: delete its tokens")
     logout.add_argument("name", metavar="NAME")
     mcp_serve.add_options(command("serve", mcp_serve.serve, "serve this folder's files and notebooks over stdio"))
     return made

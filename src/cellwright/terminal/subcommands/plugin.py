@@ -25,7 +25,7 @@ def plugin(argv: Sequence[str]) -> int:
         allow_abbrev=False,
     )
     parser.add_argument("words", metavar="COMMAND", nargs="*", help="default: list")
-    parser.add_argument("-y", "--yes", action="store_true", help="take what is offered without a question")
+    parser.add_argument("-y", "--yes", action="store_true", help="accept what is shown without being asked")
     options = parser.parse_intermixed_args(argv)
     refused = False
 

@@ -174,9 +174,9 @@ def _parser() -> argparse.ArgumentParser:
     command("list", _list, "the sessions, the newest first", listing)
     search = command("search", _list, "the sessions that hold all words, the best first", listing)
     search.add_argument("query", metavar="WORD", nargs="+", help='words, or "several together"')
-    show = command("show", _show, "what one session is about, turn by turn")
-    rename = command("rename", _rename, "give a session a title; an empty one takes it away")
-    tag = command("tag", _tag, "give a session these tags and no others; what has one is not deleted for its age")
+    show = command("show", _show, "show one session, turn by turn")
+    rename = command("rename", _rename, "give a session a title; an empty one removes it")
+    tag = command("tag", _tag, "give a session exactly these tags; a tagged session is not deleted because of its age")
     fork = command("fork", _fork, "a copy of a session, or of its first turns, to go on from")
     imported = command("import", _import, "Claude Code's sessions of this folder; or with an ID a copy of one")
     imported.add_argument(
@@ -186,8 +186,8 @@ def _parser() -> argparse.ArgumentParser:
     export = command(
         "export", _export, "a session as a file, with secrets left out; to stdout unless --output says where"
     )
-    delete = command("delete", _delete, "delete sessions that are not in use; they cannot be brought back")
-    command("rebuild", _rebuild, "make the catalog of sessions anew from the transcripts")
+    delete = command("delete", _delete, "delete sessions that are not in use; this cannot be undone")
+    command("rebuild", _rebuild, "rebuild the catalog of sessions from the transcripts")
     for each in (show, rename, tag, fork, export):
         each.add_argument("id", metavar="ID", help="the session's id, or the beginning of it")
     show.add_argument("--json", action="store_true", help="as JSON, for programs")

@@ -28,7 +28,7 @@ def setup(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="cellwright setup",
         description="Have IPython load Cellwright whenever it starts, so that %%claude works in every kernel and console of "
-        "the profile. JupyterLab and Jupyter Notebook 7 need none of it: there %%claude loads the package by itself.",
+        "the profile. JupyterLab and Jupyter Notebook 7 do not need this: there %%claude loads the package by itself.",
         allow_abbrev=False,
     )
     parser.add_argument("--remove", action="store_true", help="take it out again")

@@ -71,10 +71,12 @@ const RENDERERS = {
 };
 
 class Notebook {
-  constructor(content, kernelName, path, { trusted = true, scripts = true }) {
+  constructor(content, kernelName, path, { trusted = true, scripts = true, asks = false }) {
     this.content = content;
     this.trusted = trusted;
     this.scripts = scripts;
+    this.asks = asks;
+    this.consent = asks ? new Promise((given) => (this.allowScripts = given)) : Promise.resolve();
     this.kernelName = kernelName;
     this.path = path;
     this.cells = content.cells.map((cell, index) => ({ cell, index, outputs: [], lastStream: null, clearNext: false }));
@@ -100,12 +102,18 @@ class Notebook {
     Object.defineProperty(kernel, "supportsSubshells", { get: () => false });
     kernel.commsOverSubshells = "disabled";
     kernel.iopubMessage.connect((_, message) => this.onAnyMessage(message));
+    if (this.asks) {
+      // while a script is waited for, the extension's own connection goes on: it is another one than the widgets'
+      const register = kernel.registerCommTarget.bind(kernel);
+      kernel.registerCommTarget = (target, opened) => register(target, (comm, message) => void opened(comm, message));
+    }
     activate();
     window.vscIPyWidgets8.load();
     const loader = {
       widgetsRegisteredInRequireJs: new Set(),
       loadWidgetScript: async (name) => {
         // the copy of the kernel's own environment, which a remote one has not; a CDN comes first where the user allows one
+        await this.consent;
         if (!this.scripts) throw new Error(`Source for IPyWidget ${name} not found.`);
         window.requirejs.config({ paths: { [name]: `${location.origin}/static/nbextensions/${name}/index` } });
       },
