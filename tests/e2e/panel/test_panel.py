@@ -205,6 +205,7 @@ def test_beside_the_notebook_an_answer_with_code_and_a_question_that_waits(noteb
     book.screenshot("panel-narrow", panel.node)
     panel.card().get_by_role("button", name="Allow once").click()
     panel.answer(0).get_by_text("They pass.").wait_for()
+    expect(panel.node.locator(".newest")).to_be_hidden()  # it goes on to follow what comes
 
 
 @pytest.mark.lab_version

@@ -104,9 +104,9 @@ export class RunList {
     }
     const { scroller } = this;
     const card = askingCard(this.list);
-    // who scrolls back is not the user
-    if (card) this.lastTop = scrollTopFor(card.getBoundingClientRect(), scroller);
-    scroller.scrollTop = card ? this.lastTop : scroller.scrollHeight;
+    scroller.scrollTop = card ? scrollTopFor(card.getBoundingClientRect(), scroller) : scroller.scrollHeight;
+    // as far as it went: who scrolls back here is not the user
+    if (card) this.lastTop = scroller.scrollTop;
   }
 
   private scrolled(): void {
