@@ -34,7 +34,7 @@ PLAIN = not browser and not slow and not live and not hub and not hosted and not
 SCENES = browser and not slow
 IN_BROWSER = tests/e2e tests/server/test_example.py tests/docs/test_site.py -n 2 --dist worksteal
 # each worker plays whole files, whose tests share a kernel or a server; in order, since files of few tests are not the short ones
-PARALLEL = -n 3 --dist loadfile --no-loadscope-reorder
+PARALLEL = -n 4 --dist loadfile --no-loadscope-reorder
 
 test: test-ts test-py test-browser  ## all tests but those of `make leg`
 

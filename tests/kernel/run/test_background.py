@@ -457,6 +457,7 @@ def test_the_end_of_the_kernel_ends_the_run_in_good_order(model: MessagesServer,
         assert "**Stopped.**" in kept(kernel, cell)["text/markdown"]
     assert len(model.requests) == asked_before + 1
     (transcript,) = (home / "state").glob("sessions/*/*.jsonl")
-    last = json.loads(transcript.read_text().splitlines()[-1])
-    assert "tool_result" in json.dumps(last)
-    assert "interrupted" in json.dumps(last)
+    results, end = map(json.loads, transcript.read_text().splitlines()[-2:])
+    assert "tool_result" in json.dumps(results)
+    assert "interrupted" in json.dumps(results)
+    assert end["ended"]["stop_reason"] == "interrupted"

@@ -82,6 +82,24 @@ def test_all_see_what_all_write(held: Held, project: Path) -> None:
     assert said == 2 + len(names) * 2 * TURNS * 2, "nothing twice, nothing missing"
 
 
+def test_what_others_add_while_it_looks_is_not_taken_for_gone(held: Held) -> None:
+    catalog = Catalog()
+    added: list[Path] = []
+
+    def add_between(statement: str) -> None:
+        """Another process adds a session, and lists it, just before this one reads what the catalog has."""
+        if "FROM session" in statement and not added:
+            added.append(held("theirs"))
+            assert len(catalog.entries()) == 1
+
+    def work(connection: sqlite3.Connection) -> list[tuple[str]]:
+        connection.set_trace_callback(add_between)
+        catch_up(connection, catalog.sessions, None)
+        return connection.execute("SELECT path FROM session").fetchall()
+
+    assert with_database(catalog.path, work) == [(str(added[0]),)]
+
+
 def die_in_the_middle(_: Path) -> None:
     """Is killed inside a transaction, half of a session written."""
 

@@ -74,8 +74,9 @@ def catch_up(connection: sqlite3.Connection, sessions: Path, folder: str | None)
 
     Gives how many were read, wholly or in part.
     """
-    on_disk = _transcripts(sessions, folder)
+    # in this order: what another process adds meanwhile is not taken for gone
     known = _known(connection, folder)
+    on_disk = _transcripts(sessions, folder)
     if gone := [row.id for path, row in known.items() if path not in on_disk]:
         with transaction(connection):
             for session in gone:
