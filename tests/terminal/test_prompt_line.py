@@ -180,7 +180,7 @@ def test_a_command_that_is_sent_while_claude_works_is_the_next_prompt(
     terminal.expect_exact("> /status")
     gate.open()
     terminal.expect("Fine")
-    terminal.expect_exact("/status")
+    terminal.expect_exact("> \x1b[0m/status")  # in the prompt's colours: what shows it can be typed in
     terminal.send("\r")
     terminal.expect_exact("kept in")
     leave(terminal)
