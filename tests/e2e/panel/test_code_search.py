@@ -69,7 +69,7 @@ def test_a_search_in_the_cell_and_code_that_goes_with_a_prompt_of_the_panel(note
     area.click()
     page.keyboard.type("What happens to a parcel that send cannot deliver?")
     page.keyboard.press("Enter")
-    run = panel.locator(".run").last.locator(".transcript")
+    run = panel.locator(".run").nth(1).locator(".transcript")  # there is one from the cell
     run.locator("footer[data-state='done']").wait_for()
     fold = run.locator("details.told")
     fold.locator("> summary").click()
