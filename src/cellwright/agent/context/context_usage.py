@@ -77,7 +77,7 @@ class ContextContents(Struct, frozen=True):
 
     @property
     def tokens(self) -> int:
-        """What the next request takes: the API's number, and an estimate of what came since."""
+        """The tokens of the next request: the API's number, and an estimate of what came since."""
         return self.counted_tokens + round(self.uncounted_bytes / CHARS_PER_TOKEN)
 
     @classmethod
