@@ -72,7 +72,10 @@ def main() -> int:
     if options.write:
         text = PAGE.read_text("utf-8")
         before, _, rest = text.partition(BEGIN)
-        about = f"{datetime.date.today():%-d %B %Y}, {os.cpu_count()} cores, Python {sys.version.split()[0]}"
+        about = (
+            f"{datetime.date.today():%-d %B %Y}, {os.cpu_count()} cores with a load of {os.getloadavg()[2]:.0f}, "
+            f"Python {sys.version.split()[0]}"
+        )
         PAGE.write_text(f"{before}{BEGIN}\n{about}\n\n{steps.table()}\n{END}{rest.partition(END)[2]}", "utf-8")
     return 0
 
