@@ -268,6 +268,7 @@ class SettingsInForce:
             self.run_ends()
         signature = self._sign()
         if signature == self._signature:
+            self._signature = signature  # of the paths that are watched now: each decision compares them
             return
         before = self.settings
         self._apply(signature)

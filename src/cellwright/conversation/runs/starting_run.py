@@ -332,7 +332,11 @@ class StartingRun(Struct, frozen=True):
         again = (tool_news, parts.file_blocks.for_prompt, *listed, *request.context)
         agent = parts.agent(options, provider, self.run.surface.can_use_tool, again)
         if turn is None:
-            agent = replace(agent, hooks=together(as_hooks(agent.hooks), parts.skills.hooks_of_run(skill_call)))
+            agent = replace(
+                agent,
+                hooks=together(as_hooks(agent.hooks), parts.skills.hooks_of_run(skill_call)),
+                request_leaves=self.run.request_leaves.set,
+            )
         if request.provider is not None:
             # a dry run changes nothing and costs nothing; that its own budget is too small is worth knowing
             agent = replace(agent, checkpoints=NO_CHECKPOINTS, shared_budgets=NO_SHARED_BUDGETS)
