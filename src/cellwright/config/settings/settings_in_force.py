@@ -388,7 +388,7 @@ class SettingsInForce:
         self._watched = files = files or (*watched_files(self.cwd, self.environ, self._managed), trust_file())
         return (
             (self._inline_settings(), watched_variables(self.environ)),
-            *((file, _signature(file)) for file in files),
+            *[(file, _signature(file)) for file in files],
         )
 
     def _read(self) -> SettingsSources:

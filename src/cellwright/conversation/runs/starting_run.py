@@ -252,7 +252,7 @@ class StartingRun(Struct, frozen=True):
             # a run cannot loosen the settings that it runs under, but its user can
             parts.in_force.run_begins(calls.are_idle, mode_chosen)
             try:
-                await parts.hooks.fire_config_changes(ready.session, ready.agent.policy.mode)
+                await parts.hooks.fire_config_changes(ready.session, ready.agent.policy)
                 return await ready.agent.run(
                     ready.prompt, ready.session, self.run.bus.publish, steering=self.run.steering
                 )
