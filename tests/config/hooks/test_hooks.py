@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from dataclasses import replace
+from msgspec.structs import replace
 from pathlib import Path
 
 import pytest
