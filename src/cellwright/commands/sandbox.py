@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from msgspec import structs
@@ -58,7 +57,7 @@ def _page(call: CommandCall, found: SandboxFound) -> CommandPage:
 
 
 def _without_requirement(settings: Settings) -> Settings:
-    return replace(settings, sandbox=structs.replace(settings.sandbox, required=False))
+    return structs.replace(settings, sandbox=structs.replace(settings.sandbox, required=False))
 
 
 def _facts(found: SandboxFound, settings: Settings, cwd: str) -> list[Row]:
