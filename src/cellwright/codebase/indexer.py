@@ -29,7 +29,7 @@ from cellwright.codebase.parsing.source_file import (
     parser_of,
     source_text,
 )
-from cellwright.codebase.reading_files import FileContent, ReadingHelper, WantedFile, read_content, words_of
+from cellwright.codebase.reading_files import FileContent, SecondReader, WantedFile, read_content, words_of
 from cellwright.codebase.store import lock_path, open_to_write, remove, transaction
 from cellwright.codebase.units import searchable, units_of
 from cellwright.sessions.state_dir import make_private_folder
@@ -218,7 +218,7 @@ class _Pass:
         if len(changed) < HELPED_FILES or _processors() == 1:
             yield from map(read, _batches(changed))
             return
-        with contextlib.closing(ReadingHelper()) as helper:
+        with contextlib.closing(SecondReader()) as helper:
             helping: list[_Listed] = []
             for batch in _batches(changed):
                 own, theirs = _shared(batch)
@@ -374,7 +374,7 @@ class _Pass:
 
 
 class _Kind(Struct, frozen=True):
-    """What files of a name are: their language, the grammar that they are parsed by here, the largest that is read."""
+    """Facts of all files of a name: their language, the grammar that they are parsed by here, the largest that is read."""
 
     language: str
     parser: str

@@ -1,7 +1,7 @@
-"""What the index keeps of a file, read from it; and a second process that reads files beside the indexer's own.
+"""Files read for the index, with all that it keeps of them; and a second process that reads some beside the indexer.
 
-The helper is `python -m cellwright.codebase.reading_files`: it gets lists of files, and answers each with what it read, as
-messages with their length before them. It ends with its input, and so with the indexer, however that ends.
+The second reader is `python -m cellwright.codebase.reading_files`: it gets lists of files and answers each with what it
+read, as messages with their length before them. It ends with its input, and so with the indexer, however that ends.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def _facts(source: SourceText) -> FileFacts:
         return FileFacts()
 
 
-class ReadingHelper:
-    """The helper as the indexer sees it: one list is with it at a time."""
+class SecondReader:
+    """The second reader as the indexer sees it: one list is with it at a time."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-P", "-m", "cellwright.codebase.reading_files"]
@@ -86,7 +86,7 @@ class ReadingHelper:
             _write(self._process.stdin, msgspec.msgpack.encode(files))
 
     def take(self) -> list[FileContent]:
-        """What it read of these, waiting for it; read here if it has ended before."""
+        """Return the contents of these, in their order, waiting for it; read here if it has ended before."""
         given, self._given = self._given, ()
         assert self._process.stdout is not None
         message = _read(self._process.stdout) if given else b""

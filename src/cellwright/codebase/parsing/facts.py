@@ -127,7 +127,7 @@ def _slabs(root: Node) -> Iterator[tuple[int, int]]:
 
 
 def _cuts(node: Node) -> Iterator[int]:
-    """Where a piece may end: the beginnings of nodes, of large ones also those of what is in them."""
+    """The places where a piece may end: the beginnings of nodes, of large ones also those of what is in them."""
     for child in node.children:
         yield child.start_byte
         if child.end_byte - child.start_byte > SLAB_BYTES:

@@ -120,7 +120,7 @@ def _go_on(_offset: int, _has_error: bool) -> bool:
 
 
 def _piece_ends(source: bytes) -> Iterator[int]:
-    """Where the text is cut, at ends of lines where there are some; the last one is its own end."""
+    """The places where the text is cut, at ends of lines where there are some; the last one is its own end."""
     at = 0
     while at < len(source):
         at = min(at + PIECE_BYTES, len(source))

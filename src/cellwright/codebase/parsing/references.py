@@ -85,7 +85,7 @@ def references_in(source: SourceText, name: str) -> list[Reference]:
 
 
 def _spots(text: bytes, word: bytes) -> Iterator[int]:
-    """Where the word stands by itself. A pattern that looks behind each byte would take ten times as long."""
+    """The places where the word stands by itself. A pattern that looks behind each byte would take ten times as long."""
     at = text.find(word)
     while at >= 0:
         stop = at + len(word)

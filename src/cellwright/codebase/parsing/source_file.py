@@ -150,7 +150,7 @@ class _Metadata(Struct, frozen=True):
 
 
 class _Notebook(Struct, frozen=True):
-    """What is read of a notebook: its outputs, which may be megabytes, are passed over."""
+    """All that is read of a notebook: its outputs, which may be megabytes, are passed over."""
 
     cells: list[_Cell]
     metadata: _Metadata = _Metadata()
