@@ -5,9 +5,10 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from cellwright.agent.hooks.protocol import NO_HOOKS, HookResult, Hooks
 from cellwright.agent.hooks.results import merged

@@ -11,11 +11,11 @@ import contextlib
 import os
 from collections import ChainMap
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.config.memory.chain import MemoryPlace
 from cellwright.config.plugins.in_force import PluginsInForce, find_plugins
