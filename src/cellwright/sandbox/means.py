@@ -109,7 +109,8 @@ class Sandbox(Struct, frozen=True):
         with contextlib.ExitStack() as held, contextlib.ExitStack() as meanwhile:
             staged = None
             if bounds.staged:
-                staged = held.enter_context(contextlib.closing(staging.Staging(bounds.write, private.new_folder())))
+                staged = staging.Staging(bounds.write, private.new_folder())
+                held.callback(private.remove_meanwhile, staged.close)
             else:
                 bounds = bubblewrap.with_placeholders(bounds, held)
             command, inherited = list(arguments), []
@@ -189,7 +190,7 @@ def find_sandbox() -> Sandbox | None:
 
 
 def missing_means() -> Mapping[str, str]:
-    """The means that this machine does not have, each with the reason."""
+    """The means that this machine does not have, each with the reason; "staging" where bubblewrap is there without it."""
     return _found()[1]
 
 
@@ -207,10 +208,13 @@ def _found() -> tuple[Sandbox | None, Mapping[str, str]]:
     if len(missing) == len(tried):
         return None, missing
     mounts = "bubblewrap" not in missing
+    unstaged = staging.why_not_staged() if mounts else ""
+    if unstaged:
+        missing["staging"] = unstaged
     sandbox = Sandbox(
         landlock=0 if "Landlock" in missing else landlock.abi(),
         bubblewrap=bubblewrap.find_program() if mounts else "",
-        stages=mounts and not staging.why_not_staged(),
+        stages=mounts and not unstaged,
     )
     return sandbox, missing
 

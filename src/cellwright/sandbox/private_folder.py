@@ -10,6 +10,7 @@ import stat
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 PREFIX = "cellwright-sandbox-"
@@ -31,6 +32,7 @@ class PrivateFolder:
         self.path = tempfile.mkdtemp(prefix=PREFIX)
         self._lock = os.open(f"{self.path}/{LOCK}", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         _take(self._lock)
+        self._removing: list[threading.Thread] = []
         self.temporary, self.caches = f"{self.path}/tmp", f"{self.path}/cache"
         self._make_parts()
         _begin_removal()
@@ -74,8 +76,23 @@ class PrivateFolder:
         """Make a folder that commands do not see."""
         return tempfile.mkdtemp(dir=self.path)
 
+    def remove_meanwhile(self, remove: Callable[[], None]) -> None:
+        """Call `remove`, which removes a part of this, on a thread: who waits for a command need not wait for that, too.
+
+        A busy disk takes milliseconds for each folder.
+        """
+        thread = threading.Thread(target=remove, name="cellwright-sandbox-removal", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the interpreter is about to end
+            remove()
+        else:
+            self._removing = [*(each for each in self._removing if each.is_alive()), thread]
+
     def close(self) -> None:
         """Remove it with all that commands left in it."""
+        for thread in self._removing:
+            thread.join()
         _remove(self.path)
         self._release()
 
@@ -88,7 +105,9 @@ class PrivateFolder:
 @functools.cache
 def _begin_removal() -> None:
     """Remove, once in a process and beside its work, what killed processes have left."""
-    threading.Thread(target=remove_abandoned, name="cellwright-abandoned-folders", daemon=True).start()
+    thread = threading.Thread(target=remove_abandoned, name="cellwright-abandoned-folders", daemon=True)
+    with contextlib.suppress(RuntimeError):  # the interpreter is about to end
+        thread.start()
 
 
 def remove_abandoned() -> None:
