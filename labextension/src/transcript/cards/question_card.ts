@@ -297,7 +297,8 @@ const PLACES: Record<string, string> = {
 };
 
 export function answeredLine({ ask, answer }: Question): HTMLElement {
-  if (!answer) return element("p", { class: "answered" }, "Not answered");
+  // the run was stopped, which the line below the answer says
+  if (!answer || (answer.by === "policy" && answer.reason === "interrupted")) return element("p", { class: "answered" }, "Not answered");
   const answered = answers(answer);
   // one question is the title of its card already
   const [short] = answered.filter(([question]) => question === ask.title);
