@@ -42,8 +42,8 @@ function linked(text: string, pattern: RegExp): Child[] {
   let from = 0;
   for (const match of text.matchAll(pattern)) {
     const { file, line } = match.groups ?? {};
-    const [path, at] = file === undefined ? match.slice(-2) : [file, line];
-    parts.push(text.slice(from, match.index), fileLink(path ?? "", at, match[0]));
+    const [path = "", at] = file === undefined ? match.slice(-2) : [file, line];
+    parts.push(text.slice(from, match.index), fileLink(path, at, match[0]));
     from = match.index + match[0].length;
   }
   return [...parts, text.slice(from)];

@@ -2,6 +2,7 @@ import { expect, it } from "vitest";
 
 import type { PageAction } from "../../../src/transcript/items/page_actions";
 import { ACTION_EVENT, offerPageActions } from "../../../src/transcript/items/page_actions";
+import type { Op } from "../../../src/transcript/protocol";
 import { begun, drawn, END, ended, find, RUN, scene, text } from "../scene";
 
 const DIFF = "--- a/tides.py\n+++ b/tides.py\n@@ -17,3 +17,3 @@\n same\n-old\n+new\n same\n";
@@ -28,14 +29,14 @@ it("opens files where a change begins, at a search's hits and at a traceback's l
 it("says of a call that was stopped, and of its question, nothing but that", async () => {
   const { kernel, root } = scene();
   const error = { code: "INTERRUPTED", message: "The user interrupted before this call was done." };
-  kernel.say(RUN, begun("t"), ended("t", { status: "interrupted", error }), { ...END, stop_reason: "interrupted", error });
+  kernel.say(RUN, begun("t"), ended("t", { status: "interrupted", error }), { ...END, stop_reason: "interrupted", error } as Op);
   await drawn();
   expect([text(root, ".status"), root.querySelector(".error"), text(root, ".state").split(" · ")[0]]).toEqual(["stopped", null, "Stopped"]);
 });
 
 it("sets the number of a failed request apart from the words", async () => {
   const { kernel, root } = scene();
-  kernel.say(RUN, { ...END, stop_reason: "error", error: { code: "API_OVERLOADED", message: "The API is overloaded. [request req_1]" } });
+  kernel.say(RUN, { ...END, stop_reason: "error", error: { code: "API_OVERLOADED", message: "The API is overloaded. [request req_1]" } } as Op);
   await drawn();
   expect([...root.querySelectorAll(".failure p")].map((each) => each.textContent)).toEqual(["The API is overloaded.", "Request req_1"]);
 });
