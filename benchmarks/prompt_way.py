@@ -1,7 +1,8 @@
 """The way of one prompt, counted: what a warm `%%claude` cell passes between the magic's call and its request's leaving.
 
 `python -m benchmarks.prompt_way` prints the files on the way (who calls whom, from the magic to the provider's transport,
-across the two threads), and how many source files and functions are entered besides. `--all` names them all.
+across the two threads), how many source files and functions are entered besides, and how much is called and looked at on the
+disk. `--all` names the functions.
 """
 
 from __future__ import annotations
@@ -30,10 +31,15 @@ MAGIC, HAND_OVER, SENT = ("ClaudeMagic.claude", "ClaudeMagic.awaited_cell"), "Ag
 
 @dataclass
 class Way:
-    """What is entered while it listens: `functions` by file and name, and `spine`, the calls that lead to the request."""
+    """What is entered while it listens: `functions` by file and name, and `spine`, the calls that lead to the request.
+
+    `calls` counts those of any Python function, `looks` the files and folders that are looked at on the disk.
+    """
 
     functions: set[tuple[str, str]] = field(default_factory=set)
     spine: list[tuple[str, str]] = field(default_factory=list)
+    calls: int = 0
+    looks: int = 0
     _asking: list[tuple[str, str]] = field(default_factory=list)
     _on: bool = True
     _sent: threading.Event = field(default_factory=threading.Event)
@@ -43,9 +49,17 @@ class Way:
         self._sent.clear()
         self._on = False
         self.functions.clear()
+        self.calls = self.looks = 0
 
-    def profile(self, frame: FrameType, event: str, _argument: Any) -> None:
-        if event != "call" or self._sent.is_set() or (place := _place(frame)) is None:
+    def profile(self, frame: FrameType, event: str, argument: Any) -> None:
+        if self._sent.is_set():
+            return
+        if event == "c_call" and self._on and argument in (os.stat, os.lstat, os.scandir, os.listdir):
+            self.looks += 1
+        if event != "call":
+            return
+        self.calls += self._on
+        if (place := _place(frame)) is None:
             return
         if place[1] in MAGIC:
             self._on = True
@@ -122,6 +136,7 @@ def main() -> None:
     print(f"{len(set(files))} files on the way, {len(files) - len(set(files))} returns to an earlier one.")
     entered = {file for file, _ in way.functions}
     print(f"Entered in all: {len(entered)} files, {len(way.functions)} functions.")
+    print(f"{way.calls} calls, {way.looks} looks at the disk.")
     if options.all:
         for file, names in itertools.groupby(sorted(way.functions), key=lambda place: place[0]):
             print(f"  {file}: {', '.join(name for _, name in names)}")

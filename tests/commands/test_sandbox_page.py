@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.commands.command import CommandCall, CommandPage
@@ -19,6 +20,9 @@ from cellwright.conversation.runs.sandbox_lookup import SandboxFound
 from cellwright.permissions.sandboxing import SandboxAbilities
 
 BOTH = SandboxFound(SandboxAbilities(name="bubblewrap and Landlock", hides=True, protects=True, hosts=True))
+STAGES = SandboxFound(structs.replace(BOTH.abilities, protects_patterns=True))
+FULL = SandboxFound(structs.replace(STAGES.abilities, why_not=lambda _: "the temporary files are in it"))
+UNSTAGED = SandboxFound(BOTH.abilities, {"staging": "unshare is not installed"})
 LANDLOCK = SandboxFound(
     SandboxAbilities(name="Landlock", hides=True, protects=False, hosts=False), {"bubblewrap": "bwrap is not installed"}
 )
@@ -77,6 +81,14 @@ def test_it_says_what_a_weaker_means_cannot_do(page: Any) -> None:
     assert "commands that would change files ask" in sections["Sandbox"]
     assert "not bounded to named hosts" in sections["Sandbox"]
     assert "`ps`" in sections["What it leaves open"]
+
+
+def test_it_says_whether_changes_can_be_staged_and_why_not(page: Any) -> None:
+    assert "change a copy, which is looked at before" in page(STAGES)["Sandbox"]
+    assert "ask: the temporary files are in it" in page(FULL)["Sandbox"]
+    unstaged = page(UNSTAGED)["Sandbox"]
+    assert "ask: it cannot stage changes" in unstaged
+    assert "not staging | unshare is not installed → It takes Linux 5.11" in unstaged
 
 
 def test_switched_on_it_shows_what_every_command_may_do(page: Any, tmp_path: Path) -> None:

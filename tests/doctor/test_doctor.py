@@ -308,6 +308,8 @@ def test_what_confines_commands_is_named_and_how_to_get_the_rest():
     landlock = SandboxAbilities(name="Landlock", hides=True, protects=False, hosts=False)
     missing = {"bubblewrap": "bwrap is not installed"}
     assert sandbox(both, {}, required=True).status == "ok"
+    unstaged = sandbox(both, {"staging": "no overlays here"}, required=True)
+    assert (unstaged.status, "(no overlays here)" in unstaged.found, "5.11" in unstaged.advice) == ("ok", True, True)
     weaker = sandbox(landlock, missing, required=True)
     assert (weaker.status, "bwrap is not installed" in weaker.found, bool(weaker.advice)) == ("ok", True, True)
     assert sandbox(None, missing, required=False).status == "warning"

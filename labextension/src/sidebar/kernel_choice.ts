@@ -17,6 +17,7 @@ export class KernelChoice {
   /** The notebook that was the current one last, while it is open. */
   private lastNotebook: NotebookPanel | null = null;
   private active = false;
+  private connected = false;
   private readonly watched = new WeakSet<NotebookPanel>();
 
   constructor(
@@ -32,7 +33,7 @@ export class KernelChoice {
     tracker?.currentChanged.connect(() => { this.update(); });
   }
 
-  /** From now on there is somebody who wants to talk: no kernel is touched before. */
+  /** From now on there is somebody who wants to talk: no kernel is touched before, but for the demo's. */
   activate(): void {
     this.active = true;
     this.update();
@@ -49,8 +50,10 @@ export class KernelChoice {
 
   /** Finds the kernel that is meant now, and goes to it. */
   update(): void {
-    if (!this.active) return;
-    const currentKernel = this.found();
+    const wanted = this.active || isDemo(this.notebook);
+    if (!wanted && !this.connected) return;
+    this.connected = wanted;
+    const currentKernel = wanted ? this.found() : null;
     this.store.connect(currentKernel?.kernel ?? null, currentKernel?.place ?? null);
   }
 
@@ -117,6 +120,11 @@ export class KernelChoice {
     if (this.pinned && this.pinned !== "own" && !this.notebook) this.pinned = null;
     this.update();
   }
+}
+
+/** The demo's notebook says so of itself: who opens it is told from the start that its model is scripted. */
+function isDemo(notebook: NotebookPanel | null): boolean {
+  return (notebook?.context.model.getMetadata("cellwright") as { demo?: unknown } | undefined)?.demo === true;
 }
 
 export function baseName(path: string): string {

@@ -12,12 +12,13 @@ import { Emitter, OneKernel } from "../transport/chat_kernel";
 class OnePanel implements NotebookPanel {
   readonly id = "panel";
   isDisposed = false;
+  metadata: unknown = undefined;
   readonly context;
   readonly sessionContext;
   readonly content: NotebookPanel["content"] & { activeCell: Cell | null };
 
   constructor(path: string, kernel: ChatKernel | null, ...cells: Cell[]) {
-    this.context = { path, pathChanged: new Emitter() };
+    this.context = { path, pathChanged: new Emitter(), model: { getMetadata: () => this.metadata } };
     this.sessionContext = { session: { kernel }, kernelChanged: new Emitter<{ newValue: ChatKernel | null }>() };
     this.content = { widgets: cells, activeCell: cells[0] ?? null, activeCellIndex: 0, activeCellChanged: new Emitter(), activate: vi.fn() };
   }
@@ -109,6 +110,16 @@ describe("which kernel", () => {
     expect(count()).toBe(0);
     choice.activate();
     expect(now()).toEqual(["a", "a.ipynb"]);
+  });
+
+  it("but the demo's is, so that the page says what answers there, and is left again", () => {
+    const { tracker, now } = scene();
+    const demo = new OnePanel("demo.ipynb", new OneKernel("demo"));
+    demo.metadata = { demo: true };
+    tracker.open(demo);
+    expect(now()).toEqual(["demo", "demo.ipynb"]);
+    tracker.open(new OnePanel("a.ipynb", new OneKernel("a")));
+    expect(now()).toEqual([null, null]);
   });
 
   it("goes along with the current notebook, and stays where that is none", () => {

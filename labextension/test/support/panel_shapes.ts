@@ -29,7 +29,7 @@ export type SessionContext = {
 export type NotebookPanel = {
   readonly id: string;
   readonly isDisposed: boolean;
-  readonly context: { readonly path: string; readonly pathChanged: Emits };
+  readonly context: { readonly path: string; readonly pathChanged: Emits; readonly model: { getMetadata(key: string): unknown } };
   readonly sessionContext: SessionContext;
   readonly content: {
     readonly widgets: readonly Cell[];

@@ -56,6 +56,7 @@ class AgentSetup:
     again then. `clear_tool_results`: the API leaves old results of tools out where they are many (context editing).
     `late_tools` gives the tools that come and go while it works (those of MCP servers), besides `tools`.
     `setup` is what Setup hooks are told that a session begins with ("init", "maintenance"); without it nothing is told.
+    `request_leaves` is called when a request is about to leave.
     """
 
     provider: Provider
@@ -88,6 +89,7 @@ class AgentSetup:
     compaction: CompactionSettings = AT_80_PERCENT
     tell_again: TellAgain | None = None
     clear_tool_results: bool = False
+    request_leaves: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         # what is wrong with them is said here, and not when a run begins
@@ -104,7 +106,7 @@ class AgentSetup:
     def visible_tools(self, tools: Sequence[Tool]) -> list[Tool]:
         """Those of `tools` that no rule denies as a whole, as a session that begins is told of them."""
         # as it is now: a policy that follows the settings looks at their files whenever it is asked
-        policy = self.policy.in_mode(self.policy.mode)
+        policy = self.policy.allowing(())
         told = [tool for tool in tools if not policy.hides(tool)]
         if all(tool.name != TOOL_SEARCH for tool in told):  # nothing would load them
             told = [replace(tool, defer_loading=False) if tool.defer_loading else tool for tool in told]

@@ -395,6 +395,7 @@ class AgentRun:
     async def _streamed_answer(self, request: Request) -> TurnEnd | None:
         """The answer; None when attempts that failed have spent too much, or are enough to turn to another model."""
         waits, self.sent = False, self.sent + 1
+        asyncio.get_running_loop().call_soon(self.agent.request_leaves)  # when this thread has nothing else to do
         try:
             async with contextlib.aclosing(self.agent.provider.stream(request)) as events:
                 async for event in events:

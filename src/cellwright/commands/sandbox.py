@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from msgspec import structs
@@ -19,7 +18,7 @@ from cellwright.config.settings.settings import Settings
 from cellwright.conversation.resolve_options import policy_of
 from cellwright.conversation.runs.sandbox_lookup import SandboxFound
 from cellwright.permissions.policy import PermissionPolicy
-from cellwright.permissions.sandboxing import SandboxRules
+from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
 from cellwright.sandbox.advice import advice_on
 
 MAX_PATHS = 40
@@ -48,7 +47,7 @@ def _page(call: CommandCall, found: SandboxFound) -> CommandPage:
     lenient = _without_requirement(settings)
     environ = conversation.in_force.environ
     policy = policy_of(options, lenient, conversation.cwd, environ, found.abilities)
-    sections = [Section("Sandbox", [("", ""), *_facts(found, settings)])]
+    sections = [Section("Sandbox", [("", ""), *_facts(found, settings, str(conversation.cwd))])]
     bash = next((tool for tool in conversation.tools.of(options) if tool.name == "Bash"), None)
     if found.abilities is not None and bash is not None:
         sections += _what_commands_may(policy, bash, environ, conversation.cwd)
@@ -58,10 +57,10 @@ def _page(call: CommandCall, found: SandboxFound) -> CommandPage:
 
 
 def _without_requirement(settings: Settings) -> Settings:
-    return replace(settings, sandbox=structs.replace(settings.sandbox, required=False))
+    return structs.replace(settings, sandbox=structs.replace(settings.sandbox, required=False))
 
 
-def _facts(found: SandboxFound, settings: Settings) -> list[Row]:
+def _facts(found: SandboxFound, settings: Settings, cwd: str) -> list[Row]:
     name = "none: commands are judged by reading them alone" if found.abilities is None else found.abilities.name
     rows: list[Row] = [("means", name)]
     for means, reason in found.missing.items():
@@ -70,6 +69,8 @@ def _facts(found: SandboxFound, settings: Settings) -> list[Row]:
         rows.append(("so", "commands that would change files ask, also where `acceptEdits` would let them confined"))
     if found.abilities is not None and not found.abilities.hosts:
         rows.append(("so", "the network can be closed to a command, and not bounded to named hosts"))
+    if found.abilities is not None and found.abilities.protects:
+        rows.append(("edits", _of_staging(found.abilities, cwd)))
     origin = settings.origin("sandbox.enabled")
     if not settings.sandbox.rules.enabled:
         way = '`"sandbox": {"enabled": true}` in ~/.claude/settings.json switches it on for every command'
@@ -81,6 +82,16 @@ def _facts(found: SandboxFound, settings: Settings) -> list[Row]:
     if settings.sandbox.required:
         rows.append(("required", "where nothing confines commands, nothing is sent (`sandbox.failIfUnavailable`)"))
     return rows
+
+
+def _of_staging(abilities: SandboxAbilities, cwd: str) -> str:
+    kind = "commands whose files show only when they run (`tar x`, `patch`, a loop)"
+    why = "" if abilities.protects_patterns else "it cannot stage changes"
+    if not why and abilities.why_not is not None:
+        why = abilities.why_not(Confinement(read=(cwd,), write=(cwd,), protects=lambda _path: False))
+    if why:
+        return f"in `acceptEdits`, {kind} ask: {why}"
+    return f"in `acceptEdits`, {kind} change a copy, which is looked at before anything of it is made here"
 
 
 def _what_commands_may(policy: PermissionPolicy, bash: Tool, environ: Mapping[str, str], cwd: Path) -> list[Section]:

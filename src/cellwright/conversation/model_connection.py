@@ -118,4 +118,5 @@ class ModelConnection:
 
 
 def _credentials(environ: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environ.items() if name.startswith(CREDENTIAL_NAMES)}
+    # by the names: the process's environment decodes each value that is asked for
+    return {name: environ[name] for name in environ if name.startswith(CREDENTIAL_NAMES)}

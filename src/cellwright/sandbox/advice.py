@@ -27,6 +27,8 @@ def advice_on(means: str, *, sysctl: Path = _SYSCTL, container: bool | None = No
         if container:
             return "The host's Linux decides (6.2 or newer); Docker lets Landlock through from 23 on, gVisor does not."
         return "It takes Linux 6.2 or newer that was started with it (`landlock` in /sys/kernel/security/lsm)."
+    if means == "staging":
+        return "It takes Linux 5.11, unshare and mount (util-linux), and temporary files on a disk that takes overlays."
     if sys.platform == "win32":
         return "Run Jupyter in WSL2 or in a container."
     return ""

@@ -188,7 +188,7 @@ def find_sandbox() -> Sandbox | None:
 
 
 def missing_means() -> Mapping[str, str]:
-    """The means that this machine does not have, each with the reason."""
+    """The means that this machine does not have, each with the reason; "staging" where bubblewrap is there without it."""
     return _found()[1]
 
 
@@ -206,10 +206,13 @@ def _found() -> tuple[Sandbox | None, Mapping[str, str]]:
     if len(missing) == len(tried):
         return None, missing
     mounts = "bubblewrap" not in missing
+    unstaged = staging.why_not_staged() if mounts else ""
+    if unstaged:
+        missing["staging"] = unstaged
     sandbox = Sandbox(
         landlock=0 if "Landlock" in missing else landlock.abi(),
         bubblewrap=bubblewrap.find_program() if mounts else "",
-        stages=mounts and not staging.why_not_staged(),
+        stages=mounts and not unstaged,
     )
     return sandbox, missing
 

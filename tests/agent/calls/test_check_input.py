@@ -103,3 +103,10 @@ def test_what_only_a_function_of_the_users_knows_is_said_in_words_too() -> None:
     assert isinstance(book, Tool)
     with pytest.raises(ToolError, match=r"day must be a date \(2026-01-31\); got 'soon'"):
         asyncio.run(book.call({"day": "soon"}, None))  # type: ignore[arg-type]
+
+
+def test_the_hints_of_an_input_are_read_once() -> None:
+    json_schema(PlanInput)
+    # texts, as this module keeps them, would be compiled at each look, of which every tool needs three
+    hints = [*PlanInput.__annotations__.values(), *Step.__annotations__.values()]
+    assert not [hint for hint in hints if isinstance(hint, str)]

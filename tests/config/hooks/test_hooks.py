@@ -3,11 +3,11 @@
 import json
 import os
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hook_scenes import call_fields, command, fire, group, hooks_of, source
+from msgspec.structs import replace
 
 from cellwright.agent.hooks.callbacks import matcher_problem, matches
 from cellwright.agent.hooks.protocol import EVENTS, NO_HOOK_RESULT, NO_HOOKS

@@ -70,8 +70,18 @@ class FrontEndPage:
     def interrupt(self) -> None:
         self.page.evaluate("() => book.interrupt()")
 
+    def theme(self, name: str) -> None:
+        """Have the front end change its theme to "dark" or "light", as its user does."""
+        self.page.evaluate("(dark) => setTheme(dark)", name == "dark")
+
     def picture(self, name: str) -> None:
         """Keep a picture for the documents, where that is asked for."""
         if TAKES_PICTURES:
             self.page.set_viewport_size({"width": 980, "height": 420})
             self.page.screenshot(path=IMAGES / f"{name}.png", full_page=True)
+
+    def pictures(self, name: str) -> None:
+        """The same in both themes."""
+        for theme, ending in (("dark", "-dark"), ("light", "")):
+            self.theme(theme)
+            self.picture(f"{name}{ending}")

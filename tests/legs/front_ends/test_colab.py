@@ -56,7 +56,7 @@ def test_questions_come_as_input_fields_and_an_empty_one_is_a_no(front_end: Any,
         field.wait_for()
         field.fill(typed)
         if typed:
-            book.picture("colab-question")
+            book.pictures("colab-question")
         field.press("Enter")
         book.wait_done(index)
     assert not (book.path.parent / "one.txt").exists()

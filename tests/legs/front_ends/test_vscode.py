@@ -69,7 +69,7 @@ def test_a_question_is_answered_in_its_widget(front_end: Any, model: MessagesSer
     book.run_whole(0)
     book.run(1)
     book.cell(1).get_by_role("button", name="Allow").first.wait_for()
-    book.picture("vscode-question")
+    book.pictures("vscode-question")
     book.cell(1).get_by_role("button", name="Allow").first.click()
     book.wait_done(1)
     assert (book.path.parent / "new.txt").read_text() == "tides\n"
@@ -179,7 +179,7 @@ def test_what_a_restricted_workspace_leaves_out_is_not_needed(front_end: Any, mo
     book.run_whole(1)
     shown = book.cell(1).locator(".preview")
     expect(shown.locator("details").first).to_be_visible()
-    book.picture("vscode-finished")
+    book.pictures("vscode-finished")
     book.reopen(trusted=False)
     expect(shown.locator("details").first).to_be_visible()
     # what draws formulas is left out where nothing is trusted; all else stays

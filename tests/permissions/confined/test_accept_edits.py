@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -191,7 +192,8 @@ def test_edits_run_unasked_confined_to_the_folder(project: Project, command: str
 
 
 @pytest.fixture
-def staged(tmp_path: Path) -> Iterator[Project]:
+def staged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))  # ruff
     sandbox = sandbox_by("bubblewrap")
     if not sandbox.stages:
         pytest.skip("changes cannot be staged here")
@@ -227,6 +229,9 @@ def staged(tmp_path: Path) -> Iterator[Project]:
         ("find keep -type f -delete; find keep -type d -empty -delete; touch done", "done"),
         ("printf '%s\\n' one two | tee -a a.txt | split -l 1 - part.", "part.aa"),
         ("truncate -s 0 a.txt && test ! -s a.txt", "a.txt"),
+        ("dd if=a.txt of=sub/copied bs=1 count=1 status=none", "sub/copied"),
+        ("printf 'b\nb\na\n' > t && uniq t once.txt && shuf -n 0 -o none.txt t && test ! -s none.txt", "once.txt"),
+        ("printf 'import  sys,os' > b.py && ruff format --no-cache b.py && ruff check --no-cache --fix b.py", "b.py"),
     ],
 )
 def test_edits_by_any_options_run_unasked(staged: Project, command: str, made: str) -> None:

@@ -58,7 +58,6 @@ OF_MORE = (
     "git log -wp -1",
     "git log --stat -p -- src",
     "git log -U1",
-    "git log --binary -1",
     "git log --check",
     "git stash show -p",
     "git stash list -p",
@@ -95,8 +94,6 @@ PASSES = (
     "git cat-file -t abc1234",
     "git cat-file -p HEAD:notes.txt",
     "git blame src/a.py",
-    "git stash list",
-    "git stash show",
 )
 # named
 DENIED = (
@@ -156,7 +153,8 @@ def test_no_rule_and_no_mode_waves_through_what_git_may_print(repository, comman
 def test_git_prints_what_it_likes_where_no_rule_hides_a_file(repository):
     place, _ = repository
     for command in (*OF_THE_INDEX, *OF_MORE):
-        if "(" not in command and "main" not in command:
+        # without a sandbox some ask anyway
+        if not any(each in command for each in ("(", "main", "stash", "reflog")):
             assert place.policy().decide(tool_named("Bash"), {"command": command}).behavior == "allow", command
 
 

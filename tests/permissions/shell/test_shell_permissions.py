@@ -167,7 +167,6 @@ ask   ¦ - ¦ grep -rf../x .
 ask   ¦ - ¦ grep --fil=/etc/passwd x
 allow ¦ - ¦ grep -rn --include=*.py x src
 allow ¦ - ¦ grep -A3 -B 2 -e x -e y notes.txt
-allow ¦ - ¦ egrep 'a|b' notes.txt
 allow ¦ - ¦ sed -n '1,20p' notes.txt
 allow ¦ - ¦ sed -n '/x/,$p' notes.txt
 allow ¦ - ¦ sed -n -e 5p -e '$=' notes.txt
@@ -240,13 +239,11 @@ ask   ¦ - ¦ date -s 0
 ask   ¦ - ¦ date -us 0
 ask   ¦ - ¦ date 01010101
 ask   ¦ - ¦ date -f notes.txt
-allow ¦ - ¦ tree -L 2 src
 ask   ¦ - ¦ tree -o out
 ask   ¦ - ¦ tree -l
 ask   ¦ - ¦ file -f notes.txt
 ask   ¦ - ¦ file -m evil notes.txt
 ask   ¦ - ¦ file -C -m evil
-allow ¦ - ¦ file -b notes.txt
 allow ¦ - ¦ jq -r '.a[0]' data.json
 ask   ¦ - ¦ jq env data.json
 ask   ¦ - ¦ jq -n '$ENV.PATH'
@@ -260,52 +257,36 @@ allow ¦ - ¦ head -c 100 notes.txt
 allow ¦ - ¦ tail -n +5 notes.txt
 ask   ¦ - ¦ tail -f notes.txt
 ask   ¦ - ¦ tail --pid=1 notes.txt
-allow ¦ - ¦ stat -c %s notes.txt
+ask   ¦ - ¦ stat -c %s notes.txt
 allow ¦ - ¦ du -sh src
 ask   ¦ - ¦ du --files0-from=notes.txt
-allow ¦ - ¦ df -h
 allow ¦ - ¦ which python3
 allow ¦ - ¦ type ls
 allow ¦ - ¦ command -v python3
 allow ¦ - ¦ basename src/a.py .py
-allow ¦ - ¦ realpath src
 allow ¦ - ¦ python --version
 allow ¦ - ¦ which python3 && python3 -V
 allow ¦ - ¦ uname -a && whoami && id -un
-allow ¦ - ¦ sha256sum notes.txt
+ask   ¦ - ¦ sha256sum notes.txt
 ask   ¦ - ¦ sha256sum -c notes.txt
 ask   ¦ - ¦ yarn --version
 ask   ¦ - ¦ python --version -c 1
 ask   ¦ - ¦ hostname evil
 ask   ¦ - ¦ echo $HOME
 ask   ¦ - ¦ basename $(pwd)
-allow ¦ - ¦ seq 1 5
-allow ¦ - ¦ comm -12 notes.txt src/a.py
-allow ¦ - ¦ cmp notes.txt src/a.py
 allow ¦ - ¦ diff -u notes.txt src/a.py
 ask   ¦ - ¦ diff -u notes.txt /etc/passwd
 ask   ¦ - ¦ diff -l notes.txt src/a.py
-allow ¦ - ¦ column -t notes.txt
-allow ¦ - ¦ paste -d, notes.txt src/a.py
-allow ¦ - ¦ join -t, -1 2 notes.txt src/a.py
-allow ¦ - ¦ fold -w 80 -s notes.txt | head -3
-allow ¦ - ¦ shuf -n 5 notes.txt
 ask   ¦ - ¦ shuf -n 5 -o out notes.txt
 ask   ¦ - ¦ shuf -oout notes.txt
 ask   ¦ - ¦ shuf --random-source=/etc/passwd notes.txt
-allow ¦ - ¦ hexdump -C notes.txt | head
-allow ¦ - ¦ od -c -N 16 notes.txt
 ask   ¦ - ¦ hexdump -f /etc/passwd notes.txt
 ask   ¦ - ¦ od -c /etc/passwd
-allow ¦ - ¦ base64 -w 0 notes.txt
 ask   ¦ - ¦ base64 notes.txt out
-allow ¦ - ¦ zcat data/a.csv.gz | head -5
-allow ¦ - ¦ cat a.gz | zcat | wc -l
 ask   ¦ - ¦ zcat ../outside/a.csv.gz
 ask   ¦ - ¦ zcat notes.txt
 ask   ¦ - ¦ zcat -f a.gz
 ask   ¦ - ¦ zcat *.gz
-allow ¦ - ¦ xzcat a.xz | head
 ask   ¦ - ¦ xzcat --files=notes.txt
 ask   ¦ - ¦ gunzip a.gz
 ask   ¦ - ¦ gzip -dc a.gz
@@ -373,13 +354,10 @@ allow ¦ - ¦ git branch --list 'feature/*'
 allow ¦ - ¦ git tag -l
 allow ¦ - ¦ git remote -v
 allow ¦ - ¦ git remote get-url origin
-allow ¦ - ¦ git config --get user.name
-allow ¦ - ¦ git config user.name
+ask   ¦ - ¦ git config --get user.name
 allow ¦ - ¦ git rev-parse --abbrev-ref HEAD
 allow ¦ - ¦ git ls-files src
-allow ¦ - ¦ git describe --tags --always
-allow ¦ - ¦ git stash list
-allow ¦ - ¦ git merge-base main HEAD
+ask   ¦ - ¦ git stash list
 allow ¦ - ¦ cd src && git status
 ask   ¦ - ¦ git -c core.pager=evil log
 ask   ¦ - ¦ git -C /srv status

@@ -64,7 +64,7 @@ def test_the_demo_is_copied_once_and_its_notebook_trusted(start_server):
 
 
 def test_a_cloud_is_tried_and_counts_at_once_in_a_kernel_that_runs(start_server, model):
-    server = start_server(environ={**WITHOUT, "ANTHROPIC_BEDROCK_BASE_URL": model.url, "ANTHROPIC_BASE_URL": ""})
+    server = start_server(environ={**WITHOUT, "ANTHROPIC_FOUNDRY_BASE_URL": f"{model.url}/anthropic/"})
     clouds = {cloud["id"]: cloud for cloud in server.api("GET", "cloud").json()["clouds"]}
     assert clouds["gateway"]["settings"] == ["ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN"]
     assert "CLAUDE_CODE_USE_VERTEX=1" in clouds["vertex"]["settings"]
@@ -88,5 +88,14 @@ def test_a_cloud_is_tried_and_counts_at_once_in_a_kernel_that_runs(start_server,
     after = server.execute(kernel, asks, wait=False)
     assert after.wait() == "ok", after.text
     assert "By the gateway." in after.text
+    # a platform's own name for the model is what it is tried with, and what counts
+    named = {"ANTHROPIC_FOUNDRY_RESOURCE": "mine", "ANTHROPIC_MODEL": "claude-opus-4-6"}
+    model.add(say("A"), say("By Foundry."))
+    kept = server.api("PUT", "cloud", {"id": "foundry", "values": named, "key": model.api_key})
+    assert kept.status == 200, kept.body
+    after = server.execute(kernel, asks, wait=False)
+    assert after.wait() == "ok", after.text
+    assert "By Foundry." in after.text
+    assert [request.body["model"] for request in model.requests[-2:]] == ["claude-opus-4-6"] * 2
     for shown in (kept.body, server.log.read_bytes(), settings.read_bytes()):
         assert model.api_key.encode() not in shown

@@ -188,7 +188,8 @@ class PermissionGate(Struct):
     @property
     def mode(self) -> str:
         """The permission mode that calls are decided in."""
-        return self.policy.in_mode(self.session.mode or self.policy.mode).mode
+        chosen = self.session.mode
+        return self.policy.in_mode(chosen).mode if chosen else self.policy.mode
 
     def set_mode(self, mode: str) -> str:
         """Put the session into `mode`, as far as the policy lets it; the mode that it is in now."""

@@ -5,7 +5,10 @@ msgspec and not pydantic: 16 ms instead of 140 ms for its import and the schemas
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import inspect
+import sys
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -80,8 +83,25 @@ class _Field(NamedTuple):
 
 
 @functools.cache
+def _read_hints(input_type: type[ToolInput]) -> None:
+    """Have the hints of a class be types: each look at texts, as modules keep them, compiles them: 10 ms in all."""
+    for each in input_type.__mro__:
+        if issubclass(each, ToolInput):
+            # names as msgspec looks them up: a field may be called as a type of the module is
+            module = vars(sys.modules[each.__module__])
+            with contextlib.suppress(NameError):  # msgspec says of which class it is
+                each.__annotations__ = inspect.get_annotations(
+                    each, globals=dict(vars(each)), locals=module, eval_str=True
+                )
+    for hint in input_type.__annotations__.values():
+        if (inner := _input_type_in(hint)) is not None:
+            _read_hints(inner)
+
+
+@functools.cache
 def _fields(input_type: type[ToolInput]) -> dict[str, _Field]:
     """The fields by their names in JSON."""
+    _read_hints(input_type)
     return {
         field.encode_name: _Field(field.type, _input_type_in(field.type), not field.required)
         for field in msgspec.structs.fields(input_type)
@@ -108,6 +128,7 @@ def json_schema(input_type: type[ToolInput], changes: Mapping[str, Mapping[str, 
 
 @functools.lru_cache(maxsize=256)  # half a millisecond each, and each agent that is started has all tools made anew
 def _schema(input_type: type[ToolInput]) -> Mapping[str, Any]:
+    _read_hints(input_type)
     (schema,), components = msgspec.json.schema_components([input_type], ref_template="{name}")
     found: dict[str, Any] = _inlined(schema, components)
     _restore_order(input_type, found)

@@ -39,6 +39,14 @@ class Field(Struct, frozen=True):
     optional: bool = False
 
 
+MODEL = "ANTHROPIC_MODEL"
+
+
+def _model_field(example: str) -> Field:
+    """Platforms have names of their own for the models, and not each has the newest."""
+    return Field(MODEL, "Model (if not the default)", example, optional=True)
+
+
 class Cloud(Struct, frozen=True):
     """A way to Claude that is not Anthropic's own address: the variable that chooses it, and what it needs besides.
 
@@ -62,6 +70,7 @@ CLOUDS: Sequence[Cloud] = (
         (
             Field("AWS_REGION", "Region", "us-east-1"),
             Field("AWS_PROFILE", "Profile (if not the default)", "default", optional=True),
+            _model_field("global.anthropic.claude-opus-4-6-v1"),
         ),
         "Signs with the AWS credentials of this machine: aws configure, aws sso login, variables or a role.",
         switch="CLAUDE_CODE_USE_BEDROCK",
@@ -74,6 +83,7 @@ CLOUDS: Sequence[Cloud] = (
         (
             Field("ANTHROPIC_VERTEX_PROJECT_ID", "Project", "my-project"),
             Field("CLOUD_ML_REGION", "Region", "global"),
+            _model_field("claude-opus-4-6"),
         ),
         "Signs in as this machine does: gcloud auth application-default login, or a service account.",
         switch="CLAUDE_CODE_USE_VERTEX",
@@ -83,7 +93,7 @@ CLOUDS: Sequence[Cloud] = (
     Cloud(
         "foundry",
         "Microsoft Foundry",
-        (Field("ANTHROPIC_FOUNDRY_RESOURCE", "Resource", "my-resource"),),
+        (Field("ANTHROPIC_FOUNDRY_RESOURCE", "Resource", "my-resource"), _model_field("the name of your deployment")),
         "The key is in the resource's page in Foundry.",
         switch="CLAUDE_CODE_USE_FOUNDRY",
         extra="sdk",
@@ -159,7 +169,7 @@ async def try_and_keep_cloud(
         tried = (await try_and_keep(key, after, helper=None)).tried
     else:
         secret = {cloud.key: key_of(key)} if cloud.key and key else {}
-        await _ask(choose_transport({**after, **secret}), cloud, model)
+        await _ask(choose_transport({**after, **secret}), cloud, entered.get(MODEL) or model)
         if secret:
             await asyncio.to_thread(keep, secret[cloud.key], address_of(after))
     file = users_folder(environ) / "settings.json"
@@ -185,7 +195,8 @@ def _entered(cloud: Cloud, values: Mapping[str, str]) -> dict[str, str | None]:
         if field.variable.endswith("_URL") and not value.startswith(("https://", "http://")):
             message = f"{field.label}: an address begins with https://. Nothing was sent or kept."
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
-        entered[field.variable] = value.rstrip("/") or None
+        if value or field.variable != MODEL:  # a model that was chosen before stays
+            entered[field.variable] = value.rstrip("/") or None
     return entered
 
 

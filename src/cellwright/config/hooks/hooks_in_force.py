@@ -5,9 +5,10 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from cellwright.agent.hooks.protocol import NO_HOOKS, HookResult, Hooks
 from cellwright.agent.hooks.results import merged
@@ -22,6 +23,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.session import Session
 
 if TYPE_CHECKING:
+    from cellwright.agent.calls.approval import Policy
     from cellwright.config.hooks.mcp import CallMcpTool
 
 LONGEST_END_SECONDS = 61.0
@@ -113,7 +115,7 @@ class HooksInForce:
         # a hook of the user's own may run what the folder brings along: `npm run lint`
         return trust.trusted or not any(item.gate == "trust" for item in trust.waiting)
 
-    async def fire_file_changes(self, session: Session, mode: str) -> None:
+    async def fire_file_changes(self, session: Session, policy: Policy) -> None:
         """Tell FileChanged hooks which of the files that their matchers name changed in the folder since the last look.
 
         There is a look with each prompt and after each of Claude's steps, so that nothing has to watch all the time.
@@ -129,17 +131,17 @@ class HooksInForce:
             if file not in before or before[file] == facts:
                 continue
             event = "add" if before[file] is None else "unlink" if facts is None else "change"
-            common = session_fields("FileChanged", session, mode)
+            common = session_fields("FileChanged", session, policy.mode)
             result = await hooks.fire("FileChanged", {**common, "file_path": str(file), "event": event}, None)
             session.notices += [*result.messages, *result.problems]
 
-    async def fire_config_changes(self, session: Session, mode: str) -> None:
-        """Tell ConfigChange hooks, before a run in `mode`, which settings files have changed.
+    async def fire_config_changes(self, session: Session, policy: Policy) -> None:
+        """Tell ConfigChange hooks, before a run in the mode of `policy`, which settings files have changed.
 
         Raises `CellwrightError` where one refuses it; then the change is told again before the next run.
         """
         for file in self._changes:
-            await self._fire_config_change(file, session, mode)
+            await self._fire_config_change(file, session, policy.mode)
         self._changes = ()
 
     async def _fire_config_change(self, file: Path, session: Session, mode: str) -> None:

@@ -90,12 +90,17 @@ def outside_files(instructions: Iterable[Path], project: Path) -> list[Path]:
 
 def uses_fallback(cwd: Path) -> bool:
     """Return whether `AGENTS.md` stands in: no `CLAUDE.md` is in `cwd` or above."""
-    return not any(_is_file(folder / name) for folder in (cwd, *cwd.parents) for name in NAMES)
+    # strings: every prompt asks, and paths are dear to make
+    return not any(os.path.isfile(f"{folder}/{name}") for folder in (cwd, *cwd.parents) for name in NAMES)  # noqa: PTH113
 
 
 def folder_files(folder: Path, *, fallback: bool) -> list[Path]:
     """The files of instructions that may stand in one folder."""
-    return [folder / name for name in (*NAMES, LOCAL_NAME, *((FALLBACK_NAME,) if fallback else ()))]
+    return [folder / name for name in _names(fallback=fallback)]
+
+
+def _names(*, fallback: bool) -> tuple[str, ...]:
+    return (*NAMES, LOCAL_NAME, *((FALLBACK_NAME,) if fallback else ()))
 
 
 def with_imports_that_count(file: MemoryFile, place: MemoryPlace, seen: set[Path]) -> Iterator[MemoryFile]:
@@ -127,10 +132,12 @@ def _paths(place: MemoryPlace) -> Iterator[tuple[Path, MemoryScope, Path]]:
         inside = folder in inside_project
         if inside and not place.trusted:
             continue
-        for path in folder_files(folder, fallback=fallback):
-            if path.parent == place.users or not (inside or _is_users(path)):
+        for name in _names(fallback=fallback):
+            # above the project there is hardly one: looked for by its name, since paths are dear to make
+            if not (inside or _is_users(f"{folder}/{name}")):
                 continue
-            yield path, "local" if path.name == LOCAL_NAME else "project", folder
+            if (path := folder / name).parent != place.users:
+                yield path, "local" if name == LOCAL_NAME else "project", folder
     if place.trusted:
         for rule in _rule_files(place.project / RULES_FOLDER):
             yield rule, "project", place.project
@@ -138,8 +145,15 @@ def _paths(place: MemoryPlace) -> Iterator[tuple[Path, MemoryScope, Path]]:
 
 def _folders(project: Path, cwd: Path) -> list[Path]:
     """The folders from `project` down to `cwd`."""
-    real = project.resolve()
-    return [folder for folder in reversed((cwd, *cwd.parents)) if folder.resolve().is_relative_to(real)]
+    real = os.path.realpath(project)
+    above = [*reversed((cwd, *cwd.parents))]
+    if os.path.realpath(cwd) == str(cwd):  # no link is on the way, so the folders above are what they are called
+        return [folder for folder in above if _holds(real, str(folder))]
+    return [folder for folder in above if _holds(real, os.path.realpath(folder))]
+
+
+def _holds(folder: str, path: str) -> bool:
+    return path == folder or path.startswith(folder if folder.endswith(os.sep) else folder + os.sep)
 
 
 def _rule_files(folder: Path) -> list[Path]:
@@ -172,12 +186,12 @@ def _is_within(path: Path, folder: Path) -> bool:
     return path.resolve().is_relative_to(folder.resolve())
 
 
-def _is_users(path: Path) -> bool:
+def _is_users(path: str) -> bool:
     """Return whether a file above the project is the user's or the system's: another user could put one into `/tmp`."""
     if not hasattr(os, "getuid"):
         return True
     try:
-        return path.lstat().st_uid in (os.getuid(), 0)
+        return os.lstat(path).st_uid in (os.getuid(), 0)
     except OSError:  # there is none
         return False
 

@@ -20,7 +20,6 @@ import contextlib
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -86,8 +85,7 @@ class McpSettings(msgspec.Struct, frozen=True, kw_only=True):
     enables_all_of_project: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The sum of all settings. `notices` are for the user: what is broken, and what was not believed.
 
     `loosest_mode` is how far options and a session may go. A limit that is None is the user's to have none of.
@@ -105,13 +103,13 @@ class Settings:
     block_writes_outside: bool = False
     bypass_disabled: bool = False
     managed_rules_only: bool = False
-    sandbox: SandboxSettings = field(default_factory=SandboxSettings)
+    sandbox: SandboxSettings = msgspec.field(default_factory=SandboxSettings)
     hooks: tuple[HooksSource, ...] = ()
     disable_all_hooks: bool = False
     allow_managed_hooks_only: bool = False
     allowed_http_hook_urls: tuple[str, ...] | None = None
     http_hook_allowed_env_vars: tuple[str, ...] | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = msgspec.field(default_factory=dict)
     model: str | None = None
     effort_level: str | None = None
     max_effort_level: str | None = None
@@ -126,7 +124,7 @@ class Settings:
     allowed_tools: tuple[str, ...] | None = None
     allowed_mcp_servers: tuple[str, ...] | None = None
     denied_tools: tuple[str, ...] = ()
-    mcp: McpSettings = field(default_factory=McpSettings)
+    mcp: McpSettings = msgspec.field(default_factory=McpSettings)
     language: str | None = None
     output_style: str | None = None
     auto_memory: bool = False
@@ -134,9 +132,9 @@ class Settings:
     attribution_commit: str | None = None
     attribution_pr: str | None = None
     claude_md_excludes: tuple[str, ...] = ()
-    skill_overrides: Mapping[str, str] = field(default_factory=dict)
-    enabled_plugins: Mapping[str, bool] = field(default_factory=dict)
-    known_marketplaces: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    skill_overrides: Mapping[str, str] = msgspec.field(default_factory=dict)
+    enabled_plugins: Mapping[str, bool] = msgspec.field(default_factory=dict)
+    known_marketplaces: Mapping[str, Mapping[str, Any]] = msgspec.field(default_factory=dict)
     allowed_marketplaces: tuple[Any, ...] | None = None
     blocked_marketplaces: tuple[Any, ...] = ()
     disable_skill_shell_execution: bool = False
@@ -173,7 +171,7 @@ class Settings:
     embedding: EmbeddingSettings | None = None
     tool_files: tuple[tuple[Path, bytes], ...] = ()
     notices: tuple[str, ...] = ()
-    merged: Merged = field(default_factory=Merged, repr=False)
+    merged: Merged = msgspec.field(default_factory=Merged)
 
     def origin(self, key: str) -> Origin | None:
         """The value of `key` (`permissions.defaultMode`) that counts, and where it comes from; None where none is set."""

@@ -11,11 +11,11 @@ import contextlib
 import os
 from collections import ChainMap
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.config.memory.chain import MemoryPlace
 from cellwright.config.plugins.in_force import PluginsInForce, find_plugins
@@ -268,6 +268,7 @@ class SettingsInForce:
             self.run_ends()
         signature = self._sign()
         if signature == self._signature:
+            self._signature = signature  # of the paths that are watched now: each decision compares them
             return
         before = self.settings
         self._apply(signature)
@@ -387,7 +388,7 @@ class SettingsInForce:
         self._watched = files = files or (*watched_files(self.cwd, self.environ, self._managed), trust_file())
         return (
             (self._inline_settings(), watched_variables(self.environ)),
-            *((file, _signature(file)) for file in files),
+            *[(file, _signature(file)) for file in files],
         )
 
     def _read(self) -> SettingsSources:

@@ -17,7 +17,7 @@ def project_folder(cwd: Path) -> Path:
     """The root of the git work tree that `cwd` is in, or `cwd` itself. Runs nothing."""
     cwd = cwd.absolute()
     # Path.exists raises where a folder above may not be entered
-    return next((folder for folder in (cwd, *cwd.parents) if os.path.exists(folder / ".git")), cwd)  # noqa: PTH110
+    return next((folder for folder in (cwd, *cwd.parents) if os.path.exists(f"{folder}/.git")), cwd)  # noqa: PTH110
 
 
 def main_checkout(project: Path) -> Path:
@@ -27,7 +27,7 @@ def main_checkout(project: Path) -> Path:
     """
     marker = project / ".git"
     try:
-        if not marker.is_file():
+        if not os.path.isfile(marker):  # noqa: PTH113  where it may not be looked at, there is none for us
             return project
         gitdir = project / _pointed_at(marker, "gitdir: ")
         back = gitdir / _pointed_at(gitdir / "gitdir")

@@ -58,7 +58,7 @@ class Agents:
     def listed(self, agent: AgentSetup) -> str:
         """The list of agents as `agent` is told of it; "" where it could start none."""
         tool = next((tool for tool in agent.tools if tool.starts_agents), None)
-        policy = agent.policy.in_mode(agent.policy.mode)  # as it is now: one that follows the settings looks each time
+        policy = agent.policy.allowing(())  # as it is now: one that follows the settings looks each time
         if tool is None or policy.hides(tool):
             return ""
         agents = {

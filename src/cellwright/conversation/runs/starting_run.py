@@ -252,7 +252,7 @@ class StartingRun(Struct, frozen=True):
             # a run cannot loosen the settings that it runs under, but its user can
             parts.in_force.run_begins(calls.are_idle, mode_chosen)
             try:
-                await parts.hooks.fire_config_changes(ready.session, ready.agent.policy.mode)
+                await parts.hooks.fire_config_changes(ready.session, ready.agent.policy)
                 return await ready.agent.run(
                     ready.prompt, ready.session, self.run.bus.publish, steering=self.run.steering
                 )
@@ -332,7 +332,11 @@ class StartingRun(Struct, frozen=True):
         again = (tool_news, parts.file_blocks.for_prompt, *listed, *request.context)
         agent = parts.agent(options, provider, self.run.surface.can_use_tool, again)
         if turn is None:
-            agent = replace(agent, hooks=together(as_hooks(agent.hooks), parts.skills.hooks_of_run(skill_call)))
+            agent = replace(
+                agent,
+                hooks=together(as_hooks(agent.hooks), parts.skills.hooks_of_run(skill_call)),
+                request_leaves=self.run.request_leaves.set,
+            )
         if request.provider is not None:
             # a dry run changes nothing and costs nothing; that its own budget is too small is worth knowing
             agent = replace(agent, checkpoints=NO_CHECKPOINTS, shared_budgets=NO_SHARED_BUDGETS)

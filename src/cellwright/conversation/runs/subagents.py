@@ -263,12 +263,12 @@ class Subagents:
 
     async def for_prompt(self, prompt_context: PromptContext) -> ProvidedContext:
         """Tell with a prompt what has ended in the background since the last; a `ContextProvider`."""
-        await self._hooks.fire_file_changes(prompt_context.session, prompt_context.agent.policy.mode)
+        await self._hooks.fire_file_changes(prompt_context.session, prompt_context.agent.policy)
         return ProvidedContext(before=tuple(self.endings(prompt_context.session)))
 
     async def for_step(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> list[ContextBlock]:
         """Tell after a batch of calls what goes with the files they touched, and what has ended in the background."""
-        await self._hooks.fire_file_changes(session, agent.policy.mode)
+        await self._hooks.fire_file_changes(session, agent.policy)
         told = await self._memory.for_files(paths, session, agent)
         return [*told, *await self._skills.for_files(paths, session, agent), *self.endings(session)]
 

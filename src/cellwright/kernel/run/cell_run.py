@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+REQUEST_SECONDS = 0.03
+"""The time that the output waits for the request to leave; nobody sees a wait as short as that."""
+
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
@@ -122,7 +125,10 @@ class CellWait:
             self._task = task
         if early:
             task.cancel()
-        # after the start: the request is on its way while the front end gets its widget
+        if isinstance(task, Run):
+            # two threads at work hinder each other: the request goes first, and the front end gets its widget while
+            # the model thinks
+            task.request_leaves.wait(REQUEST_SECONDS)
         self._output.open()
 
     def _cancel(self) -> None:

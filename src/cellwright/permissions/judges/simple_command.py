@@ -348,10 +348,19 @@ def is_inside(book: RuleBook, path: str) -> bool:
         return False
 
 
+_HELD_TO_FOLDERS = frozenset(
+    {"find", "sed", "jq", "cp", "mv", "rm", "mkdir", "touch", "base64", "b2sum", "bzcat", "cksum", "cmp", "column"}
+    | {"comm", "egrep", "fgrep", "file", "fold", "gzcat", "hexdump", "join", "md5sum", "nl", "od", "paste", "readlink"}
+    | {"realpath", "rev", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "shuf", "stat", "tac", "tree"}
+    | {"df", "xzcat", "zcat"}
+)
+"""Programs besides those of `READERS` that look at or change the files they are given."""
+
+
 def _path_like(facts: CommandFacts) -> Iterator[Word]:
     """Words that name a place outside of the shell's folder, of a program that is known to read the files it is given."""
     program, *rest = facts.words
-    if program.text not in READERS and program.text not in ("find", "sed", "jq", "cp", "mv", "rm", "mkdir", "touch"):
+    if program.text not in READERS and program.text not in _HELD_TO_FOLDERS:
         return
     for word in rest:
         if word.raw.startswith("~") or word.text.startswith("/") or ".." in word.text.split("/"):

@@ -23,6 +23,8 @@ Piece = tuple[str, int, int]
 MAX_DEPTH = 60
 MAX_SECONDS = 0.015
 """Computing time that reading may take: sense takes less, in ten thousand characters of nonsense it is looked for long."""
+WHOLE_BYTES = 1_000
+"""Up to here reading takes a few milliseconds, whatever it is, and nobody has to be able to stop it."""
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
@@ -68,6 +70,9 @@ def _tree(command: str) -> Tree | None:
     data = command.encode("ascii")
     until = time.thread_time() + MAX_SECONDS
     try:
+        if len(data) <= WHOLE_BYTES:
+            return _parser().parse(data)
+        # py-tree-sitter (0.26.1) can be told to stop where it reads by a function, and never frees what that returns
         return _parser().parse(lambda at, _: data[at:], progress_callback=lambda *_: time.thread_time() > until)
     except ValueError:  # it was told to stop
         _parser().reset()

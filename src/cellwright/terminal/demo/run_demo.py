@@ -157,7 +157,8 @@ def _show_outputs(console: Any, cell: Any) -> None:
 
 def _open_lab(project: Path, environ: Mapping[str, str]) -> int:
     trust_notebook(project / NOTEBOOK)
-    command = [sys.executable, "-m", "jupyterlab", str(project / NOTEBOOK)]
+    # the address of the notebook, as a file to open is not in the address that is printed
+    command = [sys.executable, "-m", "jupyterlab", f"--LabApp.default_url=/lab/tree/{NOTEBOOK}"]
     if not environ.get("DISPLAY") and not environ.get("BROWSER") and sys.platform.startswith("linux"):
         command.append("--no-browser")
     if getattr(os, "geteuid", lambda: 1)() == 0:

@@ -7,12 +7,15 @@
 
 import DOMPurify from "dompurify";
 import { marked } from "marked";
-import { element, joined, startKernel, withoutColours } from "./kernel.js";
+import { element, inputField, joined, outputsOf, savedNotebook, serve, startKernel, withoutColours } from "./kernel.js";
 
 const ORDER = ["text/html", "text/markdown", "image/svg+xml", "image/png", "image/jpeg", "text/latex", "text/plain"];
 const STYLE =
   "body{margin:0;display:flow-root;font:14px/1.5 Roboto,Arial,sans-serif;color:#212121}pre{white-space:pre-wrap;font:13px/1.4 monospace;margin:0}" +
   "table{border-collapse:collapse}td,th{padding:4px 8px;border:1px solid #dadce0}code{font:12px monospace;background:#f1f3f4}img{max-width:100%}";
+// an output is a page of its own, which is told of the theme by an attribute, and has the light one's colours but for these
+const DARK = "[theme=dark]{color-scheme:dark;background:#383838}[theme=dark] body{color:#d5d5d5}[theme=dark] :is(td,th){border-color:#5f6368}" +
+  "[theme=dark] code{background:#202124}[theme=dark] a{color:#8ab4f8}";
 
 const escaped = (text) => text.replace(/[&<>]/g, (sign) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;" })[sign]);
 
@@ -41,12 +44,7 @@ class Notebook {
       const node = element("section", "cell");
       node.append(element("pre", "source", joined(cell.source)), element("div", "outputs"), element("div", "input"));
       document.querySelector("#notebook").append(node);
-      const outputs = (cell.outputs ?? []).map((output) => ({
-        type: output.output_type,
-        ...(output.data ? { items: output.data, metadata: output.metadata } : output),
-        ...(output.text ? { text: joined(output.text) } : {}),
-      }));
-      return { cell, node, outputs };
+      return { cell, node, outputs: outputsOf(cell) };
     });
     this.cells.forEach((each) => each.outputs.forEach((output) => this.draw(each, output)));
   }
@@ -111,7 +109,7 @@ class Notebook {
     if (!output.frame) {
       output.frame = Object.assign(element("iframe", "output"), { title: "Output" });
       output.frame.setAttribute("sandbox", "allow-scripts allow-same-origin");
-      output.frame.srcdoc = `<!doctype html><style>${STYLE}</style><body></body>`;
+      output.frame.srcdoc = `<!doctype html><style>${STYLE}${DARK}</style><body></body>`;
       output.loaded = new Promise((done) => output.frame.addEventListener("load", done, { once: true }));
       area.append(output.frame);
     }
@@ -127,13 +125,9 @@ class Notebook {
 
   askInput(each, message) {
     const place = each.node.querySelector(".input");
-    const field = element("input", "");
-    field.type = message.content.password ? "password" : "text";
-    field.setAttribute("aria-label", message.content.prompt);
-    field.addEventListener("keydown", ({ key }) => {
-      if (key !== "Enter") return;
+    const field = inputField(message, ["Enter"], (value) => {
       place.replaceChildren();
-      this.kernel.sendInputReply({ value: field.value, status: "ok" }, message.header);
+      this.kernel.sendInputReply({ value, status: "ok" }, message.header);
     });
     place.replaceChildren(element("span", "", message.content.prompt), field);
     field.focus();
@@ -144,21 +138,8 @@ class Notebook {
   }
 
   saved() {
-    const cells = this.cells.map(({ cell, outputs }) => ({
-      ...cell,
-      outputs: outputs.map((output) =>
-        output.type === "stream"
-          ? { output_type: "stream", name: output.name, text: output.text }
-          : output.type === "error"
-            ? { output_type: "error", ename: output.ename, evalue: output.evalue, traceback: output.traceback }
-            : { output_type: output.type, data: output.items, metadata: output.metadata },
-      ),
-    }));
-    return { ...this.content, cells };
+    return savedNotebook(this.content, this.cells);
   }
 }
 
-window.openNotebook = async (content, kernelName, path) => {
-  document.querySelector("#notebook").replaceChildren();
-  window.book = await new Notebook(content).start(kernelName, path);
-};
+serve((content, kernelName, path) => new Notebook(content).start(kernelName, path));

@@ -10,7 +10,7 @@ import { activate } from "ipywidgets8";
 import DOMPurify from "dompurify";
 import MarkdownIt from "markdown-it";
 import katex from "@vscode/markdown-it-katex";
-import { element, joined, runSilently, startKernel, withoutColours } from "./kernel.js";
+import { element, inputField, joined, outputsOf, runSilently, savedNotebook, serve, startKernel, withoutColours } from "./kernel.js";
 
 const WIDGET = "application/vnd.jupyter.widget-view+json";
 const ORDER = [
@@ -87,13 +87,7 @@ class Notebook {
   async start() {
     // what was saved is there before a kernel is
     for (const each of this.cells) {
-      each.outputs = (each.cell.outputs ?? []).map((output) =>
-        output.output_type === "stream"
-          ? { type: "stream", name: output.name, text: joined(output.text) }
-          : output.output_type === "error"
-            ? { type: "error", ...output }
-            : { type: output.output_type, items: output.data, metadata: output.metadata ?? {} },
-      );
+      each.outputs = outputsOf(each.cell);
       this.draw(each);
     }
     if (!this.kernelName) return this;
@@ -234,15 +228,11 @@ class Notebook {
   askInput(message) {
     const box = element("div", "quick-input");
     box.id = "input-box";
-    const field = element("input", "");
-    field.type = message.content.password ? "password" : "text";
-    const prompt = element("div", "prompt", `${message.content.prompt} (Press 'Enter' to confirm or 'Escape' to cancel)`);
-    field.setAttribute("aria-label", message.content.prompt);
-    field.addEventListener("keydown", ({ key }) => {
-      if (key !== "Enter" && key !== "Escape") return;
+    const field = inputField(message, ["Enter", "Escape"], (value, key) => {
       box.remove();
-      this.kernel.sendInputReply({ value: key === "Enter" ? field.value : "", status: "ok" }, message.header);
+      this.kernel.sendInputReply({ value: key === "Enter" ? value : "", status: "ok" }, message.header);
     });
+    const prompt = element("div", "prompt", `${message.content.prompt} (Press 'Enter' to confirm or 'Escape' to cancel)`);
     box.append(field, prompt);
     document.body.append(box);
     field.focus();
@@ -252,6 +242,7 @@ class Notebook {
     if (!this.models.has(value.model_id)) return false;
     const model = await this.manager.get_model(value.model_id).catch(() => null);
     if (!model) return this.drawMissing(value, node);
+    node.classList.add("cell-output-ipywidget-background");
     const view = await this.manager.create_view(model, { el: node });
     await this.manager.display_view(value, view, { node });
     return true;
@@ -320,28 +311,9 @@ class Notebook {
     return this.kernel.interrupt();
   }
 
-  /** The notebook as its file: what is transient is left out, every MIME type stays. */
   saved() {
-    const cells = this.cells.map(({ cell, outputs }) => ({
-      ...cell,
-      outputs: outputs.map((output) =>
-        output.type === "stream"
-          ? { output_type: "stream", name: output.name, text: output.text }
-          : output.type === "error"
-            ? { output_type: "error", ename: output.ename, evalue: output.evalue, traceback: output.traceback }
-            : {
-                output_type: output.type,
-                data: output.items,
-                metadata: output.metadata,
-                ...(output.type === "execute_result" ? { execution_count: cell.execution_count ?? null } : {}),
-              },
-      ),
-    }));
-    return { ...this.content, cells };
+    return savedNotebook(this.content, this.cells);
   }
 }
 
-window.openNotebook = async (content, kernelName, path, how) => {
-  document.querySelector("#notebook").replaceChildren();
-  window.book = await new Notebook(content, kernelName, path, how).start();
-};
+serve((content, kernelName, path, how) => new Notebook(content, kernelName, path, how).start());

@@ -34,8 +34,7 @@ class Flags(Struct, frozen=True):
 
     A "word" is a text that is no flag where it stands by itself. With "=" before the kind the value is joined to the flag
     or left out, and the next word is none; with "?" it is the next word, where there is one: who errs here takes
-    `--output=x` for a value. With "~" it is a value to some programs of the name and an operand to others, so it is
-    judged as an operand. `letters` may be bundled behind one dash. `numbers`: `-5` is a flag. `any_glob`: even a file
+    `--output=x` for a value. `letters` may be bundled behind one dash. `numbers`: `-5` is a flag. `any_glob`: even a file
     name that is taken for a flag does no harm, since the program has none that does.
 
     `one_program`: there is one of the name. Of others (GNU's, BSD's, busybox's) it is not certain whether the word behind
@@ -72,9 +71,7 @@ class Flags(Struct, frozen=True):
                 operands.append(_in_folder(word))
                 continue
             mixed = mixed or bool(operands)
-            if not (self.numbers and _SHORT_NUMBER.fullmatch(word.text)) and not self._take(
-                word, left, given, files, operands
-            ):
+            if not (self.numbers and _SHORT_NUMBER.fullmatch(word.text)) and not self._take(word, left, given, files):
                 return None
         return Arguments(frozenset(given), tuple(files), tuple(operands), mixed)
 
@@ -86,7 +83,7 @@ class Flags(Struct, frozen=True):
         strict = self.read(words, flags_first=True)
         return None if strict is None else [taken, strict]
 
-    def _take(self, word: Word, left: deque[Word], given: set[str], files: list[Word], operands: list[Word]) -> bool:
+    def _take(self, word: Word, left: deque[Word], given: set[str], files: list[Word]) -> bool:
         if word.globs and not word.text.startswith("--"):
             return False
         if word.text.startswith("--"):
@@ -102,9 +99,6 @@ class Flags(Struct, frozen=True):
             given.add(f"-{letter}")
             if kind := self.valued.get(f"-{letter}"):
                 rest = word.text[index + 1 :]
-                if kind[0] == "~":
-                    operands += [Word(rest, raw=rest)] if rest else [left.popleft()] if left else []
-                    return not operands[-1:] or _is_plain(operands[-1])
                 return self._value(kind, Word(rest, raw=rest) if rest else None, left, files)
             if letter not in self.letters:
                 return False
@@ -148,10 +142,6 @@ def _in_folder(word: Word) -> Word:
     return Word(f"./{word.text}", frozenset(place + 2 for place in word.globs), word.dynamic, f"./{word.raw}")
 
 
-def _is_plain(word: Word) -> bool:
-    return not (word.dynamic or word.globs or word.text.startswith("-"))
-
-
 Finder = Callable[[Arguments], list[Access] | None]
 
 
@@ -174,12 +164,6 @@ def _text(arguments: Arguments) -> list[Access] | None:
     return None if any(word.globs for word in arguments.operands) else list(accesses("Read", arguments.files))
 
 
-def _compressed(arguments: Arguments) -> list[Access] | None:
-    # of another name zcat looks for one with an ending: `zcat a` reads `a.gz`
-    named = all(word.text.endswith(".gz") for word in arguments.operands)
-    return list(accesses("Read", arguments.operands)) if named else None
-
-
 def _pattern_and_files(*, recursive: Sequence[str] = (), always_deep: bool = False) -> Finder:
     def find(arguments: Arguments) -> list[Access] | None:
         operands = arguments.operands
@@ -196,78 +180,39 @@ def _pattern_and_files(*, recursive: Sequence[str] = (), always_deep: bool = Fal
 
 _GREP = flags(
     "EFGPiywxvcLlqsobHhnTZzraIU",
-    "-e:text -f:file -m:number -A:number -B:number -C:number --regexp:text --file:file --max-count:number"
-    " --after-context:number --before-context:number --context:number --include:text --exclude:text --exclude-dir:text"
-    " --color:=text --colour:=text --binary-files:text --label:text",
-    "--extended-regexp --fixed-strings --basic-regexp --perl-regexp --ignore-case --no-ignore-case --word-regexp"
-    " --line-regexp --invert-match --count --files-without-match --files-with-matches --quiet --silent --no-messages"
-    " --only-matching --byte-offset --with-filename --no-filename --line-number --initial-tab --null --null-data"
-    " --recursive --text --line-buffered",
+    "-e:text -f:file -m:number -A:number -B:number -C:number --regexp:text --max-count:number --context:number"
+    " --include:text --exclude:text --exclude-dir:text --color:=text",
+    "--extended-regexp --fixed-strings --perl-regexp --ignore-case --word-regexp --invert-match --count --quiet"
+    " --files-without-match --files-with-matches --only-matching --no-filename --line-number --recursive",
     numbers=True,
     any_glob=True,
 )
 _RG = flags(
-    "aciFHIlnNopPqsSuUvVwx0.",
-    "-A:number -B:number -C:number -e:text -f:file -g:text -m:number -t:text -T:text -j:number -M:number -r:text -E:text"
-    " --after-context:number --before-context:number --context:number --regexp:text --file:file --glob:text --iglob:text"
-    " --max-count:number --type:text --type-not:text --max-depth:number -d:number --max-columns:number --sort:text"
-    " --sortr:text --color:text --colors:text --replace:text --encoding:text --threads:number --max-filesize:number"
-    " --context-separator:text --field-match-separator:text --engine:text",
-    "--text --count --count-matches --ignore-case --fixed-strings --with-filename --no-filename --files-with-matches"
-    " --files-without-match --line-number --no-line-number --only-matching --pcre2 --quiet --case-sensitive --smart-case"
-    " --unrestricted --multiline --multiline-dotall --invert-match --word-regexp --line-regexp --hidden --no-ignore"
-    " --no-ignore-vcs --no-heading --heading --column --trim --vimgrep --json --stats --files --null --no-messages"
-    " --no-config --crlf --passthru --pretty --type-list --version --max-columns-preview --no-ignore-parent",
+    "acFHhIilnNopPqsSuUvVwx0.",
+    "-A:number -B:number -C:number -e:text -g:text -m:number -t:text -T:text -M:number -r:text --glob:text --type:text"
+    " --max-count:number --max-depth:number --context:number --sort:text --color:text",
+    "--count --ignore-case --fixed-strings --files --files-with-matches --line-number --only-matching --multiline"
+    " --word-regexp --hidden --no-ignore --no-heading --heading --json --stats --version",
     one_program=True,
 )
 _LS = flags(
     "aAlhtrS1FdispRngocuCxmGXUfkNQvBbZ",
-    "-I:~text -w:~number --ignore:text --hide:text --color:=text --time-style:text --sort:text --format:text --time:text"
-    " --block-size:text --indicator-style:text --width:number --quoting-style:text",
-    "--all --almost-all --human-readable --reverse --recursive --size --inode --directory --group-directories-first"
-    " --full-time --no-group --classify --file-type --numeric-uid-gid --si --author --escape --literal --zero",
+    "--color:=text --time-style:text --sort:text",
+    "--all --almost-all --human-readable --reverse --recursive --size --group-directories-first --full-time",
     any_glob=True,
 )
-_CHECKSUM = flags("btz", "", "--binary --text --tag --zero", any_glob=True)
-_HEAD = flags(
-    "qvz",
-    "-n:number -c:number --lines:number --bytes:number",
-    "--quiet --silent --verbose",
-    numbers=True,
-    any_glob=True,
-)
+_LENGTHS = "-n:number -c:number --lines:number --bytes:number"
+_HEAD = flags("qvz", _LENGTHS, "--quiet", numbers=True, any_glob=True)
+_TAIL = flags("qvzr", _LENGTHS, "--quiet", numbers=True, any_glob=True)
 
 READERS: Mapping[str, tuple[Flags, Finder]] = {
     "ls": (_LS, _files("LS", or_here=True)),
-    "cat": (
-        flags(
-            "nbsAeEtTvu",
-            "",
-            "--number --number-nonblank --squeeze-blank --show-all --show-ends --show-tabs --show-nonprinting",
-            any_glob=True,
-        ),
-        _files("Read"),
-    ),
+    "cat": (flags("nbsAeEtTvu", "", "--number", any_glob=True), _files("Read")),
     "head": (_HEAD, _files("Read")),
-    "tail": (
-        flags(
-            "qvzr",
-            "-n:number -c:number --lines:number --bytes:number",
-            "--quiet --verbose",
-            numbers=True,
-            any_glob=True,
-        ),
-        _files("Read"),
-    ),
-    "wc": (flags("lwcmL", "", "--lines --words --bytes --chars --max-line-length", any_glob=True), _files("Read")),
+    "tail": (_TAIL, _files("Read")),
+    "wc": (flags("lwcmL", "", "--lines --words --bytes --chars", any_glob=True), _files("Read")),
     "grep": (_GREP, _pattern_and_files(recursive=("-r", "--recursive"))),
-    "egrep": (_GREP, _pattern_and_files(recursive=("-r", "--recursive"))),
-    "fgrep": (_GREP, _pattern_and_files(recursive=("-r", "--recursive"))),
     "rg": (_RG, _pattern_and_files(always_deep=True)),
-    **dict.fromkeys(
-        ("md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "b2sum", "cksum"),
-        (_CHECKSUM, _files("Read")),
-    ),
     "uname": (flags("asnrvmpio", "", "--all"), _files("LS", at_most=0)),
     "whoami": (flags(), _files("LS", at_most=0)),
     "id": (flags("ugGnr"), _files("LS", at_most=0)),
@@ -287,7 +232,6 @@ READERS: Mapping[str, tuple[Flags, Finder]] = {
         ),
         _files("LS", at_most=0),
     ),
-    "whereis": (flags(), _text),
     "true": (flags(), _text),
     "false": (flags(), _text),
     ":": (flags(), _text),
@@ -296,112 +240,36 @@ READERS: Mapping[str, tuple[Flags, Finder]] = {
     "type": (flags("afptP"), _text),
     "basename": (flags("az", "-s:text --suffix:text", "--multiple --zero"), _text),
     "dirname": (flags("z", "", "--zero"), _text),
-    "seq": (flags("w", "-s:text -f:text --separator:text --format:text", "--equal-width", numbers=True), _text),
-    "realpath": (
-        flags("emsqzLP", "--relative-to:file --relative-base:file", "--canonicalize-existing --no-symlinks --strip"),
-        _files("LS"),
-    ),
-    "readlink": (flags("femnqsvz", "", "--canonicalize --canonicalize-existing --no-newline"), _files("LS")),
-    "stat": (
-        flags(
-            "LqxnrsF",
-            "-c:~text -f:~text -t:~text --format:text --printf:text",
-            "--dereference --file-system --terse",
-            any_glob=True,
-        ),
-        _files("LS"),
-    ),
     "du": (
         flags(
             "shackmbxSl0H",
-            "-d:number --max-depth:number --exclude:text --block-size:text -t:number --threshold:number",
-            "--summarize --human-readable --all --total --apparent-size --bytes --one-file-system --si",
+            "-d:number --max-depth:number --exclude:text",
+            "--summarize --human-readable --all --total --apparent-size --bytes",
             any_glob=True,
         ),
         _files("LS", or_here=True),
     ),
-    "df": (
-        flags("hHkmiPlag", "-t:~text -x:~text -T:~text", "--human-readable --portability --print-type --total"),
-        _files("LS"),
-    ),
-    "file": (
-        flags("bihkLNnr0", "-F:text -P:text", "--brief --mime --mime-type --mime-encoding", one_program=True),
-        _files("Read"),
-    ),
     "sort": (
-        flags(
-            "nrufbdghiMVscCzR",
-            "-k:text -t:text --key:text --field-separator:text --sort:text",
-            "--numeric-sort --reverse --unique --ignore-case --ignore-leading-blanks --dictionary-order"
-            " --general-numeric-sort --human-numeric-sort --month-sort --version-sort --stable --check --zero-terminated",
-        ),
+        flags("nrufbdghiMVscCzR", "-k:text -t:text --key:text", "--numeric-sort --reverse --unique"),
         _files("Read"),
     ),
     "uniq": (
-        flags(
-            "cdDuiz",
-            "-f:number -s:number -w:number --skip-fields:number --skip-chars:number --check-chars:number",
-            "--count --repeated --unique --ignore-case",
-        ),
+        flags("cdDuiz", "-f:number -s:number -w:number", "--count --repeated --unique --ignore-case"),
         _files("Read", at_most=1),  # the second is what it writes to
     ),
     "cut": (
-        flags(
-            "snz",
-            "-d:text -f:text -c:text -b:text --delimiter:text --fields:text --characters:text --bytes:text"
-            " --output-delimiter:text",
-            "--complement --only-delimited",
-        ),
+        flags("snz", "-d:text -f:text -c:text -b:text --delimiter:text --fields:text", "--complement"),
         _files("Read"),
     ),
     "tr": (flags("dscCtu", "", "--delete --squeeze-repeats --complement --truncate-set1"), _text),
-    "nl": (
-        flags("p", "-b:text -h:text -f:text -d:text -i:number -l:number -n:text -s:text -v:number -w:number"),
-        _files("Read"),
-    ),
-    "tac": (flags("br", "-s:text --separator:text", "--before --regex"), _files("Read")),
-    "rev": (flags(), _files("Read")),
-    "paste": (flags("sz", "-d:text --delimiters:text", "--serial --zero-terminated"), _files("Read")),
-    "join": (
-        flags("iz", "-1:number -2:number -j:number -t:text -a:number -v:number -e:text -o:text", "--header"),
-        _files("Read"),
-    ),
-    "fold": (flags("bs", "-w:number --width:number", "--bytes --spaces", numbers=True), _files("Read")),
-    "shuf": (flags("ez", "-n:number -i:text --head-count:number --input-range:text"), _files("Read")),
-    "od": (flags("abcdfiloshxv", "-A:text -t:text -N:number -j:number -w:=number"), _files("Read")),
-    "hexdump": (flags("bcCdovx", "-n:number -s:number"), _files("Read")),
-    "base64": (flags("d", "-w:number --wrap:number", "--decode"), _files("Read", at_most=1)),
-    **dict.fromkeys(("zcat", "gzcat"), (flags(), _compressed)),
-    **dict.fromkeys(("xzcat", "bzcat"), (flags(), _files("Read"))),
-    "column": (
-        flags("tx", "-s:text -c:number -o:~text -N:~text -H:~text --separator:text --output-separator:text", "--table"),
-        _files("Read"),
-    ),
-    "comm": (flags("123iz", "", "--check-order --nocheck-order --total"), _files("Read")),
-    "cmp": (
-        flags("bsl", "-n:number -i:text --bytes:number", "--print-bytes --quiet --silent --verbose"),
-        _files("Read"),
-    ),
     "diff": (
         flags(
             "urNqsbBwiyaEZtTdpe",
-            "-U:number -C:number -I:text -W:number -x:text --unified:=number --context:=number --exclude:text --color:=text"
-            " --ignore-matching-lines:text --width:number --label:text -L:text",
-            "--recursive --new-file --brief --report-identical-files --ignore-space-change"
-            " --ignore-blank-lines --ignore-all-space --ignore-case --side-by-side --text --minimal"
-            " --suppress-common-lines --no-dereference --strip-trailing-cr --left-column",
+            "-U:number -x:text --unified:=number --color:=text",
+            "--recursive --brief",
             numbers=True,
         ),
         _files("Grep"),  # of two folders it compares what is in both
-    ),
-    "tree": (
-        flags(
-            "adfDhspugiCnFrtvQNAS",
-            "-L:number -I:text -P:text --filelimit:number --sort:text --charset:text",
-            "--dirsfirst --noreport --gitignore --prune --du --si --inodes --device --matchdirs --ignore-case",
-            one_program=True,
-        ),
-        _files("LS", or_here=True),
     ),
 }
 """Each program with its flags and with what finds the files it reads; others are in `programs.py`."""

@@ -23,39 +23,20 @@ from cellwright.permissions.shell.tokens import Word
 
 _DIFF_LETTERS = "pubwsRaz"
 _DIFF_VALUED = (
-    "-U:=number -M:=text -C:=text -S:word -G:word --unified:=number --stat:=text --color:=text --color-words:=text"
-    " --word-diff:=text --diff-filter:word"
-    " --inter-hunk-context:number --abbrev:=number --find-renames:=text --diff-algorithm:word --ignore-submodules:=text"
-    " --relative:=text --src-prefix:word --dst-prefix:word --anchored:word --word-diff-regex:word"
+    "-U:=number -M:=text -C:=text -S:word -G:word --unified:=number --stat:=text --color:=text --word-diff:=text"
+    " --diff-filter:word"
 )
 _DIFF_LONG = (
-    "--patch --no-patch --raw --numstat --shortstat --dirstat --summary --name-only"
-    " --name-status --cached --staged"
-    " --no-color --check --full-index --binary --no-abbrev"
-    " --no-renames --ignore-all-space --ignore-space-change --ignore-blank-lines"
-    " --ignore-space-at-eol --function-context"
-    " --text --exit-code --quiet --no-ext-diff --no-textconv --minimal --patience --histogram"
-    " --merge-base --compact-summary"
-    " --patch-with-stat --no-prefix --ignore-cr-at-eol --pickaxe-regex --pickaxe-all --reverse"
+    "--patch --no-patch --raw --numstat --shortstat --summary --name-only --name-status --cached --staged --no-color"
+    " --check --no-renames --ignore-all-space --no-ext-diff --no-textconv --compact-summary"
 )
-_COMMITS_VALUED = (
+_LOG_VALUED = (
     "--max-count:number --skip:number --since:word --until:word --after:word --before:word --author:word --grep:word"
-    " --format:=text --date:word --encoding:word"
+    " --format:=text --date:word -n:number --pretty:=text -L:word --decorate:=text"
 )
-_REVISIONS_VALUED = (
-    f"{_COMMITS_VALUED} -n:number --committer:word --pretty:=text --branches:=text --tags:=text --remotes:=text"
-    " --glob:word --exclude:word --min-parents:=number --max-parents:=number"
-)
-_LOG_VALUED = f"{_REVISIONS_VALUED} -L:word --decorate:=text --decorate-refs:word"
 _LOG_LONG = (
-    "--oneline --graph --all --no-decorate --follow --merges --no-merges"
-    " --first-parent --reverse"
-    " --abbrev-commit --no-abbrev-commit --topo-order --date-order"
-    " --author-date-order --left-right --cherry-pick"
-    " --cherry --cherry-mark --no-walk --regexp-ignore-case --invert-grep --all-match"
-    " --walk-reflogs --boundary --source"
-    " --full-history --simplify-by-decoration --parents --children --relative-date --no-notes"
-    " --ancestry-path --cc"
+    "--oneline --graph --all --no-decorate --follow --merges --no-merges --first-parent --reverse --abbrev-commit"
+    " --topo-order --date-order"
 )
 _flags = partial(flags, one_program=True)
 _LOG = _flags(_DIFF_LETTERS + "igEFPcm", f"{_DIFF_VALUED} {_LOG_VALUED}", f"{_DIFF_LONG} {_LOG_LONG}", numbers=True)
@@ -63,101 +44,35 @@ _LOG = _flags(_DIFF_LETTERS + "igEFPcm", f"{_DIFF_VALUED} {_LOG_VALUED}", f"{_DI
 SUBCOMMANDS: Mapping[str, Flags] = {
     "status": _flags(
         "sbvz",
-        "-u:=text --porcelain:=text --untracked-files:=text --ignored:=text --column:=text",
-        "--short --branch --long --show-stash --ahead-behind --no-ahead-behind --renames --no-renames --no-column"
-        " --verbose",
+        "-u:=text --porcelain:=text --untracked-files:=text --ignored:=text",
+        "--short --branch --long --show-stash",
     ),
     "log": _LOG,
     "show": _LOG,
-    "shortlog": _flags("nsec", _COMMITS_VALUED, "--numbered --summary --email --committer --all --no-merges --merges"),
-    "whatchanged": _LOG,
     "diff": _flags(_DIFF_LETTERS, _DIFF_VALUED, _DIFF_LONG),
-    "blame": _flags(
-        "lswetpfcnb",
-        "-L:word -M:=number -C:=number --date:word --since:word",
-        "--porcelain --line-porcelain --root --show-name",
-    ),
-    "rev-parse": _flags(
-        "q",
-        "--short:=number --abbrev-ref:=text --default:word --branches:=text --tags:=text",
-        "--show-toplevel --show-prefix --show-cdup --git-dir --git-common-dir"
-        " --absolute-git-dir --verify"
-        " --is-inside-work-tree --is-inside-git-dir --is-bare-repository --symbolic-full-name"
-        " --symbolic --all --quiet"
-        " --is-shallow-repository --revs-only --no-revs --show-object-format",
-    ),
-    "ls-files": _flags(
-        "cdmosituzkv",
-        "-x:word --exclude:word --abbrev:=number",
-        "--cached --deleted --modified --others --stage --unmerged --killed --exclude-standard"
-        " --full-name --error-unmatch"
-        " --directory --no-empty-directory --ignored --eol --deduplicate",
-    ),
-    "ls-tree": _flags(
-        "rtdlz", "--format:word --abbrev:=number", "--name-only --name-status --long --full-name --full-tree"
-    ),
-    "rev-list": _flags("", _REVISIONS_VALUED, f"{_LOG_LONG} --count --objects", numbers=True),
-    "describe": _flags(
-        "",
-        # `--dirty` writes what it found into the index
-        "--abbrev:=number --match:word --exclude:word --candidates:number",
-        "--tags --all --always --long --contains --first-parent --exact-match",
-    ),
-    "merge-base": _flags("a", "", "--all --is-ancestor --octopus --independent --fork-point"),
+    "blame": _flags("lswetpfcnb", "-L:word -M:=number -C:=number"),
+    "rev-parse": _flags("q", "--short:=number --abbrev-ref:=text", "--show-toplevel --git-dir --verify"),
+    "ls-files": _flags("cdmosz", "", "--cached --deleted --modified --others --exclude-standard"),
     "cat-file": _flags("tspe"),
     "branch": _flags(
         "arvi",
-        "--sort:word --format:word --contains:?word --no-contains:?word --merged:?word --no-merged:?word --points-at:word"
-        " --color:=text --abbrev:=number --column:=text",
-        "--all --remotes --list --verbose --show-current --no-color --no-column --ignore-case",
+        "--sort:word --format:word --contains:?word --merged:?word --no-merged:?word",
+        "--all --remotes --list --verbose --show-current",
     ),
-    "tag": _flags(
-        "li",
-        "-n:=number --sort:word --format:word --contains:?word --no-contains:?word --merged:?word --no-merged:?word"
-        " --points-at:word",
-        "--list --ignore-case",
-    ),
+    "tag": _flags("li", "-n:=number --sort:word --contains:?word --points-at:word", "--list"),
     "remote": _flags("v", "", "--verbose"),
-    "config": _flags(
-        "lz",
-        "--type:word --default:word",
-        "--get --get-all --get-regexp --get-urlmatch --list --local --global --system --worktree --show-origin"
-        " --show-scope --name-only --null --bool --int --path",
-    ),
-    "stash": _flags("p", "--stat:=text", "--patch --name-only --name-status --oneline"),
-    "reflog": _LOG,
-    "symbolic-ref": _flags("q", "", "--short --quiet"),
-    "for-each-ref": _flags(
-        "",
-        "--count:number --sort:word --format:word --points-at:word --merged:?word --contains:?word",
-    ),
-    "count-objects": _flags("vH", "", "--verbose --human-readable"),
-    "check-ignore": _flags("qvn", "", "--quiet --verbose --non-matching --no-index"),
     "grep": _flags(
         "vwiaIEFGPnlLcohHWqr",
-        "-e:word -A:number -B:number -C:number --max-depth:number -m:number --max-count:number"
-        " --color:=text --context:number"
-        " --after-context:number --before-context:number",
-        "--cached --untracked --ignore-case --word-regexp --invert-match --line-number --name-only --count"
-        " --files-with-matches --files-without-match --extended-regexp --fixed-strings"
-        " --perl-regexp --only-matching --heading"
-        " --break --show-function --function-context --and --or --not --all-match --no-color --recursive",
+        "-e:word -A:number -B:number -C:number -m:number --color:=text",
+        "--cached --untracked --ignore-case --word-regexp --line-number --name-only --count --files-with-matches",
         numbers=True,
     ),
 }
-_CONFIG_VIEW = "--local --global --system --worktree --show-origin --show-scope --null"
-_CONFIG_COMMANDS = {
-    "get": _flags("z", "--type:word --default:word", f"{_CONFIG_VIEW} --all --regexp --show-names --bool --int --path"),
-    "list": _flags("z", "--type:word", f"{_CONFIG_VIEW} --name-only"),
-}
-"""Names that git has from 2.46 on for what it had flags for."""
-_BY_OPERANDS = frozenset({"reflog", "remote", "stash", "symbolic-ref"})
-"""Subcommands of which it depends on their operands whether they only read."""
 _VERIFIES = re.compile(r"%G|%\(signature|%\(\*signature")
 """In a format: has gpg verify a signature."""
 _LISTING = frozenset(
     {"-l", "--list", "-a", "-r", "-v", "--all", "--remotes", "--show-current", "--merged", "--no-merged"}
-    | {"--contains", "--no-contains", "--points-at", "-n"}
+    | {"--contains", "--points-at", "-n"}
 )
 
 
@@ -169,10 +84,6 @@ def only_reads(words: Sequence[Word]) -> bool:
     if not rest or rest[0].text not in SUBCOMMANDS or any(_VERIFIES.search(word.text) for word in rest):
         return False
     subcommand = rest[0].text
-    if subcommand == "stash" and rest[1:2] and rest[1].text not in ("list", "show"):
-        return False  # `git stash -p -- list` puts the file `list` away
-    if subcommand == "config":
-        return _config_reads(rest[1:])
     arguments = SUBCOMMANDS[subcommand].read(rest[1:])
     return arguments is not None and _stays_reading(subcommand, arguments)
 
@@ -181,8 +92,6 @@ def _stays_reading(subcommand: str, arguments: Arguments) -> bool:
     operands = [word.text for word in arguments.operands]
     if any(word.globs and _leaves(word.text) for word in arguments.operands):
         return False  # it complains of the first name that `~/*` becomes
-    if subcommand in _BY_OPERANDS and any(word.globs for word in arguments.operands):
-        return False  # `git symbolic-ref x/*` writes as soon as there are two
     match subcommand:
         case "branch" | "tag":
             return not operands or not arguments.flags.isdisjoint(
@@ -190,41 +99,11 @@ def _stays_reading(subcommand: str, arguments: Arguments) -> bool:
             )
         case "remote":
             return not operands or (len(operands) == 2 and operands[0] == "get-url")
-        case "stash":
-            return operands[:1] in (["list"], ["show"])
-        case "reflog":
-            return not operands or operands[0] not in ("expire", "delete", "drop", "write")
-        case "symbolic-ref":
-            return len(operands) == 1
         case "diff" | "grep":
             # given two files, or outside a repository, it reads any file of the machine
             return not any(_leaves(operand) for operand in operands)
         case _:
             return True
-
-
-_GETS = frozenset({"--get", "--get-all", "--get-regexp", "--get-urlmatch"})
-_LISTS = frozenset({"--list", "-l"})
-
-
-def _config_reads(words: Sequence[Word]) -> bool:
-    """Return whether `git config` with the arguments `words` reads: its flags end at the first operand."""
-    if words and words[0].text in ("get", "list"):
-        # an older git takes these for keys, which they cannot be
-        behind = _CONFIG_COMMANDS[words[0].text].read(words[1:])
-        return behind is not None and len(behind.operands) == (words[0].text == "get") and _names_key(behind)
-    taken = SUBCOMMANDS["config"].read(words, flags_first=True)
-    if taken is None:
-        return False
-    if not taken.flags.isdisjoint(_LISTS):
-        return not taken.operands and taken.flags.isdisjoint(_GETS)
-    if not taken.flags.isdisjoint(_GETS):
-        return 1 <= len(taken.operands) <= 2
-    return len(taken.operands) == 1 and _names_key(taken)  # with a second one it writes
-
-
-def _names_key(taken: Arguments) -> bool:
-    return all("." in word.text and not word.globs and not word.text.startswith("-") for word in taken.operands)
 
 
 def _leaves(operand: str) -> bool:
