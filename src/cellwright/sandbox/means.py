@@ -108,7 +108,8 @@ class Sandbox(Struct, frozen=True):
         with contextlib.ExitStack() as held, contextlib.ExitStack() as meanwhile:
             staged = None
             if bounds.staged:
-                staged = held.enter_context(contextlib.closing(staging.Staging(bounds.write, private.new_folder())))
+                staged = staging.Staging(bounds.write, private.new_folder())
+                held.callback(private.remove_meanwhile, staged.close)
             else:
                 bounds = bubblewrap.with_placeholders(bounds, held)
             command, inherited = list(arguments), []

@@ -7,6 +7,8 @@ import os
 import shutil
 import stat
 import tempfile
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -18,6 +20,7 @@ class PrivateFolder:
 
     def __init__(self) -> None:
         self.path = tempfile.mkdtemp(prefix="cellwright-sandbox-")
+        self._removing: list[threading.Thread] = []
         self.temporary, self.caches = f"{self.path}/tmp", f"{self.path}/cache"
         self._make_parts()
 
@@ -56,8 +59,23 @@ class PrivateFolder:
         """Make a folder that commands do not see."""
         return tempfile.mkdtemp(dir=self.path)
 
+    def remove_meanwhile(self, remove: Callable[[], None]) -> None:
+        """Call `remove`, which removes a part of this, on a thread: who waits for a command need not wait for that, too.
+
+        A busy disk takes milliseconds for each folder.
+        """
+        thread = threading.Thread(target=remove, name="cellwright-sandbox-removal", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the interpreter is about to end
+            remove()
+        else:
+            self._removing = [*(each for each in self._removing if each.is_alive()), thread]
+
     def close(self) -> None:
         """Remove it with all that commands left in it."""
+        for thread in self._removing:
+            thread.join()
         with contextlib.suppress(OSError):
             Path(self.path, "hidden-folder").rmdir()
         shutil.rmtree(self.path, ignore_errors=True)

@@ -20,6 +20,7 @@ from cellwright.sandbox.means import Sandbox
 from cellwright.sandbox.private_folder import PrivateFolder
 from confined import Confined, Ended, sandbox_by
 from declared_tools import tool_named
+from eventual import eventually
 from row_tables import for_each_row
 
 DENIED = ("Edit(**/*.lock)", "Edit(data/*.csv)")
@@ -200,9 +201,8 @@ def staged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]
     private = PrivateFolder()
     project = Project(tmp_path / "project", sandbox, private)
     yield project
-    assert {each.name for each in Path(private.path).iterdir()} <= {"tmp", "cache", "hidden-file", "hidden-folder"}, (
-        "nothing is kept"
-    )
+    kept = {"tmp", "cache", "hidden-file", "hidden-folder"}
+    assert eventually(lambda: {each.name for each in Path(private.path).iterdir()} <= kept), "nothing is kept"
     private.close()
 
 
