@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cellwright.commands.command import CommandPage, Section
 from cellwright.errors import ErrorCode
 from cellwright.events import (
     Answered,
@@ -30,7 +31,7 @@ from cellwright.events import (
 from cellwright.terminal import run_lines
 from cellwright.terminal.arguments import split_rules
 from cellwright.terminal.exit_codes import MEANINGS, ExitCode, exit_code_of
-from cellwright.terminal.live_view import LiveView, MarkdownBlocks
+from cellwright.terminal.live_view import LiveView, MarkdownBlocks, draw_page
 from cellwright.terminal.plain_view import PlainView
 from cellwright.terminal.screen import harmless
 from cellwright.terminal.stderr_log import Redacting
@@ -207,6 +208,17 @@ def test_logs_hold_no_secrets() -> None:
 def todos(*statuses: str) -> tuple[dict[str, str], ...]:
     names = ("read\x1b[2J", "fix", "test")
     return tuple({"content": name, "status": status} for name, status in zip(names, statuses, strict=False))
+
+
+def test_a_page_with_an_answer_is_drawn_as_answers_are() -> None:
+    out = io.StringIO()
+    answer = Section("By the way", answer="- It was **tides.py**.\x1b[2J")
+    draw_page(CommandPage([answer, Section("Beside the conversation", text="It cost $0.01.")]), out)
+    title, item, *rest = [line.rstrip() for line in out.getvalue().splitlines() if line.strip()]
+    assert title == "By the way"
+    assert item.startswith(" • It was tides.py.")
+    assert "\x1b" not in item
+    assert rest == ["Beside the conversation", "  It cost $0.01."]
 
 
 def test_of_the_todos_the_lines_that_changed_are_shown() -> None:

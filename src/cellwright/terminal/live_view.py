@@ -22,6 +22,7 @@ from rich.text import Text
 
 from cellwright.agent.context.summary import compacted_line
 from cellwright.agent.subagent import AgentProgress, progress_of
+from cellwright.commands.command import CommandPage
 from cellwright.events import (
     Answered,
     Asked,
@@ -49,7 +50,7 @@ from cellwright.events import (
 )
 from cellwright.terminal import run_lines
 from cellwright.terminal.screen import Style, harmless, style_of_diff_line
-from cellwright.text import visible_line
+from cellwright.text import visible, visible_line
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
@@ -426,3 +427,16 @@ def styled_writer(out: TextIO) -> Callable[[str, Style], None]:
         console.print(Text(line, STYLES[style]))
 
     return write
+
+
+def draw_page(page: CommandPage, out: TextIO) -> None:
+    """Draw a command's page on which Claude answers as its other answers are."""
+    console = Console(file=out, highlight=False)
+    for index, section in enumerate(page.sections):
+        if index:
+            console.print()
+        if section.answer:
+            console.print(Text(visible_line(section.title, console.width), style="bold"))
+            console.print(_Block(visible(section.answer), is_first=True))
+        else:
+            print(CommandPage([section]).plain(console.width), file=out)

@@ -145,8 +145,11 @@ def test_what_needs_no_question_does_no_harm(world: World, sandbox: Sandbox | No
         expected = table[f"{name}: {command}"][sandbox is not None]
         if how != expected:
             wrong.append(f"{command}: {how} instead of {expected}: {decision.reason}")
-        if decision.behavior == "allow" and (done := harm(world, command, decision.confinement, sandbox)):
+        done = harm(world, command, decision.confinement, sandbox) if decision.behavior == "allow" else ""
+        if done:
             wrong.append(f"{command}: {done}")
+        # seen with `-rP`
+        print(f"{sandbox.abilities.name if sandbox else 'none':10} | {how:6} | {done or 'no harm'} | {name}: {command}")
     assert not wrong, "\n".join(wrong)
 
 
