@@ -209,10 +209,12 @@ bench: $(VENV)/.test build  ## speed against a floor and the bare SDK, as ratios
 
 CODE = .
 
-# each with floors of its own in the same run: rg, ast, ctags, jedi
-bench-code: $(VENV)/.test  ## the index of code: speed, how right it is; CODE= are folders, EMBEDDING= a model as the setting names it
-	$(BIN)/python -m benchmarks.code_index --stalls $(CODE)
-	$(BIN)/python -m benchmarks.code_accuracy $(if $(EMBEDDING),--embedding '$(EMBEDDING)') $(CODE)
+ACCURACY = $(CODE)
+
+# each with floors of its own in the same run: rg, git grep, ctags, ast, jedi
+bench-code: $(VENV)/.test  ## the index of code, into docs/code-intelligence.md; CODE= a large folder, ACCURACY= folders, FLASK= a checkout, EMBEDDING= a model
+	$(BIN)/python -m benchmarks.code_page --speed $(CODE) --accuracy $(ACCURACY) $(if $(FLASK),--flask $(FLASK)) \
+	  $(if $(EMBEDDING),--embedding '$(EMBEDDING)')
 
 SECONDS = 300
 SEED =

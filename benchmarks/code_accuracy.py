@@ -1,21 +1,15 @@
-"""`python -m benchmarks.code_accuracy FOLDER…`: how right the answers about a folder's Python code are.
+"""How right the answers about a folder's code are, each beside something that knows better, none of it the index itself.
 
-Three tables, each against something that knows better, none of it the index itself:
-
-    definitions   against the standard library's `ast`: each function, method and class at its line; of other languages
-                  against ctags, where it is installed: what ctags finds and we do not is missed
-    references    of sampled names against jedi's, which follows types: what jedi finds and we do not is missed; what we
-                  find and jedi does not is either another thing of that name or what jedi cannot follow
-    retrieval     the first sentence of a docstring finds its function, whose docstring was taken out before the folder was
-                  indexed: the mean reciprocal rank among ten hits, and how many are among them. By words, and with
-                  `--embedding '{"provider": "onnx", "model": FOLDER}'` (the form of the setting) by meaning and by both
-
-Builds its indexes in a temporary place and changes nothing in the folder.
+definitions   of Python beside the standard library's `ast`: each function, method and class at its line; of other
+              languages beside ctags, where it is installed, which knows less of some than we do: recall alone
+references    of sampled names beside jedi's, which follows types: what jedi finds and we do not is missed; what we
+              find and jedi does not is either another thing of that name or what jedi cannot follow
+retrieval     the first sentence of a docstring finds its function, whose docstring was taken out before the folder was
+              indexed: the mean reciprocal rank among ten hits, and how many are among them
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
 import asyncio
 import json
@@ -23,9 +17,9 @@ import os
 import random
 import shutil
 import sqlite3
+import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -36,7 +30,7 @@ import msgspec
 from benchmarks.code_index import CONTEXT, Indexed, run_indexer
 from cellwright.codebase.embedding.provider import KEY_NAMES, EmbeddingSettings
 from cellwright.codebase.embedding.worker import EmbedRequest
-from cellwright.codebase.reader import SEMANTIC_WEIGHT, Hit, fused, reading, status_of
+from cellwright.codebase.reader import Hit, fused, reading, status_of
 from cellwright.codebase.store import index_path, models_folder
 from cellwright.tools.code.navigation.find_references import find_references_tool
 from cellwright.tools.code.navigation.project_code import SEMANTIC_HITS
@@ -45,7 +39,10 @@ from cellwright.tools.code.navigation.project_embedding import ProjectEmbedding
 CTAGS_KINDS = frozenset(
     {"func", "function", "method", "class", "interface", "struct", "enum", "trait", "type", "macro", "constructor"}
 )
+MIN_PLACES = 100
+"""Fewer places of a language say nothing of it."""
 NAMES = 60
+JEDI_SECONDS = 40.0
 CANDIDATES = 1_000
 QUERIES = 500
 HITS = 10
@@ -64,28 +61,6 @@ class Retrieval(msgspec.Struct, frozen=True):
     line: int
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.code_accuracy", description=__doc__)
-    parser.add_argument("folders", nargs="+", type=Path)
-    parser.add_argument("--embedding", type=embedding_settings, help="a model, as `cellwright.embedding` names it")
-    parser.add_argument("--only", choices=("definitions", "references", "retrieval"))
-    options = parser.parse_args()
-    for folder in options.folders:
-        with tempfile.TemporaryDirectory() as home:
-            os.environ["CELLWRIGHT_HOME"] = home
-            root = folder.resolve()
-            run_indexer(root)
-            print(f"\n{root}")
-            if options.only in (None, "definitions"):
-                print_definitions(root)
-                print_ctags(root)
-            if options.only in (None, "references"):
-                print_references(root)
-            if options.only in (None, "retrieval"):
-                print_retrieval(root, Path(home) / "stripped", options.embedding)
-    return 0
-
-
 def embedding_settings(text: str) -> EmbeddingSettings:
     """The setting, with the names of its fields as settings files have them."""
     given = json.loads(text)
@@ -93,7 +68,13 @@ def embedding_settings(text: str) -> EmbeddingSettings:
     return EmbeddingSettings(**{names.get(name, name): value for name, value in given.items()})
 
 
-def print_definitions(root: Path) -> None:
+def definitions(root: Path) -> Iterator[tuple[str, ...]]:
+    """Rows about the definitions in a folder, whose index is there."""
+    yield from _beside_ast(root)
+    yield from _beside_ctags(root)
+
+
+def _beside_ast(root: Path) -> Iterator[tuple[str, ...]]:
     """Definitions of the index beside those of `ast`, in files that both read."""
     ours: set[tuple[str, int, str]] = set()
     theirs: set[tuple[str, int, str]] = set()
@@ -110,13 +91,12 @@ def print_definitions(root: Path) -> None:
             if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
                 theirs.add((path, node.lineno, node.name))
     both = len(ours & theirs)
-    print(
-        f"  definitions: {len(theirs):,} by ast in {len(parsed):,} files; "
-        f"precision {both / max(len(ours), 1):.4f}, recall {both / max(len(theirs), 1):.4f}"
-    )
+    if theirs:
+        precision, recall = _percent(both, len(ours)), _percent(both, len(theirs))
+        yield root.name, "Python", "ast", f"{len(theirs):,}", recall, precision
 
 
-def print_ctags(root: Path) -> None:
+def _beside_ctags(root: Path) -> Iterator[tuple[str, ...]]:
     """Definitions of the index beside those of ctags, by language, for names of functions and types at their lines."""
     if shutil.which("ctags") is None:
         return
@@ -139,37 +119,48 @@ def print_ctags(root: Path) -> None:
         if kind in CTAGS_KINDS and line.startswith("line:") and path in files and not name.startswith("__anon"):
             theirs.setdefault(files[path], []).append((path, int(line[5:]), name))
     for language, places in sorted(theirs.items()):
-        found = sum(place in ours for place in places)
-        print(f"  definitions, {language}: {len(places):,} by ctags; recall {found / len(places):.4f}")
+        if len(places) >= MIN_PLACES:
+            found = sum(place in ours for place in places)
+            yield root.name, language, "ctags", f"{len(places):,}", _percent(found, len(places)), "–"
 
 
-def print_references(root: Path) -> None:
-    """Uses of sampled names beside jedi's."""
+def references(root: Path, sample: int = NAMES) -> Iterator[tuple[str, ...]]:
+    """A row about the uses of sampled names beside jedi's, which gets so many seconds."""
     with sqlite3.connect(index_path(root)) as connection:
         rows = connection.execute(
             "SELECT s.name, f.path, s.line FROM symbol s JOIN file f ON f.id = s.file WHERE f.language = 'Python' "
             "AND s.kind IN ('function', 'method', 'class') AND s.name NOT LIKE '\\_\\_%' ESCAPE '\\' "
             "GROUP BY s.name HAVING count(*) = 1 ORDER BY s.name"
         ).fetchall()
-    sample = random.Random(0).sample(rows, min(NAMES, len(rows)))
     tool = find_references_tool(Indexed(root, (), os.environ))
     project = jedi.Project(str(root), smart_sys_path=False)
-    found = missed = more = failed = 0
-    for name, path, line in sample:
+    both = missed = more = 0
+    own, its = [], []
+    end = time.perf_counter() + JEDI_SECONDS
+    for name, path, line in random.Random(0).sample(rows, min(sample, len(rows))):
+        if time.perf_counter() > end:
+            break
+        start = time.perf_counter()
         try:
             theirs = set(_jedi_references(project, root, path, line, name))
         except Exception:  # noqa: BLE001  whatever it stumbles over in foreign code says nothing of ours
-            failed += 1
             continue
+        middle = time.perf_counter()
         result = asyncio.run(tool.call({"name": name, "limit": 500}, CONTEXT))
+        own.append(time.perf_counter() - middle)
+        its.append(middle - start)
         ours = {(row.path, row.line) for row in result.structured.rows}  # type: ignore[union-attr]
-        found += len(ours & theirs)
+        both += len(ours & theirs)
         missed += len(theirs - ours)
         more += len(ours - theirs)
-    print(
-        f"  references of {len(sample) - failed} names that are defined once: {found + missed:,} by jedi; "
-        f"recall {found / max(found + missed, 1):.4f}; {more:,} more than jedi's"
-    )
+    if own:
+        recall, precision = _percent(both, both + missed), _percent(both, both + more)
+        times = [f"{statistics.median(each) * 1e3:,.0f} ms" for each in (own, its)]
+        yield root.name, str(len(own)), f"{both + missed:,}", recall, f"{both + more:,}", precision, *times
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{part / max(whole, 1):.2%}"
 
 
 def _jedi_references(project: jedi.Project, root: Path, path: str, line: int, name: str) -> Iterator[Place]:
@@ -180,53 +171,45 @@ def _jedi_references(project: jedi.Project, root: Path, path: str, line: int, na
             yield each.module_path.relative_to(root).as_posix(), each.line
 
 
-def print_retrieval(root: Path, stripped: Path, embedding: EmbeddingSettings | None) -> None:
-    """How well docstrings find the functions that they were taken from, by each way to search."""
+def retrieval(
+    root: Path, stripped: Path, embedding: EmbeddingSettings | None, sample: int = QUERIES
+) -> Iterator[tuple[str, ...]]:
+    """Rows about how well docstrings find the functions that they were taken from, by each way to search."""
     questions = list(_strip_docstrings(root, stripped))
-    questions = random.Random(0).sample(questions, min(QUERIES, len(questions)))
+    questions = random.Random(0).sample(questions, min(sample, len(questions)))
+    if not questions:
+        return
     run_indexer(stripped)
+    corpus = f"{root.name}, {len(questions)} questions"
     with reading(index_path(stripped)) as reader:
         by_words = [reader.lexical(each.query, limit=CANDIDATES) for each in questions]
-        _print_ranks("words", questions, by_words)
+        yield corpus, "words", *_ranks(questions, by_words)
         if embedding is None:
             return
-        units, seconds = _embed(stripped, embedding)
-        print(f"  {units:,} texts embedded by {embedding.model} in {seconds:.1f} s: {units / seconds:,.0f}/s")
+        _embed(stripped, embedding)
         project = ProjectEmbedding(stripped, index_path(stripped), embedding, os.environ, os.environ)
-        project.nearest(reader, "warm", "", (), 1)
-        start = time.perf_counter()
         by_meaning = [project.nearest(reader, each.query, "", (), SEMANTIC_HITS) for each in questions]
-        print(f"  a search by meaning: {(time.perf_counter() - start) / len(questions) * 1e3:.1f} ms")
-    _print_ranks("meaning", questions, by_meaning)
-    pairs = list(zip(by_words, by_meaning, strict=True))
-    for weight in (0.5, 1.0, 2.0):
-        mark = " (ours)" if weight == SEMANTIC_WEIGHT else ""
-        _print_ranks(f"both, meaning ×{weight:g}{mark}", questions, [fused(*pair, weight) for pair in pairs])
+    yield corpus, f"meaning ({Path(embedding.model).name})", *_ranks(questions, by_meaning)
+    both = [fused(*pair) for pair in zip(by_words, by_meaning, strict=True)]
+    yield corpus, "both, as `SemanticSearch` does", *_ranks(questions, both)
 
 
-def _embed(root: Path, embedding: EmbeddingSettings) -> tuple[int, float]:
-    """Embed all texts of an index; how many, and the seconds it took."""
+def _embed(root: Path, embedding: EmbeddingSettings) -> None:
+    """Embed all texts of an index."""
     keys = {name: os.environ[name] for names in KEY_NAMES.values() for name in names if name in os.environ}
     request = EmbedRequest(
         root=str(root), database=str(index_path(root)), settings=embedding, models=str(models_folder()), keys=keys
     )
-    start = time.perf_counter()
     command = [sys.executable, "-P", "-m", "cellwright.codebase.embedding"]
     subprocess.run(command, input=msgspec.json.encode(request), check=True)
-    status = status_of(index_path(root))
-    if status.embedding_problem:
-        raise SystemExit(status.embedding_problem)
-    return status.vectors, time.perf_counter() - start
+    if problem := status_of(index_path(root)).embedding_problem:
+        raise SystemExit(problem)
 
 
-def _print_ranks(way: str, questions: Sequence[Retrieval], answers: Sequence[Sequence[Hit]]) -> None:
+def _ranks(questions: Sequence[Retrieval], answers: Sequence[Sequence[Hit]]) -> tuple[str, str]:
     ranks = [_rank(each, hits[:HITS]) for each, hits in zip(questions, answers, strict=True)]
     found = [rank for rank in ranks if rank]
-    print(
-        f"  retrieval of {len(questions):,} functions by their docstrings, by {way}: "
-        f"MRR@{HITS} {sum(1 / rank for rank in found) / max(len(ranks), 1):.3f}, "
-        f"recall@{HITS} {len(found) / max(len(ranks), 1):.3f}"
-    )
+    return f"{sum(1 / rank for rank in found) / len(ranks):.3f}", f"{len(found) / len(ranks):.3f}"
 
 
 def _rank(question: Retrieval, hits: Sequence[Hit]) -> int:
@@ -271,7 +254,3 @@ def _tree(path: Path) -> ast.Module | None:
         return ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return None
-
-
-if __name__ == "__main__":
-    sys.exit(main())

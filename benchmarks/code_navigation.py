@@ -1,28 +1,26 @@
-"""`python -m benchmarks.code_navigation FLASK`: ten questions about a checkout of Flask, two ways, in calls and tokens.
+"""Ten questions about a checkout of Flask, two ways, in calls and tokens.
 
 With the tools that know code, and with Grep and Read alone. Both ways are scripted as somebody would go who knows the
 tools and reads no more than is needed: each list ends with what answers the question. Counted are calls, and the tokens
 of their inputs and results at four characters each. What a model would think, and how often it would go astray, is not in
-it. `--write` puts the table into docs/code-intelligence.md.
+it.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from benchmarks.code_index import CONTEXT, run_indexer
-from benchmarks.code_tables import markdown_table, write_table
+from benchmarks.code_index import CONTEXT
+from benchmarks.code_tables import Table
 from cellwright.agent.tool import Tool, ToolResult
+from cellwright.codebase.store import index_path
 from cellwright.config.settings.settings import load_settings
 from cellwright.conversation.toolset import ToolEnvironment, make_tools
 from cellwright.events import CHARS_PER_TOKEN
@@ -133,35 +131,21 @@ async def cost(tools: Mapping[str, Tool], calls: Sequence[Call]) -> tuple[int, i
     return len(calls), round(chars / CHARS_PER_TOKEN)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.code_navigation", description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/code-intelligence.md")
-    options = parser.parse_args()
-    root = options.folder.resolve()
+def navigation(root: Path) -> Table:
+    """The table for a checkout of Flask, whose index is there."""
+    environ = {**os.environ, "HOME": str(index_path(root).parent)}
+    made = make_tools(ToolEnvironment(cwd=root, settings=load_settings(root, environ), environ=environ))
+    tools = {tool.name: tool for tool in made}
     rows: list[tuple[str, ...]] = []
     sums = [0, 0, 0, 0]
-    with tempfile.TemporaryDirectory() as home:
-        os.environ["CELLWRIGHT_HOME"] = home
-        run_indexer(root)
-        environ = {**os.environ, "HOME": home}
-        made = make_tools(ToolEnvironment(cwd=root, settings=load_settings(root, environ), environ=environ))
-        tools = {tool.name: tool for tool in made}
-        for question in questions(definition_lines(root)):
-            counted = (
-                *asyncio.run(cost(tools, question.knowing)),
-                *asyncio.run(cost(tools, question.reading)),
-            )
-            sums = [total + each for total, each in zip(sums, counted, strict=True)]
-            rows.append((question.words, *(f"{each:,}" for each in counted)))
+    for question in questions(definition_lines(root)):
+        counted = (
+            *asyncio.run(cost(tools, question.knowing)),
+            *asyncio.run(cost(tools, question.reading)),
+        )
+        sums = [total + each for total, each in zip(sums, counted, strict=True)]
+        rows.append((question.words, *(f"{each:,}" for each in counted)))
     rows.append(("**all**", *(f"**{each:,}**" for each in sums)))
-    head = ("question", "calls", "tokens", "calls with Grep and Read", "tokens with Grep and Read")
-    table = markdown_table(head, rows)
-    print(table)
-    if options.write:
-        write_table("navigation", table)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Table(
+        "navigation", ("question", "calls", "tokens", "calls with Grep and Read", "tokens with Grep and Read"), rows
+    )

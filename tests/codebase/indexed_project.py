@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -97,7 +98,7 @@ def make_project(root: Path) -> Path:
         for n, (kind, text) in enumerate(CELLS)
     ]
     (root / "analysis.ipynb").write_text(
-        json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+        json.dumps({"cells": cells, "metadata": {"score": math.nan}, "nbformat": 4, "nbformat_minor": 5})
     )
     (root / ".gitignore").write_text("made/\n")
     (root / "made").mkdir()

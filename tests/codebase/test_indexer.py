@@ -5,15 +5,17 @@ from __future__ import annotations
 import gc
 import os
 import sqlite3
+import threading
 import tracemalloc
 from pathlib import Path
 
 import pytest
 from indexed_project import FILES, build_index, start_indexer
+from tree_sitter import Parser
 
-from cellwright.codebase.indexer import BUSY
+from cellwright.codebase.indexer import BUSY, HELPED_FILES
 from cellwright.codebase.parsing.facts import facts_of
-from cellwright.codebase.parsing.grammars import PYTHON
+from cellwright.codebase.parsing.grammars import CPP, PIECE_BYTES, PYTHON, language_of, parse
 from cellwright.codebase.parsing.python_names import python_names
 from cellwright.codebase.reader import MIN_SCORE, IndexJob, IndexStatus, reading, status_of
 from cellwright.codebase.store import index_path, lock_path
@@ -77,7 +79,7 @@ def test_a_second_pass_reads_what_changed_and_nothing_else(root: Path) -> None:
 
 
 def test_an_indexer_that_was_killed_is_gone_on_with(root: Path) -> None:
-    for number in range(800):
+    for number in range(HELPED_FILES):
         (root / f"many_{number}.py").write_text(f"def function_{number}(): ...\n" * 5)
     database = index_path(root)
     process = start_indexer(root)
@@ -90,8 +92,8 @@ def test_an_indexer_that_was_killed_is_gone_on_with(root: Path) -> None:
     assert {job.state for job in status_of(database).jobs} <= {"waiting", "done"}
     after = paths(build_index(root))
     assert before.items() <= after.items(), "what was done is not done again"
-    assert len(after) == 800 + len(FILES) + 1
-    assert places(database, "function_799")
+    assert len(after) == HELPED_FILES + len(FILES) + 1
+    assert places(database, f"function_{HELPED_FILES - 1}")
     assert status_of(database).complete
 
 
@@ -173,6 +175,29 @@ def test_what_was_parsed_is_not_kept_in_memory() -> None:
             assert tracemalloc.get_traced_memory()[0] - before < 3 * len(text)
     finally:
         tracemalloc.stop()
+
+
+def test_a_text_parsed_in_pieces_beside_other_threads_has_the_tree_that_it_has_parsed_whole() -> None:
+    method = b'    def stop(self):\n        """Stop\n\n        it, "now".\n        """\n        return self.stop()\n\n'
+    texts = [
+        (PYTHON, b"class Server:\n" + b"#" * shift + b"\n" + method * (2 * PIECE_BYTES // len(method)))
+        for shift in range(0, len(method), 7)
+    ]
+    texts += [
+        (PYTHON, texts[0][1] + b"def broken(:\n"),
+        (CPP, b"/* " + b"x" * PIECE_BYTES + b"\n */ int last() {}\n"),
+        (PYTHON, b"x = [" + b"f(1), " * PIECE_BYTES + b"]"),
+    ]
+    done = threading.Event()
+    other = threading.Thread(target=done.wait)
+    other.start()
+    try:
+        for grammar, text in texts:
+            whole = Parser(language_of(grammar)).parse(text).root_node
+            assert str(parse(grammar, text).root_node) == str(whole)
+    finally:
+        done.set()
+        other.join()
 
 
 def test_a_project_without_an_index_has_a_status(root: Path) -> None:

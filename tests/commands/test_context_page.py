@@ -20,8 +20,13 @@ from cellwright.testing import say
 
 
 @pytest.fixture
-def conversation(messages_server: Any, tmp_path: Path, own_place: Path) -> Iterator[Conversation]:
-    server = messages_server([say("It is the tide.")])
+def api(messages_server: Any) -> Any:
+    return messages_server([say("It is the tide.")])
+
+
+@pytest.fixture
+def conversation(api: Any, tmp_path: Path, own_place: Path) -> Iterator[Conversation]:
+    server = api
     environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
     made = Conversation(cwd=tmp_path, interface="a test", environ=environ)
     yield made
@@ -38,7 +43,7 @@ def test_an_empty_conversation_says_so(conversation: Conversation) -> None:
     assert "empty" in context_of(conversation).plain()
 
 
-def test_it_shows_each_part_with_a_bar_and_the_sum_is_the_apis(conversation: Conversation) -> None:
+def test_it_shows_each_part_with_a_bar_and_the_sum_is_the_apis(conversation: Conversation, api: Any) -> None:
     conversation.start(RunRequest(prompt="Why does the water rise?"), RunSurface()).future.result(60)
     page = context_of(conversation)
     section, tools, prompt = page.sections
@@ -46,8 +51,13 @@ def test_it_shows_each_part_with_a_bar_and_the_sum_is_the_apis(conversation: Con
     shares = {name: share for name, _, share, _ in section.rows[1:]}
     assert {"System prompt", "Tools", "Your words", "Claude's answers and calls", "Free"} <= set(rows)
     used = sum(tokens for name, (tokens, _) in rows.items() if name != "Free")
-    assert used == conversation.sessions.current.context_tokens
-    assert f"About {used:,} tokens of 1,000,000" in section.text
+    assert [request.action for request in api.all_requests if request.action != "model"] == ["messages", "count_tokens"]
+    asked, counted = (request.body for request in api.all_requests if request.action in ("messages", "count_tokens"))
+    assert (counted["system"], counted["tools"]) == (asked["system"], asked["tools"])
+    # the answer has no other place to be counted in, and the prompt to come takes a token or two
+    assert 0 <= used - conversation.sessions.current.context_tokens < 50
+    assert f"{used:,} tokens of 1,000,000" in section.text
+    assert "counted by the API" in section.text
     assert used + rows["Free"][0] == 1_000_000
     assert all(len(bar) == 20 for _, bar in rows.values())
     assert {name for name, (_, bar) in rows.items() if not bar.startswith("█")} == {
@@ -60,6 +70,14 @@ def test_it_shows_each_part_with_a_bar_and_the_sum_is_the_apis(conversation: Con
     assert 100 < told["Bash"] < 1_000
     assert f"About {sum(told.values()):,} tokens" in tools.text
     assert {"Introduction", "How to work", "Tools", "How to answer"} <= {name for name, *_ in prompt.rows}
+
+
+def test_without_an_answer_in_time_the_numbers_are_marked_as_estimates(conversation: Conversation, api: Any) -> None:
+    conversation.start(RunRequest(prompt="Why does the water rise?"), RunSurface()).future.result(60)
+    api.stop()
+    section, *_ = context_of(conversation).sections
+    assert f"About {conversation.sessions.current.context_tokens:,} tokens" in section.text
+    assert "All numbers are estimates" in section.text
 
 
 def long_session(cwd: Path) -> Session:

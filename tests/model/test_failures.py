@@ -40,7 +40,13 @@ def api_error(error_type: str, message: str, **error: Any) -> dict[str, Any]:
 def test_every_form_of_error_is_read(body, words):
     failure = of(400, body)
     assert words in failure.message
+    assert "invalid_request_error" not in failure.message
     assert str(failure.code) == "API_REQUEST_INVALID"
+
+
+def test_a_type_is_named_once_and_an_overload_not_explained_by_itself():
+    assert of(400, api_error("invalid_request_error", "")).message.count("invalid_request_error") == 1
+    assert of(529, api_error("overloaded_error", "Overloaded")).message.startswith("The API is overloaded. [")
 
 
 def test_long_words_are_cut():

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from msgspec.structs import replace
@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.sandbox import means
 from cellwright.sandbox.means import Sandbox
+from cellwright.sandbox.mounts import staging
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.tools.process.environment import child_environment
 
@@ -96,8 +97,21 @@ def sandbox_by(name: str) -> Sandbox:
     """The sandbox that has this means alone; the test is skipped where this machine does not have it."""
     found, missing = means.find_sandbox(), means.missing_means()
     if found is None or name in missing:
-        reason = f"NO SANDBOX: {missing.get(name, missing)}"
-        if REQUIRED:
-            pytest.fail(reason)
-        pytest.skip(reason)
+        _go_without(f"NO SANDBOX: {missing.get(name, missing)}")
+    assert found is not None
     return Sandbox(landlock=found.landlock) if name == "Landlock" else replace(found, landlock=0)
+
+
+def staging_sandbox() -> Sandbox:
+    """The sandbox of bubblewrap that stages changes; the test is skipped where this machine has none."""
+    sandbox = sandbox_by("bubblewrap")
+    if not sandbox.stages:
+        _go_without(f"NO STAGING: {staging.why_not_staged()}")
+    return sandbox
+
+
+def _go_without(reason: str) -> NoReturn:
+    """Skip the test, or fail it where this machine is said to have a sandbox."""
+    if REQUIRED:
+        pytest.fail(reason)
+    pytest.skip(reason)

@@ -200,6 +200,9 @@ PLAYS: dict[str, Play] = {
     "--system-prompt-file": Play(
         lambda scene: scene.system == "From a file.\n", before=("echo From a file. > prompt.txt",)
     ),
+    "--agent": Play(
+        lambda scene: "plan" in scene.system and "Read" in scene.tools and not {"Edit", "Write", "Bash"} & scene.tools
+    ),
     "--append-system-prompt": Play(lambda scene: scene.system.endswith("\nBe brief.") and "Cellwright" in scene.system),
     "--append-system-prompt-file": Play(
         lambda scene: scene.system.endswith("From a file.\n") and "Cellwright" in scene.system,
@@ -282,7 +285,7 @@ def test_flags_without_effect_are_named_once(messages_server: Server, shell_for:
 def test_flags_that_would_change_what_is_done_are_refused(messages_server: Server, shell_for: For) -> None:
     server = messages_server([])
     shell = shell_for(server)
-    for flag in ("--worktree", "--bg", "--cloud", "--agent reviewer"):
+    for flag in ("--worktree", "--bg", "--cloud", "--from-pr 3"):
         done = shell.run(f"claude -p hi {flag}")
         assert done.returncode == 2
         assert "Nothing was sent" in done.stderr

@@ -10,11 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cellwright.commands.command import CommandPage, Section
 from cellwright.errors import ErrorCode
 from cellwright.events import (
+    Answered,
+    Asked,
     Call,
     ModeChanged,
     Notice,
+    Preview,
     RunEnd,
     SubagentEvent,
     TextDelta,
@@ -27,7 +31,7 @@ from cellwright.events import (
 from cellwright.terminal import run_lines
 from cellwright.terminal.arguments import split_rules
 from cellwright.terminal.exit_codes import MEANINGS, ExitCode, exit_code_of
-from cellwright.terminal.live_view import LiveView, MarkdownBlocks
+from cellwright.terminal.live_view import LiveView, MarkdownBlocks, draw_page
 from cellwright.terminal.plain_view import PlainView
 from cellwright.terminal.screen import harmless
 from cellwright.terminal.stderr_log import Redacting
@@ -164,6 +168,22 @@ def test_a_plain_view_never_breaks_a_line_of_the_answer() -> None:
     assert out.getvalue().splitlines()[:3] == ["I look first.", "* Bash: ls: done, 0.1 s", "Done."]
 
 
+def test_a_change_that_was_seen_in_the_question_is_not_shown_again() -> None:
+    tool_use = {"type": "tool_use", "id": "t", "name": "Edit", "input": {}}
+    for edited, times in ((False, 0), (True, 1)):
+        out = io.StringIO()
+        view = PlainView(out)
+        for event in (
+            ToolStart((Call(tool_use, "a.py"),)),
+            Asked("q", tool_use, Preview("Edit a.py", "-a\n+b", "diff"), ""),
+            Answered("q", "t", "allow", "terminal", edited=edited),
+            ToolEnd("t", "Edit", "success", "done", 50.0, display={"diff": "-a\n+b"}),
+        ):
+            view.emit(event)
+        assert out.getvalue().count("+b") == times
+        assert "* Edit: a.py: done" in out.getvalue()
+
+
 def test_a_notice_that_is_said_again_is_counted_at_the_end() -> None:
     out = io.StringIO()
     view = PlainView(out)
@@ -188,6 +208,17 @@ def test_logs_hold_no_secrets() -> None:
 def todos(*statuses: str) -> tuple[dict[str, str], ...]:
     names = ("read\x1b[2J", "fix", "test")
     return tuple({"content": name, "status": status} for name, status in zip(names, statuses, strict=False))
+
+
+def test_a_page_with_an_answer_is_drawn_as_answers_are() -> None:
+    out = io.StringIO()
+    answer = Section("By the way", answer="- It was **tides.py**.\x1b[2J")
+    draw_page(CommandPage([answer, Section("Beside the conversation", text="It cost $0.01.")]), out)
+    title, item, *rest = [line.rstrip() for line in out.getvalue().splitlines() if line.strip()]
+    assert title == "By the way"
+    assert item.startswith(" • It was tides.py.")
+    assert "\x1b" not in item
+    assert rest == ["Beside the conversation", "  It cost $0.01."]
 
 
 def test_of_the_todos_the_lines_that_changed_are_shown() -> None:

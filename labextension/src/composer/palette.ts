@@ -5,6 +5,7 @@ import { element, freshId, setText } from "../transcript/dom";
 import { revealed, visibleText } from "../transcript/visible_text";
 import type { Trans } from "../translation";
 import type { Completion } from "../transport/chat_protocol";
+import colorsCss from "./colors.css";
 import type { CompletionKind, CompletionList } from "./completions";
 import { fuzzyMatch } from "./fuzzy_match";
 import css from "./palette.css";
@@ -29,7 +30,7 @@ export class Palette {
     private readonly trans: Trans,
     private readonly take: (item: Completion) => void,
   ) {
-    if (!styled) addPageStyle(css);
+    if (!styled) addPageStyle(colorsCss + css);
     styled = true;
     const id = freshId();
     this.list = element("div", { id, role: "listbox", class: "cellwright-palette-list", "aria-label": trans.__("Suggestions") });

@@ -7,14 +7,15 @@ newest files come first, and what is done is kept file by file, so that a pass t
 from __future__ import annotations
 
 import contextlib
-import hashlib
+import functools
+import itertools
 import os
 import re
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -28,6 +29,7 @@ from cellwright.codebase.parsing.source_file import (
     parser_of,
     source_text,
 )
+from cellwright.codebase.reading_files import FileContent, SecondReader, WantedFile, read_content, words_of
 from cellwright.codebase.store import lock_path, open_to_write, remove, transaction
 from cellwright.codebase.units import searchable, units_of
 from cellwright.sessions.state_dir import make_private_folder
@@ -36,6 +38,11 @@ from cellwright.sessions.transcript_lock import acquire
 MAX_FILES = 300_000
 BATCH_FILES = 200
 BATCH_BYTES = 2_000_000
+HELPED_FILES = 1_000
+"""So many files are worth a second process that reads them, too."""
+OWN_SHARE = 0.35
+"""The indexer's own part of what is read: it writes all."""
+
 NICENESS = 10
 JOBS = ("definitions", "texts")
 """The work on all files, in this order: most tools need the first."""
@@ -120,6 +127,9 @@ def _pass(request: IndexRequest, database: Path, *, check: bool) -> None:
         connection.close()
 
 
+_Read = tuple[_Listed, FileContent]
+
+
 class _Pass:
     """One pass: what is there is compared with what is known, and what differs is read."""
 
@@ -149,11 +159,11 @@ class _Pass:
         self._say(state="symbols", total=len(listed), left=len(changed))
         self._say_job("definitions", "running", len(listed), len(changed))
         done = 0
-        for batch in _batches(changed):
+        for batch in self._read_in_batches(changed, known):
             with transaction(self.connection):
-                for file in batch:
-                    self._update(file, known.get(file.path))
-                done += len(batch)
+                for file, content in batch:
+                    self._update(file, content, known.get(file.path))
+                    done += 1
                 self._say(left=len(changed) - done)
                 self._say_job("definitions", "running", len(listed), len(changed) - done)
         self._say(complete=1, checked=time.time())
@@ -193,49 +203,64 @@ class _Pass:
 
     # --- a file ---
 
-    def _update(self, file: _Listed, known: _Known | None) -> None:
-        path = PurePosixPath(file.path)
-        try:
-            data = (self.root / file.path).read_bytes()
-        except OSError:
-            data = None  # gone meanwhile, or not for us to read
-        digest = hashlib.blake2b(data, digest_size=16).digest() if data is not None else b""
-        if known is not None and known.hash == digest and known.parser == parser_of(path):
+    def _read_in_batches(self, changed: Sequence[_Listed], known: Mapping[str, _Known]) -> Iterator[Iterator[_Read]]:
+        """The files with their contents, in batches that are read while they are gone through; many with a helper."""
+
+        def wanted(file: _Listed) -> WantedFile:
+            before = known.get(file.path)
+            same = before is not None and before.parser == _kind_of(file.path).parser
+            return WantedFile(str(self.root), file.path, (before.hash or b"") if before is not None and same else b"")
+
+        def read(files: Sequence[_Listed]) -> Iterator[_Read]:
+            for file in files:
+                yield file, read_content(wanted(file))
+
+        if len(changed) < HELPED_FILES or _processors() == 1:
+            yield from map(read, _batches(changed))
+            return
+        with contextlib.closing(SecondReader()) as helper:
+            helping: list[_Listed] = []
+            for batch in _batches(changed):
+                own, theirs = _shared(batch)
+                contents = helper.take()
+                helper.give([wanted(file) for file in theirs])
+                yield itertools.chain(zip(helping, contents, strict=True), read(own))
+                helping = theirs
+            yield zip(helping, helper.take(), strict=True)
+
+    def _update(self, file: _Listed, content: FileContent, known: _Known | None) -> None:
+        if content.facts is None and known is not None:
             self.connection.execute(
                 "UPDATE file SET size = ?, mtime = ? WHERE id = ?", (file.size, file.mtime, known.id)
             )
             return
         if known is not None:
             self._forget(known.id)
-        source = source_text(path, data) if data is not None else None
-        facts = FileFacts() if source is None else _facts(source)
-        language, lines, cells = ("", 0, "") if source is None else (source.language, source.lines, source.cells)
         row = (
             file.path,
-            language,
-            parser_of(path),
+            content.language,
+            _kind_of(file.path).parser,
             file.size,
             file.mtime,
-            digest,
-            lines,
-            ",".join(map(str, cells)),
-            int(source is None),
+            content.hash,
+            content.lines,
+            ",".join(map(str, content.cells)),
+            int(not content.language),
         )
         columns = "path, language, parser, size, mtime, hash, lines, cells, texts"
         new = self.connection.execute(f"INSERT INTO file ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row).lastrowid
         assert new is not None
         self._add("versions", 1)
-        if source is not None:
-            self._insert_words(new, source)
-            self._insert_facts(new, facts)
+        if content.language:
+            self._insert_words(new, content.words)
+            self._insert_facts(new, content.facts or FileFacts())
 
     def _forget(self, file_id: int) -> None:
         for table in ("symbol", "call", "import", "unit"):
             self.connection.execute(f"DELETE FROM {table} WHERE file = ?", (file_id,))
         self.connection.execute("DELETE FROM file WHERE id = ?", (file_id,))
 
-    def _insert_words(self, file_id: int, source: SourceText) -> None:
-        words = b" ".join(source.words()).decode("utf-8", "replace")
+    def _insert_words(self, file_id: int, words: str) -> None:
         self.connection.execute("INSERT INTO word (rowid, words) VALUES (?, ?)", (file_id, words))
 
     def _insert_facts(self, file_id: int, facts: FileFacts) -> None:
@@ -320,7 +345,7 @@ class _Pass:
             self.connection.execute("UPDATE file SET texts = (language = '')")
             for file_id, path in self.connection.execute("SELECT id, path FROM file").fetchall():
                 if (source := self._read(path)) is not None:
-                    self._insert_words(file_id, source)
+                    self._insert_words(file_id, words_of(source))
             self._say(versions=living, texts_complete=0)
 
     def _read(self, path: str) -> SourceText | None:
@@ -348,17 +373,51 @@ class _Pass:
         return 0 if row is None else int(row[0])
 
 
-def _facts(source: SourceText) -> FileFacts:
-    try:
-        return source.facts()
-    except RecursionError:
-        return FileFacts()
+class _Kind(Struct, frozen=True):
+    """Facts of all files of a name: their language, the grammar that they are parsed by here, the largest that is read."""
+
+    language: str
+    parser: str
+    largest: int
+
+
+def _kind_of(path: str) -> _Kind:
+    name = path.rpartition("/")[2]
+    stem, _, suffix = name.rpartition(".")
+    return _kind(f"x.{suffix.lower()}" if stem else name)
+
+
+@functools.cache
+def _kind(name: str) -> _Kind:
+    # to look whether a grammar is installed takes longer than to look at a file
+    pure = PurePosixPath(name)
+    return _Kind(language_of(pure), parser_of(pure), largest_of(pure))
 
 
 def _differs(file: _Listed, known: _Known | None) -> bool:
     if known is None or (file.size, file.mtime) != (known.size, known.mtime):
         return True
-    return known.parser != parser_of(PurePosixPath(file.path))
+    return known.parser != _kind_of(file.path).parser
+
+
+def _processors() -> int:
+    """So many processors are there for this process."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _shared(batch: Sequence[_Listed]) -> tuple[list[_Listed], list[_Listed]]:
+    """A batch, shared out between this process, which also writes what both have read, and its helper."""
+    own: list[_Listed] = []
+    theirs: list[_Listed] = []
+    mine = read = 0
+    for file in batch:
+        read += file.size
+        if mine < OWN_SHARE * read:
+            own.append(file)
+            mine += file.size
+        else:
+            theirs.append(file)
+    return own, theirs
 
 
 def _batches(files: Sequence[_Listed]) -> Iterator[list[_Listed]]:
@@ -394,13 +453,13 @@ def _look_at(base: bytes, raw: bytes) -> _Listed | None:
     path = os.fsdecode(raw).replace(os.sep, "/")
     try:
         path.encode()
-        pure = PurePosixPath(path)
-        if not language_of(pure):
+        kind = _kind_of(path)
+        if not kind.language:
             return None
         status = os.stat(base + raw)  # noqa: PTH116  bytes, many thousand times
     except (OSError, UnicodeEncodeError):
         return None  # gone meanwhile, or a name that is no text
-    return _Listed(path, status.st_size, status.st_mtime_ns) if status.st_size <= largest_of(pure) else None
+    return _Listed(path, status.st_size, status.st_mtime_ns) if status.st_size <= kind.largest else None
 
 
 def _allowed(request: IndexRequest) -> Keep:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
+
+from msgspec.structs import replace
 
 from cellwright.agent.context.compaction import CompactionSettings
 from cellwright.agent.context.context_usage import (
@@ -11,17 +14,19 @@ from cellwright.agent.context.context_usage import (
     ContextContents,
     ContextShare,
     context_parts,
-    context_tokens,
     offered_tools,
     prompt_sections,
 )
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.conversation.resolve_options import compaction_settings, model_of
 from cellwright.model.models import limits
+from cellwright.model.provider import Request
 from cellwright.text import counted
 
 BAR_CHARS = 20
 LISTED_TOOLS = 12
+NEXT_PROMPT = b'{"role":"user","content":"."}'
+"""It stands for the prompt to come: the API counts requests, and these end with the user's words."""
 
 
 async def context_page(call: CommandCall) -> CommandPage:
@@ -36,8 +41,13 @@ async def context_page(call: CommandCall) -> CommandPage:
         call.options, conversation.in_force.settings, conversation.in_force.environment
     )
     known = limits(model)
-    used = context_tokens(session)
     contents = ContextContents.of(session)
+    settings = compaction_settings(conversation.in_force.settings, conversation.in_force.environment)
+    clears = settings.limit(model) // 2 if conversation.in_force.settings.clear_tool_results else None
+    counted = await _counted(call, contents, model, clears)
+    if counted is not None:
+        contents = replace(contents, counted_tokens=counted, uncounted_bytes=0)
+    used = contents.tokens
     parts = await asyncio.to_thread(context_parts, contents)
     whole = known.context_window if known.known else sum(part.tokens for part in parts)
     rows: list[Row] = [("part", "tokens", "share", "")]
@@ -45,8 +55,11 @@ async def context_page(call: CommandCall) -> CommandPage:
     if known.known:
         rows.append(_row("Free", max(0, whole - used), whole))
     window = f" of {whole:,} ({used / whole:.1%})" if known.known else ""
-    text = f"About {used:,} tokens{window}, {model}. How they are shared out is estimated by size."
-    settings = compaction_settings(conversation.in_force.settings, conversation.in_force.environment)
+    text = (
+        f"About {used:,} tokens{window}, {model}. All numbers are estimates: the API could not be asked for its count."
+        if counted is None
+        else f"{used:,} tokens{window}, {model}, counted by the API. How they are shared out is estimated by size."
+    )
     text += f" {_until_compaction(settings, model, used)}" if known.known else ""
     tools, sections = offered_tools(contents), prompt_sections(contents.system)
     return CommandPage(
@@ -56,6 +69,23 @@ async def context_page(call: CommandCall) -> CommandPage:
             Section("… and the system prompt", [("section", "tokens", ""), *map(_told, sections)], _sum(sections)),
         ]
     )
+
+
+async def _counted(call: CommandCall, contents: ContextContents, model: str, clears: int | None) -> int | None:
+    """The API's own count of the next request, but for its prompt; None where it cannot be had."""
+    messages = contents.messages
+    if json.loads(messages[-1])["role"] == "assistant":
+        messages = (*messages, NEXT_PROMPT)
+    request = Request(
+        model=model,
+        system=contents.system,
+        tools=contents.tools,
+        messages=messages,
+        max_tokens=1,
+        cache_whole=False,
+        clear_tool_results_at=clears,
+    )
+    return await call.conversation.model.count_tokens(request, call.options.provider)
 
 
 def _until_compaction(settings: CompactionSettings, model: str, used: int) -> str:

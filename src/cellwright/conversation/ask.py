@@ -112,6 +112,7 @@ def ask(prompt: Prompt, **options: Unpack[AskOptions]) -> Result:
     - `tools` come besides the built-in ones; with `builtin_tools=False`, only those of the built-in ones that they name.
       `mcp_servers` is a dict in the form of `.mcp.json` or the path of such a file. `agents` are definitions by name, dicts
       with `description`, `prompt`, and what else an agent's file may say (`tools`, `model`, …).
+      `agent` is the name of one that works itself, with its prompt, tools and model.
     - `allow` and `deny` are permission rules such as `Bash(pytest *)`, `add_dirs` are folders to work in besides.
       `can_use_tool` is a coroutine function that is asked for what the policy does not decide, with a `ToolUse`, or with a
       tool's name, its input and a `ToolPermissionContext`; without one, what would ask is denied (in a notebook the cell

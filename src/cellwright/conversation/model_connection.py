@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from cellwright.config.credentials.kept_key import with_key
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.models import ProviderName
 from cellwright.model.pricing import Tally
-from cellwright.model.provider import Provider
+from cellwright.model.provider import Provider, Request
 
 if TYPE_CHECKING:
     from cellwright.config.settings.settings_in_force import SettingsInForce
@@ -101,6 +102,19 @@ class ModelConnection:
         self.provider  # noqa: B018  connects
         ready = self._program if self.name() == "claude-code" else self._provider
         return None if self._given is not None or ready is None else ready.prepare()
+
+    async def count_tokens(self, request: Request, chosen: ProviderName | None) -> int | None:
+        """Return the API's own count of a request's input, which costs nothing.
+
+        None where the way to the model has no counter, or none that answers at once.
+        """
+        if self._given is not None or self.name(chosen) != "api":
+            return None
+        try:
+            provider = await asyncio.to_thread(self._api)
+        except CellwrightError:
+            return None
+        return await provider.count_tokens(request)
 
     @property
     def has_programs(self) -> bool:

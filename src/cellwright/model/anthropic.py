@@ -33,13 +33,18 @@ from cellwright.model.retry import (
     failure_of_event,
     failure_of_response,
 )
-from cellwright.model.transport import KeyTransport, Transport, paced
+from cellwright.model.transport import MESSAGES_PATH, KeyTransport, Transport, paced
 
 if TYPE_CHECKING:
     from cellwright.model.message_batches import MessageBatches
 
 LIMITS_SECONDS = 5.0
 """The time the question for a model's limits may take; it is asked beside the work and never holds it up."""
+
+COUNT_SECONDS = 3.0
+"""The time a count of tokens may take: somebody waits for the page that shows it."""
+
+COUNT_PATH = f"{MESSAGES_PATH}/count_tokens"
 
 END_SECONDS = 1.0
 """The time the end of the body may take after `message_stop`."""
@@ -153,6 +158,21 @@ class AnthropicProvider:
             self._limits[model] = refined(table, info)
         return self._limits[model]
 
+    async def count_tokens(self, request: Request) -> int | None:
+        """Return the API's own count of the request's input, which costs nothing; None where it cannot be had in time."""
+        compacts = self._own_compaction and limits(request.model).compaction
+        try:
+            body = encode(request, defers_tools=self._defers_tools, own_compaction=compacts, counts=True)
+            post = self._transport.post(
+                body, stall_seconds=COUNT_SECONDS, betas=betas_of(request, is_there=compacts), path=COUNT_PATH
+            )
+            async with asyncio.timeout(COUNT_SECONDS), post as reply:
+                answer = json.loads(await reply.body())
+        except (TimeoutError, RequestFailed, CellwrightError, ValueError):
+            return None
+        counted = answer.get("input_tokens") if reply.status == 200 and isinstance(answer, dict) else None
+        return counted if isinstance(counted, int) else None
+
     async def _model_info(self, model: str) -> Mapping[str, Any]:
         """The answer to `GET /v1/models/{model}`; empty where that is not served. ValueError when it is no answer."""
         path = f"/v1/models/{urllib.parse.quote(model, safe='')}"
@@ -191,14 +211,20 @@ class AnthropicProvider:
 
 
 def encode(
-    request: Request, *, defers_tools: bool = False, own_compaction: bool = False, streams: bool = True
+    request: Request,
+    *,
+    defers_tools: bool = False,
+    own_compaction: bool = False,
+    streams: bool = True,
+    counts: bool = False,
 ) -> bytes:
-    """The body of a request: JSON in which the session's encoded parts stand as they are. A batch's do not stream.
+    """The body of a request: JSON in which the session's encoded parts stand as they are. A batch's do not stream, and
+    what only `counts` has no answer that could be limited.
 
     Raises `CellwrightError` API_REQUEST_INVALID for an effort that the model does not take, and where the API's own
     compaction is asked for and there is none.
     """
-    head = _head(request, streams=streams)
+    head = _head(request, streams=streams, counts=counts)
     if request.compaction is not None and not own_compaction:
         raise ApiError(ErrorCode.API_REQUEST_INVALID, f"The way to {request.model} has no compaction of its own.")
     if own_compaction:
@@ -223,18 +249,17 @@ def encode(
     return b",".join(parts)
 
 
-def _head(request: Request, *, streams: bool) -> dict[str, Any]:
+def _head(request: Request, *, streams: bool, counts: bool) -> dict[str, Any]:
     """The fields of a body besides what the session holds encoded."""
-    head: dict[str, Any] = {
-        "model": request.model,
-        "max_tokens": request.max_tokens,
-    }
-    if streams:
-        head["stream"] = True
+    head: dict[str, Any] = {"model": request.model}
+    if not counts:
+        head["max_tokens"] = request.max_tokens
+        if streams:
+            head["stream"] = True
+        if request.stop_sequences:
+            head["stop_sequences"] = list(request.stop_sequences)
     if request.cache_whole:
         head["cache_control"] = cache_control(request.cache_ttl)
-    if request.stop_sequences:
-        head["stop_sequences"] = list(request.stop_sequences)
     if (thinking := _thinking(request)) is not None:
         head["thinking"] = thinking
     if output_config := _output_config(request):

@@ -148,7 +148,8 @@ def _explain(status: int, says: ApiErrorBody, model: str, *, spent: bool) -> tup
         what = f"The credential may not do this ({quoted})."
         return ErrorCode.API_KEY_INVALID, what, "Check what the key, its workspace and its account may use."
     if status in (503, 529):
-        return ErrorCode.API_OVERLOADED, f"The API is overloaded ({quoted}).", ""
+        says_more = quoted.lower().strip(".") not in ("overloaded", "overloaded_error")
+        return ErrorCode.API_OVERLOADED, f"The API is overloaded{f' ({quoted})' if says_more else ''}.", ""
     if status in (408, 409) or status >= 500:
         return ErrorCode.API_OVERLOADED, f"The API failed with status {status} ({quoted}).", ""
     return ErrorCode.API_REQUEST_INVALID, *_explain_refusal(status, says, quoted, model)
@@ -162,7 +163,7 @@ def _explain_refusal(status: int, says: ApiErrorBody, quoted: str, model: str) -
         what = f"The address does not serve the Messages API (status {status}: {quoted})."
         return what, "Check ANTHROPIC_BASE_URL."
     advice = "The session's history was changed: start a new session." if "different conversation" in quoted else ""
-    return f"The API refused the request with {says.type or f'status {status}'} ({quoted}).", advice
+    return f"The API refused the request ({says.message or says.type or f'status {status}, {quoted}'}).", advice
 
 
 def _is_retryable(status: int, headers: Mapping[str, str], *, spent: bool) -> bool:

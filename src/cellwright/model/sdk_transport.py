@@ -92,14 +92,16 @@ class SdkTransport:
             await client.close()
 
     @contextlib.asynccontextmanager
-    async def post(self, body: bytes, *, stall_seconds: float, betas: Sequence[str] = ()) -> AsyncIterator[HttpReply]:
+    async def post(
+        self, body: bytes, *, stall_seconds: float, betas: Sequence[str] = (), path: str = MESSAGES_PATH
+    ) -> AsyncIterator[HttpReply]:
         if self.platform in _REWRITTEN:
             content: dict[str, Any] = {"body": with_explicit_breakpoint(json.loads(body))}
         else:
             content = {"content": body}
 
         async def send(client: Any) -> httpx2.Response:
-            return await client.post(MESSAGES_PATH, **content, **_as_raw_stream(stall_seconds, betas))  # type: ignore[no-any-return]
+            return await client.post(path, **content, **_as_raw_stream(stall_seconds, betas))  # type: ignore[no-any-return]
 
         async with self._sent(send, stall_seconds) as response:
             if self.platform == "bedrock" and response.is_success:

@@ -141,10 +141,10 @@ class Transport(Protocol):
     """
 
     def post(
-        self, body: bytes, *, stall_seconds: float, betas: Sequence[str] = ()
+        self, body: bytes, *, stall_seconds: float, betas: Sequence[str] = (), path: str = MESSAGES_PATH
     ) -> AbstractAsyncContextManager[HttpReply]:
-        """Send a request for a message, with the `betas` that it makes use of. The answer fails when nothing comes for
-        `stall_seconds`.
+        """Send a request for a message, or another to `path`, with the `betas` that it makes use of. The answer fails when
+        nothing comes for `stall_seconds`.
         """
         ...
 

@@ -29,7 +29,8 @@ from cellwright.sandbox.places import Places, below
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.profile import confined_environment
 
-TRY_SECONDS = 5.0
+TRY_SECONDS = 30.0
+"""A busy machine must not lose what a free one has."""
 
 ASK_AGAIN_SECONDS = 5
 """A call is judged several times, and each time may take looking through a folder for what a pattern hides."""
@@ -288,7 +289,9 @@ def try_hiding(sandbox: Sandbox) -> str:
                     process.kill()
                     raise
                 code = confined.wait()
-        except (OSError, subprocess.TimeoutExpired) as error:
+        except subprocess.TimeoutExpired:
+            return f"it did not end within {TRY_SECONDS:.0f} s"
+        except OSError as error:
             return str(error)
     if code or output != b"canary":
         return f"it does not do its work here: {errors.decode('utf-8', 'replace').strip() or f'exit code {code}'}"

@@ -163,6 +163,11 @@ def _add_permission_options(group: argparse._ArgumentGroup) -> None:
         default={},
         help="more agents: for each name a description, a prompt, and anything else an agent's file may have",
     )
+    group.add_argument(
+        "--agent",
+        metavar="NAME",
+        help="let this agent work itself: with its prompt, tools and model (/agents lists them)",
+    )
     group.add_argument("--strict-mcp-config", action="store_true", help="only the servers of --mcp-config")
     group.add_argument(
         "--setting-sources",

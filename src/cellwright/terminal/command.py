@@ -306,6 +306,11 @@ class TerminalCommand:
         match self.options.output_format:
             case "text":
                 stdout = self.streams.stdout
+                if any(section.answer for section in page.sections) and self.streams.draws_on(stdout):
+                    from cellwright.terminal.live_view import draw_page  # rich: most pages are no answers
+
+                    draw_page(page, stdout)
+                    return ExitCode.OK
                 text = page.plain(columns_of(stdout, self.streams.environ) if stdout.isatty() else None)
             case "json" | "json-lines":
                 text = json.dumps({name: page.markdown()})
@@ -453,6 +458,7 @@ def run_options(options: argparse.Namespace) -> RunOptions:
         system_prompt=options.system_prompt,
         append_system_prompt=options.append_system_prompt,
         agents=options.agents,
+        agent=options.agent,
     )
 
 

@@ -22,6 +22,7 @@ from rich.text import Text
 
 from cellwright.agent.context.summary import compacted_line
 from cellwright.agent.subagent import AgentProgress, progress_of
+from cellwright.commands.command import CommandPage
 from cellwright.events import (
     Answered,
     Asked,
@@ -49,7 +50,7 @@ from cellwright.events import (
 )
 from cellwright.terminal import run_lines
 from cellwright.terminal.screen import Style, harmless, style_of_diff_line
-from cellwright.text import visible_line
+from cellwright.text import visible, visible_line
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
@@ -178,8 +179,7 @@ class LiveView(Struct):
     _model: str = ""
     _blocks: MarkdownBlocks = field(default_factory=MarkdownBlocks)
     _running: dict[str, _Running] = field(default_factory=dict)
-    _asked_diffs: dict[str, str] = field(default_factory=dict)
-    """The calls whose change the user has seen in a question, by the questions' ids."""
+    _asked_diffs: run_lines.AskedDiffs = field(default_factory=run_lines.AskedDiffs)
     _todos: Sequence[Json] = ()
     _doing: str = "waiting for the answer"
     _since: float = field(default_factory=time.monotonic)
@@ -216,10 +216,8 @@ class LiveView(Struct):
                 self._now("waiting for the answer")
             case TodosChanged():
                 self._todos_changed(event)
-            case Asked() if event.preview.kind == "diff":
-                self._asked_diffs[event.question_id] = str(event.tool_use["id"])
-            case Answered() if event.edited:
-                self._asked_diffs.pop(event.question_id, None)
+            case Asked() | Answered():
+                self._asked_diffs.note(event)
             case ModeChanged():
                 self._print(f"Mode: {event.mode}", "hunk")
             case Steered(state="waiting"):
@@ -310,8 +308,7 @@ class LiveView(Struct):
             lines += [Text(f"  {step}", "dim") for step in running.output.splitlines()]
         if self.details:
             lines += [Text(f"  {line}", "dim") for line in run_lines.result_lines(event)]
-        seen = event.tool_use_id in self._asked_diffs.values() and event.status == "success"
-        for diff_line in () if seen else run_lines.diff_lines(event):
+        for diff_line in () if self._asked_diffs.have(event) else run_lines.diff_lines(event):
             lines.append(Text(f"  {diff_line}", STYLES[style_of_diff_line(diff_line)]))
         self._print_above(Group(*lines))
 
@@ -430,3 +427,16 @@ def styled_writer(out: TextIO) -> Callable[[str, Style], None]:
         console.print(Text(line, STYLES[style]))
 
     return write
+
+
+def draw_page(page: CommandPage, out: TextIO) -> None:
+    """Draw a command's page on which Claude answers as its other answers are."""
+    console = Console(file=out, highlight=False)
+    for index, section in enumerate(page.sections):
+        if index:
+            console.print()
+        if section.answer:
+            console.print(Text(visible_line(section.title, console.width), style="bold"))
+            console.print(_Block(visible(section.answer), is_first=True))
+        else:
+            print(CommandPage([section]).plain(console.width), file=out)

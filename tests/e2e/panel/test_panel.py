@@ -199,8 +199,12 @@ def test_beside_the_notebook_an_answer_with_code_and_a_question_that_waits(noteb
     for theme, name in ((DARK, "panel-dark"), (LIGHT, "panel")):
         tab.choose_theme(theme)
         book.screenshot(name)
+    expect(panel.answer(0).locator(".prose").last).to_be_in_viewport()  # the reason for what is asked
     panel.widen(250)
     panel.wait_whole_card()
+    panel.node.locator(".scroller").evaluate("node => { node.scrollTop -= 1 }")
+    panel.node.locator(".scroller").evaluate("node => new Promise(done => requestAnimationFrame(done))")
+    expect(panel.node.locator(".newest")).to_be_hidden()  # it would cover the card
     eventually(lambda: panel.node.evaluate("node => node.scrollWidth <= node.clientWidth"))
     book.screenshot("panel-narrow", panel.node)
     panel.card().get_by_role("button", name="Allow once").click()

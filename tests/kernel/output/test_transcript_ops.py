@@ -57,7 +57,12 @@ EXAMPLES = json.loads((Path(__file__).parents[3] / "docs/protocol/examples.json"
 
 EDIT = {"type": "tool_use", "id": "toolu_01", "name": "Edit", "input": {"file_path": "a.py", "new_string": "x"}}
 PYTHON = {"type": "tool_use", "id": "toolu_02", "name": "Python", "input": {"code": "plot()"}}
-USAGE = {"input_tokens": 18, "output_tokens": 212, "cache_read_input_tokens": 5000}
+USAGE = {
+    "input_tokens": 8,
+    "cache_creation_input_tokens": 10,
+    "output_tokens": 212,
+    "cache_read_input_tokens": 5000,
+}
 QUESTION = Asked(
     "q_01",
     EDIT,

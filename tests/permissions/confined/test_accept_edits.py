@@ -18,7 +18,7 @@ from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import SandboxRules
 from cellwright.sandbox.means import Sandbox
 from cellwright.sandbox.private_folder import PrivateFolder
-from confined import Confined, Ended, sandbox_by
+from confined import Confined, Ended, sandbox_by, staging_sandbox
 from declared_tools import tool_named
 from eventual import eventually
 from row_tables import for_each_row
@@ -195,13 +195,11 @@ def test_edits_run_unasked_confined_to_the_folder(project: Project, command: str
 @pytest.fixture
 def staged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))  # ruff
-    sandbox = sandbox_by("bubblewrap")
-    if not sandbox.stages:
-        pytest.skip("changes cannot be staged here")
+    sandbox = staging_sandbox()
     private = PrivateFolder()
     project = Project(tmp_path / "project", sandbox, private)
     yield project
-    kept = {"tmp", "cache", "hidden-file", "hidden-folder"}
+    kept = {"tmp", "cache", "lock", "hidden-file", "hidden-folder"}
     assert eventually(lambda: {each.name for each in Path(private.path).iterdir()} <= kept), "nothing is kept"
     private.close()
 

@@ -137,9 +137,16 @@ def text_of(result: Any) -> str:
 
 
 def test_cells_run_and_variables_are_read_in_the_notebooks_own_kernel(serving: JupyterServer, study: str) -> None:
+    heard: list[str | None] = []
+
+    async def on_progress(_progress: float, _total: float | None, message: str | None) -> None:
+        heard.append(message)
+
     async def scene() -> None:
         async with connected(serving, elicitation_callback=say_once) as client:
-            ran = await client.call_tool("NotebookRun", {"notebook_path": "study.ipynb", "which": "all"})
+            given = {"notebook_path": "study.ipynb", "which": "all"}
+            ran = await client.call_tool("NotebookRun", given, progress_callback=on_progress)
+            assert heard[-1] == "Cell 2 (2 of 2)"
             assert not ran.is_error, text_of(ran)
             assert "42" in text_of(ran)
             assert [cell["status"] for cell in ran.structured_content["cells"]] == ["ok", "ok"]

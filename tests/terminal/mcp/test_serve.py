@@ -122,6 +122,10 @@ def is_alive(pid: int) -> bool:
 def test_code_runs_in_a_kernel_of_its_own_after_a_yes(project: Path) -> None:
     asked: list[str] = []
     kernels: list[int] = []
+    heard: list[str | None] = []
+
+    async def on_progress(_progress: float, _total: float | None, message: str | None) -> None:
+        heard.append(message)
 
     async def answer(_context: Any, params: Any) -> ElicitResult:
         asked.append(params.message)
@@ -135,8 +139,10 @@ def test_code_runs_in_a_kernel_of_its_own_after_a_yes(project: Path) -> None:
             assert denied.is_error
             assert "nobody to ask" in text_of(denied)
         async with serving(project, elicitation_callback=answer, MY_API_KEY="a-token-0f-tests-4711") as client:
-            ran = await client.call_tool("NotebookRun", {"notebook_path": "sales.ipynb", "cell_ids": ["c1"]})
+            given = {"notebook_path": "sales.ipynb", "cell_ids": ["c1"]}
+            ran = await client.call_tool("NotebookRun", given, progress_callback=on_progress)
             assert not ran.is_error, text_of(ran)
+            assert heard[-1] == "Cell 2 (1 of 1)"
             shown = await client.call_tool("Python", {"notebook_path": "sales.ipynb", "code": PICTURE})
             assert text_of(shown).startswith("None")
             assert [part.mime_type for part in shown.content if part.type == "image"] == ["image/png"]

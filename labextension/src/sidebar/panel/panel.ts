@@ -1,5 +1,6 @@
 /** The panel: head, runs, and the slots that other folders fill. Framework-free; JupyterLab's part is in panel_widget.ts. */
 
+import colorsCss from "../../composer/colors.css";
 import type { Composer, ComposerDeps } from "../../composer/composer_deps";
 import { addPageStyle } from "../../page";
 import type { Disposable, Mount, MountComposer, PanelDeps, PanelSettings, Shortcut, ViewName } from "../../panel_view";
@@ -90,7 +91,7 @@ export class Panel implements Disposable {
     private readonly chat: ChatStore,
     private readonly page: PanelHost,
   ) {
-    if (!styled) addPageStyle(css + firstPageCss);
+    if (!styled) addPageStyle(colorsCss + css + firstPageCss);
     styled = true;
     const { trans } = page;
     this.deps = this.slotDeps();

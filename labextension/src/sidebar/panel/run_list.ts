@@ -99,7 +99,7 @@ export class RunList {
 
   private grown(): void {
     if (!this.atEnd) {
-      this.newest.hidden = this.isAtEnd();
+      this.newest.hidden = this.isAtEnd() || this.showsQuestion();
       return;
     }
     const { scroller } = this;
@@ -115,7 +115,14 @@ export class RunList {
     if (this.isAtEnd()) this.atEnd = true;
     else if (scrollTop < this.lastTop) this.atEnd = false;
     this.lastTop = scrollTop;
-    this.newest.hidden = this.atEnd;
+    this.newest.hidden = this.atEnd || this.showsQuestion();
+  }
+
+  /** True while a question's end is in sight: nothing newer is worth covering it. */
+  private showsQuestion(): boolean {
+    const bottom = askingCard(this.list)?.getBoundingClientRect().bottom;
+    const { top: above, bottom: below } = this.scroller.getBoundingClientRect();
+    return bottom !== undefined && bottom > above && bottom <= below;
   }
 
   private isAtEnd(): boolean {

@@ -66,7 +66,7 @@ export class RunView {
     this.waits.append(element("span", {}, trans.__("Waits for its turn.")), " ", takeBack);
     const edit = button(trans.__("Edit"), () => { this.edit(); }, { class: "plain edit", title: trans.__("Edit this prompt and ask again") });
     this.tools.append(edit);
-    const said = element("div", { class: "said" }, this.place, this.words, this.fold, this.tools);
+    const said = element("div", { class: "said" }, this.place, this.tools, this.words, this.fold);
     this.host.style.minHeight = `${GUESSED_HEIGHT}px`;
     this.node = element("li", { class: "run", tabindex: "-1", "data-run": shown.run.id }, said, this.waits, this.host);
     this.node.addEventListener(ACTION_EVENT, (event) => {

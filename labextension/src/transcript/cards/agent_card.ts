@@ -109,7 +109,7 @@ const MARKS: Record<AgentLine["status"], [sign: string, word: string]> = {
   error: ["✗", "failed"],
   timeout: ["✗", "timed out"],
   denied: ["⊘", "denied"],
-  interrupted: ["■", "interrupted"],
+  interrupted: ["■", "stopped"],
 };
 
 function lineView(line: AgentLine, place: TranscriptContext): LineView {

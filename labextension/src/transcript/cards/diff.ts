@@ -86,6 +86,15 @@ function withoutUniformReturns(lines: DiffLine[]): DiffLine[] {
   return lines;
 }
 
+/** The line at which a file, as it is now, differs first. */
+export function firstChange(diff: string): string | undefined {
+  const lines = parseDiff(diff);
+  const at = lines.findIndex(({ kind }) => kind === "added" || kind === "removed");
+  if (at < 0) return undefined;
+  const there = lines.slice(at).find((line) => line.new !== null) ?? lines.slice(0, at).findLast((line) => line.new !== null);
+  return `${there?.new ?? 1}`;
+}
+
 export function changeCounts(lines: DiffLine[]): string {
   const number = (kind: LineKind): number => lines.filter((line) => line.kind === kind).length;
   return `+${number("added")} −${number("removed")}`;

@@ -297,7 +297,7 @@ const PLACES: Record<string, string> = {
 };
 
 export function answeredLine({ ask, answer }: Question): HTMLElement {
-  if (!answer) return element("p", { class: "answered" }, "Not answered");
+  if (!answer || wasStopped(answer)) return element("p", { class: "answered" }, "Not answered");
   const answered = answers(answer);
   // one question is the title of its card already
   const [short] = answered.filter(([question]) => question === ask.title);
@@ -306,6 +306,11 @@ export function answeredLine({ ask, answer }: Question): HTMLElement {
   if (reply) line.append(": ", short ? element("strong", {}, revealed(reply)) : revealed(reply));
   const lines = short ? [] : answered.map(([question, text]) => answerLine(question, text));
   return element("div", { class: `answered ${answer.behavior}` }, line, ...lines);
+}
+
+/** True where the run was stopped instead of an answer, which the line below the transcript says. */
+function wasStopped({ by, reason }: AnsweredOp): boolean {
+  return by === "policy" && reason === "interrupted";
 }
 
 /** The scope of an answer, and where it came from. */

@@ -6,7 +6,7 @@ import { button, element, freshId, setText } from "../dom";
 import { count, duration, wholeSeconds } from "../format";
 import type { ItemView, TranscriptContext } from "../items/item_view";
 import { LIST_TOOLS } from "../items/todo_list";
-import { fileLink } from "../markdown/file_link";
+import { fileLink, resultWithFiles } from "../markdown/file_link";
 import { isInlineImage } from "../markdown/markdown_dom";
 import { hasPageActions } from "../items/page_actions";
 import type { Behavior, DecidedOp } from "../protocol";
@@ -15,7 +15,7 @@ import { isOver } from "../store";
 import { revealed, sentence, visibleText } from "../visible_text";
 import type { AgentView, ShownAgentState } from "./agent_card";
 import { agentCard, agentTime, shownState } from "./agent_card";
-import { diffView, numberedLines } from "./diff";
+import { diffView, firstChange, numberedLines } from "./diff";
 import { picture } from "./picture";
 import { planText, questionList } from "./question_card";
 
@@ -32,7 +32,7 @@ const STATUS_LABELS: Record<CallStatus | "asking", string> = {
   error: "failed",
   timeout: "timed out",
   denied: "denied",
-  interrupted: "interrupted",
+  interrupted: "stopped",
   untold: "",
 };
 
@@ -195,7 +195,7 @@ function openFile({ input, diff }: ToolItem): HTMLElement[] {
   // a folder has no ending
   if (typeof path !== "string" || !/\.\w+$/.test(path)) return [];
   const offset = typeof input.offset === "number" ? `${input.offset}` : undefined;
-  const line = /^@@ -\S+ \+(\d+)/m.exec(diff ?? "")?.[1] ?? offset;
+  const line = (diff === null ? undefined : firstChange(diff)) ?? offset;
   const shown = [revealed(path), line].filter((part) => part !== undefined).join(":");
   return [element("p", {}, fileLink(path, line, `Open ${shown}`))];
 }
@@ -216,6 +216,8 @@ function resultView({ name, input }: ToolItem, text: string): HTMLElement {
   if (name === "Read" && typeof path === "string" && NUMBERED.test(text)) {
     return element("pre", { ...attributes, class: "output numbered" }, ...numberedLines(text, path));
   }
+  const linked = isJson(text) ? null : resultWithFiles(text);
+  if (linked) return element("pre", attributes, ...linked);
   const node = element("pre", attributes);
   showCode(node, text, isJson(text) ? "json" : "");
   return node;
@@ -254,12 +256,12 @@ function updateLive(item: ToolItem, live: LiveOutput | null, fold: HTMLElement, 
 function outcomeParts(item: ToolItem): HTMLElement[] {
   const parts: HTMLElement[] = [];
   if (item.diff) parts.push(diffView(item.diff, FOLDED_DIFF_LINES));
-  const stopped = item.agents.some((agent) => agent.state === "stopped");
+  const stopped = item.status === "interrupted" || item.agents.some((agent) => agent.state === "stopped");
   if (item.error && item.status !== "denied" && !stopped) {
     const lines = terminalText(item.error.message).trimEnd().split("\n");
     // of a traceback the end tells most; the whole is in the result
-    const text = lines.length > ERROR_LINES ? ["…", ...lines.slice(-ERROR_LINES)] : lines;
-    parts.push(element("pre", { class: "output error", tabindex: "0", role: "region", "aria-label": item.error.code }, text.join("\n")));
+    const text = (lines.length > ERROR_LINES ? ["…", ...lines.slice(-ERROR_LINES)] : lines).join("\n");
+    parts.push(element("pre", { class: "output error", tabindex: "0", role: "region", "aria-label": item.error.code }, ...(resultWithFiles(text) ?? [text])));
   }
   return parts;
 }

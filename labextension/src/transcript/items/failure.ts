@@ -53,11 +53,21 @@ export function errorWords({ code }: ErrorInfo): string {
   return WORDS[code] ?? "It did not work";
 }
 
+const REQUEST = / ?\[request ([\w-]+)\]/;
+
+/** What is said below the words; the number of the request, which is for whoever helps, stands by itself. */
+function messageOf({ code, message }: ErrorInfo, canAct: boolean): HTMLElement[] {
+  if (canAct && code === "API_KEY_MISSING") return [element("p", {}, MISSING_KEY)];
+  const request = REQUEST.exec(message)?.[1];
+  const said = element("p", {}, message.replace(REQUEST, ""));
+  return request === undefined ? [said] : [said, element("p", { class: "request" }, `Request ${request}`)];
+}
+
 /** Fills `node` with what is said of `error`; null: the user has stopped the run. */
 export function fillFailure(node: HTMLElement, error: ErrorInfo | null): void {
   const ways = error === null ? [AGAIN] : (WAYS[error.code] ?? [AGAIN]);
   const canAct = hasPageActions();
-  const said = error === null ? [] : [element("b", {}, errorWords(error)), element("p", {}, canAct && error.code === "API_KEY_MISSING" ? MISSING_KEY : error.message)];
+  const said = error === null ? [] : [element("b", {}, errorWords(error)), ...messageOf(error, canAct)];
   const buttons = canAct ? ways.map(({ label, act }, index) => button(label, () => { request(node, act); }, { class: index === 0 && "primary" })) : [];
   node.replaceChildren(...said, ...(buttons.length > 0 ? [element("div", { class: "choices" }, ...buttons)] : []));
   node.hidden = said.length + buttons.length === 0;

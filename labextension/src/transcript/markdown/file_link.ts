@@ -11,6 +11,11 @@ const NAME = `(?:[\\w.@+~-]*[\\\\/])*[\\w.@+-]*\\.(?:${ENDINGS})`;
 const WHOLE = new RegExp(`^(${NAME})(?::(\\d{1,7})(?:[-:]\\d+)?)?$`);
 /** In running text only with a line: "the data.csv" is no wish to open it. */
 const IN_TEXT = new RegExp(`(?<![\\w/\\\\.:])(${NAME}):(\\d{1,7})(?![\\w/])`, "g");
+/** Python's own way to say it, in a traceback. */
+const IN_RESULT = new RegExp(`File "(?<file>[^"<>\\n]{1,400})", line (?<line>\\d{1,7})|${IN_TEXT.source}`, "g");
+/** Longer lines are data, and slow to look through. */
+const MAX_LINE_CHARS = 400;
+const MAX_RESULT_CHARS = 50_000;
 
 /** A span of code, as a link to the file that it names, where it names one. */
 export function codeOrFile(text: string): HTMLElement {
@@ -22,13 +27,26 @@ export function codeOrFile(text: string): HTMLElement {
 /** Text, the files with a line in it as links. */
 export function withFiles(text: string): Child[] {
   if (!text.includes(":") || !hasPageActions()) return [text];
+  return linked(text, IN_TEXT).filter((part) => part !== "");
+}
+
+/** What a tool printed, the hits of a search and the lines of a traceback as links; null where there are none. */
+export function resultWithFiles(text: string): Child[] | null {
+  if (text.length > MAX_RESULT_CHARS || !hasPageActions()) return null;
+  const parts = text.split(/(?<=\n)/).flatMap((line) => (line.length > MAX_LINE_CHARS ? [line] : linked(line, IN_RESULT)));
+  return parts.some((part) => typeof part !== "string") ? parts : null;
+}
+
+function linked(text: string, pattern: RegExp): Child[] {
   const parts: Child[] = [];
   let from = 0;
-  for (const match of text.matchAll(IN_TEXT)) {
-    parts.push(text.slice(from, match.index), fileLink(match[1] ?? "", match[2], match[0]));
+  for (const match of text.matchAll(pattern)) {
+    const { file, line } = match.groups ?? {};
+    const [path = "", at] = file === undefined ? match.slice(-2) : [file, line];
+    parts.push(text.slice(from, match.index), fileLink(path, at, match[0]));
     from = match.index + match[0].length;
   }
-  return [...parts, text.slice(from)].filter((part) => part !== "");
+  return [...parts, text.slice(from)];
 }
 
 /** A button that opens `path`, at `line` where there is one. */

@@ -75,6 +75,11 @@ class ContextContents(Struct, frozen=True):
     uncounted_bytes: int
     """Of the messages since."""
 
+    @property
+    def tokens(self) -> int:
+        """The tokens of the next request: the API's number, and an estimate of what came since."""
+        return self.counted_tokens + round(self.uncounted_bytes / CHARS_PER_TOKEN)
+
     @classmethod
     def of(cls, session: Session) -> ContextContents:
         begun = session.has_begun and bool(session.encoded)

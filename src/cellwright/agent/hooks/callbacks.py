@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from cellwright.agent.hooks.protocol import EVENTS, NO_HOOK_RESULT, NO_HOOKS, HookResult, HookRun, Hooks
+from cellwright.agent.hooks.protocol import EVENTS, NO_HOOK_RESULT, NO_HOOKS, AwaitedHooks, HookResult, HookRun, Hooks
 from cellwright.agent.hooks.results import blocked, gather_results, read_answer
 from cellwright.agent.tool import own_tool_name
 from cellwright.errors import CellwrightError, ErrorCode
@@ -152,7 +152,7 @@ def callback_hooks(given: HookCallbacks) -> Hooks:
     return CallbackHooks({event: matchers for event, matchers in made.items() if matchers}) if made else NO_HOOKS
 
 
-class CallbackHooks(Struct, frozen=True):
+class CallbackHooks(AwaitedHooks, Struct, frozen=True):
     """Hooks that are Python callables, by event."""
 
     by_event: Mapping[str, Sequence[HookMatcher]]
@@ -168,15 +168,6 @@ class CallbackHooks(Struct, frozen=True):
             for callback in matcher.hooks
         ]
         return await gather_results(calls) if calls else NO_HOOK_RESULT
-
-    def arrived(self) -> HookResult:
-        return NO_HOOK_RESULT
-
-    def waking(self) -> bool:
-        return False
-
-    async def persist_rules(self, rules: Sequence[str]) -> str:
-        return ""
 
 
 async def _called(callback: HookCallback, matcher: HookMatcher, event: str, fields: Mapping[str, Any]) -> HookResult:

@@ -136,14 +136,8 @@ class Hooks(Protocol):
         ...
 
 
-class NoHooks:
-    """Nobody listens."""
-
-    def listens_to(self, event: str) -> bool:
-        return False
-
-    async def fire(self, event: str, fields: Mapping[str, Any], run: HookRun | None) -> HookResult:
-        return NO_HOOK_RESULT
+class AwaitedHooks:
+    """Hooks that are waited for, and keep no rules: nothing of them arrives later."""
 
     def arrived(self) -> HookResult:
         return NO_HOOK_RESULT
@@ -153,6 +147,16 @@ class NoHooks:
 
     async def persist_rules(self, rules: Sequence[str]) -> str:
         return ""
+
+
+class NoHooks(AwaitedHooks):
+    """Nobody listens."""
+
+    def listens_to(self, event: str) -> bool:
+        return False
+
+    async def fire(self, event: str, fields: Mapping[str, Any], run: HookRun | None) -> HookResult:
+        return NO_HOOK_RESULT
 
 
 NO_HOOKS: Hooks = NoHooks()

@@ -119,12 +119,19 @@ def _captures(grammar: Grammar, root: Node, start: int, end: int) -> list[tuple[
 
 def _slabs(root: Node) -> Iterator[tuple[int, int]]:
     start = root.start_byte
-    if root.end_byte - start > SLAB_BYTES:
-        for child in root.children:
-            if child.start_byte - start > SLAB_BYTES:
-                yield start, child.start_byte
-                start = child.start_byte
+    for cut in _cuts(root):
+        if cut - start > SLAB_BYTES:
+            yield start, cut
+            start = cut
     yield start, root.end_byte + 1
+
+
+def _cuts(node: Node) -> Iterator[int]:
+    """The places where a piece may end: the beginnings of nodes, of large ones also those of what is in them."""
+    for child in node.children:
+        yield child.start_byte
+        if child.end_byte - child.start_byte > SLAB_BYTES:
+            yield from _cuts(child)
 
 
 class _Walk:

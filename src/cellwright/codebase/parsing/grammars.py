@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import itertools
 import threading
 from collections.abc import Iterator
 from pathlib import PurePath
@@ -17,11 +18,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from tree_sitter import Language, Node, Tree
+    from tree_sitter import Language, Node, Parser, Tree
+
+PIECE_BYTES = 32 * 1024
+"""So much is parsed in some 5 ms, in which other threads may wait: a larger text grows by it, and what was parsed stays."""
 
 
-WHOLE_BYTES = 64 * 1024
-"""So much is parsed in some 10 ms, in which other threads may wait."""
+_READ: dict[bytes, bytes] = {}
 
 
 class Grammar(Struct, frozen=True):
@@ -77,21 +80,57 @@ def parse(grammar: Grammar, source: bytes) -> Tree:
     from tree_sitter import Parser  # native code, and not needed before the first edit of a source file
 
     parser = Parser(language_of(grammar))
-    if len(source) <= WHOLE_BYTES or threading.active_count() == 1:
+    if len(source) <= PIECE_BYTES or threading.active_count() == 1:
         whole: Tree = parser.parse(source, encoding="utf8")
         return whole
+    # the parser holds the interpreter's lock
+    grown = _grown(parser, source)
+    # what ended a piece may have been taken for an error, and not be looked at again
+    return _read(parser, source) if grown.root_node.has_error else grown
+
+
+def _grown(parser: Parser, source: bytes) -> Tree:
+    """The tree of a text that grows piece by piece."""
+    ends = list(_piece_ends(source))
+    tree: Tree = parser.parse(source[: ends[0]], encoding="utf8")
+    row = source.count(b"\n", 0, ends[0])
+    for at, end in itertools.pairwise(ends):
+        here, row = (row, _column(source, at)), row + source.count(b"\n", at, end)
+        tree.edit(at, at, end, here, here, (row, _column(source, end)))
+        tree = parser.parse(source[:end], tree, encoding="utf8")
+    return tree
+
+
+def _read(parser: Parser, source: bytes) -> Tree:
+    """The tree of a text that the parser reads by a function, so that it reports its progress.
+
+    What the function returns is never freed (py-tree-sitter 0.26.1), so the same text is always the same object.
+    """
+    source = _READ.setdefault(source, source)
 
     def from_offset(offset: int, _position: object) -> bytes:
         return source[offset:]
 
-    # The parser holds the interpreter's lock: other threads run while it reports its progress, which it only does when it
-    # is given a function to read with. What that returns is never freed (py-tree-sitter 0.26.1): the source, in one piece.
     tree: Tree = parser.parse(from_offset, encoding="utf8", progress_callback=_go_on)
     return tree
 
 
 def _go_on(_offset: int, _has_error: bool) -> bool:
     return False
+
+
+def _piece_ends(source: bytes) -> Iterator[int]:
+    """The places where the text is cut, at ends of lines where there are some; the last one is its own end."""
+    at = 0
+    while at < len(source):
+        at = min(at + PIECE_BYTES, len(source))
+        if at < len(source):
+            at = source.rfind(b"\n", at - PIECE_BYTES, at) + 1 or at
+        yield at
+
+
+def _column(source: bytes, at: int) -> int:
+    return at - source.rfind(b"\n", 0, at) - 1
 
 
 def text_of(node: Node, source: bytes) -> str:

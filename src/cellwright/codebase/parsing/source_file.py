@@ -6,8 +6,8 @@ import json
 import re
 from bisect import bisect_right
 from pathlib import PurePath
-from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from cellwright.codebase.parsing.facts import FileFacts, Symbol, facts_of
@@ -136,14 +136,38 @@ def source_text(path: PurePath, data: bytes) -> SourceText | None:
     return SourceText(language, data, grammar if grammar is not None and parser_of(path) else None)
 
 
+class _Cell(Struct, frozen=True):
+    cell_type: str
+    source: str | list[str]
+
+
+class _LanguageInfo(Struct, frozen=True):
+    name: str = "python"
+
+
+class _Metadata(Struct, frozen=True):
+    language_info: _LanguageInfo = _LanguageInfo()
+
+
+class _Notebook(Struct, frozen=True):
+    """All that is read of a notebook: its outputs, which may be megabytes, are passed over."""
+
+    cells: list[_Cell]
+    metadata: _Metadata = _Metadata()
+
+
 def _notebook_text(data: bytes) -> SourceText | None:
     try:
-        notebook: Any = json.loads(data)
-        cells = notebook["cells"]
-        language = str(notebook.get("metadata", {}).get("language_info", {}).get("name", "python")).lower()
-        texts = [(cell["cell_type"], "".join(cell["source"])) for cell in cells]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        try:
+            notebook = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=_Notebook)
+        except msgspec.ValidationError:
+            return None
+        except msgspec.DecodeError:  # NaN in an output, which Python alone writes and reads
+            notebook = msgspec.convert(json.loads(data), type=_Notebook)
+    except (ValueError, RecursionError):
         return None
+    language = notebook.metadata.language_info.name.lower()
+    texts = [(cell.cell_type, "".join(cell.source)) for cell in notebook.cells]
     lines: list[str] = []
     starts = []
     for kind, text in texts:

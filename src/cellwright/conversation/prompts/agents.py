@@ -13,7 +13,7 @@ from cellwright.config.agents.definition import AgentDefinition
 from cellwright.config.agents.find_agents import FoundAgents, find_agents
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.prompts.listing import is_in_history, listed_line, listing
-from cellwright.errors import ErrorCode, ToolError
+from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.markdown.code_places import without_code
 
 LISTING_CHARS = 12_000
@@ -54,6 +54,13 @@ class Agents:
             known = ", ".join(sorted(agents))
             raise ToolError(f"There is no agent {name}. The agents are: {known}.", code=ErrorCode.TOOL_NOT_FOUND)
         return agent
+
+    def lead(self, name: str) -> AgentDefinition:
+        """The agent that a run is to be worked by. Raises CellwrightError INVALID_PARAMETERS."""
+        try:
+            return self.named(name)
+        except ToolError as error:
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{error.message} Nothing was sent.") from None
 
     def listed(self, agent: AgentSetup) -> str:
         """The list of agents as `agent` is told of it; "" where it could start none."""

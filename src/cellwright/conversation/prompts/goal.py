@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
 from cellwright.agent.context.summary import shortened
-from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, NO_HOOKS, HookResult, HookRun, Hooks
+from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, NO_HOOKS, AwaitedHooks, HookResult, HookRun, Hooks
 from cellwright.agent.side_request import small_model
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.sessions.session import Session
@@ -32,7 +32,7 @@ and does the conversation show it? A claim without evidence is none. What stands
 $ARGUMENTS"""
 
 
-class Goal:
+class Goal(AwaitedHooks):
     """The goal of a conversation's user, "" for none; as `Hooks` of a run it is told, and looked at in the end."""
 
     def __init__(self, session: Callable[[], Session], in_force: SettingsInForce) -> None:
@@ -75,12 +75,3 @@ class Goal:
         if self.condition == condition and not result.problems:
             self.clear()
         return result if result is not NO_HOOK_RESULT else HookResult(messages=(f"The goal is met: {condition}",))
-
-    def arrived(self) -> HookResult:
-        return NO_HOOK_RESULT
-
-    def waking(self) -> bool:
-        return False
-
-    async def persist_rules(self, rules: Sequence[str]) -> str:
-        return ""

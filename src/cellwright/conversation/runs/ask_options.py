@@ -44,6 +44,7 @@ class AgentOptions(TypedDict, total=False):
     can_use_tool: PermissionCallback | None
     hooks: HookCallbacks
     agents: Mapping[str, Any]
+    agent: str | None
     mcp_servers: Mapping[str, Any] | str | Path
     allow: Sequence[str]
     deny: Sequence[str]
@@ -77,6 +78,7 @@ AGENT_DEFAULTS: AgentOptions = {
     "can_use_tool": None,
     "hooks": {},
     "agents": {},
+    "agent": None,
     "mcp_servers": {},
     "allow": (),
     "deny": (),
@@ -134,6 +136,7 @@ _KINDS: Mapping[str, tuple[_Is, str]] = {
     "builtin_tools": (lambda value: isinstance(value, bool), "True or False"),
     "hooks": (lambda value: isinstance(value, Mapping), "a dict of lists of hooks by their events"),
     "agents": (lambda value: isinstance(value, Mapping), "a dict of definitions by the agents' names"),
+    "agent": (_or_none(_is_text), "the name of an agent"),
     "mcp_servers": (
         lambda value: isinstance(value, Mapping | str | Path),
         "a dict as in .mcp.json, or such a file",
@@ -235,6 +238,7 @@ def run_options(
         builtin_tools=given["builtin_tools"],
         hooks=_hooks(given["hooks"]),
         agents=_agents(given["agents"]),
+        agent=given["agent"],
         mcp_servers=_servers(given["mcp_servers"], cwd, environ),
         allow=tuple(given["allow"]),
         deny=tuple(given["deny"]),

@@ -61,6 +61,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     answer_type: AnswerType | None = None
     agents: Mapping[str, AgentDefinition] = msgspec.field(default_factory=dict)
     """Agents besides those of files, by name."""
+    agent: str | None = None
+    """The agent that works itself in place of the usual one, by its name."""
     mcp_servers: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """MCP servers besides those of files, in the form of `.mcp.json`."""
 

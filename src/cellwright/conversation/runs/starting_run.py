@@ -22,6 +22,7 @@ from cellwright.agent.spending.run_spending import NO_SHARED_BUDGETS
 from cellwright.agent.thread import CallerJobs
 from cellwright.agent.turn_record import NO_CHECKPOINTS
 from cellwright.checkpoints.checkpoints import Checkpoints
+from cellwright.config.agents.definition import AgentDefinition
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
 from cellwright.conversation.model_connection import ModelConnection
@@ -64,12 +65,13 @@ from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_queue import RunQueue
 from cellwright.conversation.runs.sandbox_lookup import SandboxLookup
-from cellwright.conversation.runs.subagents import Subagents
+from cellwright.conversation.runs.subagents import Subagents, led_by
 from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.conversation.toolset import ConversationTools, tools_may_be_deferred
 from cellwright.errors import ApiError, CellwrightError, ErrorCode, fault, log_fault
 from cellwright.events import EventLog, Notice, RunEnd
 from cellwright.model.provider import Provider
+from cellwright.permissions.modes import parse_mode
 from cellwright.permissions.rules.rule import grant_problem, parse_rule, restriction_problem
 from cellwright.sessions.catalog.retention import Retention
 from cellwright.sessions.session import Session
@@ -316,6 +318,13 @@ class StartingRun(Struct, frozen=True):
             raise CellwrightError(ErrorCode.PERMISSION_DENIED, unasked_text(question))
         self.parts.sessions.add_notices(session, [unasked_text(question)])
 
+    def _led_by(self, lead: AgentDefinition | None, options: RunOptions) -> RunOptions:
+        """The options with what the agent that works itself says, where there is one."""
+        if lead is None:
+            return options
+        session = self.request.session or self.parts.sessions.current
+        return led_by(lead, options, parse_mode(session.mode or self.parts.in_force.settings.default_mode)[0])
+
     def _ready(self) -> ReadyRun:
         parts, request, options = self.parts, self.request, self.request.options
         cwd, settings = parts.in_force.cwd, parts.in_force.settings
@@ -325,6 +334,8 @@ class StartingRun(Struct, frozen=True):
             options = skill_call.options(options)
         elif turn is None:
             parts.skills.check_trusted(request.prompt)
+        lead = parts.agents.lead(options.agent) if turn is None and options.agent is not None else None
+        options = self._led_by(lead, options)
         provider = request.provider or turn or parts.model.chosen(options.provider)
         has_servers = request.provider is None and options.has_servers
         listed = (parts.mcp.listing,) if has_servers else ()
@@ -332,6 +343,7 @@ class StartingRun(Struct, frozen=True):
         again = (tool_news, parts.file_blocks.for_prompt, *listed, *request.context)
         agent = parts.agent(options, provider, self.run.surface.can_use_tool, again)
         if turn is None:
+            agent = parts.subagents.as_lead(agent, lead)
             agent = replace(
                 agent,
                 hooks=together(as_hooks(agent.hooks), parts.skills.hooks_of_run(skill_call)),
@@ -352,7 +364,7 @@ class StartingRun(Struct, frozen=True):
             )
             self.run.steering.close("This run plays a recording: what Claude says in it is known already.")
         parts.tools.add_dirs = options.add_dirs
-        own_tools = bool(options.tools) or not options.builtin_tools
+        own_tools = bool(options.tools) or not options.builtin_tools or lead is not None
         own_system = options.system_prompt is not None or bool(options.append_system_prompt)
         session = parts.sessions.with_tools(agent.offered_tools, request.session, own=own_tools)
         if own_system:

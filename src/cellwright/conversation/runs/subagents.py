@@ -37,11 +37,12 @@ from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.prompt import gather_context, mode_blocks, place_blocks, with_surroundings
 from cellwright.conversation.prompts.skills import Skills
 from cellwright.conversation.resolve_options import ALIASES, check_allowed, full_name
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.worktree import Worktree, leave_worktree, make_worktree
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Event, RunEnd, ToolEnd
 from cellwright.model.models import canonical
-from cellwright.permissions.modes import parse_mode, stricter
+from cellwright.permissions.modes import Mode, parse_mode, stricter
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import PRIVATE_FILE, write_atomic
@@ -331,6 +332,19 @@ class Subagents:
             await hooks.fire("WorktreeRemove", {**common, "worktree_path": str(worktree.folder)}, None)
         return left or ("" if worktree.branch else f"It worked in {worktree.folder}.")
 
+    def as_lead(self, agent: AgentSetup, definition: AgentDefinition | None) -> AgentSetup:
+        """`agent` with the tools and hooks of the definition by which it works itself, where there is one."""
+        if definition is None:
+            return agent
+        scope: Scope = definition.scope if definition.scope in ("managed", "project") else "user"
+        own = self._hooks.of_component(f"the agent {definition.name}", definition.hooks, scope=scope)
+        return replace(
+            agent,
+            tools=tuple(tool for tool in agent.tools if _is_listed(tool, definition)),
+            late_tools=lambda: [tool for tool in agent.late_tools() if _is_listed(tool, definition)],
+            hooks=together(as_hooks(agent.hooks), own),
+        )
+
     def _hooks_of(self, definition: AgentDefinition) -> Hooks:
         """The hooks of an agent's own; its end is SubagentStop."""
         events = {"SubagentStop" if event == "Stop" else event: groups for event, groups in definition.hooks.items()}
@@ -502,7 +516,7 @@ def given_tools(
     """The tools that an agent gets of those that there are. In the background it gets none of the kernel's."""
 
     def is_given(tool: Tool) -> bool:
-        if tool.name in NEVER_GIVEN or any(_names(name, tool) for name in definition.disallowed_tools):
+        if tool.name in NEVER_GIVEN or _is_withheld(tool, definition):
             return False
         if tool.starts_agents and (background or not may_nest):
             return False
@@ -510,7 +524,7 @@ def given_tools(
             return False  # they wait for the thread that waits for the run
         if definition.memory is not None and tool.name in NOTE_TOOLS:
             return True
-        return definition.tools is None or any(_names(name, tool) for name in definition.tools)
+        return _is_listed(tool, definition)
 
     return tuple(tool for tool in tools if is_given(tool))
 
@@ -521,7 +535,7 @@ def with_servers(agent: AgentSetup, tools: Callable[[], Sequence[Tool]], definit
     may_defer = any(tool.name == TOOL_SEARCH for tool in kept)
 
     def late() -> Sequence[Tool]:
-        given = [tool for tool in tools() if not any(_names(name, tool) for name in definition.disallowed_tools)]
+        given = [tool for tool in tools() if not _is_withheld(tool, definition)]
         return given if may_defer else [variant(tool, defer_loading=False) for tool in given]
 
     return replace(agent, tools=kept, late_tools=late)
@@ -535,6 +549,31 @@ def in_worktree(agent: AgentSetup, worktree: Worktree, tools: Sequence[Tool]) ->
     if isinstance(policy, PermissionPolicy):
         policy = replace(policy, cwd=worktree.folder, roots=(worktree.folder, *policy.roots))
     return replace(agent, tools=kept, policy=policy)
+
+
+def led_by(definition: AgentDefinition, options: RunOptions, mode: Mode) -> RunOptions:
+    """The options of a run that the agent works itself: what its definition says and the user does not.
+
+    `mode` is the one that would hold without it, which it can only make stricter.
+    """
+    own_mode = None if definition.mode is None else stricter(mode, definition.mode)
+    return variant(
+        options,
+        model=options.model or (None if definition.model == "inherit" else definition.model),
+        effort=options.effort or definition.effort,
+        max_turns=options.max_turns or definition.max_turns,
+        mode=options.mode or (own_mode if own_mode != mode else None),
+        system_prompt=options.system_prompt or definition.body or None,
+    )
+
+
+def _is_listed(tool: Tool, definition: AgentDefinition) -> bool:
+    listed = definition.tools is None or any(_names(name, tool) for name in definition.tools)
+    return listed and not _is_withheld(tool, definition)
+
+
+def _is_withheld(tool: Tool, definition: AgentDefinition) -> bool:
+    return any(_names(name, tool) for name in definition.disallowed_tools)
 
 
 def _names(name: str, tool: Tool) -> bool:

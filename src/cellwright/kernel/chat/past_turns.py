@@ -339,7 +339,7 @@ def _turn(line: Line) -> Op:
         "cost_usd": line.meta.get("cost_usd"),
         "context_tokens": line.meta.get("context_tokens", 0),
         "context_window": model.context_window if model.known else None,
-        "input_tokens": usage.get("input_tokens") or 0,
+        "input_tokens": (usage.get("input_tokens") or 0) + (usage.get("cache_creation_input_tokens") or 0),
         "output_tokens": usage.get("output_tokens") or 0,
         "cache_read_tokens": usage.get("cache_read_input_tokens") or 0,
     }

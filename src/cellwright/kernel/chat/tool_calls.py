@@ -28,7 +28,7 @@ from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.run_options import RunOptions, existing_folder
 from cellwright.conversation.runs.served_calls import ignore_event
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Asked, Emit, Event
+from cellwright.events import Asked, Emit, Event, ToolProgress
 from cellwright.kernel.chat.log import LineLog, LoggedRun
 from cellwright.kernel.kernel_tools import kernel_tools
 from cellwright.kernel.pages.callers_notebooks import CalledFor, CallersNotebooks
@@ -146,7 +146,14 @@ class AgentCalls:
             emit: Emit = ignore_event
         else:
             ask, emit = self._ask_here, run.on_event
-        work = asyncio.ensure_future(agent.calls.call(name, required(params, "input", dict), ask, emit=emit))
+
+        def on_event(event: Event) -> None:
+            emit(event)
+            # words alone: what code prints goes out with its result, with secrets taken out of it
+            if isinstance(event, ToolProgress) and event.message:
+                panel.send({"type": "call_progress", "call": call, "message": event.message})
+
+        work = asyncio.ensure_future(agent.calls.call(name, required(params, "input", dict), ask, emit=on_event))
         self._going_on[panel, call] = work
         try:
             end = await work

@@ -58,6 +58,7 @@ class MagicOptions:
     add_dir: tuple[str, ...] = ()
     on_denied: OnDenied | None = None
     fallback_model: tuple[str, ...] = ()
+    agent: str | None = None
     system_prompt: str | None = None
     append_system_prompt: tuple[str, ...] = ()
     system_prompt_file: str | None = None
@@ -140,6 +141,7 @@ OPTIONS: dict[str, Option] = {
     "fallback-model": Option(
         "M", _text, "continue with this model if the other is overloaded or unavailable", repeats=True
     ),
+    "agent": Option("NAME", _text, "let this agent work itself: with its prompt, tools and model (/agents lists them)"),
     "system-prompt": Option("TEXT", _text, "the system prompt, instead of Cellwright's own"),
     "system-prompt-file": Option("FILE", _text, "the same, from a file"),
     "append-system-prompt": Option("TEXT", _text, "text added after the system prompt", repeats=True),

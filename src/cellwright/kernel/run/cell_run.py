@@ -204,6 +204,7 @@ def run_options(options: MagicOptions, typed: AnswerType | None = None) -> RunOp
         append_system_prompt="\n\n".join(
             [*options.append_system_prompt, *map(_file_text, options.append_system_prompt_file)]
         ),
+        agent=options.agent,
         answer_type=typed,
     )
 

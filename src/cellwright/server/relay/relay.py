@@ -21,7 +21,7 @@ from cellwright.server.relay.connection import KernelComm, KernelConnection, loa
 
 if TYPE_CHECKING:
     from cellwright.tools.mcp.call_question import CallQuestion
-    from cellwright.tools.mcp.kernel_tools import AskQuestion
+    from cellwright.tools.mcp.kernel_tools import AskQuestion, TellProgress
 
 TARGET = "cellwright.chat"
 PROTOCOL = 1
@@ -86,6 +86,7 @@ class KernelRelay:
         self._replies: dict[str, asyncio.Future[Any]] = {}
         self._acks: dict[asyncio.Future[None], str] = {}
         self._asking: dict[str, AskQuestion] = {}
+        self._telling: dict[str, TellProgress] = {}
         self._asked: set[asyncio.Task[None]] = set()
         self._ids = itertools.count(1)
         self._welcome: asyncio.Future[Mapping[str, Any]] | None = None
@@ -203,11 +204,14 @@ class KernelRelay:
         """The kernel's answer to one of the panel's requests. Raises ApiError."""
         return await self._request(method, params, self._reply_seconds)
 
-    async def call_tool(self, params: Mapping[str, Any], ask: AskQuestion | None) -> Mapping[str, Any]:
+    async def call_tool(
+        self, params: Mapping[str, Any], ask: AskQuestion | None, tell: TellProgress
+    ) -> Mapping[str, Any]:
         """Have a tool called in the kernel: its end, however long it takes. `ask` puts what has to be asked to the user of
-        who calls, None: they cannot be asked. Cancelled, it stops the call. Raises ApiError.
+        who calls, None: they cannot be asked. `tell` is told what it is at. Cancelled, it stops the call. Raises ApiError.
         """
         call = uuid.uuid4().hex
+        self._telling[call] = tell
         if ask is not None:
             self._asking[call] = ask
         try:
@@ -219,6 +223,7 @@ class KernelRelay:
             raise
         finally:
             self._asking.pop(call, None)
+            del self._telling[call]
         return end
 
     async def _request(self, method: str, params: Mapping[str, Any], seconds: float | None) -> Any:
@@ -319,6 +324,9 @@ class KernelRelay:
                 from cellwright.tools.mcp.call_question import CallQuestion  # few servers have agents of others
 
                 self._put(call, CallQuestion(text, tuple(map(str, rules)), ""))
+            case {"type": "call_progress", "call": str(call), "message": str(words)}:
+                if (tell := self._telling.get(call)) is not None:
+                    tell(words)
             case {"type": "reply", "id": str(request_id)}:
                 self._on_reply(request_id, message)
 

@@ -68,9 +68,10 @@ class _UsersServer:
             raise
         names = [name for name in KERNEL_TOOLS if self._calls.allows(name)]
         server = make_server(self._calls, access.root, CallsInKernels(access, secrets.token_hex(16), names))
-        self.manager: StreamableHTTPSessionManager = StreamableHTTPSessionManager(
+        self.for_results: StreamableHTTPSessionManager = StreamableHTTPSessionManager(
             server, stateless=True, json_response=True
         )
+        self.for_events: StreamableHTTPSessionManager = StreamableHTTPSessionManager(server, stateless=True)
         self._leave = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -78,7 +79,7 @@ class _UsersServer:
         ready = asyncio.Event()
 
         async def hold() -> None:
-            async with self.manager.run():
+            async with self.for_results.run(), self.for_events.run():
                 ready.set()
                 await self._leave.wait()
 
@@ -102,8 +103,11 @@ class UsersMcpServers:
         self._making = asyncio.Lock()
         self.requests = RequestsAtOnce(MAX_REQUESTS, REQUESTS_PER_MINUTE)
 
-    async def of(self, owner: str) -> StreamableHTTPSessionManager:
-        """The way to the server of `owner`. Raises RouteError, and CellwrightError where the root's settings forbid it."""
+    async def of(self, owner: str, *, events: bool) -> StreamableHTTPSessionManager:
+        """The way to the server of `owner`, for results alone or for `events` before them.
+
+        Raises RouteError, and CellwrightError where the root's settings forbid it.
+        """
         async with self._making:
             if owner not in self._servers:
                 if len(self._servers) >= MAX_USERS:
@@ -112,7 +116,8 @@ class UsersMcpServers:
                 server = await asyncio.to_thread(_UsersServer, self._access)
                 await server.start()
                 self._servers[owner] = server
-            return self._servers[owner].manager
+            server = self._servers[owner]
+            return server.for_events if events else server.for_results
 
     async def close(self) -> None:
         """End all of them."""
@@ -164,7 +169,11 @@ class McpRoute(CellwrightRoute):
         if self._too_large:
             self._refuse_size()
         with self._servers.requests.taken(self.owner):
-            await self._handle(await self._servers.of(self.owner))
+            await self._handle(await self._servers.of(self.owner, events=self._wants_progress()))
+
+    def _wants_progress(self) -> bool:
+        """Return whether the client wants news of its call, which come in a stream before the result."""
+        return b'"progressToken"' in self._body and "text/event-stream" in self.request.headers.get("Accept", "")
 
     async def _handle(self, manager: StreamableHTTPSessionManager) -> None:
         work = asyncio.ensure_future(manager.handle_request(self._scope(), self._receiver(), self._send))

@@ -20,7 +20,7 @@ from cellwright.server.api_error import RouteError
 from cellwright.server.notebooks.notebooks import ServedNotebooks
 from cellwright.server.notebooks.unsaved import UnsavedDocuments, without_drive
 from cellwright.server.relay.relays import Relays
-from cellwright.tools.mcp.kernel_tools import NOTEBOOK_TOOLS, AskQuestion, KernelTool, kernel_tools
+from cellwright.tools.mcp.kernel_tools import NOTEBOOK_TOOLS, AskQuestion, KernelTool, TellProgress, kernel_tools
 
 MAX_LISTED = 20
 
@@ -56,17 +56,21 @@ class CallsInKernels:
         self._agent = agent
         self.tools: Sequence[KernelTool] = kernel_tools(names, by_id=True)
 
-    async def call(self, name: str, tool_input: Mapping[str, Any], ask: AskQuestion | None) -> ToolEnd | None:
+    async def call(
+        self, name: str, tool_input: Mapping[str, Any], ask: AskQuestion | None, tell: TellProgress
+    ) -> ToolEnd | None:
         try:
             if name in NOTEBOOK_TOOLS:
-                return await self._in_notebook(name, tool_input, ask)
+                return await self._in_notebook(name, tool_input, ask, tell)
             running = await self._running()
             kernel_id, notebook = self._which(name, tool_input, running)
-            return await self._in_kernel(kernel_id, notebook, name, tool_input, ask)
+            return await self._in_kernel(kernel_id, notebook, name, tool_input, ask, tell)
         except RouteError as error:
             return _failed(name, error.message)
 
-    async def _in_notebook(self, name: str, tool_input: Mapping[str, Any], ask: AskQuestion | None) -> ToolEnd | None:
+    async def _in_notebook(
+        self, name: str, tool_input: Mapping[str, Any], ask: AskQuestion | None, tell: TellProgress
+    ) -> ToolEnd | None:
         said = tool_input.get("file_path" if name == "Read" else "notebook_path")
         if not isinstance(said, str) or not said.lower().endswith(".ipynb") or "\0" in said:
             return None
@@ -78,7 +82,7 @@ class CallsInKernels:
                 return _failed(name, f"{file.name} is open without a kernel. Nothing was changed: {how}.")
             return None
         try:
-            return await self._in_kernel(notebook.kernel_id, notebook, name, tool_input, ask)
+            return await self._in_kernel(notebook.kernel_id, notebook, name, tool_input, ask, tell)
         except _NotReachedError as error:
             if name == "NotebookEdit" and self._front_ends(notebook.kernel_id):
                 message = (
@@ -125,6 +129,7 @@ class CallsInKernels:
         name: str,
         tool_input: Mapping[str, Any],
         ask: AskQuestion | None,
+        tell: TellProgress,
     ) -> ToolEnd:
         passed = {key: value for key, value in tool_input.items() if key not in ("kernel_id", "notebook_path")}
         if notebook is not None and name not in ("Variables", "Python"):
@@ -143,7 +148,7 @@ class CallsInKernels:
                 "front_ends": self._front_ends(kernel_id, ours=1) > 0,
                 "options": {},
             }
-            end = await relay.call_tool(params, ask)
+            end = await relay.call_tool(params, ask, tell)
         return ToolEnd("", name, end["status"], end["content"], 0.0, structured=end.get("structured"))
 
     def _front_ends(self, kernel_id: str, ours: int = 0) -> int:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from cellwright.conversation.message_chunks import JoinedMessages, pieces
 from cellwright.events import ToolEnd
 from cellwright.tools.mcp.call_question import CallQuestion
-from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS, AskQuestion, KernelTool, kernel_tools
+from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS, AskQuestion, KernelTool, TellProgress, kernel_tools
 from cellwright.tools.process.environment import child_environment
 
 if TYPE_CHECKING:
@@ -57,7 +57,9 @@ class OwnKernels:
         self._kernels: dict[Path | None, _OwnKernel] = {}
         self._agent = secrets.token_hex(16)
 
-    async def call(self, name: str, tool_input: Mapping[str, Any], ask: AskQuestion | None) -> ToolEnd | None:
+    async def call(
+        self, name: str, tool_input: Mapping[str, Any], ask: AskQuestion | None, tell: TellProgress
+    ) -> ToolEnd | None:
         if name not in KERNEL_TOOLS:
             return None  # what is about a notebook's file is done there
         notebook, rest = self._notebook(tool_input), {k: v for k, v in tool_input.items() if k != "notebook_path"}
@@ -70,7 +72,7 @@ class OwnKernels:
         path = None if notebook is None else str(notebook)
         params = {"agent": self._agent, "name": name, "input": rest, "notebook": path, "options": self._options}
         try:
-            end = await self._kernel(notebook).call(params, ask)
+            end = await self._kernel(notebook).call(params, ask, tell)
         except KernelFailed as failed:
             return ToolEnd("", name, "error", str(failed), 0.0)
         return ToolEnd("", name, end["status"], end["content"], 0.0, structured=end.get("structured"))
@@ -112,8 +114,9 @@ class _OwnKernel:
         self._published = asyncio.Event()
         self._replies: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._ask: AskQuestion | None = None
+        self._tell: TellProgress | None = None
 
-    async def call(self, params: Mapping[str, Any], ask: AskQuestion | None) -> dict[str, Any]:
+    async def call(self, params: Mapping[str, Any], ask: AskQuestion | None, tell: TellProgress) -> dict[str, Any]:
         """The end of the call. Cancelled, it interrupts what runs. Raises KernelFailed."""
         async with self._one_at_a_time:
             if self.ended:
@@ -124,7 +127,7 @@ class _OwnKernel:
                 except BaseException:
                     await self.close()
                     raise
-            self._ask = ask
+            self._ask, self._tell = ask, tell
             call = uuid.uuid4().hex
             request = asyncio.ensure_future(
                 self._request("call_tool", {**params, "call": call, "asks": ask is not None})
@@ -135,7 +138,7 @@ class _OwnKernel:
                 await asyncio.shield(self._interrupt(call, request))
                 raise
             finally:
-                self._ask = None
+                self._ask = self._tell = None
 
     async def close(self) -> None:
         """End the kernel."""
@@ -243,6 +246,9 @@ class _OwnKernel:
                 task = asyncio.create_task(self._put(call, CallQuestion(text, tuple(map(str, rules)), "")))
                 self._questions.add(task)
                 task.add_done_callback(self._questions.discard)
+            case {"type": "call_progress", "message": str(words)}:
+                if self._tell is not None:
+                    self._tell(words)
             case {"type": "reply", "id": str(request_id), "error": dict(error)}:
                 if (reply := self._replies.get(request_id)) is not None and not reply.done():
                     reply.set_exception(KernelFailed(str(error.get("message", ""))))

@@ -18,6 +18,9 @@ from cellwright.tools.mcp.call_question import CallAnswer, CallQuestion
 AskQuestion = Callable[[CallQuestion], Awaitable[CallAnswer]]
 """Puts a question to the user of the client."""
 
+TellProgress = Callable[[str], None]
+"""Takes what a call is at, in words, for a client that asked for it."""
+
 KERNEL_TOOLS = ("NotebookRun", "Variables", "Python")
 """The tools whose calls go to a kernel, whatever they are about."""
 
@@ -32,10 +35,13 @@ class KernelCaller(Protocol):
     def tools(self) -> Sequence[KernelTool]:
         """The tools to offer."""
 
-    async def call(self, name: str, tool_input: Mapping[str, Any], ask: AskQuestion | None) -> ToolEnd | None:
+    async def call(
+        self, name: str, tool_input: Mapping[str, Any], ask: AskQuestion | None, tell: TellProgress
+    ) -> ToolEnd | None:
         """Call the tool in the kernel that the input names. None: the call is about nothing that a kernel has.
 
-        `ask` puts what has to be asked; None: the client cannot show questions. What is wrong is said by the end.
+        `ask` puts what has to be asked; None: the client cannot show questions. `tell` is told what the call is at. What is
+        wrong is said by the end.
         """
 
 

@@ -7,6 +7,7 @@ answers to questions are believed: it is the program that the user works in.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 import json
@@ -28,7 +29,7 @@ from cellwright.tools.mcp.call_question import (
     decision_of,
     question_of,
 )
-from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS, NOTEBOOK_TOOLS, KernelCaller, KernelTool
+from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS, NOTEBOOK_TOOLS, KernelCaller, KernelTool, TellProgress
 from cellwright.tools.notebook.notebook_markdown import notebook_markdown_tool
 from cellwright.tools.search.glob import glob_tool
 from cellwright.version import VERSION
@@ -62,6 +63,9 @@ SCHEME = "notebook"
 MAX_ARGUMENT_CHARS = 16 * 2**20
 MAX_CALLS = 16
 """Calls of one server that go on at once; more wait."""
+
+PROGRESS_SECONDS = 5.0
+"""The longest time without news of a call, for a client that wants them: some end a call of which nothing is heard."""
 
 QUESTION = "permission"
 
@@ -144,16 +148,17 @@ class _Served:
         if params.name not in {tool.name for tool in self._tools}:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {visible(params.name[:100])}")
         question = _Question(context, params, self._key)
-        async with self._slots:
-            end = await self._end(params.name, arguments, question)
+        progress = _Progress(context, params.name)
+        async with self._slots, progress:
+            end = await self._end(params.name, arguments, question, progress.tell)
         return question.to_be_answered or result_of(end)
 
-    async def _end(self, name: str, arguments: Mapping[str, Any], question: _Question) -> ToolEnd:
+    async def _end(self, name: str, arguments: Mapping[str, Any], question: _Question, tell: TellProgress) -> ToolEnd:
         if self._kernels is not None and name in (*KERNEL_TOOLS, *NOTEBOOK_TOOLS):
             # a kernel has rules of its own, for its folder; what this one's deny is denied
             if name in NOTEBOOK_TOOLS and (reason := self._calls.denial(name, arguments)):
                 return ToolEnd("", name, "denied", reason, 0.0)
-            end = await self._kernels.call(name, arguments, question.put if question.can_ask else None)
+            end = await self._kernels.call(name, arguments, question.put if question.can_ask else None, tell)
             if end is not None:
                 return end
         return await self._calls.call(name, arguments, question.ask if question.can_ask else None)
@@ -204,6 +209,53 @@ class _Served:
             for number, source in enumerate(sources, 1)
         ]
         return ReadResourceResult(contents=[text, *images])
+
+
+class _Progress:
+    """News of a call while it is open, for a client that asked for them: of what comes quickly, the last.
+
+    What MCP calls progress is the time in seconds, for it has to rise.
+    """
+
+    def __init__(self, context: ServerRequestContext[Any], name: str) -> None:
+        self._session = context.session
+        self._wanted = (context.meta or {}).get("progress_token") is not None
+        self._words = f"{name} is at work"
+        self._has_news = self._has_ended = False
+        self._wakes = asyncio.Event()
+        self._reports: asyncio.Task[None] | None = None
+
+    def tell(self, words: str) -> None:
+        """Take in what the call is at."""
+        self._words = words
+        self._has_news = True
+        self._wakes.set()
+
+    async def __aenter__(self) -> None:
+        if self._wanted:
+            self._reports = asyncio.create_task(self._report())
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_more: object) -> None:
+        if self._reports is None:
+            return
+        if kind is not None:
+            self._reports.cancel()
+        self._has_ended = True
+        self._wakes.set()
+        # a client that has left takes no news; its call is cancelled by itself
+        await asyncio.gather(self._reports, return_exceptions=True)
+
+    async def _report(self) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while self._has_news or not self._has_ended:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PROGRESS_SECONDS):
+                    await self._wakes.wait()
+            self._wakes.clear()
+            if self._has_news or not self._has_ended:
+                self._has_news = False
+                await self._session.report_progress(loop.time() - began, message=self._words)
 
 
 class _Question:

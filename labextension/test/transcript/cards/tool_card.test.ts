@@ -1,0 +1,42 @@
+import { expect, it } from "vitest";
+
+import type { PageAction } from "../../../src/transcript/items/page_actions";
+import { ACTION_EVENT, offerPageActions } from "../../../src/transcript/items/page_actions";
+import type { Op } from "../../../src/transcript/protocol";
+import { begun, drawn, END, ended, find, RUN, scene, text } from "../scene";
+
+const DIFF = "--- a/tides.py\n+++ b/tides.py\n@@ -17,3 +17,3 @@\n same\n-old\n+new\n same\n";
+const RESULT = `tides.py:40:def rolling(values):\n  File "/home/me/tides.py", line 41, in rolling\n  File "<stdin>", line 4\n${"x/".repeat(400)}a.py:3\n`;
+
+it("opens files where a change begins, at a search's hits and at a traceback's lines", async () => {
+  offerPageActions();
+  const asked: unknown[] = [];
+  document.addEventListener(ACTION_EVENT, (event) => {
+    const { detail } = event as CustomEvent<PageAction>;
+    if (detail.action === "open") asked.push([detail.path, detail.line]);
+  });
+  const { kernel, root } = scene();
+  kernel.say(RUN, begun("t", { name: "Edit", input: { file_path: "tides.py" } }), ended("t", { result: RESULT, diff: DIFF }));
+  await drawn();
+  const fold = find<HTMLDetailsElement>(root, ".fold");
+  fold.open = true;
+  fold.dispatchEvent(new Event("toggle"));
+  expect(text(root, ".inside .output")).toBe(RESULT);
+  for (const link of root.querySelectorAll<HTMLElement>(".file-link")) link.click();
+  expect(asked).toEqual([["tides.py", 18], ["tides.py", 40], ["/home/me/tides.py", 41]]);
+});
+
+it("says of a call that was stopped, and of its question, nothing but that", async () => {
+  const { kernel, root } = scene();
+  const error = { code: "INTERRUPTED", message: "The user interrupted before this call was done." };
+  kernel.say(RUN, begun("t"), ended("t", { status: "interrupted", error }), { ...END, stop_reason: "interrupted", error } as Op);
+  await drawn();
+  expect([text(root, ".status"), root.querySelector(".error"), text(root, ".state").split(" · ")[0]]).toEqual(["stopped", null, "Stopped"]);
+});
+
+it("sets the number of a failed request apart from the words", async () => {
+  const { kernel, root } = scene();
+  kernel.say(RUN, { ...END, stop_reason: "error", error: { code: "API_OVERLOADED", message: "The API is overloaded. [request req_1]" } } as Op);
+  await drawn();
+  expect([...root.querySelectorAll(".failure p")].map((each) => each.textContent)).toEqual(["The API is overloaded.", "Request req_1"]);
+});
