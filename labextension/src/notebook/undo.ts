@@ -16,6 +16,7 @@ export const UNDO_CLASS = "cellwright-undo";
 export type KernelRequest = (method: string, params: JsonObject) => Promise<unknown>;
 
 type UndoableTurn = { session: string; turn: number };
+export type UndoableTurns = { session: string; turns: number[] };
 type UndoPreview = { title: string; text: string; does_something: boolean; conflicts: boolean };
 
 export class UndoButtons {
@@ -43,9 +44,9 @@ export class UndoButtons {
 }
 
 /** The session of the kernel, and its turns that can be taken back; null where it does not say. */
-async function undoableTurns(ask: KernelRequest): Promise<{ session: string; turns: number[] } | null> {
+export async function undoableTurns(ask: KernelRequest): Promise<UndoableTurns | null> {
   try {
-    return (await ask("undo_turns", {})) as { session: string; turns: number[] };
+    return (await ask("undo_turns", {})) as UndoableTurns;
   } catch {
     return null; // the kernel is gone, or older than this page
   }

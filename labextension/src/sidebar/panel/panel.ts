@@ -2,6 +2,8 @@
 
 import colorsCss from "../../composer/colors.css";
 import type { Composer, ComposerDeps } from "../../composer/composer_deps";
+import type { UndoableTurns } from "../../notebook/undo";
+import { undoableTurns } from "../../notebook/undo";
 import { addPageStyle } from "../../page";
 import type { Disposable, Mount, MountComposer, PanelDeps, PanelSettings, Shortcut, ViewName } from "../../panel_view";
 import { button, element, setText } from "../../transcript/dom";
@@ -83,6 +85,7 @@ export class Panel implements Disposable {
   private disposed = false;
   private frame = 0;
   private announced = "";
+  private undoable: Promise<UndoableTurns | null> | null = null;
   private asking = 0;
 
   /** Fills `host` with the panel. */
@@ -126,6 +129,11 @@ export class Panel implements Disposable {
       again: (run) => { this.ask(run.prompt); },
       edit: (run, text) => { void this.askAnew(run, text); },
       request: (method, params) => chat.request(method, params, UNDO_TIMEOUT_MS),
+      canUndo: (session, turn) => {
+        // all turns of a conversation that is drawn ask at once
+        this.undoable ??= undoableTurns((method, params) => chat.request(method, params)).finally(() => { this.undoable = null; });
+        return this.undoable.then((there) => there?.session === session && there.turns.includes(turn));
+      },
     });
     this.view = element("div", { class: "cellwright-slot view", hidden: "" });
     this.notices = element("ul", { class: "notices", "aria-label": trans.__("Notices"), hidden: "" });

@@ -37,6 +37,8 @@ export type RunDeps = {
   edit(run: Run, text: string): void;
   /** The way to the kernel, to take back what a turn has changed. */
   request(method: string, params: JsonObject): Promise<unknown>;
+  /** Whether a turn that ended before this panel came can be taken back still. */
+  canUndo(session: string, turn: number): Promise<boolean>;
 };
 
 /** A prompt's words are cut here by the kernel: what is longer is not whole, and cannot be asked again. */
@@ -50,7 +52,8 @@ export class RunView {
   private readonly fold: HTMLButtonElement;
   private readonly waits = element("p", { class: "waits" });
   private readonly tools = element("div", { class: "prompt-actions" });
-  private undo: HTMLElement | null = null;
+  private undoSettled = false;
+  private readonly endedBefore: boolean;
   private editor: HTMLElement | null = null;
   private undraw: (() => void) | null = null;
   private wanted = false;
@@ -60,6 +63,7 @@ export class RunView {
   constructor(shown: RunTranscript, private readonly deps: RunDeps) {
     const { trans } = deps;
     this.shown = shown;
+    this.endedBefore = isOver(shown.run);
     this.place = button("", () => { deps.showCell(this.shown.run.place); }, { class: "place" });
     this.fold = button(trans.__("Show all"), () => { this.unfold(); }, { class: "plain fold" });
     const takeBack = button(trans.__("Take back"), () => { deps.send({ type: "stop", run: this.shown.run.id }); }, { class: "plain" });
@@ -91,7 +95,7 @@ export class RunView {
       this.fold.hidden = !long;
     }
     this.updatePlace(run);
-    const over = ["done", "failed", "interrupted"].includes(run.state);
+    const over = isOver(run);
     this.tools.hidden = !over || run.kind === "command" || run.turn === null || run.prompt.length >= WHOLE_PROMPT_CHARS;
     if (over) this.offerUndo(shown);
     this.waits.hidden = run.state !== "waiting";
@@ -139,9 +143,14 @@ export class RunView {
   }
 
   private offerUndo({ run, transcript: { changes } }: RunTranscript): void {
-    if (this.undo || !changes || changes.files.length + changes.cells.length === 0) return;
-    this.undo = undoButton({ session: run.session, turn: changes.turn }, (method, params) => this.deps.request(method, params));
-    this.node.append(this.undo);
+    if (this.undoSettled || !changes || changes.files.length + changes.cells.length === 0) return;
+    this.undoSettled = true;
+    const turn = { session: run.session, turn: changes.turn };
+    const offer = (): void => {
+      this.node.append(undoButton(turn, (method, params) => this.deps.request(method, params)));
+    };
+    if (!this.endedBefore) offer();
+    else void this.deps.canUndo(turn.session, turn.turn).then((can) => { if (can && !this.gone) offer(); });
   }
 
   private edit(): void {
@@ -188,4 +197,8 @@ export class RunView {
     this.fold.hidden = true;
     this.node.focus({ preventScroll: true });
   }
+}
+
+function isOver(run: Run): boolean {
+  return ["done", "failed", "interrupted"].includes(run.state);
 }

@@ -5,6 +5,7 @@ import type { MountComposer } from "../../../src/panel_view";
 import type { PanelHost } from "../../../src/sidebar/panel/panel";
 import { Panel } from "../../../src/sidebar/panel/panel";
 import { focused } from "../../../src/transcript/focus";
+import type { Op } from "../../../src/transcript/protocol";
 import { view } from "../../../src/transcript/view";
 import type { KernelInfo } from "../../../src/transport/chat";
 import { ChatStore } from "../../../src/transport/chat_store";
@@ -212,6 +213,26 @@ describe("a conversation", () => {
     kernel.tell(run("r1"), ops("r1", 0, RUN, text("one")));
     await drawn();
     expect(find(find(host, ".answer").shadowRoot ?? host, ".steer").hidden).toBe(true);
+  });
+});
+
+describe("a turn that changed files", () => {
+  const CHANGES: Op = { op: "changes", turn: 3, files: [{ where: "tides.py", kind: "changed", added: 1, removed: 1 }], cells: [], effects: [], not_kept: [] };
+
+  it("offers to take it back as it ends, and is asked about where it ended before the panel came", async () => {
+    const { host, kernel } = await scene();
+    kernel.tell(state(), run("r1"));
+    await drawn();
+    kernel.tell(ops("r1", 0, CHANGES, END), run("r1", { state: "done" }));
+    for (const turn of [1, 2]) kernel.tell(run(`old-${turn}`, { state: "done", turn }), ops(`old-${turn}`, 0, { ...CHANGES, turn }, END));
+    await drawn();
+    const offers = (): (string | undefined)[] => [...host.querySelectorAll<HTMLElement>(".run:has(.cellwright-undo)")].map((each) => each.dataset.run);
+    expect(offers()).toEqual(["r1"]);
+    const asked = kernel.comm.sent.map(({ message }) => message).filter(({ method }) => method === "undo_turns");
+    expect(asked).toHaveLength(1);
+    kernel.tell({ type: "reply", id: asked[0]?.id ?? null, result: { session: "s", turns: [2, 3] } });
+    await drawn();
+    expect(offers()).toEqual(["r1", "old-2"]);
   });
 });
 

@@ -49,7 +49,8 @@ if TYPE_CHECKING:
 
 
 def serve_undo(chat: Chat) -> None:
-    """Serve `undo_turn`."""
+    """Serve `undo_turns` and `undo_turn`."""
+    chat.serve("undo_turns", chat.notebook.undo.turns)
     chat.serve("undo_turn", chat.notebook.undo.turn)
 
 

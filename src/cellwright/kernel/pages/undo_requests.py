@@ -12,7 +12,7 @@ from cellwright.conversation.conversation import Conversation
 from cellwright.errors import CellwrightError
 from cellwright.kernel.pages.comm import PageError
 from cellwright.kernel.pages.file_news import FileNews
-from cellwright.kernel.pages.pages import PageConnection, Pages
+from cellwright.kernel.pages.pages import Pages
 
 
 class UndoRequests:
@@ -21,10 +21,11 @@ class UndoRequests:
     def __init__(self, pages: Pages, conversation: Conversation, file_news: FileNews) -> None:
         self._conversation = conversation
         self._file_news = file_news
-        pages.serve("undo_turns", self._turns)
+        pages.serve("undo_turns", self.turns)
         pages.serve("undo_turn", self.turn)
 
-    async def _turns(self, _page: PageConnection, _params: Mapping[str, Any]) -> dict[str, Any]:
+    async def turns(self, _place: object, _params: Mapping[str, Any]) -> dict[str, Any]:
+        """Say which turns of the session can be taken back."""
         from cellwright.commands.undo import turns_to_undo  # most kernels undo nothing
 
         try:
