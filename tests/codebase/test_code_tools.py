@@ -181,6 +181,11 @@ def test_a_row_of_a_file_that_has_changed_is_made_anew_from_the_file(root: Path)
         assert lines(root, "FindDefinitions", name="load_rows")[0].startswith("app/store.py:11-17: function load_rows")
         assert lines(root, "FindDefinitions", name="draw")[0] == "Nothing named draw is defined."
         assert "app/store.py:11: definition | def load_rows(store):" in lines(root, "FindReferences", name="load_rows")
+        found = lines(root, "SemanticSearch", query="retried after a timeout", limit=1)
+        assert found[:2] == ["app/store.py:11-17 (1.00): function load_rows", "    11\tdef load_rows(store):"]
+        server = root / "app/server.py"
+        server.write_text("\n" + server.read_text())
+        assert "  app/server.py:21: Server.start" in lines(root, "CallChain", symbol="load_rows")
 
 
 def test_words_find_code_and_documents(root: Path) -> None:
@@ -198,6 +203,15 @@ def test_words_find_code_and_documents(root: Path) -> None:
     assert not names & {"Set-up"}
     rest = call(root, "SemanticSearch", query="load rows", exclude=["app", "*.ipynb", "README.md"]).structured.rows
     assert {row.path for row in rest} == {"tool.rb"}
+
+
+def test_a_line_that_uses_a_name_twice_is_one_row(root: Path) -> None:
+    (root / "again.py").write_text("from app.store import load_rows as load_rows\n")
+    build_index(root)
+    assert lines(root, "FindReferences", name="load_rows", path="again.py") == [
+        "again.py:1: import | from app.store import load_rows as load_rows",
+        "[1 places in 1 files: 1 import.]",
+    ]
 
 
 def test_code_with_other_names_is_found_as_like(root: Path) -> None:

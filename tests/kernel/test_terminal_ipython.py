@@ -142,6 +142,7 @@ def test_text_is_drawn_while_it_is_written_and_ctrl_c_leaves_the_screen_as_it_wa
 def test_a_question_has_the_screen_for_itself(drawing_ipython: Any, model: MessagesServer):
     model.add(turn(say("I *compute*."), use("Python", code="typed = 6 * 7")), say("**Done.**"))
     drawing_ipython.sendline("%claude compute")
+    drawing_ipython.expect_exact(f"{BOLD}Claude asks")
     drawing_ipython.expect_exact("typed = 6 * 7")
     before = drawing_ipython.before
     assert HIDE_CURSOR not in before[before.rfind(SHOW_CURSOR) + 1 :]

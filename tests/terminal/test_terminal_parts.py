@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 from cellwright.commands.command import CommandPage, Section
 from cellwright.errors import ErrorCode
 from cellwright.events import (
+    Answered,
+    Asked,
     Call,
     ModeChanged,
     Notice,
+    Preview,
     RunEnd,
     SubagentEvent,
     TextDelta,
@@ -163,6 +166,22 @@ def test_a_plain_view_never_breaks_a_line_of_the_answer() -> None:
     ):
         view.emit(event)
     assert out.getvalue().splitlines()[:3] == ["I look first.", "* Bash: ls: done, 0.1 s", "Done."]
+
+
+def test_a_change_that_was_seen_in_the_question_is_not_shown_again() -> None:
+    tool_use = {"type": "tool_use", "id": "t", "name": "Edit", "input": {}}
+    for edited, times in ((False, 0), (True, 1)):
+        out = io.StringIO()
+        view = PlainView(out)
+        for event in (
+            ToolStart((Call(tool_use, "a.py"),)),
+            Asked("q", tool_use, Preview("Edit a.py", "-a\n+b", "diff"), ""),
+            Answered("q", "t", "allow", "terminal", edited=edited),
+            ToolEnd("t", "Edit", "success", "done", 50.0, display={"diff": "-a\n+b"}),
+        ):
+            view.emit(event)
+        assert out.getvalue().count("+b") == times
+        assert "* Edit: a.py: done" in out.getvalue()
 
 
 def test_a_notice_that_is_said_again_is_counted_at_the_end() -> None:

@@ -179,8 +179,7 @@ class LiveView(Struct):
     _model: str = ""
     _blocks: MarkdownBlocks = field(default_factory=MarkdownBlocks)
     _running: dict[str, _Running] = field(default_factory=dict)
-    _asked_diffs: dict[str, str] = field(default_factory=dict)
-    """The calls whose change the user has seen in a question, by the questions' ids."""
+    _asked_diffs: run_lines.AskedDiffs = field(default_factory=run_lines.AskedDiffs)
     _todos: Sequence[Json] = ()
     _doing: str = "waiting for the answer"
     _since: float = field(default_factory=time.monotonic)
@@ -217,10 +216,8 @@ class LiveView(Struct):
                 self._now("waiting for the answer")
             case TodosChanged():
                 self._todos_changed(event)
-            case Asked() if event.preview.kind == "diff":
-                self._asked_diffs[event.question_id] = str(event.tool_use["id"])
-            case Answered() if event.edited:
-                self._asked_diffs.pop(event.question_id, None)
+            case Asked() | Answered():
+                self._asked_diffs.note(event)
             case ModeChanged():
                 self._print(f"Mode: {event.mode}", "hunk")
             case Steered(state="waiting"):
@@ -311,8 +308,7 @@ class LiveView(Struct):
             lines += [Text(f"  {step}", "dim") for step in running.output.splitlines()]
         if self.details:
             lines += [Text(f"  {line}", "dim") for line in run_lines.result_lines(event)]
-        seen = event.tool_use_id in self._asked_diffs.values() and event.status == "success"
-        for diff_line in () if seen else run_lines.diff_lines(event):
+        for diff_line in () if self._asked_diffs.have(event) else run_lines.diff_lines(event):
             lines.append(Text(f"  {diff_line}", STYLES[style_of_diff_line(diff_line)]))
         self._print_above(Group(*lines))
 

@@ -10,8 +10,12 @@ import json
 from collections.abc import Sequence
 from typing import Protocol, TextIO
 
+from msgspec import structs
+
 from cellwright.agent.context.summary import compacted_line
 from cellwright.events import (
+    Answered,
+    Asked,
     Call,
     ContextAttached,
     ContextCompacted,
@@ -104,6 +108,7 @@ class PlainView(Unseen):
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._lines = CallLines(out)
+        self._asked_diffs = run_lines.AskedDiffs()
         self._open_line = False
         self._shown = False
 
@@ -117,7 +122,12 @@ class PlainView(Unseen):
                 self._shown = True
             case ThinkingDelta():
                 pass
+            case Asked() | Answered():
+                self._end_line()
+                self._asked_diffs.note(event)
             case _:
+                if isinstance(event, ToolEnd) and self._asked_diffs.have(event):
+                    event = structs.replace(event, display=None)
                 if not isinstance(event, UserPrompt):
                     self._end_line()
                 if isinstance(event, Retrying) and self._shown:

@@ -6,7 +6,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cellwright.events import Call, ContextAttached, Notice, Retrying, RunEnd, ToolEnd, ToolStatus, TurnChanged
+from cellwright.events import (
+    Answered,
+    Asked,
+    Call,
+    ContextAttached,
+    Notice,
+    Retrying,
+    RunEnd,
+    ToolEnd,
+    ToolStatus,
+    TurnChanged,
+)
 from cellwright.terminal.screen import Style
 from cellwright.text import dollars, visible_line
 from cellwright.tools.planning.todos import LIST_TOOLS, describe_progress
@@ -62,6 +73,25 @@ class RepeatedNotices:
         """Each that was said again, with how often it was said."""
         again = [(said, times) for said, times in self._times.items() if times > 1]
         return [Notice(f"{visible_line(said.message, 1_000)} ({times} times)", said.level) for said, times in again]
+
+
+class AskedDiffs:
+    """The changes that the user has seen in a question: they are not shown again when they are made."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, str] = {}
+
+    def note(self, event: Asked | Answered) -> None:
+        """Take in a question, or an answer: a change that was edited there is another one than was shown."""
+        if isinstance(event, Asked):
+            if event.preview.kind == "diff":
+                self._calls[event.question_id] = str(event.tool_use["id"])
+        elif event.edited:
+            self._calls.pop(event.question_id, None)
+
+    def have(self, end: ToolEnd) -> bool:
+        """Return whether the call made the change that was shown."""
+        return end.status == "success" and end.tool_use_id in self._calls.values()
 
 
 def call_title(call: Call) -> str:

@@ -79,14 +79,15 @@ def _asker(streams: Streams, screen: TextIO, answer_seconds: float | None) -> As
     from cellwright.terminal.interactive.interact import Keyboard  # most runs ask nothing
     from cellwright.terminal.question import Asker
 
-    write = _writer(streams, screen)
+    write = line_writer(streams, screen)
     keyboard = Keyboard(streams.stdin, screen, streams.environ, lambda problem: write(problem, "error"))
     read_in_time = functools.partial(keyboard.line, seconds=answer_seconds)
     press = keyboard.key if reads_keys(streams.stdin) and streams.draws_on(screen) else None
     return Asker(write, keyboard.line, "terminal", keyboard.edited, read_in_time, press, keyboard.rest)
 
 
-def _writer(streams: Streams, screen: TextIO) -> Write:
+def line_writer(streams: Streams, screen: TextIO) -> Write:
+    """Write the lines of a question on `screen`, in their styles where it can be drawn on."""
     if streams.draws_on(screen):
         from cellwright.terminal.live_view import styled_writer
 

@@ -135,7 +135,13 @@ def test_paths_of_a_manifest_come_besides_the_usual_ones(tmp_path: Path) -> None
     write(
         folder,
         {
-            MANIFEST: {"name": "demo", "commands": ["./more/one.md"], "hooks": ["./h.json"], "skills": ["./gone"]},
+            MANIFEST: {
+                "name": "demo",
+                "commands": ["./more/one.md"],
+                "hooks": ["./h.json"],
+                "skills": ["./gone"],
+                "userConfig": {"token": {"sensitive": True}},
+            },
             "more/one.md": "One.",
             "h.json": {"Stop": [{"hooks": []}]},
         },
@@ -143,7 +149,9 @@ def test_paths_of_a_manifest_come_besides_the_usual_ones(tmp_path: Path) -> None
     plugin = read(folder)
     assert [path.name for path in plugin.commands] == ["commands", "one.md"]
     assert sorted(plugin.hooks) == ["PreToolUse", "Stop"]
-    assert plugin.problems == ("`skills` names ./gone, which is not there",)
+    missing, options = plugin.problems
+    assert missing == "`skills` names ./gone, which is not there"
+    assert "`userConfig`: token" in options
 
 
 def _outside(folder: Path) -> None:
@@ -323,6 +331,11 @@ def test_places_as_users_write_them(tmp_path: Path, words: str, url: str) -> Non
 def test_places_that_are_none(record: dict[str, Any]) -> None:
     with pytest.raises(CellwrightError):
         read_source(record)
+
+
+def test_a_package_is_refused_with_the_way_out() -> None:
+    with pytest.raises(CellwrightError, match=r"@acme/plugin is on npm.*npm pack.*/plugin install its folder"):
+        read_source({"source": "npm", "package": "@acme/plugin"})
 
 
 def test_a_damaged_record_holds_nothing() -> None:

@@ -16,6 +16,7 @@ from cellwright.commands.command import CommandCall
 from cellwright.commands.extensions.agents import agents_page
 from cellwright.commands.tasks import tasks_page
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.errors import CellwrightError
 from cellwright.events import Answered, Asked, Event, RunEnd, SubagentEvent, ToolEnd, ToolStart, TurnEnd
 from cellwright.sessions.catalog.deletion import delete_session
 from cellwright.telemetry.json_lines import JsonLines
@@ -82,6 +83,30 @@ def test_an_agent_has_its_own_prompt_tools_and_session(talk: Talk) -> None:
     assert session.path is not None
     assert [path.stem for path in session.path.parent.glob("*.jsonl")] == [session.id]
     assert (session.path.parent / session.id / "subagents" / f"{agent_id(result)}.jsonl").is_file()
+
+
+def test_an_agent_that_works_itself_has_its_prompt_tools_hooks_and_no_looser_mode(talk: Talk) -> None:
+    hook = "hooks:\n  PreToolUse:\n    - hooks:\n        - type: command\n          command: echo guarded >&2; exit 2"
+    front = f"tools: Read, LS, Write\ndisallowedTools: LS\nmodel: sonnet\npermissionMode: bypassPermissions\n{hook}"
+    talk.define("reader", front, "You only read.")
+    talk.begin()
+    talk.say("Hello")
+    before = talk.conversation.sessions.current
+    talk.say("Go", use("Write", file_path="a.txt", content="a"), say("No."), agent="reader")
+    body = talk.server.requests[-1].body
+    assert (body["model"], body["system"][0]["text"].strip()) == ("claude-sonnet-5-5", "You only read.")
+    assert [tool["name"] for tool in body["tools"]] == ["Read", "Write"]
+    (result,) = talk.results
+    assert "guarded" in str(result.content)
+    assert talk.conversation.sessions.current is not before, "a session keeps its own prompt and tools"
+    talk.say("Go", use("Read", file_path="a.txt"), say("No."), agent="reader", mode="plan", model="opus")
+    assert talk.server.requests[-1].body["model"] == "claude-opus-5-5"
+    talk.define("loose", "permissionMode: bypassPermissions")
+    talk.begin()
+    talk.say("Go", use("Write", file_path="b.txt", content="b"), say("Done."), agent="loose")
+    assert [each.name for each in talk.asked] == ["Write"]
+    with pytest.raises(CellwrightError, match="There is no agent raeder"):
+        talk.run("Go", agent="raeder")
 
 
 def test_agents_of_one_message_work_at_the_same_time(talk: Talk) -> None:

@@ -233,6 +233,33 @@ PLAY = """async (ops) => {
     ops.forEach((op, first) => tell({type: 'ops', first, now: 0, ops: [op]}));
 }"""
 END = "the last of them"
+RULE = "Always allow"
+
+
+def card_of(texts: Sequence[str]) -> dict[str, Any]:
+    """A question about the first call: `texts` wherever a card has one, each of them a rule to keep."""
+    kept = [
+        {
+            "key": "2",
+            "action": "allow",
+            "scope": "local",
+            "label": f"{RULE} {text}",
+            "rules": [f"Bash({text})"],
+            "input": None,
+        }
+        for text in texts
+    ]
+    every = "\n".join(texts)
+    shown = {
+        "title": texts[0],
+        "detail": every,
+        "detail_kind": "diff",
+        "path": texts[1],
+        "warning": every,
+        "reason": every,
+    }
+    call = {"question": "q", "tool": "t0", "name": "Bash", "kind": "permission", "input": {}}
+    return {"op": "ask", **call, **shown, "choices": kept, "next": [], "at": 0.0}
 
 
 def test_the_widget_only_shows_them(page):
@@ -252,9 +279,10 @@ def test_the_widget_only_shows_them(page):
         ops.append({"op": "tool", **tool, "input": {"file_path": payload, payload: payload}, "group": "", "at": 0.0})
         ops.append({"op": "notice", "level": "warning", "text": payload})
     todos = [{"content": payload, "status": "in_progress", "activeForm": payload} for payload in PAYLOADS]
-    ops += [{"op": "todos", "todos": todos}, {"op": "notice", "level": "warning", "text": END}]
+    ops += [{"op": "todos", "todos": todos}, card_of(PAYLOADS), {"op": "notice", "level": "warning", "text": END}]
     shown.evaluate(PLAY, ops)
     shown.get_by_text(END).wait_for()
+    assert shown.get_by_role("button", name=RULE).count() == len(PAYLOADS)
     assert shown.evaluate(ACTIVE, ["#transcript", RENDERER]) == []
     assert watch.end() == []
     shown.close()

@@ -32,7 +32,7 @@ c.DummyAuthenticator.password = os.environ["TEST_PASSWORD"]
 c.Authenticator.allowed_users = {"alice", "bob", "carol"}
 c.JupyterHub.spawner_class = "simple"
 c.SimpleLocalProcessSpawner.home_dir_template = os.environ["TEST_HOMES"] + "/{username}"
-c.Spawner.args = ["--allow-root", "--ServerApp.jpserver_extensions={'cellwright': True}"]
+c.Spawner.args = ["--allow-root", "--ServerApp.jpserver_extensions={'cellwright': True, 'jupyterlab': True}"]
 c.Spawner.start_timeout = 120
 c.Spawner.http_timeout = 120
 c.Spawner.env_keep = ["PATH", "PYTHONPATH", "LANG", "PYTHONDONTWRITEBYTECODE"]

@@ -362,8 +362,8 @@ export function liveOutput(): LiveOutput {
 
 // eslint-disable-next-line no-control-regex -- escape sequences are made of control characters
 const ESCAPES = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\-_])/g;
-// eslint-disable-next-line no-control-regex -- bells, nulls and the like: a terminal shows nothing for them
-const SILENT = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g;
+/** Bells, nulls and the like: a terminal shows nothing for them. */
+const SILENT = /[^\P{Cc}\t\n\r\u0080-\u009f]/gu;
 
 /** Colours and other escape sequences removed; a progress bar's line is its latest state. */
 export function terminalText(text: string): string {

@@ -11,8 +11,7 @@ import { pageAbilities } from "../code/page_abilities";
 const MAX_CHARS = 10_000;
 
 const FORBIDDEN =
-  // eslint-disable-next-line no-control-regex -- control characters are among what is not to be in a formula
-  /\\(?:href|url|style|class|cssId|data|html|require|unicode|mmlToken|bbox|include|input|import|write|open|read|csname|catcode|tooltip|toggle|mathtip|texttip|breakAlign|def|let|gdef|edef|xdef|futurelet|new(?!line)|renew|provide)|[`\x00-\x08\x0b-\x1f]|(?<!\\)%/i;
+  /\\(?:href|url|style|class|cssId|data|html|require|unicode|mmlToken|bbox|include|input|import|write|open|read|csname|catcode|tooltip|toggle|mathtip|texttip|breakAlign|def|let|gdef|edef|xdef|futurelet|new(?!line)|renew|provide)|`|[^\P{Cc}\t\n\x7f-\x9f]|(?<!\\)%/iu;
 
 // \( … \), \[ … \], $$ … $$, an environment, and $ … $ by pandoc's rule: no space inside the dollars, no digit after ("$5 and $10" is money)
 const DISPLAYED = String.raw`\\\[[\s\S]*?\\\]|\$\$[\s\S]+?\$\$|\\begin\{([a-z]{1,40}\*?)\}[\s\S]*?\\end\{\1\}`;

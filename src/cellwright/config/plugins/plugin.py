@@ -25,7 +25,6 @@ _NOT_USED = {
     "lspServers": "language servers",
     "workflows": "workflows",
     "channels": "channels",
-    "userConfig": "settings of its own",
 }
 
 
@@ -86,7 +85,11 @@ def read_plugin(root: Path, marketplace: str, data: Path, *, listed: Mapping[str
         output_styles=reading.places("outputStyles", "output-styles"),
         programs=root / "bin" if (root / "bin").is_dir() else None,
         needs=reading.needs(),
-        problems=(*problems, *(f"its {what} have no use here" for key, what in _NOT_USED.items() if said.get(key))),
+        problems=(
+            *problems,
+            *(f"its {what} have no use here" for key, what in _NOT_USED.items() if said.get(key)),
+            *_unasked_options(said.get("userConfig")),
+        ),
     )
     brings = (
         *(plugin.skills, plugin.commands, plugin.agents, plugin.hooks, plugin.mcp_servers, plugin.output_styles),
@@ -95,6 +98,16 @@ def read_plugin(root: Path, marketplace: str, data: Path, *, listed: Mapping[str
     if manifest is None and not any(brings):
         raise _invalid(root, f"there is no {MANIFEST}, and nothing that a plugin could bring")
     return plugin
+
+
+def _unasked_options(options: Any) -> Iterator[str]:
+    """Say which options a plugin wants to be asked for, and what to do about them."""
+    if isinstance(options, dict) and options:
+        names = ", ".join(str(name)[:80] for name in options)
+        yield (
+            f"it asks for options (`userConfig`: {names}), which are not asked for here: ${{user_config.…}} stays as it is "
+            "in its servers and hooks. Where it has a server, `cellwright mcp add` sets one up with the values put in"
+        )
 
 
 class _Reading(Struct):

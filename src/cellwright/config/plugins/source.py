@@ -87,6 +87,12 @@ def read_source(record: Mapping[str, Any]) -> PluginSource:
     if kind in ("url", "git", "git-subdir") and isinstance(url := record.get("url"), str):
         _protocol(url)
         return PluginSource(record, url=url, ref=ref, path=path)
+    if kind in ("npm", "pip"):
+        package = record.get("package")
+        raise _wrong(
+            f"The package {package} is on {kind}, which plugins are not fetched from: a package's own scripts could run. "
+            "Fetch and unpack it yourself (`npm pack`, `pip download`), look at it, and /plugin install its folder."
+        )
     raise _wrong(
         f"{record} is no place that plugins are fetched from: a folder, https://…, git@host:…, owner/repository."
     )

@@ -13,6 +13,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import os
+import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
@@ -192,6 +194,7 @@ def ask_by_input(use: ToolUse) -> Allow | Deny:
     """
     # most kernels show a widget
     from cellwright.terminal.question import Asker
+    from cellwright.terminal.views import Streams, line_writer
 
     # a front end may show the line that is typed far from what was printed
     what = f"{visible_line(use.preview.title).rstrip('?')}? " if use.kind != "question" else ""
@@ -203,7 +206,8 @@ def ask_by_input(use: ToolUse) -> Allow | Deny:
             return None
         return typed if typed.strip() or use.kind == "question" else None
 
-    return Asker(lambda line, _style: print(line, flush=True), read, "input").ask(use)
+    streams = Streams(stdin=sys.stdin, stdout=sys.stdout, stderr=sys.stderr, environ=os.environ)
+    return Asker(line_writer(streams, sys.stdout), read, "input").ask(use)
 
 
 def _decision(use: ToolUse, answer: AnswerMessage, by: AnsweredBy) -> Allow | Deny:

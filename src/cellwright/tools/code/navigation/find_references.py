@@ -157,8 +157,10 @@ def _uses(code: ProjectCode, paths: Sequence[str], input: FindReferencesInput) -
 def _uses_in(path: str, source: SourceText, input: FindReferencesInput) -> list[_Use]:
     lines = source.text.split(b"\n")
     file = IndexedFile(-1, path, source.language, 0, 0, len(lines), source.cells)
+    # `import load as load` has the name twice, and is one row
+    found = dict.fromkeys((each.line, each.kind) for each in references_in(source, input.name))
     return [
-        _Use(file, each.line, each.kind, lines[each.line - 1].decode("utf-8", "replace"))
-        for each in references_in(source, input.name)
-        if input.kind in ("any", each.kind)
+        _Use(file, line, kind, lines[line - 1].decode("utf-8", "replace"))
+        for line, kind in found
+        if input.kind in ("any", kind)
     ]

@@ -19,6 +19,7 @@ from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import ToolContext, ToolLimits
@@ -313,6 +314,8 @@ class ProjectCode:
         if found is None:
             files = await self.files_with(name, under)
             found = await asyncio.to_thread(self._called_in, files[:PARSED_FILES], name)
+        else:
+            found = await asyncio.to_thread(self._fresh_calls, found, name)
         return self.readable(found, context, lambda pair: pair[0].file.path)
 
     async def files_with(self, word: str, under: str, *, fixed: bool = True) -> list[str]:
@@ -410,6 +413,24 @@ class ProjectCode:
             if current[path] is None:
                 fresh.append(symbol)
         return fresh
+
+    def _fresh_calls(
+        self, found: Sequence[tuple[IndexedCall, IndexedSymbol | None]], name: str
+    ) -> list[tuple[IndexedCall, IndexedSymbol | None]]:
+        """The same calls, those in files that have changed made anew."""
+        files = {call.file.path: call.file for call, _ in found}
+        stale = [path for path, file in list(files.items())[:PARSED_FILES] if self.is_stale(file)]
+        kept = [pair for pair in found if pair[0].file.path not in stale]
+        return sorted([*kept, *self._called_in(stale, name)], key=lambda pair: (pair[0].file.path, pair[0].line))
+
+    def fresh_hit(self, hit: Hit) -> Hit | None:
+        """The hit at the lines that its definition has now; None where the file has changed and that is no more in it."""
+        if not self.is_stale(hit.file) or not hit.qualified:
+            return hit
+        for symbol in self.symbols(hit.file.path):
+            if (symbol.qualified, symbol.kind) == (hit.qualified, hit.kind):
+                return replace(hit, file=symbol.file, line=symbol.line, end_line=symbol.end_line)
+        return None
 
     def is_stale(self, file: IndexedFile) -> bool:
         """Return whether the file is not what it was when it was indexed."""

@@ -78,7 +78,8 @@ def semantic_search_tool(code: ProjectCode) -> Tool:
             found, note = [*(found or ()), *await _unindexed(code, input, under, languages)], await _note(code)
         found = [hit for hit in found if hit.score >= input.min_score and accepts(hit.file.path)]
         found = code.readable(found, context, lambda hit: hit.file.path)
-        shown = _distinct(found)[: input.limit]
+        best = _distinct(found)[: input.limit]
+        shown = await asyncio.to_thread(lambda: [now for hit in best if (now := code.fresh_hit(hit)) is not None])
         blocks = await asyncio.to_thread(lambda: [_block(code, hit, input.context_lines) for hit in shown])
         if not shown:
             blocks = [f"Nothing fits {input.query!r}. Try other words, or Grep."]
