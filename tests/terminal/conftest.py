@@ -13,10 +13,11 @@ import pexpect
 import pytest
 
 from cellwright.testing import MessagesServer
+from forked.forked_python import program_in
 
 SOURCES = Path(__file__).parents[2] / "src"
 ARGV = [sys.executable, "-m", "cellwright.terminal.main"]
-SECONDS = 60
+SECONDS = 120
 
 
 class Terminal(pexpect.spawn):
@@ -36,13 +37,17 @@ class Cellwright:
 
     folder: Path
     environ: Mapping[str, str]
-    argv = tuple(ARGV)
+
+    @property
+    def argv(self) -> list[str]:
+        """The beginning of its line where it has no terminal: it is forked, with its modules imported."""
+        return [program_in(self.environ), *ARGV[1:]]
 
     def run(self, *arguments: str, piped: str | bytes = b"", **environ: str) -> subprocess.CompletedProcess[str]:
         """One command without a terminal, with `piped` on its stdin."""
         data = piped.encode() if isinstance(piped, str) else piped
         done = subprocess.run(
-            [*ARGV, *arguments],
+            [*self.argv, *arguments],
             cwd=self.folder,
             env={**self.environ, **environ},
             input=data,
@@ -53,7 +58,7 @@ class Cellwright:
         return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def start(self, *arguments: str, **environ: str) -> subprocess.Popen[str]:
-        """One command without a terminal that goes on beside the test."""
+        """One command without a terminal that goes on beside the test; its number is what it says of itself."""
         return subprocess.Popen(
             [*ARGV, *arguments],
             cwd=self.folder,
@@ -126,7 +131,7 @@ def shell_for(tmp_path: Path, command_for: Callable[[MessagesServer], Cellwright
     """A shell that is set up for a server, in a folder of `tmp_path`."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    (programs / "claude").write_text(AS_CLAUDE.format(python=sys.executable), "utf-8")
+    (programs / "claude").write_text(AS_CLAUDE.format(python=program_in(os.environ)), "utf-8")
     (programs / "claude").chmod(0o755)
     environ_of = command_for
 

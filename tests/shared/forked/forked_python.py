@@ -4,7 +4,8 @@
 forked from one of its kind, which has imported `LIBRARIES`; it has the program's arguments, environment, folder, files and
 signals, a session of its own if the program has one, and its end is the program's. Where that cannot be (a system without
 `pidfd_open`, coverage, which begins with the interpreter, anything but a module or a script) the program is Python itself.
-Servers of MCP that tests start run so; what is ours never does.
+Servers of MCP that tests start run so, and our command where it has no terminal; on a terminal it begins as it does for
+users, with nothing imported.
 """
 
 from __future__ import annotations
@@ -25,8 +26,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-LIBRARIES = {"": ("mcp.server.mcpserver",)}
-"""By the module that is run with `-m`; else it is a script."""
+COMMAND = (
+    *("cellwright.terminal.command", "cellwright.terminal.plain_view", "cellwright.terminal.run"),
+    *("cellwright.terminal.subcommands.mcp_serve", "cellwright.terminal.subcommands.sessions", "mcp.server.mcpserver"),
+    *("cellwright.conversation.conversation", "cellwright.agent.agent_setup", "cellwright.agent.loop"),
+    *("cellwright.model.transport", "httpcore2._sync.connection", "httpx2", "jsonschema", "truststore"),
+)
+LIBRARIES = {"": ("mcp.server.mcpserver",), "cellwright.terminal.main": COMMAND, "claude": COMMAND}
+"""By the module that is run with `-m`, or the script's name; "" are other scripts."""
+
+KINDS = tuple(dict.fromkeys(LIBRARIES.values()))
 
 VARIABLE = "FORKED_PYTHON"
 """What names the program in the environment of the tests."""
@@ -42,9 +51,15 @@ arguments = sys.argv[1:]
 if arguments[:1] == ["-m"]:
     kind = KINDS.get(arguments[1])
 elif arguments and not arguments[0].startswith("-"):
-    kind = KINDS[""]
+    kind = KINDS.get(os.path.basename(arguments[0]), KINDS[""])
 else:
     kind = None
+if None in (sys.stdin, sys.stdout, sys.stderr):
+    kind = None  # it begins with a closed stream
+try:
+    here = os.getcwd()
+except OSError:
+    kind = None  # it begins in a folder that is gone
 child, early = 0, []
 def forward(number, _frame):
     if not child:
@@ -65,12 +80,13 @@ else:
 if kind is None:
     os.execv(PYTHON, [PYTHON, *arguments])
 leads = os.getsid(0) == os.getpid()
-ignored = [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_IGN]
+may_ignore = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ignored = [int(number) for number in may_ignore if signal.getsignal(number) == signal.SIG_IGN]
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
     if number not in ignored:
         signal.signal(number, forward)
 mask = os.umask(0)
-said = marshal.dumps((arguments, dict(os.environ), os.getcwd(), leads, os.getpgid(0), ignored, mask))
+said = marshal.dumps((arguments, dict(os.environ), here, leads, os.getpgid(0), ignored, mask))
 files = b"".join(each.to_bytes(4, sys.byteorder) for each in (0, 1, 2))
 link.sendmsg([len(said).to_bytes(4, "big")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
 link.sendall(said)
@@ -98,7 +114,7 @@ def forked_python(folder: Path) -> Iterator[Path]:
         program.symlink_to(sys.executable)
         yield program
         return
-    kinds = {name: number for number, name in enumerate(LIBRARIES)}
+    kinds = {name: KINDS.index(libraries) for name, libraries in LIBRARIES.items()}
     program.write_text(PROGRAM.format(python=sys.executable, folder=str(folder), kinds=kinds), "utf-8")
     program.chmod(0o755)
     with subprocess.Popen(
@@ -129,7 +145,9 @@ class Task:
         head, files, _, _ = socket.recv_fds(link, 4, 3)
         left, said = int.from_bytes(head, "big"), b""
         while len(said) < left:
-            said += link.recv(left - len(said))
+            if not (more := link.recv(left - len(said))):
+                raise EOFError("the program ended before it had said what it is to run")
+            said += more
         self.files = files
         self.arguments, self.environ, self.folder, self.leads, self.group, self.ignored, self.umask = marshal.loads(
             said
@@ -220,7 +238,11 @@ class Nursery:
 
     def _fork(self) -> Task | None:
         link, _ = self.listening.accept()
-        task = Task(link)
+        try:
+            task = Task(link)
+        except (EOFError, OSError):  # it was killed: others wait for us
+            link.close()
+            return None
         if (child := os.fork()) == 0:
             self.selector.close()
             self.listening.close()
@@ -296,14 +318,14 @@ def kind_asked_for(listening: list[socket.socket]) -> int | None:
 def main(folder: Path) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     listening = []
-    for number in range(len(LIBRARIES)):
+    for number in range(len(KINDS)):
         listening.append(socket.socket(socket.AF_UNIX))
         listening[-1].bind(str(folder / str(number)))
         listening[-1].listen(64)
     print("listening", flush=True)
     if (kind := kind_asked_for(listening)) is None:
         return
-    for library in list(LIBRARIES.values())[kind]:
+    for library in KINDS[kind]:
         importlib.import_module(library)
     gc.collect()
     gc.freeze()

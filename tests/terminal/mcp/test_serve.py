@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from mcp_types import CallToolResult, ElicitResult
 from cellwright.errors import CellwrightError
 from cellwright.terminal.subcommands.mcp import mcp
 from eventual import eventually
+from forked.forked_python import program_in
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SOURCES = Path(__file__).parents[3] / "src"
@@ -65,7 +65,10 @@ async def serving(
 ) -> AsyncIterator[Client]:
     command = ["-m", "cellwright.terminal.main", "mcp", "serve", *words]
     program = StdioServerParameters(
-        command=sys.executable, args=command, cwd=folder, env={**os.environ, "PYTHONPATH": str(SOURCES), **environ}
+        command=program_in(os.environ),
+        args=command,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(SOURCES), **environ},
     )
     async with Client(program, mode=mode, elicitation_callback=elicitation_callback) as client:
         yield client
@@ -405,7 +408,7 @@ HELLO = {
 @pytest.mark.parametrize("end", ["Ctrl-C", "the client closes stdin"])
 def test_it_ends_when_it_is_told_to(project: Path, end: str) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "cellwright.terminal.main", "mcp", "serve"],
+        [program_in(os.environ), "-m", "cellwright.terminal.main", "mcp", "serve"],
         cwd=project,
         env={**os.environ, "PYTHONPATH": str(SOURCES)},
         stdin=subprocess.PIPE,
