@@ -114,7 +114,7 @@ def _ctags(root: Path, database: Path) -> list[tuple[str, str, str]]:
     with sqlite3.connect(database) as connection:
         paths = [path for (path,) in connection.execute("SELECT path FROM file WHERE parser NOT IN ('', 'notebook')")]
     start = time.perf_counter()
-    command = ["ctags", "-L", "-", "--sort=no", "-f", os.devnull]
+    command = ["ctags", "-L", "-", "--sort=no", "-f", "-"]
     subprocess.run(command, cwd=root, input="\n".join(paths).encode(), capture_output=True, check=False)
     return [("floor: ctags, definitions alone", _s(time.perf_counter() - start), "")]
 
