@@ -58,7 +58,7 @@ def test_a_cell_reads_runs_code_and_saves_its_answer(
     assert "line 1, in <module>" in told[3]
     assert "ZeroDivisionError" in told[3]
     (saved,) = cell.outputs
-    assert set(saved) == {"text/markdown", "text/plain"}
+    assert set(saved) == {"text/markdown", "text/plain", "application/vnd.cellwright.transcript+json"}
     assert "The answer is **42**." in saved["text/markdown"]
     assert "The answer is **42**." in saved["text/plain"]
 
