@@ -54,13 +54,9 @@ class _CellConversation(Struct, frozen=True):
     def surface(self) -> Iterator[RunSurface]:
         view = _CellView(self.conversation)
         try:
-            yield RunSurface(view.on_event, self._ask, self._ask)
+            yield RunSurface(view.on_event, view.ask, view.ask)
         finally:
             view.close()
-
-    async def _ask(self, use: ToolUse) -> Allow | Deny:
-        # the console belongs to the thread that runs the cell
-        return await self.conversation.jobs.call(functools.partial(ask_by_input, use))
 
 
 class _CellView:
@@ -79,6 +75,14 @@ class _CellView:
         self._has_answer = self._has_answer or isinstance(event, TextDelta | ToolStart)
         if self._drawing is None or self._drawing.done():
             self._drawing = asyncio.get_running_loop().create_task(self._draw_soon())
+
+    async def ask(self, use: ToolUse) -> Allow | Deny:
+        # the console belongs to the thread that runs the cell
+        return await self._jobs.call(functools.partial(self._ask, use))
+
+    def _ask(self, use: ToolUse) -> Allow | Deny:
+        self._draw_again()  # nothing is drawn while the question waits
+        return ask_by_input(use)
 
     async def _draw_soon(self) -> None:
         await asyncio.sleep(self._pause)
