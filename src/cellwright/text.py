@@ -12,6 +12,8 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from cellwright.lazy_pattern import lazy_pattern
+
 LONG_BLANK = 40
 """More spaces in a row than this push the rest of a line out of sight."""
 MANY_EMPTY_LINES = 4
@@ -21,8 +23,8 @@ _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 _UNSEEN_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u2800\u3164\uffa0") | frozenset(
     chr(code) for code in (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
 )
-_BLANKS = re.compile(f" {{{LONG_BLANK + 1},}}")
-_EMPTY_LINES = re.compile(rf"(?:\n[ \t]*){{{MANY_EMPTY_LINES + 1},}}(?=\n)")
+_BLANKS = lazy_pattern(f" {{{LONG_BLANK + 1},}}")
+_EMPTY_LINES = lazy_pattern(rf"(?:\n[ \t]*){{{MANY_EMPTY_LINES + 1},}}(?=\n)")
 
 
 def is_unseen(character: str) -> bool:
@@ -57,7 +59,7 @@ def _code_point(character: str) -> str:
     return f"U+{ord(character):04X}"
 
 
-_TRACEBACK = re.compile(
+_TRACEBACK = lazy_pattern(
     r"""^(?:Traceback[ ]\(most[ ]recent[ ]call[ ]last\):|[ ]+File[ ]"[^\n]+",[ ]line[ ]\d+)[^\n]*\n  # its head
     (?:[ \t|+][^\n]*\n|[ \t]*\n)*""",  # its frames are indented; what follows is the error
     re.MULTILINE | re.VERBOSE,

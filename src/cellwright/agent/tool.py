@@ -10,7 +10,6 @@ import asyncio
 import functools
 import inspect
 import json
-import re
 import typing
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from msgspec.structs import replace
 from cellwright.agent.calls.offered_schema import offered_examples, offered_schema
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Event, Preview, QuestionKind
+from cellwright.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from cellwright.agent.calls.confinement import Confinement
@@ -347,7 +347,7 @@ def own_tool_name(name: str) -> str:
     return TOOL_ALIASES.get(name, name)
 
 
-TOOL_NAME = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
+TOOL_NAME = lazy_pattern(r"^[a-zA-Z0-9_-]{1,64}$")
 """The pattern of the tool names that the Messages API takes."""
 
 

@@ -32,6 +32,7 @@ from cellwright.codebase.parsing.source_file import (
 from cellwright.codebase.reading_files import FileContent, SecondReader, WantedFile, read_content, words_of
 from cellwright.codebase.store import lock_path, open_to_write, remove, transaction
 from cellwright.codebase.units import searchable, units_of
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.sessions.state_dir import make_private_folder
 from cellwright.sessions.transcript_lock import acquire
 
@@ -440,7 +441,7 @@ def _split(chunks: Iterator[bytes]) -> Iterator[bytes]:
         yield from records
 
 
-_SKIPPED = re.compile(
+_SKIPPED = lazy_pattern(
     rb"(?:^|[/\\])(?:" + b"|".join(re.escape(os.fsencode(name)) for name in SKIPPED_FOLDERS) + rb")[/\\]"
 )
 

@@ -16,6 +16,7 @@ from cellwright.codebase.imports import ImportResolver
 from cellwright.codebase.parsing.python_names import MODULE, UNBOUND, NameUse, PythonNames, python_names
 from cellwright.codebase.parsing.references import references_in
 from cellwright.codebase.parsing.source_file import SourceText
+from cellwright.lazy_pattern import lazy_pattern
 
 PYTHON_LANGUAGES = frozenset({"Python", "notebook"})
 SAME_LANGUAGE = (
@@ -25,10 +26,10 @@ SAME_LANGUAGE = (
 )
 """Languages whose files use each other's definitions."""
 
-_MEMBER = re.compile(rb"(?:\.|\?\.|->)\s*$")
-_OWN_MEMBER = re.compile(rb"\b(?:this|self)\s*(?:\.|->)\s*$")
-_KEY = re.compile(rb"\s*:(?!:)")
-_BRACED = re.compile(rb"[{,]\s*$")
+_MEMBER = lazy_pattern(rb"(?:\.|\?\.|->)\s*$")
+_OWN_MEMBER = lazy_pattern(rb"\b(?:this|self)\s*(?:\.|->)\s*$")
+_KEY = lazy_pattern(rb"\s*:(?!:)")
+_BRACED = lazy_pattern(rb"[{,]\s*$")
 
 
 class UseOfName(Struct, frozen=True, order=True):

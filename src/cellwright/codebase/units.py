@@ -6,21 +6,21 @@ An identifier stands for itself and for the words that it is made of: `parseHTTP
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from cellwright.codebase.parsing.facts import FUNCTIONS, Symbol
 from cellwright.codebase.parsing.source_file import SourceText
+from cellwright.lazy_pattern import lazy_pattern
 
 FUNCTION_LINES = 200
 HEAD_LINES = 20
 WINDOW_LINES = 60
 UNIT_CHARS = 20_000
 
-_WORD = re.compile(r"[^\W\d]\w*")
-_PIECE = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[^\W\d_A-Za-z]+")
+_WORD = lazy_pattern(r"[^\W\d]\w*")
+_PIECE = lazy_pattern(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[^\W\d_A-Za-z]+")
 
 
 class Unit(Struct, frozen=True):

@@ -14,6 +14,7 @@ from cellwright.agent.calls.approval import CanUseTool
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import Emit, Event
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.markdown.escaping import escaped
 from cellwright.markdown.safe_markdown import safe_markdown
 from cellwright.text import code_fence, visible, visible_line
@@ -23,9 +24,9 @@ Row = tuple[str, ...]
 
 _LONGEST_LINE = 1_000
 _LEAST_WORDS = 24
-_AMOUNT = re.compile(r"\$?\d[\d,]*(?:\.\d+)?%?")
+_AMOUNT = lazy_pattern(r"\$?\d[\d,]*(?:\.\d+)?%?")
 
-SLASH_COMMAND = re.compile(r"\s*/(?P<name>[A-Za-z][\w-]*(?::[\w-]+)*)(?P<text>(?:\s.*)?)", re.DOTALL)
+SLASH_COMMAND = lazy_pattern(r"\s*/(?P<name>[A-Za-z][\w-]*(?::[\w-]+)*)(?P<text>(?:\s.*)?)", re.DOTALL)
 """The form of a prompt that is a command, or the call of a skill."""
 
 OWN_COMMAND = "!"

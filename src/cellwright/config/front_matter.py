@@ -13,20 +13,22 @@ from typing import Any
 
 from msgspec import Struct
 
+from cellwright.lazy_pattern import lazy_pattern
+
 MAX_CHARS = 20_000
 """A longer front matter is none."""
 
 MAX_VALUES = 10_000
 """More values, those that aliases stand for counted each time, are none: written out they would fill the memory."""
 
-_FENCE = re.compile(r"---[ \t]*\n(?P<yaml>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_PLAIN_LINE = re.compile(r"(?P<key>[A-Za-z][\w-]*): (?P<value>[A-Za-z/$](?:[^\s:#]|:(?=\S)|(?<! )#| (?! |$))*)")
-_QUOTED_LINE = re.compile(r'(?P<key>[A-Za-z][\w-]*): "(?P<text>[ !#-\[\]-~]*)"', re.ASCII)
+_FENCE = lazy_pattern(r"---[ \t]*\n(?P<yaml>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_PLAIN_LINE = lazy_pattern(r"(?P<key>[A-Za-z][\w-]*): (?P<value>[A-Za-z/$](?:[^\s:#]|:(?=\S)|(?<! )#| (?! |$))*)")
+_QUOTED_LINE = lazy_pattern(r'(?P<key>[A-Za-z][\w-]*): "(?P<text>[ !#-\[\]-~]*)"', re.ASCII)
 _NO_TEXTS = frozenset({"yes", "no", "on", "off", "null", "y", "n"})
 _FLAGS = {"true": True, "True": True, "false": False, "False": False}
-_LINE = re.compile(r"(?P<key>[A-Za-z_][\w-]*)[ \t]*:[ \t]*(?P<value>.*)")
-_REFUSED = re.compile(r"^[\[{%@`,\]}*]|:\s|:$")
-_BRACKETS = re.compile(r"\[[^\[\]{}:]*\]|\{[^\[\]{}]*\}")
+_LINE = lazy_pattern(r"(?P<key>[A-Za-z_][\w-]*)[ \t]*:[ \t]*(?P<value>.*)")
+_REFUSED = lazy_pattern(r"^[\[{%@`,\]}*]|:\s|:$")
+_BRACKETS = lazy_pattern(r"\[[^\[\]{}:]*\]|\{[^\[\]{}]*\}")
 
 
 class FrontMatter(Struct, frozen=True):

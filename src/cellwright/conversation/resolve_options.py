@@ -21,6 +21,7 @@ from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, Asked, Emit, EventLog, Preview, Suggestion
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.model.models import EFFORTS, Thinking
 from cellwright.permissions.modes import check_bypass_allowed, host_facts, parse_mode, stricter
 from cellwright.permissions.policy import PermissionPolicy
@@ -49,7 +50,7 @@ ALIASES = {
 OPUS_PLAN = "opusplan"
 """The short name of two: while a session is in plan mode Opus answers, else Sonnet."""
 
-_LONG_CONTEXT = re.compile(r"\[1m\]$", re.IGNORECASE)
+_LONG_CONTEXT = lazy_pattern(r"\[1m\]$", re.IGNORECASE)
 
 PEOPLE = ("widget", "sidebar", "input", "terminal")
 """Whose answer about trust counts: no rule, mode, hook or callback gives it."""

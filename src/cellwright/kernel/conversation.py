@@ -6,7 +6,6 @@ import contextlib
 import functools
 import importlib
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -59,6 +58,7 @@ from cellwright.kernel.run.questions import OpenQuestions, mirror_everywhere
 from cellwright.kernel.run.recorded_run import RecordedRun, SkippedRun
 from cellwright.kernel.run.recordings import RunningCell, recorded_runs
 from cellwright.kernel.widgets.bundle import why_no_widget
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.tools.process.children import child_processes
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from cellwright.kernel.magic.slash_command import CellCommand
 
 
-_COMMAND = re.compile(r"\s*(?:/[A-Za-z][\w-]*(?::[\w-]+)*(?:\s|$)|!)")
+_COMMAND = lazy_pattern(r"\s*(?:/[A-Za-z][\w-]*(?::[\w-]+)*(?:\s|$)|!)")
 """A slash command, a skill's call, or `!` and a command of the user's own; what tells them apart is heavy."""
 
 

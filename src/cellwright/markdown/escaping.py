@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.text import code_fence, longest_run, visible
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = lazy_pattern("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def visible_controls(text: str) -> str:
@@ -23,7 +24,7 @@ def visible_controls(text: str) -> str:
 # definition list's colon. A backtick, a backslash and an opening bracket become entities, so that none is in
 # the source that could pair with those of code, or make an opening of mathematics with its neighbour.
 
-_SPECIAL = re.compile(
+_SPECIAL = lazy_pattern(
     r"""
       (?P<math> \$ | \\ (?= [(\[] | begin\s*\{ ) )
     | (?P<backslash> \\ (?! [A-Za-z0-9 ] ) )
@@ -45,7 +46,7 @@ _ENTITIES = {
     "entity": "&amp;",
     "scheme": "&#58;",
 }
-_LINE_START = re.compile(r"(?P<number>\d{1,9}(?=[.)](?:\s|\Z)))|[#>=:]|[-+](?=[\s-]|\Z)")
+_LINE_START = lazy_pattern(r"(?P<number>\d{1,9}(?=[.)](?:\s|\Z)))|[#>=:]|[-+](?=[\s-]|\Z)")
 
 
 def escaped(text: str, *, at_line_start: bool = False) -> str:
@@ -84,7 +85,7 @@ def code_span(text: str) -> str:
 
 
 # nbconvert looks for these before it looks for code, JupyterLab as well (the dollars in code it leaves alone)
-_MATH_IN_CODE = re.compile(r"\$\$|\\\\[(\[)\]]|\\(?:begin|end)\{")
+_MATH_IN_CODE = lazy_pattern(r"\$\$|\\\\[(\[)\]]|\\(?:begin|end)\{")
 
 
 def inline_code(text: str, *, in_table: bool = False, after_code: bool = False) -> str:
@@ -101,7 +102,7 @@ def inline_code(text: str, *, in_table: bool = False, after_code: bool = False) 
     return f"{ticks}{padding}{text}{padding}{ticks}"
 
 
-_MARKUP = re.compile(r"[\"&'<>`$\\*_\[\]{}~|@]|:(?=//)")
+_MARKUP = lazy_pattern(r"[\"&'<>`$\\*_\[\]{}~|@]|:(?=//)")
 
 
 def as_entities(text: str) -> str:
@@ -117,8 +118,8 @@ def folded(title: str, markdown: str) -> str:
 
 
 # what renderers draw instead of showing it: nbconvert even writes the text of a diagram into the page as HTML
-_DRAWN = re.compile(r"mermaid|geojson|topojson|stl$|math$|vega|plantuml", re.IGNORECASE)
-_LANGUAGE = re.compile(r"[\w+#.-]*")
+_DRAWN = lazy_pattern(r"mermaid|geojson|topojson|stl$|math$|vega|plantuml", re.IGNORECASE)
+_LANGUAGE = lazy_pattern(r"[\w+#.-]*")
 
 
 def fenced(text: str, language: str = "") -> str:

@@ -6,10 +6,10 @@ mistune shares no line with markdown-it, and nbconvert renders with it. Asked ar
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.markdown.links import destination
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def active_tokens(tokens: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield from active_tokens(token.get("children", ()))
 
 
-_MAY_BE_ACTIVE = re.compile(r"<(?!\s)|\[|https?://")
+_MAY_BE_ACTIVE = lazy_pattern(r"<(?!\s)|\[|https?://")
 """The beginnings of HTML, links and images in a line, by the rules of mistune that find them."""
 
 

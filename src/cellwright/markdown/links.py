@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from urllib.parse import quote, unquote
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_FOLLOWED = re.compile(r"https?://[^/?#\s]|mailto:[^\s]", re.IGNORECASE)
+from cellwright.lazy_pattern import lazy_pattern
+
+_SCHEME = lazy_pattern(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_FOLLOWED = lazy_pattern(r"https?://[^/?#\s]|mailto:[^\s]", re.IGNORECASE)
 # none of these ends a destination, opens code, a formula, emphasis or a placeholder of JupyterLab's for a formula
 _KEPT = "%:/?#&=+,;._~@-"
-_ENTITY = re.compile(r"&(?=#?\w+;)")
-_WRITTEN_OUT = re.compile(r"(?<![\w:])https?://[^\s<>\"'`\\^{}|\[\]$*]+", re.IGNORECASE)
+_ENTITY = lazy_pattern(r"&(?=#?\w+;)")
+_WRITTEN_OUT = lazy_pattern(r"(?<![\w:])https?://[^\s<>\"'`\\^{}|\[\]$*]+", re.IGNORECASE)
 _NOT_ITS_END = "?!.,:;_~'\""
 _MAX_CHARS = 8_000
 

@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from cellwright.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock
@@ -19,13 +21,13 @@ if TYPE_CHECKING:
 _MAX_CHARS = 10_000
 
 # what makes a link, sets attributes or styles, loads an extension or a file; and what could put such a name together
-_FORBIDDEN = re.compile(
+_FORBIDDEN = lazy_pattern(
     r"\\(?:href|url|style|class|cssId|data|html|require|unicode|mmlToken|bbox|include|input|import|write|open|read|csname"
     r"|catcode|tooltip|toggle|mathtip|texttip|breakAlign|def|let|gdef|edef|xdef|futurelet|new(?!line)|renew|provide)"
     r"|[`\x00-\x08\x0b-\x1f]|~~~|@@|\n[ \t]*\n|(?<!\\)%|<!|<\?",
     re.IGNORECASE,
 )
-_ENVIRONMENT = re.compile(r"\\begin\{([a-z]{1,40}\*?)\}")
+_ENVIRONMENT = lazy_pattern(r"\\begin\{([a-z]{1,40}\*?)\}")
 _IN_LINES = {"$$": "$$", "\\\\[": "\\\\]", "\\\\(": "\\\\)", "\\(": "\\)"}
 _IN_BLOCKS = {"$$": "$$", "\\\\[": "\\\\]", "\\[": "\\]"}
 """Openings and what ends them; `\\[` in the midst of a line is rather a bracket that is no link's."""
@@ -93,7 +95,7 @@ def _found_at(text: str, start: int, limit: int, openings: Mapping[str, str]) ->
     return None
 
 
-_IN_DOLLARS = re.compile(r"\$(?![\s$])((?:\\.|[^\n$\\`])*?)(?<!\s)\$(?![\d$])")
+_IN_DOLLARS = lazy_pattern(r"\$(?![\s$])((?:\\.|[^\n$\\`])*?)(?<!\s)\$(?![\d$])")
 """By pandoc's rule: no blank inside the dollars and no digit after them, which is money."""
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import functools
 import html
-import re
 from typing import TYPE_CHECKING
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.markdown.escaping import fenced, visible_controls
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _parser() -> MarkdownIt:
     return parser
 
 
-_OWN_ELEMENT = re.compile(r"<code>([^<\n]+)</code>|<span>&#(36|92);</span>")
+_OWN_ELEMENT = lazy_pattern(r"<code>([^<\n]+)</code>|<span>&#(36|92);</span>")
 
 
 def _own_elements(state: StateInline, silent: bool) -> bool:

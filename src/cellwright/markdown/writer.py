@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.markdown.escaping import escape_words, fenced, inline_code, opening_apart, visible_controls
 from cellwright.markdown.links import destination, split_at_addresses
 from cellwright.markdown.mathematics import formula
@@ -147,8 +148,8 @@ def _formula_block(token: Token, *, at_top: bool) -> str:
     return f"$$\n{body}\n$$" if at_top and "\n" in body else f"$${body}$$"
 
 
-_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
-_TASK = re.compile(r"\[[ xX]\](?=\s)")
+_BREAK = lazy_pattern(r"<br\s*/?>", re.IGNORECASE)
+_TASK = lazy_pattern(r"\[[ xX]\](?=\s)")
 
 
 class _Line:

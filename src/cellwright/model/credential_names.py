@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from cellwright.lazy_pattern import lazy_pattern
+
 KEY_VARIABLES = ("ANTHROPIC_API_KEY", "CLAUDE_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 """The variables that hold a key or token themselves; the first of them counts."""
 
-_LEADS_TO_A_MODEL = re.compile(
+_LEADS_TO_A_MODEL = lazy_pattern(
     r"ANTHROPIC_(?!.*_MODEL$|MODEL$).* | CLAUDE_API_KEY | CLAUDE_CODE_USE_.* | CLAUDE_CODE_OAUTH_TOKEN "
     r"| AWS_BEARER_TOKEN_BEDROCK",
     re.VERBOSE,

@@ -24,17 +24,20 @@ from typing import Any
 from msgspec import Struct, field
 
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
+from cellwright.lazy_pattern import lazy_pattern
 
 LONGEST_QUOTE = 500
 """Characters of the API's own words that a message quotes."""
 
-_TOO_LONG = re.compile(r"prompt is too long|context (limit|length|window)", re.IGNORECASE)
+_TOO_LONG = lazy_pattern(r"prompt is too long|context (limit|length|window)", re.IGNORECASE)
 _PROXY_CODES = {
     "cellwright_budget_exceeded": ErrorCode.BUDGET_EXCEEDED,
     "cellwright_forbidden": ErrorCode.PERMISSION_DENIED,
     "cellwright_too_many_requests": ErrorCode.RATE_LIMIT_EXCEEDED,
 }
-_MONEY = re.compile(r"\b(credits?|credit balance|billing|payment|prepaid|spend(ing)?|budget|invoice)\b", re.IGNORECASE)
+_MONEY = lazy_pattern(
+    r"\b(credits?|credit balance|billing|payment|prepaid|spend(ing)?|budget|invoice)\b", re.IGNORECASE
+)
 _SPEND_CODES = {"contract_spend_limit_reached", "enforced_spend_limit_reached"}
 
 _STATUS_OF_TYPE = {

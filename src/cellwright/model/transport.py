@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 import functools
 import os
-import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.model.retry import Clock, FailedAttempt, RequestFailed, broken_stream
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ KEEP_WARM_SECONDS = 120.0
 MIN_SECRET = 8
 """Characters: a shorter word of a header is no secret, and taking it out of texts would garble them."""
 
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_NAME = lazy_pattern(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 class HttpReply(Struct, frozen=True):

@@ -7,16 +7,17 @@ commit message) is passed over. Names in headers are unquoted and lose what stan
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
 from msgspec import Struct
 
+from cellwright.lazy_pattern import lazy_pattern
+
 _PREFIXES = (("a/", "b/"), ("b/", "a/"), ("i/", "w/"), ("c/", "i/"), ("c/", "w/"), ("o/", "w/"))
 """The prefixes git may put before the old and the new name (`diff.mnemonicPrefix`), and the first pair reversed."""
 _ESCAPES = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
-_ESCAPED = re.compile(r"\\([abtnvfr\"\\]|[0-3][0-7]{2})")
-_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_ESCAPED = lazy_pattern(r"\\([abtnvfr\"\\]|[0-3][0-7]{2})")
+_QUOTED = lazy_pattern(r'"((?:[^"\\]|\\.)*)"')
 
 
 class PatchProblem(Exception):
@@ -71,8 +72,8 @@ def unquoted(name: str) -> str:
 Action = Literal["edit", "create", "delete", "rename", "copy"]
 Mark = Literal[" ", "-", "+"]
 
-_HUNK = re.compile(r"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@")
-_EXTENDED = re.compile(
+_HUNK = lazy_pattern(r"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@")
+_EXTENDED = lazy_pattern(
     r"(old mode|new mode|deleted file mode|new file mode|copy from|copy to|rename from|rename to"
     r"|similarity index|dissimilarity index|index) (.+)"
 )

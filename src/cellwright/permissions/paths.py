@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
 from fnmatch import translate
 from pathlib import Path
+
+from cellwright.lazy_pattern import lazy_pattern
 
 # Paths are strings here: this runs for each call, and Path is several times slower.
 # ruff: noqa: PTH111, PTH115, PTH118, PTH120, PTH206
@@ -127,7 +128,7 @@ def spelled_from_home(folders: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*folders, *(link + rest for link in links for rest in below))))
 
 
-_OF_A_PROCESS = re.compile(r"/proc/(?:self|thread-self|\d+|[^/]*[*?\[][^/]*)(?:/|\Z)|/dev/fd(?:/|\Z)")
+_OF_A_PROCESS = lazy_pattern(r"/proc/(?:self|thread-self|\d+|[^/]*[*?\[][^/]*)(?:/|\Z)|/dev/fd(?:/|\Z)")
 _OF_THE_MACHINE = frozenset({"/proc/kcore", "/proc/kmem", "/dev/mem", "/dev/kmem", "/dev/port"})
 
 
@@ -185,15 +186,15 @@ PROTECTED_FILES = (
     *(".netrc", ".pypirc", ".condarc", ".inputrc", ".vimrc", ".tmux.conf", ".rprofile", ".pam_environment"),
     *(".xprofile", ".xinitrc", ".xsessionrc"),
 )
-STARTUP_SCRIPT = re.compile(r"\.i?py\Z")
+STARTUP_SCRIPT = lazy_pattern(r"\.i?py\Z")
 
 PROGRAMS = str(Path(sys.prefix).resolve() / ("Scripts" if os.name == "nt" else "bin"))
 """This interpreter's programs folder: it comes first on a command's PATH, so what is put there runs as `ls`."""
 
 _FOLDERS = tuple(tuple(folder.split("/")) for folder in PROTECTED_FOLDERS)
 _BY_FIRST_NAME = {first: [folder for folder in _FOLDERS if folder[0] == first] for first, *_ in _FOLDERS}
-_FILES = re.compile("|".join(translate(name) for name in PROTECTED_FILES))
-_SHORT_NAME = re.compile(r"([a-z0-9_-]{1,6})~\d")
+_FILES = lazy_pattern("|".join(translate(name) for name in PROTECTED_FILES))
+_SHORT_NAME = lazy_pattern(r"([a-z0-9_-]{1,6})~\d")
 _BY_SHORT_NAME = {folder[0].lstrip(".")[:6]: folder[0] for folder in _FOLDERS if folder[0] not in (".config", ".local")}
 
 

@@ -6,7 +6,6 @@ For a shell command there is one for each simple command in it that needs approv
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from cellwright.agent.tool import AccessKind
 from cellwright.errors import CellwrightError
 from cellwright.events import Suggestion
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.judges.bash import ShellCall, judge_parts, shell_call
 from cellwright.permissions.judges.files import path_of
 from cellwright.permissions.judges.patch import MAX_FILES_JUDGED, files_of, named_by
@@ -48,7 +48,7 @@ PREFIXES_FOR_SESSION = tuple(
     )
 )
 """Commands repeated with other arguments all day: for a session their prefix is offered, not the exact command."""
-_INTERPRETER = re.compile(
+_INTERPRETER = lazy_pattern(
     r"(ba|da|z|k|fi|a|c|tc)?sh|python[\d.]*|ipython\d?|node|deno|bun|perl|ruby|php|lua|Rscript|R|psql|mysql|sqlite3|bc|xargs"
 )
 MAX_COMPARED = 10

@@ -16,11 +16,13 @@ from typing import Any
 
 from msgspec import Struct
 
+from cellwright.lazy_pattern import lazy_pattern
+
 Fits = Callable[[re.Match[str]], bool]
 
-_TOKEN_CHARS = re.compile(r"[A-Za-z0-9]")
+_TOKEN_CHARS = lazy_pattern(r"[A-Za-z0-9]")
 
-_NO_PASSWORD = re.compile(
+_NO_PASSWORD = lazy_pattern(
     r"""
     [*•x.?_-]+ | <.* | \{.* | \$.* | %.* | \[.* | your.* | .*(example|placeholder|redacted|changeme|change_me).*
     | [A-Z][A-Z0-9]*(_[A-Z0-9]+)+ | str(ing)? | object | category | text | bool(ean)? | u?int\d* | float\d* | none | null
@@ -120,7 +122,7 @@ def _web_token(match: re.Match[str]) -> bool:
 
 
 def _format(name: str, hints: str, pattern: str) -> SecretKind:
-    return SecretKind(name, tuple(hints.split()), re.compile(pattern), fits=whole_token)
+    return SecretKind(name, tuple(hints.split()), lazy_pattern(pattern), fits=whole_token)
 
 
 KEY_FORMATS = (
@@ -152,14 +154,14 @@ WRITTEN = (
     SecretKind(
         "JSON web token",
         ("eyJ",),
-        re.compile(r"(?<![\w-])eyJ[\w-]{8,4000}={0,2}\.[\w-]{8,16000}={0,2}\.[\w-]*"),
+        lazy_pattern(r"(?<![\w-])eyJ[\w-]{8,4000}={0,2}\.[\w-]{8,16000}={0,2}\.[\w-]*"),
         fits=_web_token,
     ),
     SecretKind(
         "private key",
         ("PRIVATE KEY",),
         # with its end, or as far as it looks like one: the words alone stand in many a text about keys
-        re.compile(
+        lazy_pattern(
             r"-----BEGIN[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:(?:[^-]|-(?!----)){20,}"
             r"-----END[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----|(?:\s|\\[nr])*[A-Za-z0-9+/=]{40}[A-Za-z0-9+/=\s]*)"
         ),
@@ -167,29 +169,29 @@ WRITTEN = (
     SecretKind(
         "password in an address",
         ("://",),
-        re.compile(r"(?<=://)[^\s:/?#@\"'<>\\]{0,100}:(?P<secret>[^\s/@\"'<>\\]{1,200})@(?=[\w\[.-])"),
+        lazy_pattern(r"(?<=://)[^\s:/?#@\"'<>\\]{0,100}:(?P<secret>[^\s/@\"'<>\\]{1,200})@(?=[\w\[.-])"),
         fits=_url_password,
     ),
     SecretKind(
         "password in a connection string",
         ("password=", "pwd="),
-        re.compile(r"(?im)(?<![A-Za-z_])(?:password|pwd)=(?P<secret>[^;&\s\"'()]{4,200})(?=[;&])"),
+        lazy_pattern(r"(?im)(?<![A-Za-z_])(?:password|pwd)=(?P<secret>[^;&\s\"'()]{4,200})(?=[;&])"),
         any_case=True,
         fits=_url_password,
     ),
     SecretKind(
         "password in a connection string",
         ("password=",),
-        re.compile(
+        lazy_pattern(
             r"(?m)^(?=.*\b(?:host|dbname)=[^\s,()]+(?:\s|$)).*?\bpassword=(?P<secret>[^;&,\s\"'()]{4,200})(?![^\s\"'])"
         ),
         fits=_url_password,
     ),
-    SecretKind("password or key", _NAMES, re.compile(_ASSIGNMENT), any_case=True, at_hints=True, fits=_assigned),
+    SecretKind("password or key", _NAMES, lazy_pattern(_ASSIGNMENT), any_case=True, at_hints=True, fits=_assigned),
     SecretKind(
         "AWS secret key",
         ("secret_access_key", "secretaccesskey"),
-        re.compile(
+        lazy_pattern(
             r"(?i)secret_?access_?key[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?P<secret>[0-9a-zA-Z/+]{40})(?![0-9a-zA-Z/+])"
         ),
         any_case=True,
@@ -197,7 +199,7 @@ WRITTEN = (
     SecretKind(
         "environment variable",
         ("KEY=", "TOKEN=", "SECRET=", "PASSWORD=", "PASSWD="),
-        re.compile(
+        lazy_pattern(
             r"(?m)^[ \t]*(?:export[ ]+)?(?:[A-Z0-9]+_)*(?:API_?KEY|ACCESS_KEY|SECRET_KEY|PRIVATE_KEY|TOKEN|SECRET|PASSWORD"
             r"|PASSWD)=[\"']?(?P<secret>[^\s'\"]{8,300})"
         ),
@@ -206,7 +208,7 @@ WRITTEN = (
     SecretKind(
         "authorization header",
         ("bearer ", "authorization"),
-        re.compile(
+        lazy_pattern(
             r"(?i)(?:\bbearer\s+|\bauthorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:basic|token)\s+)(?P<secret>[\w+/=.~-]{16,})"
         ),
         any_case=True,
@@ -215,7 +217,7 @@ WRITTEN = (
     SecretKind(
         "key in an address",
         ("token=", "key=", "sig=", "signature=", "credential="),
-        re.compile(
+        lazy_pattern(
             r"(?i)[?&](?:access_?token|auth_?token|api_?key|key|token|sig|(?:x-amz-)?signature|x-amz-security-token"
             r"|x-amz-credential)=(?P<secret>[^&\s\"'#<>]{16,2000})"
         ),

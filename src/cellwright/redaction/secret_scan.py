@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.lazy_pattern import lazy_pattern
 
-_SECRET_NAME = re.compile(r"key|token|secret|passw|credential", re.IGNORECASE)
+_SECRET_NAME = lazy_pattern(r"key|token|secret|passw|credential", re.IGNORECASE)
 _SHORTEST_VALUE = 8
 
-_REST_OF_TOKEN = re.compile(r"(?<=[\w.])[\w+/=.-]*")
+_REST_OF_TOKEN = lazy_pattern(r"(?<=[\w.])[\w+/=.-]*")
 
 _OWN_PATTERNS = {
     "Anthropic API Key": r"sk-ant-[\w-]{8,}",

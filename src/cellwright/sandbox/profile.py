@@ -17,6 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.confined.secret_places import SECRET_PLACES
 from cellwright.sandbox.places import Places, exists, outermost
 from cellwright.sessions.state_dir import state_folder
@@ -43,7 +44,7 @@ _FILE_VARIABLES = (
 _INSIDE_DOT_LOCAL = ("bin", "lib", "lib64", "pipx", "share/pipx", "share/uv/python", "share/uv/tools", "share/mise")
 """Parts of `~/.local` that its programs need; the rest of it is data of all kinds of programs."""
 
-_DROPPED = re.compile(
+_DROPPED = lazy_pattern(
     r"SSH_AUTH_SOCK|SSH_AGENT_PID|GPG_AGENT_INFO|DBUS_.*|WAYLAND_DISPLAY|DISPLAY|XAUTHORITY|XDG_RUNTIME_DIR|DOCKER_.*"
     r"|CONTAINER_HOST|PODMAN_.*|KUBECONFIG|JUPYTERHUB_.*|JUPYTER_RUNTIME_DIR|NVIM|TMUX|STY|VSCODE_.*|INVOCATION_ID"
 )
@@ -69,10 +70,10 @@ _CACHES = {
 _JUPYTER_PARTS = ("kernels", "labextensions", "nbconvert/templates")
 """Parts of Jupyter's folder of data; beside them are the keys that notebooks are signed with."""
 
-_GIT_CONFIG_FILE = re.compile(r"^\s*(?:path|excludesfile|attributesfile)\s*=\s*\"?([^\"#;\n]+)", re.MULTILINE | re.I)
-_FINDERS_PATHS = re.compile(r"^(?:MAPPING|NAMESPACES)\b.*$", re.MULTILINE)
-_QUOTED_PLACE = re.compile(r"['\"](/[^'\"]+)['\"]")
-_VENV_HOME = re.compile(r"^home\s*=\s*(.+?)\s*$", re.MULTILINE)
+_GIT_CONFIG_FILE = lazy_pattern(r"^\s*(?:path|excludesfile|attributesfile)\s*=\s*\"?([^\"#;\n]+)", re.MULTILINE | re.I)
+_FINDERS_PATHS = lazy_pattern(r"^(?:MAPPING|NAMESPACES)\b.*$", re.MULTILINE)
+_QUOTED_PLACE = lazy_pattern(r"['\"](/[^'\"]+)['\"]")
+_VENV_HOME = lazy_pattern(r"^home\s*=\s*(.+?)\s*$", re.MULTILINE)
 
 
 class Needs(Struct, frozen=True):

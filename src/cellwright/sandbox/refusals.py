@@ -7,27 +7,28 @@ import re
 from collections.abc import Iterator
 
 from cellwright.agent.calls.confinement import Confinement
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.sandbox.places import below
 
 MOST_NAMED = 3
 _MOST_CHARS = 100_000
 """A failure is told at the end."""
 
-_REFUSED = re.compile(
+_REFUSED = lazy_pattern(
     r"permission denied|operation not permitted|read-only file system|device or resource busy|\bE(?:ACCES|PERM|ROFS)\b",
     re.IGNORECASE,
 )
-_ABSENT = re.compile(r"no such file or directory|\bENOENT\b|cannot open|not found", re.IGNORECASE)
-_NETWORK = re.compile(
+_ABSENT = lazy_pattern(r"no such file or directory|\bENOENT\b|cannot open|not found", re.IGNORECASE)
+_NETWORK = lazy_pattern(
     r"could not resolve|name resolution|name or service not known|nodename nor servname|network is unreachable"
     r"|EAI_AGAIN|ENOTFOUND|ENETUNREACH|failed to establish a new connection|error resolving|unable to resolve"
     r"|dial tcp|socket: operation not permitted|socket\(\): operation not permitted|could not connect to server",
     re.IGNORECASE,
 )
-_SIGNAL = re.compile(r"\bkill\b.*operation not permitted", re.IGNORECASE)
-_SETUP = re.compile(r"^bwrap: (.+)$", re.MULTILINE)
-_QUOTED_PATH = re.compile(r"['\"`‘“]([^'\"`’”]+)['\"`’”]")
-_PATH_BEFORE = re.compile(
+_SIGNAL = lazy_pattern(r"\bkill\b.*operation not permitted", re.IGNORECASE)
+_SETUP = lazy_pattern(r"^bwrap: (.+)$", re.MULTILINE)
+_QUOTED_PATH = lazy_pattern(r"['\"`‘“]([^'\"`’”]+)['\"`’”]")
+_PATH_BEFORE = lazy_pattern(
     r"(?:^|: |\s)([^\s:'\"‘’]+): (?:permission denied|operation not|read-only|no such|device or)", re.I
 )
 

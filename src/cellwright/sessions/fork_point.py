@@ -6,7 +6,6 @@ The header of a fork holds it. A transcript is only added to, so the lines up to
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from cellwright.sessions.transcript import Line
@@ -24,7 +24,7 @@ ONLY_THINKING = "[Only thinking, which was left out.]"
 KEPT = ".kept"
 """The ending of a transcript whose session was deleted, and whose forks were not."""
 
-_PARENT = re.compile(rb'"parent":\{"session":"([^"]+)"')
+_PARENT = lazy_pattern(rb'"parent":\{"session":"([^"]+)"')
 _HEAD_BYTES = 4_096
 """So much of a header comes before its system prompt, at most."""
 

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from cellwright.lazy_pattern import lazy_pattern
+
 Json = Mapping[str, Any]
 Message = dict[str, Any]
 
@@ -29,11 +31,11 @@ _KNOWN = frozenset(
 """The types of blocks in an answer that may go back to the API; results of its own tools beside them."""
 
 _THINKING = ("thinking", "redacted_thinking")
-_ID = re.compile(r"[a-zA-Z0-9_-]+")
-_NO_NAME_CHARACTER = re.compile(r"[^a-zA-Z0-9_-]")
+_ID = lazy_pattern(r"[a-zA-Z0-9_-]+")
+_NO_NAME_CHARACTER = lazy_pattern(r"[^a-zA-Z0-9_-]")
 MAX_NAME_CHARS = 128
 
-_NOTE = re.compile(r"<(turn-ended|history-dropped|imported-session)>.*</\1>", re.DOTALL)
+_NOTE = lazy_pattern(r"<(turn-ended|history-dropped|imported-session)>.*</\1>", re.DOTALL)
 
 _ENDED = {
     "interrupted": "The user stopped you here.",
@@ -125,7 +127,7 @@ def unique_id(wanted: str, taken: Iterable[str]) -> str:
     """`wanted`, or as near to it as an id comes that the API takes and nobody has."""
     if _ID.fullmatch(wanted) and wanted not in taken:
         return wanted
-    stem = re.sub(_NO_NAME_CHARACTER, "_", wanted) or "call"
+    stem = _NO_NAME_CHARACTER.sub("_", wanted) or "call"
     number = 2
     while f"{stem}_{number}" in taken:
         number += 1

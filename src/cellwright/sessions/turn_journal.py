@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,6 +30,7 @@ from cellwright.events import (
     TurnChanged,
     TurnEnd,
 )
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.model.provider import BlockEnd, MessageStart
 from cellwright.sessions.cut_answer import BLOCKS, DRAFT, RESULT, CutAnswer, keep_cut_answer
 from cellwright.sessions.fork_point import without_thinking
@@ -54,10 +54,10 @@ Shown = Decided | Asked | Answered | Notice | TurnChanged
 
 Delta = TextDelta | ThinkingDelta | ToolInputDelta
 
-_TOOL_USE_ID = re.compile(rb'"type":"tool_use","id":"([^"\\]*)"')
-_MESSAGE_NUMBER = re.compile(r"\bmessages\.(\d+)\b")
-_OF_THINKING = re.compile(r"`thinking` blocks?|`signature`")
-_OF_MESSAGES = re.compile(r"\bmessages\b")
+_TOOL_USE_ID = lazy_pattern(rb'"type":"tool_use","id":"([^"\\]*)"')
+_MESSAGE_NUMBER = lazy_pattern(r"\bmessages\.(\d+)\b")
+_OF_THINKING = lazy_pattern(r"`thinking` blocks?|`signature`")
+_OF_MESSAGES = lazy_pattern(r"\bmessages\b")
 
 
 class TurnJournal:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.sessions.history import is_after_boundary, is_note
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcript import Line, in_effect, is_said
@@ -30,7 +31,7 @@ _USER = b'{"role":"user"'
 _RESULT = b'"type":"tool_result"'
 
 # what is told besides the user's words stands in a tag of its own
-_CONTEXT = re.compile(r"\s*<(?P<tag>[a-z][\w-]*)(?:\s[^>]*)?(?:/>|>.*</(?P=tag)>)\s*", re.DOTALL)
+_CONTEXT = lazy_pattern(r"\s*<(?P<tag>[a-z][\w-]*)(?:\s[^>]*)?(?:/>|>.*</(?P=tag)>)\s*", re.DOTALL)
 
 
 def begins_turn(message: Mapping[str, Any]) -> bool:

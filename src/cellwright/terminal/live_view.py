@@ -8,7 +8,6 @@ being written, the calls that run, what is waited for.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Sequence
 from typing import TextIO
@@ -48,11 +47,12 @@ from cellwright.events import (
     TurnEnd,
     UserPrompt,
 )
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.terminal import run_lines
 from cellwright.terminal.screen import Style, harmless, style_of_diff_line
 from cellwright.text import visible, visible_line
 
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+_FENCE = lazy_pattern(r" {0,3}(`{3,}|~{3,})(.*)")
 
 
 class MarkdownBlocks:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Mapping
 from typing import Literal, TextIO
+
+from cellwright.lazy_pattern import lazy_pattern
 
 Style = Literal["", "title", "dim", "warning", "error", "good", "added", "removed", "hunk"]
 
 NARROW = 50
 """Columns; under this width lines are left as they come."""
 
-_SEQUENCE = re.compile(r"\x1b(?:\[[0-9;:?<=>]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\r\n])")
+_SEQUENCE = lazy_pattern(r"\x1b(?:\[[0-9;:?<=>]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
+_CONTROL = lazy_pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_OVERWRITTEN = lazy_pattern(r"[^\n]*\r(?=[^\r\n])")
 
 
 def harmless(text: str) -> str:

@@ -7,8 +7,10 @@ import re
 import sys
 from collections.abc import Mapping
 
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
-_SECRET = re.compile(r"sk-ant-[\w-]+|(?<=Bearer )[^\s'\"]+")
+from cellwright.lazy_pattern import lazy_pattern
+
+_SECRET_NAME = lazy_pattern(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
+_SECRET = lazy_pattern(r"sk-ant-[\w-]+|(?<=Bearer )[^\s'\"]+")
 _MIN_CHARS = 8
 """Shorter values stand in too many other words."""
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from cellwright.agent.tool import Tool
+from cellwright.lazy_pattern import lazy_pattern
 
 MAX_BLOCKS = 50
 """Of one answer; nobody looks through more."""
 
-_NAMED = re.compile(r"(?P<language>[\w+#.-]*):(?P<path>(?!/{2})[^\s\x00-\x1f](?:[^\x00-\x1f]*\S)?)\s*")
+_NAMED = lazy_pattern(r"(?P<language>[\w+#.-]*):(?P<path>(?!/{2})[^\s\x00-\x1f](?:[^\x00-\x1f]*\S)?)\s*")
 
 
 class FileBlock(Struct, frozen=True):

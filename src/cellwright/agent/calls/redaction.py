@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from cellwright.agent.calls.tool_results import output_folder
 from cellwright.agent.tool import Category, Content, Tool
 from cellwright.events import Emit, Notice
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.text import map_strings, strings_in
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ KINDS = "cellwright.redaction.secret_kinds"
 SEARCHED: frozenset[Category] = frozenset({"kernel", "shell", "notebooks"})
 """Categories of tools whose results are searched."""
 
-_CELL_OUTPUT = re.compile(r"(?ms)^<output[ >].*?(?:^</output>|\Z)")
-_REST_OF_TOKEN = re.compile(r"(?<=[\w.])[\w+/=.-]*")
+_CELL_OUTPUT = lazy_pattern(r"(?ms)^<output[ >].*?(?:^</output>|\Z)")
+_REST_OF_TOKEN = lazy_pattern(r"(?<=[\w.])[\w+/=.-]*")
 
 Span = tuple[int, int, str]
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from cellwright.agent.prompt import TOKENS_PER_DOCUMENT, TOKENS_PER_PICTURE
 from cellwright.events import CHARS_PER_TOKEN
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.sessions.history import SUMMARY
 from cellwright.sessions.session import Session
 from cellwright.sessions.turns import PLAN_MODE
@@ -41,8 +42,8 @@ NAMES: Mapping[PartName, str] = {
 """The parts in the order in which they are shown, and what people call them."""
 
 # what is told besides the user's words stands in a tag of its own
-_TAG = re.compile(r"\s*<(?P<tag>[a-z][\w-]*)[\s>]")
-_HEADING = re.compile(r"^(?=# )", re.MULTILINE)
+_TAG = lazy_pattern(r"\s*<(?P<tag>[a-z][\w-]*)[\s>]")
+_HEADING = lazy_pattern(r"^(?=# )", re.MULTILINE)
 _PART_OF_TAG: Mapping[str, PartName] = {"instructions": "memory", SUMMARY: "summary"}
 _ATTACHED, _ATTACHED_END = "<attached ", "</attached>"
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cellwright.events import ContextCompacted
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.sessions.history import CONTINUES, SUMMARY
 from cellwright.sessions.turns import begins_turn, split_attached
 from cellwright.text import dollars
@@ -27,7 +28,7 @@ SHORT_TEXT_CHARS = 4_000
 SHORT_RESULT_CHARS = 1_000
 """So much of each text, and of each call and result, is left where the conversation is shortened."""
 
-_SUMMARY_TEXT = re.compile(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
+_SUMMARY_TEXT = lazy_pattern(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
 
 _REQUEST = """\
 This conversation has nearly filled the context window. Everything above will be replaced by a summary that you write \

@@ -24,6 +24,7 @@ from cellwright.agent.hooks.protocol import EVENTS, NO_HOOK_RESULT, NO_HOOKS, Aw
 from cellwright.agent.hooks.results import blocked, gather_results, read_answer
 from cellwright.agent.tool import own_tool_name
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.lazy_pattern import lazy_pattern
 
 MATCHED_FIELDS = {
     **dict.fromkeys(("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest"), "tool_name"),
@@ -56,10 +57,10 @@ MAX_REPEATS = 4
 MAX_TRIES = 8
 """Groups, and parts that may be left out: each can double what has to be tried."""
 
-_NAMES = re.compile(r"[A-Za-z0-9_\- ,|]*")
-_NOT_PLAIN = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
-_REPEAT = re.compile(r"[*+]|\{\d*,\}|\{\d{2,}")
-_REPEATED_GROUP = re.compile(r"\)(?:[*+]|\{)")
+_NAMES = lazy_pattern(r"[A-Za-z0-9_\- ,|]*")
+_NOT_PLAIN = lazy_pattern(r"\\.|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
+_REPEAT = lazy_pattern(r"[*+]|\{\d*,\}|\{\d{2,}")
+_REPEATED_GROUP = lazy_pattern(r"\)(?:[*+]|\{)")
 
 
 def matches(matcher: str, event: str, fields: Mapping[str, Any]) -> bool:

@@ -13,11 +13,12 @@ from typing import Any
 from msgspec import Struct
 
 from cellwright.events import Suggestion
+from cellwright.lazy_pattern import lazy_pattern
 
 SETTABLE_MODES = ("default", "acceptEdits", "plan", "dontAsk")
 """The modes that a hook may put a session into."""
 
-_RULE = re.compile(r"([^()]+)\((.*)\)", re.DOTALL)
+_RULE = lazy_pattern(r"([^()]+)\((.*)\)", re.DOTALL)
 
 
 class Updates(Struct, frozen=True):

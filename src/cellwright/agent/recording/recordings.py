@@ -26,6 +26,7 @@ from typing import Any
 from msgspec import Struct, field, to_builtins
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, read_key, signing_key, state_folder
 from cellwright.sessions.transcript import encode_json
 from cellwright.text import map_strings
@@ -82,7 +83,7 @@ class RecordedTurn(Struct, frozen=True):
     origin: dict[str, Any] = field(default_factory=dict)
 
 
-_VOLATILE = re.compile(
+_VOLATILE = lazy_pattern(
     r"""\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?:Z|[+-]\d{2}:?\d{2})?   # a time stamp, to the second
     | \b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b                        # a UUID
     | \b0x[0-9a-fA-F]{6,}\b                                                          # an address in memory""",

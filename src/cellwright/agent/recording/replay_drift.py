@@ -11,7 +11,6 @@ import contextlib
 import difflib
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +23,7 @@ from cellwright.agent.recording.edits import edits_of
 from cellwright.agent.recording.recordings import FileState, RecordedCall, RecordedTurn, steady_text
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import ToolEnd
+from cellwright.lazy_pattern import lazy_pattern
 
 DriftKind = Literal["file", "python", "cell"]
 
@@ -37,7 +37,7 @@ MAX_SHOWN = 5
 
 DIFF_LINES = 6
 LINE_CHARS = 160
-_REMOVED = re.compile(r"\[(?!secret removed: )[^\]\n]+ removed\]")
+_REMOVED = lazy_pattern(r"\[(?!secret removed: )[^\]\n]+ removed\]")
 """The mark for a secret in a recording (`secret_scan`): what was there cannot be compared."""
 
 

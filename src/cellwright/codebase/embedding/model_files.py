@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from cellwright.codebase.embedding.provider import EmbeddingProblem, EmbeddingSettings
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.sessions.state_dir import make_private_folder
 
 MAX_BYTES = 2_000_000_000
@@ -15,7 +15,7 @@ OPTIONAL = {
     "onnx": ("1_Pooling/config.json", "config_sentence_transformers.json", "onnx/model.onnx_data"),
 }
 DONE = "downloaded"
-_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
+_REPOSITORY = lazy_pattern(r"[\w.-]+/[\w.-]+")
 
 
 def model_folder(settings: EmbeddingSettings, models: Path) -> Path:

@@ -7,7 +7,9 @@ import re
 import unicodedata
 from typing import Any
 
-_WORD = re.compile(r"\w+|[^\w\s]")
+from cellwright.lazy_pattern import lazy_pattern
+
+_WORD = lazy_pattern(r"\w+|[^\w\s]")
 MAX_LETTERS = 100
 
 

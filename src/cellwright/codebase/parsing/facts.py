@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from cellwright.codebase.parsing.grammars import CPP, GO, JAVA, PYTHON, RUST, C, Grammar, parse, text_of
 from cellwright.codebase.parsing.languages import facts_query
 from cellwright.codebase.parsing.symbol_outline import RULES, definition_names
+from cellwright.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -264,10 +265,10 @@ def _docstring(node: Node, source: bytes) -> str:
     return _shortened(text_of(string, source).lstrip("rRbBuU").strip("\"' \n"))
 
 
-_COMMENT_LINE = re.compile(
+_COMMENT_LINE = lazy_pattern(
     rb"\s*(?:///?!?|/\*\*?|\*/?|#(?!\[|\s*(?:define|include|if|endif|else)))\s?(.*?)(?:\*/)?\s*$"
 )
-_ATTRIBUTE_LINE = re.compile(rb"\s*(?:@\w|#\[|template\b|export\b)")
+_ATTRIBUTE_LINE = lazy_pattern(rb"\s*(?:@\w|#\[|template\b|export\b)")
 
 
 def _comment_above(source: bytes, start: int) -> str:
@@ -292,8 +293,8 @@ def _shortened(text: str) -> str:
     return paragraph if len(paragraph) <= DOC_CHARS else paragraph[: DOC_CHARS - 1] + "…"
 
 
-_QUOTED = re.compile(r"""["'`]([^"'`]+)["'`]""")
-_NAME = re.compile(r"[\w$]+")
+_QUOTED = lazy_pattern(r"""["'`]([^"'`]+)["'`]""")
+_NAME = lazy_pattern(r"[\w$]+")
 
 
 def _python_imports(text: str) -> list[tuple[str, tuple[str, ...]]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from cellwright.codebase.parsing.grammars import PYTHON, parse, text_of
+from cellwright.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -40,8 +41,8 @@ _TARGETS = frozenset(
     | {"parenthesized_expression", "tuple", "list"}
 )
 _PARAMETERS = frozenset({"parameters", "lambda_parameters"})
-_CONSTRUCTED = re.compile(r"(?:[\w.]+\.)?(\w+)\s*\(")
-_ANNOTATED = re.compile(r"""["']?(?:[\w.]+\.)?(\w+)["']?(?:\s*\|\s*None)?""")
+_CONSTRUCTED = lazy_pattern(r"(?:[\w.]+\.)?(\w+)\s*\(")
+_ANNOTATED = lazy_pattern(r"""["']?(?:[\w.]+\.)?(\w+)["']?(?:\s*\|\s*None)?""")
 
 Role = Literal["name", "member", "keyword", "imported", "module", "listed"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
@@ -10,6 +9,7 @@ from msgspec import Struct
 
 from cellwright.codebase.parsing.grammars import parse
 from cellwright.codebase.parsing.source_file import SourceText
+from cellwright.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 ReferenceKind = Literal["definition", "call", "import", "write", "read", "text"]
 REFERENCE_KINDS: tuple[ReferenceKind, ...] = ("definition", "call", "import", "write", "read", "text")
 
-_NO_CODE = re.compile(r"comment|string|char_literal|heredoc|text_block|jsx_text|regex")
-_PART = re.compile(rb"[\w$\x80-\xff]")
+_NO_CODE = lazy_pattern(r"comment|string|char_literal|heredoc|text_block|jsx_text|regex")
+_PART = lazy_pattern(rb"[\w$\x80-\xff]")
 _MEMBERS = {
     "attribute": "attribute",
     "member_expression": "property",
@@ -39,7 +39,7 @@ _CALLS = {
     "object_creation_expression": "type",
     "decorator": "",
 }
-_IMPORTS = re.compile(r"import|use_declaration|use_list|preproc_include|extern_crate")
+_IMPORTS = lazy_pattern(r"import|use_declaration|use_list|preproc_include|extern_crate")
 _WRITTEN = {
     "assignment": "left",
     "augmented_assignment": "left",
@@ -58,7 +58,7 @@ _WRITTEN = {
 _PATTERNS = frozenset(
     {"pattern_list", "tuple_pattern", "list_pattern", "expression_list", "array_pattern", "object_pattern"}
 )
-_DEFINES = re.compile(
+_DEFINES = lazy_pattern(
     r"(?:definition|declaration|_item|_spec|_specifier|_signature|declarator|class|interface|_definition|preproc_def|"
     r"preproc_function_def|type_alias)$"
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from bisect import bisect_right
 from pathlib import PurePath
 
@@ -12,6 +11,7 @@ from msgspec import Struct
 
 from cellwright.codebase.parsing.facts import FileFacts, Symbol, facts_of
 from cellwright.codebase.parsing.grammars import BASH, PYTHON, Grammar, grammar_of, is_installed
+from cellwright.lazy_pattern import lazy_pattern
 
 MAX_BYTES = 1_000_000
 """A larger file is generated, or data."""
@@ -67,13 +67,13 @@ PLAIN = frozenset(
 """Other files whose words are kept: programs in languages without a grammar here, documents, configuration."""
 PLAIN_NAMES = frozenset({"makefile", "dockerfile", "justfile", "rakefile", "gemfile", "cmakelists.txt", "jenkinsfile"})
 
-WORD = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]*")
-_HEADING = re.compile(r"(#{1,6})\s+(.+?)\s*#*\s*$")
-_FENCE = re.compile(r"\s*(`{3,}|~{3,})")
-_MAGIC = re.compile(r"^\s*[%!]")
-_PROMPT = re.compile(r"^\s*%{1,2}claude\b")
+WORD = lazy_pattern(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]*")
+_HEADING = lazy_pattern(r"(#{1,6})\s+(.+?)\s*#*\s*$")
+_FENCE = lazy_pattern(r"\s*(`{3,}|~{3,})")
+_MAGIC = lazy_pattern(r"^\s*[%!]")
+_PROMPT = lazy_pattern(r"^\s*%{1,2}claude\b")
 """A question to Claude has the words that Claude would search by, and is no code of the project."""
-_OTHER_CELL = re.compile(r"\s*%%(?!(?:time|timeit|capture|prun|memit|mprun|lprun)\b)")
+_OTHER_CELL = lazy_pattern(r"\s*%%(?!(?:time|timeit|capture|prun|memit|mprun|lprun)\b)")
 """A cell whose magic takes its text for something else than Python: a prompt, a shell script, HTML."""
 
 

@@ -26,13 +26,14 @@ from cellwright.codebase.parsing.grammars import (
     parse,
     text_of,
 )
+from cellwright.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 COMMENTS = frozenset({"comment", "line_comment", "block_comment"})
 _ABOVE = COMMENTS | {"decorator", "attribute_item"}
-_CODING = re.compile(rb"#!|#.*coding[:=]")
+_CODING = lazy_pattern(rb"#!|#.*coding[:=]")
 
 
 class Definition(Struct, frozen=True):

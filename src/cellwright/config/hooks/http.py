@@ -20,6 +20,7 @@ from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.results import read_answer
 from cellwright.config.hooks.command import failed, short
 from cellwright.config.hooks.entries import HttpHook
+from cellwright.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     import httpx2
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 MAX_BYTES = 1_000_000
 """Of an answer."""
 
-_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VARIABLE = lazy_pattern(r"\$(?:\{(\w+)\}|(\w+))")
+_HEADER_NAME = lazy_pattern(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 class HookAddressRefused(Exception):

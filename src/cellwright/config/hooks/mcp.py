@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from cellwright.agent.hooks.protocol import HookResult
 from cellwright.config.hooks.command import failed, read_output
 from cellwright.config.hooks.entries import McpToolHook
+from cellwright.lazy_pattern import lazy_pattern
 
 CallMcpTool = Callable[[str, str, Mapping[str, Any]], Awaitable[str]]
 """`await call(server, tool, input)` gives the tool's text. Raises LookupError where there is no such server or tool."""
 
-_PLACEHOLDER = re.compile(r"\$\{([\w.]+)\}")
+_PLACEHOLDER = lazy_pattern(r"\$\{([\w.]+)\}")
 
 
 async def call_tool(hook: McpToolHook, event: str, fields: Mapping[str, Any], call: CallMcpTool | None) -> HookResult:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.text import visible_line
 from cellwright.tools.mcp.server_entry import OAuthClient, ServerEntry, ServerScope, ServerTransport, plain_name
 from cellwright.tools.process.environment import is_secret
@@ -28,7 +29,7 @@ _TRANSPORTS: Mapping[str, ServerTransport] = {
     "sse": "sse",
 }
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+_VARIABLE = lazy_pattern(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
 
 
 class ServerOrigin(Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.config.front_matter import read_front_matter, texts
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.markdown.code_places import without_code
 
 MemoryScope = Literal["managed", "user", "project", "local", "auto"]
@@ -26,8 +27,8 @@ NOTES_LINES = 200
 NOTES_BYTES = 25_000
 """The part of the index of Claude's own notes that is told, as in Claude Code."""
 
-_IMPORT = re.compile(r"(?:^|(?<=\s))@(?P<path>(?:[^\s\\]|\\ )+)", re.MULTILINE)
-_COMMENT = re.compile(r"^ {0,3}<!--", re.MULTILINE)
+_IMPORT = lazy_pattern(r"(?:^|(?<=\s))@(?P<path>(?:[^\s\\]|\\ )+)", re.MULTILINE)
+_COMMENT = lazy_pattern(r"^ {0,3}<!--", re.MULTILINE)
 
 
 class MemoryFile(Struct, frozen=True, kw_only=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,13 @@ from msgspec import Struct, field
 
 from cellwright.config.strict_json import SettingsProblem, read_settings_file
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.lazy_pattern import lazy_pattern
 
 MANIFEST = ".claude-plugin/plugin.json"
 ROOT_VARIABLE = "CLAUDE_PLUGIN_ROOT"
 DATA_VARIABLE = "CLAUDE_PLUGIN_DATA"
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """Names of plugins and of marketplaces: they are parts of paths, of commands and of tools' names."""
 
 _MAX_TEXT = 500

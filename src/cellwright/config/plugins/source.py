@@ -6,7 +6,6 @@ the one that was named. Only its files are taken.
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,13 +17,14 @@ from msgspec.structs import replace
 
 from cellwright.config.plugins.files import copy_files
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.tools.git.run_git import neutral_git
 
 GIT_SECONDS = 180.0
 
-_GITHUB = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9_.][\w.-]*")
-_SSH = re.compile(r"(?:[\w.-]+@)[\w.-]+:(?!/)[^\s:][^\s]*")
-_REF = re.compile(r"[A-Za-z0-9][\w./-]{0,199}")
+_GITHUB = lazy_pattern(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9_.][\w.-]*")
+_SSH = lazy_pattern(r"(?:[\w.-]+@)[\w.-]+:(?!/)[^\s:][^\s]*")
+_REF = lazy_pattern(r"[A-Za-z0-9][\w./-]{0,199}")
 _PROTOCOLS = {"https": "https", "ssh": "ssh", "file": "file"}
 
 

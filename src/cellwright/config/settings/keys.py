@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import pathlib
-import re
 from collections.abc import Callable
 from typing import Any, Literal
 
 from msgspec import Struct
 
 from cellwright.codebase.embedding.provider import PROVIDER_KINDS
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.model.models import EFFORTS, PROVIDERS
 from cellwright.permissions.modes import MODES
 from cellwright.permissions.rules.domain_pattern import AddressProblem
@@ -28,7 +28,7 @@ only from files that are the user's own; only from the administrator's."""
 Check = Callable[[Any], str]
 """A description of what a value should have been, or "" when it is that."""
 
-_DURATION = re.compile(r"(?P<number>[1-9]\d{0,5})(?P<unit>[smh])")
+_DURATION = lazy_pattern(r"(?P<number>[1-9]\d{0,5})(?P<unit>[smh])")
 _LONGEST_WAIT = 86_400.0
 _MAX_DOLLARS = 10_000
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -40,12 +39,13 @@ from cellwright.config.settings.server_policy import own_credentials, own_enviro
 from cellwright.config.strict_json import SettingsProblem
 from cellwright.config.trust.trust import judge, remember_rules
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.model.models import EFFORTS, ProviderName
 from cellwright.permissions.modes import Mode, parse_mode, stricter
 from cellwright.permissions.rules.rule import Rule, grant_problem, parse_rule, restriction_problem
 
 _MODE = ("permissions", "defaultMode")
-_TOOL_NAME = re.compile(r"[A-Za-z_][\w-]*")
+_TOOL_NAME = lazy_pattern(r"[A-Za-z_][\w-]*")
 
 
 class Origin(msgspec.Struct, frozen=True):

@@ -9,7 +9,9 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
-_PLACE = re.compile(
+from cellwright.lazy_pattern import lazy_pattern
+
+_PLACE = lazy_pattern(
     r"""(?P<escaped>\\\$(?=\w|\{))
     | \$ARGUMENTS\[(?P<index>\d{1,3})\]
     | \$(?P<all>ARGUMENTS)\b

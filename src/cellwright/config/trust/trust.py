@@ -28,11 +28,12 @@ from cellwright.config.settings.read import SettingsSources, home_folder
 from cellwright.config.trust.repository import main_checkout
 from cellwright.config.trust.store import FolderTrust, folder_trust, remember_folder
 from cellwright.errors import CellwrightError
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.modes import MODES, parse_mode
 
 Gate = Literal["open", "trust", "confirm", "never"]
 
-_REDIRECTS = re.compile(
+_REDIRECTS = lazy_pattern(
     r"""
     (ANTHROPIC|CLAUDE|CELLWRIGHT|AWS|GOOGLE|GCLOUD|CLOUD_ML|VERTEX|AZURE|OTEL|NODE|NPM|PYTHON|LD|DYLD|PERL5?|RUBY|JAVA
      |JDK|GIT|SSH|BASH|SSL|CURL|REQUESTS|JUPYTER|JPY|IPYTHON|PIP|UV|CONDA|XDG|GNUPG|KUBE|DOCKER|CARGO|RUST|GO|MAKE|LESS)

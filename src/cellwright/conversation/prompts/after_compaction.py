@@ -7,7 +7,6 @@ notebook's news. All of it is found in the session's own messages and read anew,
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from cellwright.conversation.prompts.prompt import (
     read_for,
 )
 from cellwright.events import CHARS_PER_TOKEN
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.sessions.session import Session
 from cellwright.tools.paths import shown_path
 from cellwright.tools.planning.tasks.session_tasks import tasks_in
@@ -51,7 +51,7 @@ _FILE_FIELDS = {
     "NotebookRead": "notebook_path",
     "NotebookEdit": "notebook_path",
 }
-_SKILL = re.compile(r'<skill name="(?P<name>[^"]+)"')
+_SKILL = lazy_pattern(r'<skill name="(?P<name>[^"]+)"')
 
 
 def told_again(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from msgspec.structs import replace
@@ -14,6 +13,7 @@ from cellwright.config.agents.find_agents import FoundAgents, find_agents
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.prompts.listing import is_in_history, listed_line, listing
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.markdown.code_places import without_code
 
 LISTING_CHARS = 12_000
@@ -23,7 +23,7 @@ MENTION = "agent-"
 """The beginning of a mention of an agent, behind the `@`."""
 
 _TAG = "agents"
-_MENTION = re.compile(rf"(?<![\w@./\\-])@{MENTION}(?P<name>[\w:-]*\w)")
+_MENTION = lazy_pattern(rf"(?<![\w@./\\-])@{MENTION}(?P<name>[\w:-]*\w)")
 
 
 class Agents:

@@ -6,7 +6,6 @@ Found as `SemanticSearch` finds it, within bounds of lines. What Claude may not 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -15,6 +14,7 @@ from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.codebase.parsing.source_file import SourceText, largest_of, place_in, source_text
 from cellwright.conversation.prompts.prompt import refusal, without_secrets
 from cellwright.errors import ToolError
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.text import counted
 from cellwright.tools.code.navigation.project_code import CodeOutput, CodeRow
 
@@ -30,7 +30,7 @@ MAX_CHARS = 120_000
 QUERY_CHARS = 2_000
 
 TAG = "project_code"
-_FILE_NAME = re.compile(r"[\w./-]*\w\.\w{1,6}\b")
+_FILE_NAME = lazy_pattern(r"[\w./-]*\w\.\w{1,6}\b")
 
 Span = tuple[int, int]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from cellwright.agent.calls.file_blocks import FileProposals
 from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
 from cellwright.agent.tool import Tool
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.text import visible_line
 
 WRITE = "Write"
@@ -22,7 +22,7 @@ HOW_NO_LONGER = f"""\
 <{_TAG}-no-longer>
 You have tools now: files are changed with them, and a block that names a path writes nothing.
 </{_TAG}-no-longer>"""
-_OPENING = re.compile(rf"<{_TAG}(?P<no_longer>-no-longer)?>".encode())
+_OPENING = lazy_pattern(rf"<{_TAG}(?P<no_longer>-no-longer)?>".encode())
 
 
 class FileBlocks:

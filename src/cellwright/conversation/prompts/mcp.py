@@ -29,6 +29,7 @@ from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQ
 from cellwright.config.trust.repository import main_checkout
 from cellwright.conversation.prompts.listing import is_in_history, listing
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.markdown.code_places import without_code
 from cellwright.model.models import limits
 from cellwright.text import visible_line
@@ -56,9 +57,11 @@ LISTING_CHARS = 12_000
 MAX_MENTIONS = 20
 
 _TAG = "mcp_servers"
-_MENTION = re.compile(r"(?<![\w@./\\-])@(?P<server>[\w-]+):(?P<uri>[A-Za-z][\w+.-]*:[^\s\"'<>`]*[^\s\"'<>`.,;:!?)\]}])")
-_CALL = re.compile(r"\s*/(?P<name>mcp__[\w-]+)(?P<arguments>(?:\s.*)?)", re.DOTALL)
-_CLAUSE = re.compile(r"[^.:(\n]+")
+_MENTION = lazy_pattern(
+    r"(?<![\w@./\\-])@(?P<server>[\w-]+):(?P<uri>[A-Za-z][\w+.-]*:[^\s\"'<>`]*[^\s\"'<>`.,;:!?)\]}])"
+)
+_CALL = lazy_pattern(r"\s*/(?P<name>mcp__[\w-]+)(?P<arguments>(?:\s.*)?)", re.DOTALL)
+_CLAUSE = lazy_pattern(r"[^.:(\n]+")
 
 GiveServers = Callable[[], Iterable[GivenServers]]
 """Gives entries from elsewhere (the command line, plug-ins, agents) with whose they are; asked before each run."""

@@ -11,7 +11,6 @@ import asyncio
 import functools
 import hashlib
 import logging
-import re
 import weakref
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ from cellwright.config.memory.chain import Memory, read_memory
 from cellwright.config.memory.memory_file import MemoryFile
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.events import CHARS_PER_TOKEN
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.sessions.session import Session
 from cellwright.tools.paths import shown_path
 
@@ -44,7 +44,7 @@ _FROM = {
     "local": "the user, for this project",
     "auto": "your own notes from earlier sessions",
 }
-_OPENING = re.compile(rf'<{TAG} file="(?P<file>[^"]*)" digest=(?P<digest>\w+)')
+_OPENING = lazy_pattern(rf'<{TAG} file="(?P<file>[^"]*)" digest=(?P<digest>\w+)')
 
 
 NOTES_TAG = "own-notes"

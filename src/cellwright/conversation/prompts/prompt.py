@@ -36,6 +36,7 @@ from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
 from cellwright.config.settings.settings import Settings
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import AttachedKind
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.markdown.code_places import without_code
 from cellwright.sessions.session import Session
 from cellwright.sessions.turns import PLAN_MODE
@@ -170,7 +171,7 @@ def _blocks(prompt: Prompt) -> list[Any]:
 MENTIONS_TAKEN = 50
 """Nobody writes more by hand; a pasted log may hold thousands of words that look like one."""
 
-_AT = re.compile(
+_AT = lazy_pattern(
     r"""(?<![\w@./\\-])@(?:
         cell:(?P<cell>(?:In)?\[\d+\]|[\w.-]*\w)
         | "(?P<quoted>[^"\n]+)"(?P<quoted_lines>\#L\d+(?:-L?\d+)?)?
@@ -178,13 +179,13 @@ _AT = re.compile(
     )""",
     re.VERBOSE,
 )
-_DECORATOR = re.compile(
+_DECORATOR = lazy_pattern(
     r"^[ \t]*@[A-Za-z_][\w.]*[ \t]*(?:\(|\n(?:[ \t]*\n)*[ \t]*(?:@|def |class |async def ))", re.MULTILINE
 )
-_DOLLAR = re.compile(r"(?<![\w$\\])\$(?P<name>[^\W\d]\w*)(?![\w$])")
-_DISPLAY_MATH = re.compile(r"\$\$.*?\$\$", re.DOTALL)
-_MATH = re.compile(r"(?<![\w$\\])\$(?=[^\s$])[^$\n]*?(?<=[^\s\\])\$(?![\w$])")
-_LINES = re.compile(r"#L(\d+)(?:-L?(\d+))?")
+_DOLLAR = lazy_pattern(r"(?<![\w$\\])\$(?P<name>[^\W\d]\w*)(?![\w$])")
+_DISPLAY_MATH = lazy_pattern(r"\$\$.*?\$\$", re.DOTALL)
+_MATH = lazy_pattern(r"(?<![\w$\\])\$(?=[^\s$])[^$\n]*?(?<=[^\s\\])\$(?![\w$])")
+_LINES = lazy_pattern(r"#L(\d+)(?:-L?(\d+))?")
 
 
 class Mention(Struct, frozen=True):

@@ -31,6 +31,7 @@ from cellwright.conversation.prompts.listing import is_in_history, listed_line, 
 from cellwright.conversation.prompts.prompt import mentioned_files
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.rules.name_pattern import GENERAL_AGENT
 from cellwright.sessions.session import Session
 from cellwright.tools.skills.skill import LoadedSkill
@@ -38,8 +39,8 @@ from cellwright.tools.skills.skill import LoadedSkill
 LISTING_CHARS = 16_000
 """The most that the list of skills may take of a conversation: about 4,000 tokens."""
 
-_CALL = re.compile(r"\s*/(?P<name>[A-Za-z0-9][\w-]*(?::[\w-]+)*)(?P<arguments>(?:\s.*)?)", re.DOTALL)
-_COMMAND = re.compile(
+_CALL = lazy_pattern(r"\s*/(?P<name>[A-Za-z0-9][\w-]*(?::[\w-]+)*)(?P<arguments>(?:\s.*)?)", re.DOTALL)
+_COMMAND = lazy_pattern(
     r"(?:(?<=\s)|^)!`(?P<inline>[^`\n]+)`|^```!\s*\n(?P<block>.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE
 )
 _OTHER_NAMES = {"review": "code-review"}

@@ -17,6 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from cellwright.kernel.execute.captured_output import ESCAPE_SEQUENCE, IMAGE_TYPES, OVERWRITTEN
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.tools.notebook.source import joined
 
 SHOWN_CHARS = 1_500
@@ -31,25 +32,25 @@ _TOOK = (
 )
 
 VOLATILE: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\b0x[0-9a-fA-F]{5,}\b"), "0x…"),
-    (re.compile(r"\bid=\d{9,}\b"), "id=…"),
-    (re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"), "<uuid>"),
-    (re.compile(r"ipykernel_\d+(?:/\d+\.py)?"), "ipykernel_…"),
-    (re.compile(r"\b(?:In|Out) ?\[\d+\]"), "In[…]"),
-    (re.compile(r"<ipython-input-\d+-\w+>"), "<ipython-input>"),
-    (re.compile(r"^(?:CPU times|Wall time|Compiler time)\s*:.*$", re.MULTILINE), "<time>"),
-    (re.compile(rf"(?<![\d,.]){_TIME} ± {_TIME} per loop \(.*\)"), "<time per loop>"),
-    (re.compile(r"^.*\d%\|.*\|.*$", re.MULTILINE), "<progress bar>"),
-    (re.compile(r"^.*\b\d+it \[\d\d:\d\d, .*\]$", re.MULTILINE), "<progress bar>"),
-    (re.compile(rf"(?P<what>\b{_TOOK}[^\n\d]{{0,12}}){_TIME}", re.IGNORECASE), r"\g<what><time>"),
-    (re.compile(rf"(?P<what>\b{_TOOK} ?[:=] ?){_NUMBER}", re.IGNORECASE), r"\g<what><time>"),
-    (re.compile(r"\b(?P<table>T_)[0-9a-f]{5}(?![0-9a-z])"), r"\g<table>…"),
+    (lazy_pattern(r"\b0x[0-9a-fA-F]{5,}\b"), "0x…"),
+    (lazy_pattern(r"\bid=\d{9,}\b"), "id=…"),
+    (lazy_pattern(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"), "<uuid>"),
+    (lazy_pattern(r"ipykernel_\d+(?:/\d+\.py)?"), "ipykernel_…"),
+    (lazy_pattern(r"\b(?:In|Out) ?\[\d+\]"), "In[…]"),
+    (lazy_pattern(r"<ipython-input-\d+-\w+>"), "<ipython-input>"),
+    (lazy_pattern(r"^(?:CPU times|Wall time|Compiler time)\s*:.*$", re.MULTILINE), "<time>"),
+    (lazy_pattern(rf"(?<![\d,.]){_TIME} ± {_TIME} per loop \(.*\)"), "<time per loop>"),
+    (lazy_pattern(r"^.*\d%\|.*\|.*$", re.MULTILINE), "<progress bar>"),
+    (lazy_pattern(r"^.*\b\d+it \[\d\d:\d\d, .*\]$", re.MULTILINE), "<progress bar>"),
+    (lazy_pattern(rf"(?P<what>\b{_TOOK}[^\n\d]{{0,12}}){_TIME}", re.IGNORECASE), r"\g<what><time>"),
+    (lazy_pattern(rf"(?P<what>\b{_TOOK} ?[:=] ?){_NUMBER}", re.IGNORECASE), r"\g<what><time>"),
+    (lazy_pattern(r"\b(?P<table>T_)[0-9a-f]{5}(?![0-9a-z])"), r"\g<table>…"),
 )
 """Patterns of what differs each time, with their stand-ins: pandas numbers its styled tables at random, for one."""
 
 _SVG_IDS = (
-    (re.compile(r"<dc:date>.*?</dc:date>", re.DOTALL), ""),
-    (re.compile(r'((?:id|href|clip-path)="(?:url\()?#?)[\w-]+'), r"\1…"),
+    (lazy_pattern(r"<dc:date>.*?</dc:date>", re.DOTALL), ""),
+    (lazy_pattern(r'((?:id|href|clip-path)="(?:url\()?#?)[\w-]+'), r"\1…"),
 )
 
 _TEXTS = ("text/plain", "text/markdown", "text/latex", "text/html", "application/json", "image/svg+xml")

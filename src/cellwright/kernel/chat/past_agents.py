@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,14 @@ from msgspec import Struct
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Call, Event, RunEnd, SubagentEvent, ToolEnd, ToolStart, ToolStatus, TurnEnd, UserPrompt
 from cellwright.kernel.output.transcript_ops import text_of
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.sessions.export.exchanges import ToolExchange
 from cellwright.sessions.transcript import NO_MESSAGES, Line, in_effect, is_said, read_transcript
 from cellwright.sessions.turns import begins_turn_encoded
 
 Json = Mapping[str, Any]
 
-_AGENT_ID = re.compile(r"\[agentId: ([A-Za-z0-9][\w-]{0,99});|\bworks in the background as ([A-Za-z0-9][\w-]{0,99});")
+_AGENT_ID = lazy_pattern(r"\[agentId: ([A-Za-z0-9][\w-]{0,99});|\bworks in the background as ([A-Za-z0-9][\w-]{0,99});")
 MAX_DEPTH = 3
 
 

@@ -33,6 +33,7 @@ from cellwright.kernel.output.transcript_ops import (
     shown_input,
     text_of,
 )
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.model.models import limits
 from cellwright.sessions.export.exchanges import ToolExchange
 from cellwright.sessions.session import Session
@@ -45,9 +46,9 @@ logger = logging.getLogger(__name__)
 
 Json = Mapping[str, Any]
 
-_TAG = re.compile(r"\s*<([a-z][\w-]*).*", re.DOTALL)
+_TAG = lazy_pattern(r"\s*<([a-z][\w-]*).*", re.DOTALL)
 
-_CHANGES_TASKS = re.compile(rb'"name":"Task(?:Create|Update)"')
+_CHANGES_TASKS = lazy_pattern(rb'"name":"Task(?:Create|Update)"')
 
 PICTURE_CHARS = 200_000
 """A picture among a past turn's results that is longer, as base64, is left out."""

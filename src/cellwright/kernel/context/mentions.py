@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,10 +17,11 @@ from cellwright.conversation.prompts.prompt import (
 )
 from cellwright.errors import ToolError
 from cellwright.kernel.namespace.cell_log import is_hidden
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook, OpenNotebooks
 
-_NUMBER = re.compile(r"\d{1,6}")
-_COUNT = re.compile(r"(?:In)?\[(\d{1,6})\]")
+_NUMBER = lazy_pattern(r"\d{1,6}")
+_COUNT = lazy_pattern(r"(?:In)?\[(\d{1,6})\]")
 
 Describe = Callable[[Mapping[str, Any], Sequence[str]], str]
 """Describes variables of a namespace, bounded in time and size; called on the thread that runs the cells."""

@@ -28,6 +28,7 @@ from cellwright.kernel.magic.line import How
 from cellwright.kernel.namespace.hidden_state import BEFORE_ALL, hidden_state, hidden_state_text
 from cellwright.kernel.namespace.namespace import NamespaceNews
 from cellwright.kernel.namespace.summary import describe_all
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.text import code_fence
 from cellwright.tools.notebook.open_notebook import Cell, OpenNotebooks
 
@@ -57,7 +58,7 @@ TITLES = {"auto": "The notebook since the last prompt", "cells": "The notebook's
 UNSEEN = "--context {how}: the notebook's cells cannot be seen from this kernel, so they were not sent."
 
 TAG = "notebook_context"
-_ID = re.compile(r"[\w-]{1,64}")
+_ID = lazy_pattern(r"[\w-]{1,64}")
 
 
 class ContextMark(Struct, frozen=True):

@@ -27,6 +27,7 @@ from cellwright.kernel.execute.display_text import bundle_texts, text_of
 from cellwright.kernel.execute.redirect import Replacement, RunningCode, StreamName
 from cellwright.kernel.execute.traceback import short_traceback
 from cellwright.kernel.namespace.cell_files import cell_of_file
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.tools.files.formats.images import image_block
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ EXIT_ADVICE = "UserWarning: To exit: use 'exit', 'quit', or Ctrl-D."
 MAX_IMAGES = 8
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
-ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
-OVERWRITTEN = re.compile(r"^[^\n]*\r(?=[^\r\n])", re.MULTILINE)
+ESCAPE_SEQUENCE = lazy_pattern(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
+OVERWRITTEN = lazy_pattern(r"^[^\n]*\r(?=[^\r\n])", re.MULTILINE)
 
 
 class Display(Struct, frozen=True):

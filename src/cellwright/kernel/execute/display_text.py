@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import html.parser
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.tools.notebook.notebook_page import plain
 from cellwright.tools.notebook.open_notebook import Output
 
@@ -35,7 +35,7 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 CHART_SCRIPTS = {"vegaEmbed": "Vega-Lite", "Plotly.newPlot": "Plotly", "root.Bokeh": "Bokeh", "echarts.init": "ECharts"}
 """The same, of libraries that display a script in HTML."""
 
-_SAYS_NOTHING = re.compile(r"<[\w.<>]+(?: object)?(?: at 0x[0-9a-fA-F]+)?>\s*")
+_SAYS_NOTHING = lazy_pattern(r"<[\w.<>]+(?: object)?(?: at 0x[0-9a-fA-F]+)?>\s*")
 
 
 def bundle_texts(data: Mapping[str, Any]) -> dict[str, str]:
@@ -90,8 +90,8 @@ def text_of(texts: Mapping[str, str]) -> str:
 
 MAX_HTML = 400_000
 
-_SPACES = re.compile(r"[ \t]+")
-_BLANK_LINES = re.compile(r"\n\s*\n+")
+_SPACES = lazy_pattern(r"[ \t]+")
+_BLANK_LINES = lazy_pattern(r"\n\s*\n+")
 
 
 def html_text(source: str) -> str:

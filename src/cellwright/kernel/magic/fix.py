@@ -23,6 +23,7 @@ from cellwright.kernel.namespace.cell_files import cell_of_file
 from cellwright.kernel.namespace.cell_log import CellLog, RanCell, sha256_of, type_name_of
 from cellwright.kernel.namespace.names import cell_names
 from cellwright.kernel.run.front_end import front_end_of
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.tools.notebook.open_notebook import OpenNotebooks
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ VARIABLES_CHARS = 4_000
 NOT_DESCRIBED = ("module", "function", "builtin_function_or_method", "type")
 """Types of values whose name says it all."""
 
-_CELL = re.compile(r"@cell:(?:(?:In)?\[(?P<count>\d+)\]|(?P<cell>[\w.-]*\w))(?:\s+|$)")
-_WORD = re.compile(r"(?P<cell>[\w-]+)(?:\s+|$)")
+_CELL = lazy_pattern(r"@cell:(?:(?:In)?\[(?P<count>\d+)\]|(?P<cell>[\w.-]*\w))(?:\s+|$)")
+_WORD = lazy_pattern(r"(?P<cell>[\w-]+)(?:\s+|$)")
 
 NOTHING_FAILED = "Nothing has failed in this kernel, so there is nothing to fix. Nothing was sent."
 ASK_ANYWAY = " To have Claude do it all the same, put the words into a %%claude cell."

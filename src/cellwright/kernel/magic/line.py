@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from cellwright.conversation.runs.output_format import FORMATS, ON_DENIED, OnDenied, OutputFormat
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.model.models import EFFORTS, PROVIDERS, ProviderName
 from cellwright.permissions.modes import LISTED_MODES
 
@@ -172,8 +173,8 @@ OPTIONS: dict[str, Option] = {
     "notebook": Option("PATH", _text, "the file of this notebook, where no front end shows it (nbclient, papermill)"),
 }
 
-_OPTION = re.compile(r"--(?P<name>[A-Za-z][\w-]*)(?P<equals>=)?")
-_VALUE = re.compile(r"""\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>\S+))(?=\s|$)""")
+_OPTION = lazy_pattern(r"--(?P<name>[A-Za-z][\w-]*)(?P<equals>=)?")
+_VALUE = lazy_pattern(r"""\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>\S+))(?=\s|$)""")
 
 
 def parse_line(line: str, defaults: MagicOptions) -> tuple[MagicOptions, str]:

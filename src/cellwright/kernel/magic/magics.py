@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +10,7 @@ from cellwright.errors import CellwrightError
 from cellwright.kernel.magic.config import Claude
 from cellwright.kernel.magic.line import MagicOptions, help_text, parse_line
 from cellwright.kernel.magic.told import is_told
+from cellwright.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from cellwright.agent.prompt import ContextProvider
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cellwright.kernel.extension import Extension
 
 
-_FIX = re.compile(r"fix(?:\s|$)")
+_FIX = lazy_pattern(r"fix(?:\s|$)")
 """A line that asks for what failed to be fixed; the prompt of a whole cell is the user's own words."""
 
 

@@ -10,7 +10,6 @@ A cell asks Claude by what IPython makes of its source: comments and strings do 
 from __future__ import annotations
 
 import ast
-import re
 import tokenize
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -23,11 +22,13 @@ from IPython.core.inputtransformer2 import (
     leading_indent,
 )
 
+from cellwright.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-_CELL = re.compile(r"%%claude(?=\s|$)")
-_LINE = re.compile(r"%claude(?=\s|$)")
+_CELL = lazy_pattern(r"%%claude(?=\s|$)")
+_LINE = lazy_pattern(r"%claude(?=\s|$)")
 
 AWAITED_CELL = "await get_ipython().find_cell_magic('claude').__self__.awaited_cell({!r}, {!r})\n"
 AWAITED_LINE = "await get_ipython().find_line_magic('claude').__self__.awaited_line({!r})"

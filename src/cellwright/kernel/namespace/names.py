@@ -11,9 +11,11 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from cellwright.lazy_pattern import lazy_pattern
+
 _PYTHON_CELL_MAGICS = ("time", "timeit", "capture", "prun", "python", "python3")
-_CELL_MAGIC = re.compile(r"%%(?P<name>\w+)[^\n]*\n?")
-_MAGIC_LINE = re.compile(
+_CELL_MAGIC = lazy_pattern(r"%%(?P<name>\w+)[^\n]*\n?")
+_MAGIC_LINE = lazy_pattern(
     r"^(?P<indent>\s*)(?:(?P<name>[\w\s,]+)=\s*)?[%!][^\n]*$|^(?P<before>\s*)[^\n#'\"]*\?{1,2}\s*$"
 )
 

@@ -10,7 +10,6 @@ a value, and never a `repr`. From any thread.
 from __future__ import annotations
 
 import itertools
-import re
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +21,7 @@ from cellwright.kernel.namespace.names import cell_names
 from cellwright.kernel.namespace.summary import describe_all, line
 from cellwright.kernel.namespace.types.description import classes, library_class, short_name, type_name
 from cellwright.kernel.namespace.types.tables import names_of
+from cellwright.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -81,7 +81,7 @@ def fingerprint(value: object) -> Fingerprint:
 MAX_NAMES = 80
 MAX_COLUMNS = 30
 LINE_CHARS = 200
-_WORD = re.compile(r"[^\W\d]\w*")
+_WORD = lazy_pattern(r"[^\W\d]\w*")
 
 
 def code_names(values: Mapping[str, Any], text: str) -> list[str]:

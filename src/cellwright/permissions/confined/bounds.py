@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.agent.calls.confinement import Confinement
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.confined.secret_places import SECRET_PLACES
 from cellwright.permissions.judges.files import NOT_SEARCHED
 from cellwright.permissions.paths import PROTECTED_FILES, PROTECTED_FOLDERS, folded, inside, protected_part
@@ -46,7 +47,7 @@ GIT_PROGRAMS = frozenset({"hooks", "config", "config.worktree", "commondir", "gi
 """Names that make git run something, or look elsewhere, in the folder of a repository's data."""
 
 
-_ENVIRON = re.compile(r"/proc/[^/]+/(task/[^/]+/)?environ")
+_ENVIRON = lazy_pattern(r"/proc/[^/]+/(task/[^/]+/)?environ")
 
 
 def reading(book: RuleBook, besides: Sequence[str] = ()) -> Confinement | None:

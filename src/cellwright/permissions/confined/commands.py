@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.confined.programs import Arguments, Use, use_of
 from cellwright.permissions.shell.command_paths import is_harmless
 from cellwright.permissions.shell.tokens import MAX_LENGTH
@@ -27,7 +28,7 @@ MAX_DEPTH = 4
 MAX_NODES = 20_000
 
 _SHELLS = frozenset({"bash", "sh", "dash"})
-_ODD_VARIABLE = re.compile(
+_ODD_VARIABLE = lazy_pattern(
     r"PATH|LD_\w+|DYLD_\w+|BASH\w*|ENV|SHELLOPTS|PS4|PROMPT_COMMAND|CDPATH|GLOBIGNORE|HOME|TMPDIR|PWD|OLDPWD"
     r"|(PYTHON(?!UNBUFFERED|DONTWRITEBYTECODE|IOENCODING|UTF8|WARNINGS)|PERL|RUBY|NODE_(?!ENV)|GIT_|LESS|PIP_|NPM_|npm_|JAVA_)\w*"
     r"|\w*PAGER|EDITOR|VISUAL|BROWSER|SHELL|\w+_(PROXY|proxy)|MANOPT|TAR_OPTIONS|GREP_OPTIONS|RIPGREP_CONFIG_PATH|CELLWRIGHT\w*"
@@ -250,8 +251,8 @@ def _text(node: Node) -> str:
     return (node.text or b"").decode("utf-8", "replace")
 
 
-_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-_ESCAPED_IN_QUOTES = re.compile(r'\\(["\\$`\n])')
+_ESCAPED = lazy_pattern(r"\\(.)", re.DOTALL)
+_ESCAPED_IN_QUOTES = lazy_pattern(r'\\(["\\$`\n])')
 
 
 def _value(node: Node) -> str | None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.shell.running_flags import runs_or_writes
 
 Use = Literal["reads", "changes", "unknown"]
@@ -100,7 +101,7 @@ def _tar_writes(arguments: Arguments) -> bool:
     return not to_output
 
 
-_SQL_WRITES = re.compile(
+_SQL_WRITES = lazy_pattern(
     r"\b(insert|update|delete|create|drop|alter|replace|vacuum|reindex|attach|copy|export|install|pragma\s+\w+\s*=)\b"
     r"|(\A|\s)\.(import|output|once|save|restore|backup|shell|system|clone|excel|open)\b",
     re.IGNORECASE,
@@ -175,10 +176,10 @@ _GIT_READERS = _names(
     " verify-commit verify-pack verify-tag version whatchanged"
 )
 _GIT_VALUED = frozenset({"-c", "-C", "--git-dir", "--work-tree", "--namespace", "--super-prefix"})
-_BRANCH_LISTS = re.compile(
+_BRANCH_LISTS = lazy_pattern(
     r"--(list|contains|no-contains|merged|no-merged|points-at|format|sort|show-current|all|remotes|verbose)(=.*)?|-[ravl]+"
 )
-_BRANCH_WRITES = re.compile(
+_BRANCH_WRITES = lazy_pattern(
     r"-[dDmMcCfut].*"
     r"|--(delete|move|copy|force|set-upstream.*|unset-upstream|edit-description|track|no-track|create-reflog)(=.*)?"
 )

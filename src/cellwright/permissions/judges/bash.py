@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, structs
 
 from cellwright.agent.calls.approval import Decision
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.judges.files import judge_path
 from cellwright.permissions.judges.settled_parts import settled_parts
 from cellwright.permissions.judges.simple_command import (
@@ -60,7 +61,7 @@ from cellwright.text import unseen_characters, visible_line
 if TYPE_CHECKING:
     from cellwright.permissions.judges.confined import ConfinableCommand
 
-_NOT_FIXED = re.compile(r"[$`*?\[~]")
+_NOT_FIXED = lazy_pattern(r"[$`*?\[~]")
 MAX_FOLDERS = 32
 """Folders from which the names in a command are looked at; with more, it is asked where a rule is about files."""
 
@@ -148,7 +149,7 @@ def judge_command(book: RuleBook, tool_input: Mapping[str, Any]) -> Decision:
     return decision
 
 
-_PRIVATE_FOLDER = re.compile("te?mp", re.IGNORECASE)
+_PRIVATE_FOLDER = lazy_pattern("te?mp", re.IGNORECASE)
 """The names of the place that confined commands share and may write to: `$TMPDIR`, and what `mktemp` makes there."""
 
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.agent.calls.confinement import Confinement
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.confined import bounds
 from cellwright.permissions.confined.commands import CommandUse, command_use
 from cellwright.permissions.confined.programs import NEEDS_DEVICES
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 UNCONFINED = "dangerouslyDisableSandbox"
 """Claude Code's field of Bash's input by which Claude asks to run a command without the sandbox."""
 
-_GLOB = re.compile(r"[*?\[]")
-_BASH_RULE = re.compile(r"Bash\((?P<pattern>.*)\)", re.DOTALL)
+_GLOB = lazy_pattern(r"[*?\[]")
+_BASH_RULE = lazy_pattern(r"Bash\((?P<pattern>.*)\)", re.DOTALL)
 
 
 def confinable(book: RuleBook, call: ShellCall, tool_input: Mapping[str, Any]) -> ConfinableCommand | None:

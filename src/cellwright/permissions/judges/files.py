@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 
 from cellwright.agent.calls.approval import Decision
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.paths import PathProblem, folded, inside, places, protected_part, shows_process
 from cellwright.permissions.rules.rule import (
     BYPASSED,
@@ -96,8 +97,8 @@ _RESTRICTIONS: tuple[tuple[Behavior, Callable[[CompiledRule, str], Decision]], .
     ("deny", denied_by),
     ("ask", asked_by),
 )
-_WILD = re.compile(r"[*?\[{]")
-_UP = re.compile(r"(?:^|/)\.\.(?:/|$)")
+_WILD = lazy_pattern(r"[*?\[{]")
+_UP = lazy_pattern(r"(?:^|/)\.\.(?:/|$)")
 
 
 def path_of(call: JudgedCall, cwd: str) -> str:

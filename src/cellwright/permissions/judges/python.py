@@ -20,6 +20,7 @@ from typing import Any, Literal
 from msgspec import Struct, structs
 
 from cellwright.agent.calls.approval import Decision
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.judges.bash import judge_command
 from cellwright.permissions.judges.files import judge_path
 from cellwright.permissions.rules.rule import (
@@ -49,16 +50,16 @@ _COMMANDS = frozenset(
     | {"pip", "conda", "mamba", "uv"}
 )
 """Magics that run the program of their name."""
-_CONTINUED = re.compile(r"\\\n")
+_CONTINUED = lazy_pattern(r"\\\n")
 _TARGETS = r"(?:[\w\s,.*\[\]'\"()]++=\s*+)?"
-_BANG = re.compile(rf"^\s*+{_TARGETS}!{{1,2}}(?P<command>.*)$")
-_MAGIC = re.compile(rf"^\s*+{_TARGETS}(?P<sign>%{{1,2}}|,|;|/)?(?P<name>[A-Za-z!]\w*)(?P<rest>(?:\s.*)?)$")
-_OPTIONS = re.compile(r"^(?:\s*-\w+(?:[= ]\d+)?)*\s*")
+_BANG = lazy_pattern(rf"^\s*+{_TARGETS}!{{1,2}}(?P<command>.*)$")
+_MAGIC = lazy_pattern(rf"^\s*+{_TARGETS}(?P<sign>%{{1,2}}|,|;|/)?(?P<name>[A-Za-z!]\w*)(?P<rest>(?:\s.*)?)$")
+_OPTIONS = lazy_pattern(r"^(?:\s*-\w+(?:[= ]\d+)?)*\s*")
 _READS = frozenset({"load", "loadpy", "pycat", "pfile"})
 _WRITES = frozenset({"writefile", "file", "save", "notebook", "logstart"})
 _AUTOMATIC = frozenset({"run", "sx", "system", "sc", "alias"}) | _READS | _COMMANDS
 """Magics that a cell of one line may call without `%`."""
-_EXPANDED = re.compile(r"\{[^{}]*\}")
+_EXPANDED = lazy_pattern(r"\{[^{}]*\}")
 
 
 class CodeEffect(Struct, frozen=True):
@@ -159,7 +160,7 @@ _SHELL_CALLS = frozenset(
 _PROCESS_CALLS = frozenset({"Popen", "check_output", "check_call", "create_subprocess_exec", "run", "call"})
 _AMBIGUOUS = frozenset({"run", "call"})
 _DELETES = frozenset({"rmtree", "remove", "unlink", "rmdir", "removedirs"})
-_LITERAL_CALL = re.compile(
+_LITERAL_CALL = lazy_pattern(
     r"(?:system|popen|Popen|getoutput|getstatusoutput|check_output|check_call|subprocess\.(?:run|call))\(\s*[rRbBfFuU]*"
     r"(?P<quote>'''|\"\"\"|'|\")(?P<text>.*?)(?P=quote)",
     re.DOTALL,

@@ -10,19 +10,18 @@ A URL is read strictly: what two readers of it could take for different hosts is
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.rules.name_pattern import glob_match
 
-_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?:[/?#].*)?")
-_PORT = re.compile(r":\d{0,5}\Z")
-_UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
-_HOST = re.compile(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
-_NUMERIC = re.compile(r"(?:\d+|0x[0-9a-f]*)\Z")
+_URL = lazy_pattern(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?:[/?#].*)?")
+_PORT = lazy_pattern(r":\d{0,5}\Z")
+_UNSAFE = lazy_pattern(r"[\x00-\x20\x7f\\]")
+_HOST = lazy_pattern(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
+_NUMERIC = lazy_pattern(r"(?:\d+|0x[0-9a-f]*)\Z")
 _MAX_HOST = 253
-_LABEL_PATTERN = re.compile(r"[a-z0-9_*-]{1,63}")
+_LABEL_PATTERN = lazy_pattern(r"[a-z0-9_*-]{1,63}")
 
 
 class AddressProblem(Exception):

@@ -8,13 +8,12 @@ What stands before the port is read as in a rule `WebFetch(domain:…)`.
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.rules.domain_pattern import AddressProblem, DomainPattern, read_domain
 
-_HOST_AND_PORT = re.compile(r"(?P<host>\[[^\]]*\]|[^:\[\]]+)(?::(?P<port>\d{1,5}))?")
+_HOST_AND_PORT = lazy_pattern(r"(?P<host>\[[^\]]*\]|[^:\[\]]+)(?::(?P<port>\d{1,5}))?")
 _LAST_PORT = 65_535
 
 

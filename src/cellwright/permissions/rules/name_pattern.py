@@ -9,10 +9,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.paths import folded
 
-_NAME = re.compile(r"[^\s,()]+(?P<more> \*)?")
-_PARAMETER = re.compile(r"(?P<name>[A-Za-z_-][\w-]*):(?P<value>.*)", re.DOTALL)
+_NAME = lazy_pattern(r"[^\s,()]+(?P<more> \*)?")
+_PARAMETER = lazy_pattern(r"(?P<name>[A-Za-z_-][\w-]*):(?P<value>.*)", re.DOTALL)
 
 GENERAL_AGENT = "general-purpose"
 """The sub-agent of a call that names none."""

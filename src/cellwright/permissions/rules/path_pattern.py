@@ -19,10 +19,11 @@ from dataclasses import dataclass, field
 from fnmatch import translate
 from functools import lru_cache
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.paths import PathProblem, folded, folder_spellings, inside, normalised
 
 ANY_DEPTH = "**"
-_WILD = re.compile(r"[*?\[\\]")
+_WILD = lazy_pattern(r"[*?\[\\]")
 
 
 class PatternProblem(Exception):

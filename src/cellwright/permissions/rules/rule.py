@@ -23,6 +23,7 @@ from msgspec import Struct
 from cellwright.agent.calls.approval import Decision
 from cellwright.agent.tool import EDITING_KINDS, READING_KINDS, TOOL_ALIASES, AccessKind, ToolAccess, own_tool_name
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.modes import Mode
 from cellwright.permissions.rules.domain_pattern import AddressProblem, DomainPattern, read_domain
 from cellwright.permissions.rules.name_pattern import NamePattern, ParameterPattern, read_name, read_parameter
@@ -60,8 +61,8 @@ RULE_NAMES = (*READERS, *EDITORS, *NAMED, *_OTHERS)
 
 _OWN_SPELLING = {name.casefold(): name for name in RULE_NAMES} | {"task": "Agent", **TOOL_ALIASES}
 
-_RULE = re.compile(r"(?P<tool>[A-Za-z_*][\w*.-]*)(?:\((?P<specifier>.*)\))?", re.DOTALL)
-_MCP_SERVER_TOOLS = re.compile(r"mcp__(?!_)[^*]*[^*_]__.*")
+_RULE = lazy_pattern(r"(?P<tool>[A-Za-z_*][\w*.-]*)(?:\((?P<specifier>.*)\))?", re.DOTALL)
+_MCP_SERVER_TOOLS = lazy_pattern(r"mcp__(?!_)[^*]*[^*_]__.*")
 MAX_RULE_LENGTH = 4000
 
 

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.paths import normalised
 from cellwright.permissions.shell.grammar import check_readings, parses
 from cellwright.permissions.shell.tokens import (
@@ -71,7 +72,7 @@ def folder_named(words: Sequence[Word]) -> str | None:
     return named_path(rest[0]) if not rest[0].text.startswith(("-", "+")) and rest[0].text else None
 
 
-_TILDE_IN_ASSIGNMENT = re.compile(ASSIGNMENT.pattern + r"(?:.*:)?~", re.ASCII | re.DOTALL)
+_TILDE_IN_ASSIGNMENT = lazy_pattern(ASSIGNMENT.pattern + r"(?:.*:)?~", re.ASCII | re.DOTALL)
 
 
 def named_path(word: Word) -> str | None:
@@ -418,7 +419,7 @@ _FLAGS = {
 _MAX_FLAGS = 8
 MAX_WRAPPERS = 10
 """Wrappers around each other that are seen through."""
-SAFE_ASSIGNMENT = re.compile(
+SAFE_ASSIGNMENT = lazy_pattern(
     r"(?:(?:LANG|LANGUAGE|LC_[A-Z]+|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|COLUMNS|LINES|NODE_ENV|CI|GOOS|GOARCH"
     r"|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE|RUST_BACKTRACE)=[\w.@:+-]*|TZ=[\w+-]*(?:/[\w+-]+)*)"
 )

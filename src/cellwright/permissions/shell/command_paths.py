@@ -13,6 +13,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.paths import PathProblem, places
 from cellwright.permissions.shell.analysis import Folders, named_path
 from cellwright.permissions.shell.tokens import Word
@@ -25,14 +26,14 @@ MAX_PATTERN = 500
 """Characters of a word with wildcards; a longer one counts as naming anything, too."""
 
 HARMLESS_FILES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"})
-_DESCRIPTOR = re.compile(r"/dev/fd/\d+")
-_PLAIN_NAME = re.compile(r"(?!~)(?!\.\.?\Z)[\w.,:=@%+~-]+", re.ASCII)
-_WILD = re.compile(r"[*?\[]")
-_OTHER_FOLDER = re.compile(r"~(-|[+-]?\d)")
+_DESCRIPTOR = lazy_pattern(r"/dev/fd/\d+")
+_PLAIN_NAME = lazy_pattern(r"(?!~)(?!\.\.?\Z)[\w.,:=@%+~-]+", re.ASCII)
+_WILD = lazy_pattern(r"[*?\[]")
+_OTHER_FOLDER = lazy_pattern(r"~(-|[+-]?\d)")
 """A folder that the shell was in before, or that is on its stack."""
-_BRACKETS = re.compile(r"\[(?P<not>[!^]?)(?P<inside>\]?[^\]/]*)\]")
-_SINGLE_CHARACTERS = re.compile(r"[^\[\]\\!^-]+")
-_ANY_BRACKETS = re.compile(r"\[[^/]*\]")
+_BRACKETS = lazy_pattern(r"\[(?P<not>[!^]?)(?P<inside>\]?[^\]/]*)\]")
+_SINGLE_CHARACTERS = lazy_pattern(r"[^\[\]\\!^-]+")
+_ANY_BRACKETS = lazy_pattern(r"\[[^/]*\]")
 
 Use = Literal["Read", "LS", "Grep", "Edit"]
 """The tool whose rules speak about it: contents, names, contents of all below, changes."""
@@ -162,7 +163,7 @@ def _matching(pattern: str, folder: str) -> list[str]:
 MAX_LOOK_UPS = 400
 """Names that are looked up on disk for a command, weighed and counted for each folder that they may be meant from."""
 _WEIGHT_OF_WAY, _WEIGHT_OF_LISTING = 3, 25
-_OTHER_USER = re.compile(r"~[^/]")
+_OTHER_USER = lazy_pattern(r"~[^/]")
 
 
 def looked_up(names: Iterable[str], folders: int) -> tuple[list[str], bool]:

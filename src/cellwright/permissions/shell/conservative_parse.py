@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.shell.tokens import RESERVED_WORDS
 
 MAX_WORDS = 200
@@ -26,12 +27,12 @@ MAX_REDIRECTS = 100
 MAX_EXPANDED_TEXT = 8_000
 """Characters that all words together are expanded to."""
 
-_CHOICE = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
+_CHOICE = lazy_pattern(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
 _OPEN, _CLOSE = "\x01", "\x02"
 """Braces that stay: there is nothing to choose from between them."""
 _BACK = str.maketrans(_OPEN + _CLOSE, "{}")
-_INNERMOST = re.compile(r"\{(?P<inside>[^{}]*)\}")
-_SEQUENCE = re.compile(r"(?P<first>-?\d{1,6}|[A-Za-z])\.\.(?P<last>-?\d{1,6}|[A-Za-z])(?:\.\.-?\d{1,6})?")
+_INNERMOST = lazy_pattern(r"\{(?P<inside>[^{}]*)\}")
+_SEQUENCE = lazy_pattern(r"(?P<first>-?\d{1,6}|[A-Za-z])\.\.(?P<last>-?\d{1,6}|[A-Za-z])(?:\.\.-?\d{1,6})?")
 
 
 def expanded_braces(text: str) -> str:
@@ -105,20 +106,20 @@ RUNNERS = WRAPPERS | {
 }
 """Programs whose arguments may hold another command among other things."""
 
-_CONTINUATION = re.compile(r"\\\r?\n")
-_QUOTES = re.compile(r"\$(?=['\"])|['\"\\]")
-_ANSI_QUOTED = re.compile(r"\$'(?P<text>(?:[^'\\]|\\.)*)'", re.DOTALL)
-_ESCAPE = re.compile(
+_CONTINUATION = lazy_pattern(r"\\\r?\n")
+_QUOTES = lazy_pattern(r"\$(?=['\"])|['\"\\]")
+_ANSI_QUOTED = lazy_pattern(r"\$'(?P<text>(?:[^'\\]|\\.)*)'", re.DOTALL)
+_ESCAPE = lazy_pattern(
     r"\\(?:x(?P<hex>[0-9a-fA-F]{1,2})|u(?P<u>[0-9a-fA-F]{1,4})|U(?P<U>[0-9a-fA-F]{1,8})|(?P<oct>[0-7]{1,3}))"
 )
-_REDIRECT = re.compile(
+_REDIRECT = lazy_pattern(
     r"(?:\b\d{1,5})?(?:&>>?|>>|>\||>&|<<<|<<-?|<>|<&|>(?!\()|<(?!\())[ \t]*(?P<target>[^\s;&|<>()]*)"
 )
-_SEPARATOR = re.compile(r"\$?\(|&&|\|\||\|&|[;&|\n\r()`{}]")
-_AFTER_REDIRECT = re.compile(r"[<>]+[&|]?")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=")
+_SEPARATOR = lazy_pattern(r"\$?\(|&&|\|\||\|&|[;&|\n\r()`{}]")
+_AFTER_REDIRECT = lazy_pattern(r"[<>]+[&|]?")
+_ASSIGNMENT = lazy_pattern(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=")
 _STRIPPED_WORDS = RESERVED_WORDS - WRAPPERS
-_PATH_PIECES = re.compile(r"[=:@,]")
+_PATH_PIECES = lazy_pattern(r"[=:@,]")
 
 
 class PossibleCommand(Struct, frozen=True):

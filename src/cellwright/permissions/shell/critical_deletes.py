@@ -16,40 +16,41 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.paths import folded, folder_spellings, normalised
 from cellwright.permissions.shell.analysis import SimpleCommand, unwrapped
 from cellwright.permissions.shell.command_paths import Starts, places_named, starts_at
 from cellwright.permissions.shell.conservative_parse import PossibleCommand, parse_conservatively
 
 _DELETERS = frozenset({"rm", "rmdir"})
-_NAMED_ANYWHERE = re.compile(r"(?<![\w.-])(?:rm|rmdir)(?![\w.-])", re.IGNORECASE)
+_NAMED_ANYWHERE = lazy_pattern(r"(?<![\w.-])(?:rm|rmdir)(?![\w.-])", re.IGNORECASE)
 _SUBCOMMANDS = frozenset(
     {"apt", "brew", "cargo", "conda", "docker", "git", "helm", "npm", "pip", "pnpm", "podman", "yarn"}
 )
 """Programs whose own `rm` deletes something else."""
-_ALL_INSIDE = re.compile(r"/[*.?]+\Z")
-_NAMELESS = re.compile(r"[./*?]+")
+_ALL_INSIDE = lazy_pattern(r"/[*.?]+\Z")
+_NAMELESS = lazy_pattern(r"[./*?]+")
 _FIND_FILTERS = frozenset({"-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex"})
 _FIND_OTHERWISE = frozenset({"-o", "-or", ",", "!", "-not"})
 """With these in an expression of find, a filter in it leaves out too little to count."""
-_FIND_OPTION = re.compile(r"-[HLPEXdsx]+|-O\d|-D")
-_BRACKETS = re.compile(r"\[[^\]/]*\]")
-_VARIABLE = re.compile(r"\$(?:\{(?P<braced>\w+)\}|(?P<bare>\w+))", re.ASCII)
-_BRACED = re.compile(r"\$\{(?P<name>\w+)\}", re.ASCII)
-_BRACED_WITHIN = re.compile(r"(?<=[^\s;&|=])\$\{\w+\}", re.ASCII)
-_EXPANSION = re.compile(r"\$(?:\{[^}]*\}|\w+|[@*#?!$-])", re.ASCII)
-_ASSIGNED = re.compile(
+_FIND_OPTION = lazy_pattern(r"-[HLPEXdsx]+|-O\d|-D")
+_BRACKETS = lazy_pattern(r"\[[^\]/]*\]")
+_VARIABLE = lazy_pattern(r"\$(?:\{(?P<braced>\w+)\}|(?P<bare>\w+))", re.ASCII)
+_BRACED = lazy_pattern(r"\$\{(?P<name>\w+)\}", re.ASCII)
+_BRACED_WITHIN = lazy_pattern(r"(?<=[^\s;&|=])\$\{\w+\}", re.ASCII)
+_EXPANSION = lazy_pattern(r"\$(?:\{[^}]*\}|\w+|[@*#?!$-])", re.ASCII)
+_ASSIGNED = lazy_pattern(
     r"""(?<![\w$])(?P<name>[A-Za-z_]\w*)=(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s;&|()<>"']*))""",
     re.ASCII,
 )
 _AT_PROGRAM = r"(?:^|[(`{!]|\b(?:then|do|else|sudo|doas|time|exec|command|nohup|env)\s)\s*"
-_DELETER = re.compile(_AT_PROGRAM + r"(?:\S{0,200}/)?rm(?:dir)?\s")
-_PROGRAM_FILLED_IN = re.compile(_AT_PROGRAM + r"""["']?(?:\$[({]|`)""")
-_BETWEEN_COMMANDS = re.compile(r"[;|&\n]")
-_RECURSIVE = re.compile(r"-[A-Za-z]*[rR][A-Za-z]*|--recursive|--no-preserve-root")
-_PLAIN_NAME = re.compile(r"(?!\.\.?\Z)[\w.,:=@%+-]+", re.ASCII)
-_GOES = re.compile(r"\b(?:cd|pushd)\b")
-_LOOP = re.compile(r"\b(?:for|while|until)\b")
+_DELETER = lazy_pattern(_AT_PROGRAM + r"(?:\S{0,200}/)?rm(?:dir)?\s")
+_PROGRAM_FILLED_IN = lazy_pattern(_AT_PROGRAM + r"""["']?(?:\$[({]|`)""")
+_BETWEEN_COMMANDS = lazy_pattern(r"[;|&\n]")
+_RECURSIVE = lazy_pattern(r"-[A-Za-z]*[rR][A-Za-z]*|--recursive|--no-preserve-root")
+_PLAIN_NAME = lazy_pattern(r"(?!\.\.?\Z)[\w.,:=@%+-]+", re.ASCII)
+_GOES = lazy_pattern(r"\b(?:cd|pushd)\b")
+_LOOP = lazy_pattern(r"\b(?:for|while|until)\b")
 MAX_STARTS = 32
 """Folders from which what is deleted is looked at."""
 MAX_LOOKED_AT = 300

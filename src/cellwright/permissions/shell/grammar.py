@@ -6,12 +6,12 @@ the same places, nothing allows the command.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.shell.tokens import RESERVED_WORDS, Token, Unreadable
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ MAX_SECONDS = 0.015
 """Computing time that reading may take: sense takes less, in ten thousand characters of nonsense it is looked for long."""
 WHOLE_BYTES = 1_000
 """Up to here reading takes a few milliseconds, whatever it is, and nobody has to be able to stop it."""
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+_NOT_ASCII = lazy_pattern(r"[^\x00-\x7f]")
 
 
 def _kinds(names: str) -> frozenset[str]:

@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from cellwright.agent.calls.approval import Decision
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.judges.files import TooManyFiles, named_below
 from cellwright.permissions.paths import PathProblem, normalised, places
 from cellwright.permissions.rules.rule import READ, CompiledRule, RuleBook
@@ -38,18 +39,18 @@ _PRINTERS = frozenset(
 )
 """Subcommands that print, or write elsewhere, what is in files that they do not name. (`blame` names its file.)"""
 _PATCH_ON_DEMAND = frozenset({"log", "whatchanged", "reflog", "stash", "rev-list"})
-_PATCH = re.compile(
+_PATCH = lazy_pattern(
     r"-[^-]*[puUcmWLGS].*|--(patch|cc|unified|remerge-diff|diff-merges|dd|word-diff|color-words|function-context|binary"
     r"|check|ext-diff|textconv)\b.*"
 )
-_NAMES_ONLY = re.compile(
+_NAMES_ONLY = lazy_pattern(
     r"--(stat|numstat|shortstat|dirstat|summary|compact-summary|name-only|name-status|raw|quiet|no-patch)\b(?!-with).*|-[sq]"
 )
 _OBJECT_TESTS = frozenset({"-t", "-s", "-e"})
-_MAYBE_BLOB = re.compile(r"[0-9a-fA-F]{4,64}(\^\{(blob|object)?\})?")
+_MAYBE_BLOB = lazy_pattern(r"[0-9a-fA-F]{4,64}(\^\{(blob|object)?\})?")
 """The name of any object, so perhaps that of a file's content; `abc123^{commit}` is certainly a commit."""
-_SPECIAL = re.compile(r"[*?\[\\]|\A:")
-_IN_TREE = re.compile(r"[\w./~^@-]*:(?:[0-3]:)?(?P<path>(?:[\w.][\w./ @+,-]*)?)")
+_SPECIAL = lazy_pattern(r"[*?\[\\]|\A:")
+_IN_TREE = lazy_pattern(r"[\w./~^@-]*:(?:[0-3]:)?(?P<path>(?:[\w.][\w./ @+,-]*)?)")
 """`HEAD:path` or `:path`: that file alone, or the names in that folder."""
 _TAKES_BLOBS = frozenset({"show", "diff", "cat-file", "grep", "difftool", "archive", "merge-file", "unpack-file"})
 _OTHER_SIDES = frozenset({"--cached", "--staged", "--merge-base", "--no-index", "--untracked", "--no-exclude-standard"})
@@ -201,10 +202,10 @@ _COPIERS = frozenset(
     | {"scp", "sftp", "tar", "zip", "diff", "colordiff"}
 )
 _GREPS = frozenset({"egrep", "fgrep", "grep", "zgrep"})
-_DEEP_GREP = re.compile(r"-[A-Za-z]*[rR].*|--(dereference-)?recursive|-d|-drecurse|--directories(=recurse)?")
+_DEEP_GREP = lazy_pattern(r"-[A-Za-z]*[rR].*|--(dereference-)?recursive|-d|-drecurse|--directories(=recurse)?")
 _TARGETS_LAST = frozenset({"cp", "rsync", "scp"})
-_DEEP_COPY = re.compile(r"-[A-Za-z]*[rRa].*|--recursive|--archive")
-_UNPACKS = re.compile(r"(--(extract|list|get|diff)|-?[A-Zabd-qs-twv-z]*[xt][A-Zabd-qs-twv-z]*)")
+_DEEP_COPY = lazy_pattern(r"-[A-Za-z]*[rRa].*|--recursive|--archive")
+_UNPACKS = lazy_pattern(r"(--(extract|list|get|diff)|-?[A-Zabd-qs-twv-z]*[xt][A-Zabd-qs-twv-z]*)")
 _SHOWS_CONTENTS = (
     _SEARCHERS
     | _COPIERS

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.shell.command_paths import Access, accesses
 from cellwright.permissions.shell.read_only.commands import Flags, flags
 from cellwright.permissions.shell.tokens import Word
@@ -23,8 +24,8 @@ _FLAGS: Mapping[str, Flags] = {
     "cp": flags("rRafnvipH", "", "--recursive --archive --force --no-clobber --verbose --preserve"),
 }
 _SED = flags("nErsz", "-e:text", "--quiet --silent --regexp-extended")
-_IN_PLACE = re.compile(r"(?:-i|--in-place=?)(?P<suffix>(?:\.?\w+)?)")
-_SED_OTHER_SCRIPT = re.compile(r"-[A-Za-z]*[ef]|--")
+_IN_PLACE = lazy_pattern(r"(?:-i|--in-place=?)(?P<suffix>(?:\.?\w+)?)")
+_SED_OTHER_SCRIPT = lazy_pattern(r"-[A-Za-z]*[ef]|--")
 MAX_SCRIPT = 1_000
 """Characters of a script for sed that is looked at."""
 
@@ -105,10 +106,10 @@ def _sed(words: Sequence[Word]) -> list[Access] | None:
     return list(accesses("Edit", [*files, *backups]))
 
 
-_SED_ADDRESS = re.compile(r"(?:\d+|\$|/(?:[^/\\\n]|\\[^\n])*/)(?:,(?:\+?\d+|\$|/(?:[^/\\\n]|\\[^\n])*/))?\s*!?\s*")
-_MARK_IN_BRACKETS = re.compile(r"\[\^?\]?[^\]]*[/|,#@!%:;]")
+_SED_ADDRESS = lazy_pattern(r"(?:\d+|\$|/(?:[^/\\\n]|\\[^\n])*/)(?:,(?:\+?\d+|\$|/(?:[^/\\\n]|\\[^\n])*/))?\s*!?\s*")
+_MARK_IN_BRACKETS = lazy_pattern(r"\[\^?\]?[^\]]*[/|,#@!%:;]")
 _MARKS = frozenset("/|,#@!%:")
-_SED_ALONE = re.compile(r"[dp=](?=\s*(?:;|\n|\Z))")
+_SED_ALONE = lazy_pattern(r"[dp=](?=\s*(?:;|\n|\Z))")
 
 
 @lru_cache(maxsize=16)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.shell.read_only.git import GLOBAL_WITH_VALUE, is_plain_setting
 
 MIN_ABBREVIATION = 4
@@ -21,7 +22,7 @@ class _Running(Struct, frozen=True):
     """Long flags, which may be shortened, and what else is such a flag, as a pattern."""
 
     long: tuple[str, ...] = ()
-    other: re.Pattern[str] = re.compile(r"(?!)")
+    other: re.Pattern[str] = lazy_pattern(r"(?!)")
 
     def has(self, argument: str) -> bool:
         name = argument.partition("=")[0]
@@ -29,7 +30,7 @@ class _Running(Struct, frozen=True):
         return shortened or self.other.fullmatch(argument) is not None
 
 
-_SSH = re.compile(
+_SSH = lazy_pattern(
     r"(-o)?\s*(proxycommand|localcommand|permitlocalcommand|knownhostscommand|proxyusefdpass)\b.*", re.IGNORECASE
 )
 
@@ -39,7 +40,7 @@ _TAR = _Running(
         *("--to-command", "--use-compress-program", "--checkpoint-action", "--info-script", "--new-volume-script"),
         *("--rsh-command", "--rmt-command"),
     ),
-    re.compile(r"-[IF].*|-[A-Za-z]*I"),
+    lazy_pattern(r"-[IF].*|-[A-Za-z]*I"),
 )
 
 
@@ -49,18 +50,18 @@ _FLAGS: Mapping[str, _Running] = {
             *("--output", "--ext-diff", "--textconv", "--open-files-in-pager", "--upload-pack", "--receive-pack"),
             *("--exec", "--exec-path", "--config-env"),
         ),
-        re.compile(r"-O.*"),
+        lazy_pattern(r"-O.*"),
     ),
     **dict.fromkeys(("tar", "gtar", "bsdtar"), _TAR),
-    "rsync": _Running(("--rsh", "--rsync-path"), re.compile(r"-[A-Za-z]*e.*")),
+    "rsync": _Running(("--rsh", "--rsync-path"), lazy_pattern(r"-[A-Za-z]*e.*")),
     **dict.fromkeys(("ssh", "scp", "sftp"), _Running((), _SSH)),
     "sort": _Running(("--compress-program",)),
     "split": _Running(("--filter",)),
     "rg": _Running(("--pre", "--hostname-bin")),
-    "fd": _Running(("--exec", "--exec-batch"), re.compile(r"-[xX].*")),
-    "man": _Running(("--pager", "--html", "--browser"), re.compile(r"-[PH].*")),
-    **dict.fromkeys(("less", "more"), _Running((), re.compile(r"\+.*"))),
-    "zip": _Running(("--unzip-command",), re.compile(r"-TT.*")),
+    "fd": _Running(("--exec", "--exec-batch"), lazy_pattern(r"-[xX].*")),
+    "man": _Running(("--pager", "--html", "--browser"), lazy_pattern(r"-[PH].*")),
+    **dict.fromkeys(("less", "more"), _Running((), lazy_pattern(r"\+.*"))),
+    "zip": _Running(("--unzip-command",), lazy_pattern(r"-TT.*")),
 }
 
 

@@ -14,6 +14,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.text import unseen_characters
 
 MAX_LENGTH = 10_000
@@ -59,7 +60,7 @@ _READ_KEYWORDS = frozenset(
     {"!", "{", "}", "do", "done", "elif", "else", "fi", "for", "if", "in", "then", "until", "while"}
 )
 RESERVED_WORDS = _READ_KEYWORDS | {"[[", "]]", "case", "coproc", "esac", "function", "select", "time"}
-ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[.*\])?\+?=", re.ASCII)
+ASSIGNMENT = lazy_pattern(r"[A-Za-z_]\w*(\[.*\])?\+?=", re.ASCII)
 PIPE_FILE = "/dev/fd/63"
 """The file that `<(…)` is to the program that gets it."""
 EXIT_STATUS = "exit status"
@@ -71,10 +72,10 @@ UNQUOTED_SUBSTITUTION = "has what a command prints (`$(`) expanded once more, si
 QUOTED_IN_BRACKETS = "has a quote or a backslash behind a `[`, so that it is not certain which names it stands for"
 """The reason why `a[\'b]` is dynamic: bash and who reads after it differ about what such brackets match."""
 
-_REDIRECT = re.compile(r"\d{0,5}(?P<operator>&>>|&>|>>|>\||>&|<<<|<<-?|<>|<&|>(?!\()|<(?!\())")
-_OPERATOR = re.compile(r"&&|\|\||\|&|;;&?|;&|[|&;()\n]")
-_SKIPPED = re.compile(r" +|(?<![^\s;&|()])#[^\n]*")
-_PIECE = re.compile(
+_REDIRECT = lazy_pattern(r"\d{0,5}(?P<operator>&>>|&>|>>|>\||>&|<<<|<<-?|<>|<&|>(?!\()|<(?!\())")
+_OPERATOR = lazy_pattern(r"&&|\|\||\|&|;;&?|;&|[|&;()\n]")
+_SKIPPED = lazy_pattern(r" +|(?<![^\s;&|()])#[^\n]*")
+_PIECE = lazy_pattern(
     r"""'(?P<single>[^']*)'
     |"(?P<double>(?:[^"\\$`]|\\.)*)"
     |\\(?P<escaped>[ -~])
@@ -83,11 +84,11 @@ _PIECE = re.compile(
     |(?P<plain>(?:(?!\.\.)[^\s'"\\*?\[\]$`;&|<>(){},\x80-\U0010ffff])+)""",
     re.VERBOSE | re.DOTALL,
 )
-_QUOTED_TEXT = re.compile(r'(?:[^"\\$`]|\\.)+', re.DOTALL)
-_ESCAPED = re.compile(r'\\(["\\$`])')
-_VARIABLE = re.compile(r"\$(?:(?P<status>[?#])|\{\w+\}|\w+|[$!@*-])", re.ASCII)
-_LONE_DOLLAR = re.compile(r'\$(?=["\s/.,|)\\]|\Z)')
-_DELIMITER = re.compile(r"""(?P<quote>['"]?)(?P<word>\w+)(?P=quote)(?=[\s;&|<>()])""", re.ASCII)
+_QUOTED_TEXT = lazy_pattern(r'(?:[^"\\$`]|\\.)+', re.DOTALL)
+_ESCAPED = lazy_pattern(r'\\(["\\$`])')
+_VARIABLE = lazy_pattern(r"\$(?:(?P<status>[?#])|\{\w+\}|\w+|[$!@*-])", re.ASCII)
+_LONE_DOLLAR = lazy_pattern(r'\$(?=["\s/.,|)\\]|\Z)')
+_DELIMITER = lazy_pattern(r"""(?P<quote>['"]?)(?P<word>\w+)(?P=quote)(?=[\s;&|<>()])""", re.ASCII)
 _WHY = {
     "`": "runs a command inside another (`` ` ``)",
     "$((": "calculates (`$((`)",

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NoReturn
 
 from msgspec import Struct
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.model.models import is_among, limits
 from cellwright.server.proxy.limits import ProxyLimits
 from cellwright.server.proxy.refusal import Refusal, forbidden
@@ -25,14 +25,14 @@ _PATHS: dict[tuple[str, str], Kind] = {
     ("POST", "/v1/messages/count_tokens"): "count_tokens",
     ("GET", "/v1/models"): "models",
 }
-_MODEL_PATH = re.compile(r"/v1/models/(?P<model>[A-Za-z0-9][A-Za-z0-9._:@-]{0,127})")
+_MODEL_PATH = lazy_pattern(r"/v1/models/(?P<model>[A-Za-z0-9][A-Za-z0-9._:@-]{0,127})")
 _QUERIES: Mapping[Kind, frozenset[str]] = {
     "messages": frozenset({"beta"}),
     "count_tokens": frozenset({"beta"}),
     "models": frozenset({"beta", "limit", "after_id", "before_id"}),
     "model": frozenset({"beta"}),
 }
-_QUERY_VALUE = re.compile(r"[A-Za-z0-9._:@-]{1,128}")
+_QUERY_VALUE = lazy_pattern(r"[A-Za-z0-9._:@-]{1,128}")
 _WEB_TOOLS = ("web_search", "web_fetch", "code_execution", "browser_toolset")
 _BYTES_PER_TOKEN = 3
 _IMAGE_TOKENS = 5_000

@@ -16,6 +16,7 @@ from jupyter_server.base.handlers import APIHandler
 from tornado.web import HTTPError, stream_request_body
 
 from cellwright.errors import CellwrightError
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.server.api_error import RouteError
 from cellwright.server.routes.body import checked_body
 from cellwright.server.runs.runs import ClientRuns
@@ -27,7 +28,7 @@ RESOURCE = "cellwright"
 ALLOW_HEADERS = "Access-Control-Allow-Headers"
 Handles = TypeVar("Handles", bound=Callable[..., Any])
 
-_ANONYMOUS = re.compile(r"[0-9a-f]{32}")
+_ANONYMOUS = lazy_pattern(r"[0-9a-f]{32}")
 _CODES = {
     400: "INVALID_PARAMETERS",
     403: "PERMISSION_DENIED",

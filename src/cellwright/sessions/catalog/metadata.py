@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.sessions.state_dir import PRIVATE_FILE
 from cellwright.text import visible_line
 
@@ -33,7 +33,7 @@ MAX_TAGS = 20
 By = Literal["user", "model", "fork", "notebook"]
 """The maker of a title. The user's goes before all others, whenever it was given; "notebook": its name, the first words."""
 
-_TAG = re.compile(r"[^\W_][\w./:+-]*")
+_TAG = lazy_pattern(r"[^\W_][\w./:+-]*")
 
 
 class SessionMetadata(Struct, frozen=True):

@@ -7,7 +7,7 @@ phrase.
 
 from __future__ import annotations
 
-import re
+from cellwright.lazy_pattern import lazy_pattern
 
 MAX_WORDS = 20
 MAX_CHARS = 1_000
@@ -18,10 +18,10 @@ _BORDER = "\u200b"
 """A character of no width, between characters that are words each; FTS5 takes it for a space."""
 
 # Hiragana, Katakana, ideographs with their extensions; Thai, Lao, Khmer and Burmese know no spaces either
-_UNSPACED = re.compile(
+_UNSPACED = lazy_pattern(
     "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])"
 )
-_WORDS = re.compile(r'"([^"]*)"?|([^\s"]+)')
+_WORDS = lazy_pattern(r'"([^"]*)"?|([^\s"]+)')
 _HITS = str.maketrans({HIT_BEGIN: "«", HIT_END: "»", "\0": " "})
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.sessions.catalog.metadata import write_title
 from cellwright.sessions.claude_code.entries import Entries, read_entries
 from cellwright.sessions.claude_code.messages import messages_of
@@ -25,7 +26,7 @@ from cellwright.sessions.state_dir import sessions_folder
 MAX_FOLDER_NAME = 200
 """A longer name is cut by Claude Code, and a hash put behind it."""
 
-_ID = re.compile(r"[\w-]{8,64}")
+_ID = lazy_pattern(r"[\w-]{8,64}")
 
 
 class ClaudeCodeSession(Struct, frozen=True):

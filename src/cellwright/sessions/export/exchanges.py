@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.sessions.turns import begins_turn, split_attached
 
 Json = Mapping[str, Any]
@@ -114,7 +114,7 @@ def _images(blocks: Sequence[Json]) -> list[Json]:
 
 
 _DRAWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+_BASE64 = lazy_pattern(r"[A-Za-z0-9+/]+={0,2}")
 
 
 def _is_drawable(source: Json) -> bool:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.markdown.escaping import escaped, fenced, folded, visible_controls
 from cellwright.markdown.safe_markdown import safe_markdown
 from cellwright.markdown.writer import quoted
@@ -100,7 +100,7 @@ def _lines(text: str) -> list[str]:
     return text.splitlines(keepends=True)
 
 
-_PLAIN_COMMAND = re.compile(r"[^\n$`{}!?\\%]{1,200}")
+_PLAIN_COMMAND = lazy_pattern(r"[^\n$`{}!?\\%]{1,200}")
 """A command that `!` runs as it is: IPython would put variables in for `$` and braces."""
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.model.credentials import SCRIPTED
 from cellwright.sessions.catalog.extract import users_words
 from cellwright.testing import Part, Turn, say, think, turn, use
@@ -260,10 +261,10 @@ def _plan(asked: Asked) -> Turn | Part:
 
 
 _SCENES: Sequence[tuple[re.Pattern[str], Callable[[Asked], Turn | Part]]] = [
-    (re.compile(r"\bplan\b", re.IGNORECASE), _plan),
-    (re.compile(r"\b(plot|chart|graph|draw)\b", re.IGNORECASE), _plot),
-    (re.compile(r"\breadme\b", re.IGNORECASE), _readme),
-    (re.compile(r"\b(smooth|variables?)\b", re.IGNORECASE), _variable),
-    (re.compile(r"\b(tests?|fix)\b", re.IGNORECASE), _fix),
+    (lazy_pattern(r"\bplan\b", re.IGNORECASE), _plan),
+    (lazy_pattern(r"\b(plot|chart|graph|draw)\b", re.IGNORECASE), _plot),
+    (lazy_pattern(r"\breadme\b", re.IGNORECASE), _readme),
+    (lazy_pattern(r"\b(smooth|variables?)\b", re.IGNORECASE), _variable),
+    (lazy_pattern(r"\b(tests?|fix)\b", re.IGNORECASE), _fix),
 ]
 """The subject of a prompt, by a pattern; the first that fits counts."""

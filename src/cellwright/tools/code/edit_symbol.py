@@ -21,6 +21,7 @@ from cellwright.codebase.parsing.grammars import BASH, PYTHON, Grammar, grammar_
 from cellwright.codebase.parsing.symbol_outline import LANGUAGES, Definition, definitions
 from cellwright.errors import ErrorCode, ToolError, needs_extra
 from cellwright.events import Preview
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.tools.files.changes import Change, FilesOutput, Plan, make_change, preview_change
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.formats.text import main_line_end
@@ -107,7 +108,7 @@ _WORDS: Mapping[Action, str] = {
 }
 
 DEFAULT_UNIT = "    "
-_STRINGS = re.compile(r"string|text_block|heredoc")
+_STRINGS = lazy_pattern(r"string|text_block|heredoc")
 
 
 def indentation_unit(text: str, default: str = DEFAULT_UNIT) -> str:
@@ -191,9 +192,9 @@ def _is_docstring(node: Node) -> bool:
     return block is not None and block.named_children[0] == statement
 
 
-_COMMENT = re.compile(r"\s*(?:#(?!\[)|//|/\*)")
-_DECORATOR = re.compile(r"^\s*(?:@\w|#\[)", re.MULTILINE)
-_EXPORT = re.compile(r"(?:^|\n)\s*export\b")
+_COMMENT = lazy_pattern(r"\s*(?:#(?!\[)|//|/\*)")
+_DECORATOR = lazy_pattern(r"^\s*(?:@\w|#\[)", re.MULTILINE)
+_EXPORT = lazy_pattern(r"(?:^|\n)\s*export\b")
 _CLOSERS = ("}", ")", "]", "end")
 
 

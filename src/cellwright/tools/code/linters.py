@@ -16,16 +16,17 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.tools.code.project_programs import node_program, on_path, own_program, python_with
 
 if TYPE_CHECKING:
     from configparser import RawConfigParser
 
-_TSC = re.compile(
+_TSC = lazy_pattern(
     r"^(?P<file>[^\n(]+)\((?P<line>\d+),(?P<column>\d+)\): (?P<severity>\w+) (?P<code>TS\d+): (?P<message>.*)",
     re.MULTILINE,
 )
-_FLAKE8 = re.compile(
+_FLAKE8 = lazy_pattern(
     r"^(?P<file>[^\n:]+):(?P<line>\d+):(?P<column>\d+): (?P<code>[A-Z]+\d+) (?P<message>.*)", re.MULTILINE
 )
 

@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from cellwright.lazy_pattern import lazy_pattern
+
 MAX_BYTES = 64 * 2**20
 """A larger report is not read."""
 
@@ -17,11 +19,11 @@ MESSAGE_CHARS = 400
 DETAIL_CHARS = 2_000
 MAX_FAILURES = 500
 
-_PYTEST_PLACE = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+): ", re.MULTILINE)
-_STACK_PLACE = re.compile(r"(?:\(|at |file://|❯ )(?P<file>/?[\w./@-][^():\n]*):(?P<line>\d+):\d+")
-_GO_PLACE = re.compile(r"^\s*(?P<file>[\w./-]+\.go):(?P<line>\d+)(?::\d+)?: (?P<message>.*)", re.MULTILINE)
-_RUST_PLACE = re.compile(r"panicked at (?P<file>[^\s:]+\.rs):(?P<line>\d+):\d+:?\n?(?P<message>[^\n]*)")
-_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+_PYTEST_PLACE = lazy_pattern(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+): ", re.MULTILINE)
+_STACK_PLACE = lazy_pattern(r"(?:\(|at |file://|❯ )(?P<file>/?[\w./@-][^():\n]*):(?P<line>\d+):\d+")
+_GO_PLACE = lazy_pattern(r"^\s*(?P<file>[\w./-]+\.go):(?P<line>\d+)(?::\d+)?: (?P<message>.*)", re.MULTILINE)
+_RUST_PLACE = lazy_pattern(r"panicked at (?P<file>[^\s:]+\.rs):(?P<line>\d+):\d+:?\n?(?P<message>[^\n]*)")
+_ESCAPES = lazy_pattern(r"\x1b\[[0-9;]*m")
 
 
 class FailedTest(Struct, frozen=True):

@@ -12,6 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.lazy_pattern import lazy_pattern
 
 Kind = Literal["flag", "value", "attached", "next"]
 """A flag alone; with a value; with a value that may only be attached (`--stat=80`); with a next word if there is one."""
@@ -87,11 +88,13 @@ FLAGS: Mapping[Subcommand, Mapping[str, Kind]] = {
     },
 }
 
-SORT_KEY = re.compile(r"-?(?:refname|(?:committer|author|creator|tagger)date|v(?:ersion)?:refname|objectname|upstream)")
+SORT_KEY = lazy_pattern(
+    r"-?(?:refname|(?:committer|author|creator|tagger)date|v(?:ersion)?:refname|objectname|upstream)"
+)
 """By what branches may be sorted; others of git's fields run programs (`signature`)."""
 
 STYLES = frozenset({"oneline", "short", "medium", "full", "fuller", "reference", "raw"})
-PLACEHOLDER = re.compile(
+PLACEHOLDER = lazy_pattern(
     r"""%(?:[+\-\x20])?(?: [HhTtPpeDdSNnsfbBm%] | [ac][nNeElLdDrtiIs] | [ac]h | g[dDnNeEs] | x[0-9a-fA-F]{2}
     | [<>|]{1,2}\(\d+(?:,(?:trunc|ltrunc|mtrunc))?\) | C(?:red|green|blue|reset|\([a-z\ ]*\))
     | \(trailers(?::(?:key=[\w-]+|only|unfold|valueonly)(?:,(?:key=[\w-]+|only|unfold|valueonly))*)?\) )""",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.tools.git import output as git_output
 from cellwright.tools.git.flags import GitArguments, Subcommand, parse_arguments
 from cellwright.tools.git.run_git import Git, GitOutput, Repository, neutral_git, plain_git, repository_of
@@ -29,7 +29,7 @@ SHOWN_CHARS = 60_000
 COMMITS = 50
 """The number of commits that `log` gives unless it is told."""
 
-_MAGIC = re.compile(r":(?:\([\w,:=.\- ]*\)|[!^/]+)?")
+_MAGIC = lazy_pattern(r":(?:\([\w,:=.\- ]*\)|[!^/]+)?")
 _READING_DIFFS = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "--submodule=short")
 
 DESCRIPTION = f"""\

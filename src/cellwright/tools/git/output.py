@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.patch_text import changed_lines
 from cellwright.text import counted, visible
 from cellwright.tools.process.environment import is_secret
@@ -23,13 +24,13 @@ BRANCH_FORMAT = "%00".join(
     )
 )
 
-_COMMIT = re.compile(
+_COMMIT = lazy_pattern(
     r"\x1e(?P<hash>[0-9a-f]{40,64})\x1f(?P<parents>[^\x1f]*)\x1f(?P<author>[^\x1f]*)\x1f(?P<email>[^\x1f]*)\x1f"
     r"(?P<date>[^\x1f]*)\x1f(?P<refs>[^\x1f]*)\x1f(?P<subject>[^\x1f]*)\x1f(?P<body>[^\x1f]*)\x1f"
 )
-_SECRET_KEY = re.compile(r"extraheader|cookie|passw|token|secret|apikey|api-key|oauth", re.IGNORECASE)
-_URL_USER = re.compile(r"(\w[\w+.-]*://)[^/\s@]+@")
-_EMPTY_DIFF = re.compile(r"^diff --git .*\n(?=diff --git |\Z)", re.MULTILINE)
+_SECRET_KEY = lazy_pattern(r"extraheader|cookie|passw|token|secret|apikey|api-key|oauth", re.IGNORECASE)
+_URL_USER = lazy_pattern(r"(\w[\w+.-]*://)[^/\s@]+@")
+_EMPTY_DIFF = lazy_pattern(r"^diff --git .*\n(?=diff --git |\Z)", re.MULTILINE)
 
 _STATES = {
     "M": "modified",

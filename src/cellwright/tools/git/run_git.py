@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Confinement, also_writing
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.tools.process.children import Command
 from cellwright.tools.process.runner import OutputHead, RunningProgram
 
@@ -71,7 +72,7 @@ _SETTINGS = {
 }
 """The settings that go over every file of configuration."""
 
-_PROGRAM_KEYS = re.compile(r"(filter)\..+\.(clean|smudge|process)|(hook)\..+\.command", re.IGNORECASE | re.DOTALL)
+_PROGRAM_KEYS = lazy_pattern(r"(filter)\..+\.(clean|smudge|process)|(hook)\..+\.command", re.IGNORECASE | re.DOTALL)
 """Programs under names of the repository's own choice. Those of diff drivers are switched off by flags."""
 
 

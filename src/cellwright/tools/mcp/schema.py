@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.text import replace_surrogates
 
 MAX_DEPTH = 12
@@ -27,7 +28,7 @@ MAX_MEMBERS = 300
 
 MAX_TEXT = 1_000
 
-_PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+_PROPERTY = lazy_pattern(r"[a-zA-Z0-9_.-]{1,64}")
 _TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 _OPEN: dict[str, Any] = {"type": "object", "properties": {}}
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct, field
+
+from cellwright.lazy_pattern import lazy_pattern
 
 ServerScope = Literal["managed", "flag", "local", "project", "user", "plugin", "agent"]
 """The one who configured it: the administrator, `--mcp-config`, the user for this project, the project itself, the user
@@ -20,7 +21,7 @@ TOOL_PREFIX = "mcp__"
 MAX_NAME = 64
 """Of a tool's name, as the Messages API takes it."""
 
-_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
+_NOT_IN_A_NAME = lazy_pattern(r"[^A-Za-z0-9_-]")
 
 
 class OAuthClient(Struct, frozen=True, kw_only=True):

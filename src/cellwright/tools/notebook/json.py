@@ -5,22 +5,22 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.tools.notebook.source import NotebookSource, joined, open_notebook, parsed
 from cellwright.tools.notebook.spans import CellList, NotANotebook, Span
 
 OPENING_BYTES = 4_096
-OPENING = re.compile(r'\s*\{(?:(\r?\n)([ \t]*)|\s*)"(?:[^"\\]|\\.)*"([ \t]*:[ \t]*)')
-ESCAPED_CHARACTER = re.compile(rb"(?<!\\)(?:\\\\)*\\u(?!00[0-7])")
-LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-WHITE_SPACE = re.compile(r"[ \t\r\n]*")
-POSITION = re.compile(r"cell-(\d{1,9})")
+OPENING = lazy_pattern(r'\s*\{(?:(\r?\n)([ \t]*)|\s*)"(?:[^"\\]|\\.)*"([ \t]*:[ \t]*)')
+ESCAPED_CHARACTER = lazy_pattern(rb"(?<!\\)(?:\\\\)*\\u(?!00[0-7])")
+LONE_SURROGATE = lazy_pattern("[\ud800-\udfff]")
+WHITE_SPACE = lazy_pattern(r"[ \t\r\n]*")
+POSITION = lazy_pattern(r"cell-(\d{1,9})")
 IDS_NAMED = 40
 
 Change = tuple[int, int, bytes]

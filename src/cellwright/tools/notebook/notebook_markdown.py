@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.markdown.escaping import fenced
 from cellwright.text import counted
 from cellwright.tools.inputs import NotebookPath
@@ -27,7 +27,7 @@ IMAGE_CHARS = 7_000_000
 
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
-_TERMINAL_CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_TERMINAL_CODES = lazy_pattern(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 Content = dict[str, Any]

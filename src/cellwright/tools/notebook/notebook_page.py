@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.tools.files.formats.images import UnusableImage, image_from_bytes
 from cellwright.tools.notebook.open_notebook import KernelRemarks
 from cellwright.tools.notebook.source import NotebookSource, joined
@@ -24,7 +24,7 @@ OUTLINE_CHARS = 100
 
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 TEXT_TYPES = ("text/plain", "text/markdown", "text/latex")
-TERMINAL_CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+TERMINAL_CODES = lazy_pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 NO_REMARKS = KernelRemarks()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -14,6 +13,7 @@ from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import Content, Tool, ToolAccess, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.text import counted
 from cellwright.tools.files.changes import in_thread
 from cellwright.tools.files.file_state import FileState, SeenFile
@@ -36,7 +36,7 @@ each cell, to find those that matter in a large notebook.
 - outputs: "none", "short" (the default: a few lines, images named) or "full" (images as images).
 - When one result does not hold it all it ends with [PARTIAL: …], which says how to go on."""
 
-CELL_RANGE = re.compile(r"(\d+)\s*(-)?\s*(\d+)?")
+CELL_RANGE = lazy_pattern(r"(\d+)\s*(-)?\s*(\d+)?")
 
 
 class NotebookReadInput(ToolInput):

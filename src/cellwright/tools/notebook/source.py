@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, BinaryIO
 
 from msgspec import Struct
 
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.tools.files.formats.text import decode
 from cellwright.tools.notebook.spans import CellList, CellSpan, NotANotebook, NotebookSpans, Span, notebook_spans
 
@@ -25,7 +25,7 @@ CHECKED_BYTES = 4 << 20
 PARSED_BYTES = 8 << 20
 """A larger cell (without its outputs) or output is not parsed: it would take several times as much memory."""
 
-INTEGER = re.compile(rb"\s*(-?\d{1,9})(?![\d.eE])")
+INTEGER = lazy_pattern(rb"\s*(-?\d{1,9})(?![\d.eE])")
 
 V3_DATA = {
     "text": "text/plain",

@@ -14,6 +14,7 @@ from typing import BinaryIO
 from msgspec import Struct, field
 
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.lazy_pattern import lazy_pattern
 
 BLOCK_BYTES = 1 << 20
 
@@ -23,10 +24,10 @@ MAX_CELLS = 100_000
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 # what stands between strings and brackets: numbers, true, false, null, commas, colons. Not what a merge conflict writes
-GAP = re.compile(rb"[\s,:\w.+\-]*+")
+GAP = lazy_pattern(rb"[\s,:\w.+\-]*+")
 # a string is a key when a colon follows; without what follows it, it may not have been read to its end
-TOKEN = re.compile(rb'[\s,:\w.+\-]*+(?:([\[\]{}])|("[^"\\]*+(?:\\.[^"\\]*+)*+")\s*+(?:(:)|(?=[,\]}])))', re.DOTALL)
-INSIDE_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+TOKEN = lazy_pattern(rb'[\s,:\w.+\-]*+(?:([\[\]{}])|("[^"\\]*+(?:\\.[^"\\]*+)*+")\s*+(?:(:)|(?=[,\]}])))', re.DOTALL)
+INSIDE_STRING = lazy_pattern(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 WHITE_SPACE = b" \t\r\n"
 
 OTHER, ROOT, SHEETS, SHEET, CELLS, CELL, OUTPUTS, OUTPUT = range(8)

@@ -19,7 +19,6 @@ import contextlib
 import errno
 import functools
 import os
-import re
 import secrets
 import shutil
 import signal
@@ -32,6 +31,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from cellwright.agent.calls.confinement import Confinement
+from cellwright.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from cellwright.sandbox.confined_process import ConfinedProcess
@@ -76,7 +76,7 @@ rm -rf -- "$folder"
 
 # the limit is set before the program begins, so that nothing that it starts can be without it; a lower one stays
 _BOUND_MEMORY = 'ulimit -d "$0" 2>/dev/null; exec "$@"'
-_SHELL_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+_SHELL_NAME = lazy_pattern("[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Command(Struct, frozen=True, kw_only=True):

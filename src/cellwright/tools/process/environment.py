@@ -9,7 +9,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-_SECRET_NAME = re.compile(
+from cellwright.lazy_pattern import lazy_pattern
+
+_SECRET_NAME = lazy_pattern(
     r"""
     ^ANTHROPIC_ | ^JPY_ | ^CELLWRIGHT_ | ^AWS_(ACCESS_KEY|SECRET|SESSION_TOKEN|SECURITY_TOKEN|BEARER)
     | SECRET | PASSWORD | PASSWD | PASSPHRASE | CREDENTIAL | APIKEY | API_KEY
@@ -17,20 +19,20 @@ _SECRET_NAME = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_SECRET_WORD = re.compile(r"KEY|TOKEN|SECRET|PASS|PWD|CREDENTIAL|(^|_)PAT(_|$)|DSN|CONNECTION_STRING", re.IGNORECASE)
+_SECRET_WORD = lazy_pattern(r"KEY|TOKEN|SECRET|PASS|PWD|CREDENTIAL|(^|_)PAT(_|$)|DSN|CONNECTION_STRING", re.IGNORECASE)
 _NO_SECRET = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK"})
 """Folders, and a socket that decides for itself whom it lets in."""
 
-_SECRET_VALUE = re.compile(
+_SECRET_VALUE = lazy_pattern(
     r"""
     ^(sk-|pk-lf-|ghp_|gho_|ghu_|ghs_|github_pat_|glpat-|xox[abeprs]-|hf_|npm_|pypi-|AKIA|ASIA|AIza)[\w-]{8}
     | ^ey[\w-]+\.ey[\w-]+\. | -----BEGIN\ [A-Z ]*PRIVATE\ KEY
     """,
     re.VERBOSE,
 )
-_PASSWORD_IN_URL = re.compile(r"^\w[\w+.-]*://[^/\s@]*:[^/\s@]+@")
+_PASSWORD_IN_URL = lazy_pattern(r"^\w[\w+.-]*://[^/\s@]*:[^/\s@]+@")
 
-_INJECTION = re.compile(
+_INJECTION = lazy_pattern(
     r"""
     (BASH_FUNC_.* | BASH_ENV | ENV | SHELLOPTS | BASHOPTS | BASH_XTRACEFD | PS4 | PROMPT_COMMAND | CDPATH | GLOBIGNORE
     | EXECIGNORE | LD_PRELOAD | LD_AUDIT | DYLD_INSERT_LIBRARIES | PYTHONSTARTUP | PYTHONINSPECT | PERL5OPT | PERL5DB
@@ -38,7 +40,7 @@ _INJECTION = re.compile(
     """,
     re.VERBOSE,
 )
-_ELSEWHERE = re.compile(r"FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|GIT_CONFIG_(COUNT|KEY_\d+|VALUE_\d+)")
+_ELSEWHERE = lazy_pattern(r"FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|GIT_CONFIG_(COUNT|KEY_\d+|VALUE_\d+)")
 """The variables that ipykernel sets for its own output, whose colours would only cost tokens, and git's settings."""
 
 _FIXED = {

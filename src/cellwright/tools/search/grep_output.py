@@ -13,6 +13,7 @@ from msgspec import Struct, field, structs
 from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import ToolResult
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.text import counted, visible
 from cellwright.tools.paths import file_errors, not_found, resolve_path, shown_path
 from cellwright.tools.search.ripgrep import Output
@@ -26,8 +27,8 @@ SHOWN_FILES = 100
 SEPARATOR = b"\0\0"
 """Between two places of a file whose context does not touch; asked for with --context-separator."""
 
-_NUMBERED = re.compile(rb"(\d+)([:-])(?:(\d+)\x00)?")
-_BINARY = re.compile(rb"(.*?): ((?:binary file matches|WARNING: stopped searching binary file).*)", re.DOTALL)
+_NUMBERED = lazy_pattern(rb"(\d+)([:-])(?:(\d+)\x00)?")
+_BINARY = lazy_pattern(rb"(.*?): ((?:binary file matches|WARNING: stopped searching binary file).*)", re.DOTALL)
 
 
 MATCH_COLOUR = (1, 163, 7)
@@ -41,13 +42,13 @@ COLOURS = (
 """rg's arguments for that."""
 
 _RESET = b"\x1b[0m"
-_MATCH = re.compile(
+_MATCH = lazy_pattern(
     re.escape(_RESET + b"\x1b[38;2;%d;%d;%dm" % MATCH_COLOUR) + rb"(.*?)" + re.escape(_RESET), re.DOTALL
 )
-_COLOURED = re.compile(
+_COLOURED = lazy_pattern(
     rb"\x1b\[0m(.*?)\x1b\[0m(\x00)\x1b\[0m(\d+)\x1b\[0m([:-])(?:\x1b\[0m(\d+)\x1b\[0m[:-])?", re.DOTALL
 )
-_COLOURED_NAME = re.compile(rb"\x1b\[0m(.*?)\x1b\[0m(?=: )", re.DOTALL)
+_COLOURED_NAME = lazy_pattern(rb"\x1b\[0m(.*?)\x1b\[0m(?=: )", re.DOTALL)
 
 
 class GrepMatch(Struct, kw_only=True, frozen=True):

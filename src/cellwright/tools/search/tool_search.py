@@ -7,7 +7,6 @@ that what is cached stays so. It finds what the session's tools were declared wi
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
@@ -17,6 +16,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import TOOL_SEARCH, Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
+from cellwright.lazy_pattern import lazy_pattern
 
 DESCRIPTION = """\
 Load tools that you know only by name, so that you can call them from your next message on. Load what you will need at \
@@ -30,8 +30,8 @@ STEM_CHARS = 5
 """The letters of a word that count."""
 
 _SELECT = "select:"
-_CLAUSE = re.compile(r"[^.:(\n]+")
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_CLAUSE = lazy_pattern(r"[^.:(\n]+")
+_WORD = lazy_pattern(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
 class ToolSearchInput(ToolInput):

@@ -21,6 +21,7 @@ from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.text import purposeful, unseen_characters, visible, visible_line
 from cellwright.tools.process.children import ChildProcesses, child_processes
 from cellwright.tools.process.environment import child_environment, runs_code_at_start
@@ -40,7 +41,7 @@ MAX_SHOWN_CHARS = 150_000
 SHARE_OF_MEMORY = 0.75
 """Of the machine's memory, or of what its container gives: what one process of a command may take by default."""
 
-_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[KMGT]?)i?B?", re.IGNORECASE)
+_SIZE = lazy_pattern(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[KMGT]?)i?B?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
@@ -130,8 +131,8 @@ is then in a file that Read can open, and TaskStop ends it. Do not use `&` or `n
 - Long output is cut in the middle; the whole is then in a file that Read can page.
 - The environment has no API keys or other secrets. What is left in the background ends with the kernel."""
 
-_GIT = re.compile(r"(?<![\w./-])git(?![\w-])")
-_NO_MEMORY = re.compile(r"MemoryError|Cannot allocate memory|bad_alloc|[Oo]ut of memory|heap out of memory")
+_GIT = lazy_pattern(r"(?<![\w./-])git(?![\w-])")
+_NO_MEMORY = lazy_pattern(r"MemoryError|Cannot allocate memory|bad_alloc|[Oo]ut of memory|heap out of memory")
 
 
 class BashInput(ToolInput):

@@ -9,7 +9,6 @@ import asyncio
 import codecs
 import contextlib
 import os
-import re
 import shlex
 import signal
 import tempfile
@@ -17,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cellwright.agent.calls.tool_results import create_output_folder
+from cellwright.lazy_pattern import lazy_pattern
 
 SHOWN_CHARS = 30_000
 """The number of characters the model gets of one command's output, half from its start, half from its end."""
@@ -29,7 +29,7 @@ LIVE_CHARS = 8_000
 LIVE_SECONDS = 0.033
 """Between two pieces of live output."""
 
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_ESCAPES = lazy_pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
 class HeadAndTail:

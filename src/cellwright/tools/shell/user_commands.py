@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.text import visible_line
 from cellwright.tools.process.children import child_processes
 from cellwright.tools.process.environment import child_environment
@@ -25,8 +26,8 @@ TITLE_CHARS = 80
 MAX_TOLD = 20
 """Of more commands than this between two prompts Claude is told the last."""
 
-_COMMAND = re.compile(r"\s*!(?P<command>.*)", re.DOTALL)
-_OWN_TAGS = re.compile(r"<(?=/?(?:user-command|bash-(?:input|stdout|stderr)))")
+_COMMAND = lazy_pattern(r"\s*!(?P<command>.*)", re.DOTALL)
+_OWN_TAGS = lazy_pattern(r"<(?=/?(?:user-command|bash-(?:input|stdout|stderr)))")
 
 
 def user_command(prompt: str) -> str | None:

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import functools
 import ipaddress
-import re
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.public_addresses import Address, is_public
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 PORTS = {"http": 80, "https": 443}
 MAX_URL_CHARS = 4_000
 
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_NUMBER = lazy_pattern(r"[0-9]+|0x[0-9a-f]*")
 
 
 class WebAddress(Struct, frozen=True):

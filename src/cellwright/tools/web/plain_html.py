@@ -10,6 +10,8 @@ import re
 import urllib.parse
 from html.parser import HTMLParser
 
+from cellwright.lazy_pattern import lazy_pattern
+
 _SILENT = frozenset(("script", "style", "noscript", "template", "svg", "math", "select", "button", "iframe"))
 _BLOCKS = frozenset(
     re.findall(
@@ -20,8 +22,8 @@ _BLOCKS = frozenset(
 )
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
 _MARKS = {"b": "**", "strong": "**", "i": "*", "em": "*"}
-_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
-_EMPTY_LINK = re.compile(r"\[\s{0,9}\](?:\(\S{0,2000}\))?")
+_CHARSET = lazy_pattern(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
+_EMPTY_LINK = lazy_pattern(r"\[\s{0,9}\](?:\(\S{0,2000}\))?")
 
 HEAD_BYTES = 4_096
 

@@ -21,14 +21,19 @@ from cellwright.agent.side_request import SideRequest, text_of
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import CellwrightError, ErrorCode, ToolError, needs_extra
 from cellwright.events import Preview
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.text import visible, visible_line
 from cellwright.tools.files.formats.pdf import import_pypdf
 from cellwright.tools.inputs import MIN_SECONDS
 from cellwright.tools.web.client import FetchedPage, Network, fetch, read_address
 
-_CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
-_TEXT_TYPES = re.compile(r"text/|application/(?:[\w.+-]*\+)?(?:json|xml|javascript|yaml|toml|x-ndjson)|image/svg\+xml")
-_LOOKS_LIKE_HTML = re.compile(rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
+_CHARSET = lazy_pattern(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
+_TEXT_TYPES = lazy_pattern(
+    r"text/|application/(?:[\w.+-]*\+)?(?:json|xml|javascript|yaml|toml|x-ndjson)|image/svg\+xml"
+)
+_LOOKS_LIKE_HTML = lazy_pattern(
+    rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
+)
 
 
 class WebPage(Struct, frozen=True):

@@ -19,6 +19,7 @@ from typing import Any
 
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.kernel.namespace.types.description import classes, module_name, own_vars, short_name, static
+from cellwright.lazy_pattern import lazy_pattern
 
 ROOM = 200
 """Characters of a value in a line."""
@@ -30,7 +31,7 @@ MAX_ITEMS = 12
 MAX_BITS = 512
 DEPTH = 3
 
-_SECRET_NAME = re.compile(
+_SECRET_NAME = lazy_pattern(
     r"(?:^|_|\b)(?:password|passwd|passphrase|pwd|secret(?:_value)?|(?:api|access|private|account|secret)_?key"
     r"|(?:auth|access|refresh|bearer)_?token|client_?secret|credentials?)\d{0,3}$",
     re.IGNORECASE,

@@ -6,17 +6,17 @@ or writes a file is here; of those that can, only the flags that do not. `docs/d
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct, field
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.shell.command_paths import HERE, Access, Use, accesses
 from cellwright.permissions.shell.tokens import EXIT_STATUS, Word
 
-_NUMBER = re.compile(r"[+-]?\d{1,12}(?:\.\d{1,6})?[bkKMGcwm]?")
-_SHORT_NUMBER = re.compile(r"-\d{1,9}")
+_NUMBER = lazy_pattern(r"[+-]?\d{1,12}(?:\.\d{1,6})?[bkKMGcwm]?")
+_SHORT_NUMBER = lazy_pattern(r"-\d{1,9}")
 
 
 class Arguments(Struct, frozen=True):

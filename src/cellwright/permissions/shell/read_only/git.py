@@ -12,11 +12,11 @@ only, the repository must be the one the session works in, and nothing may be ne
 from __future__ import annotations
 
 import os
-import re
 import struct
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.paths import inside
 from cellwright.permissions.shell.read_only.commands import Arguments, Flags, flags
 from cellwright.permissions.shell.tokens import Word
@@ -68,7 +68,7 @@ SUBCOMMANDS: Mapping[str, Flags] = {
         numbers=True,
     ),
 }
-_VERIFIES = re.compile(r"%G|%\(signature|%\(\*signature")
+_VERIFIES = lazy_pattern(r"%G|%\(signature|%\(\*signature")
 """In a format: has gpg verify a signature."""
 _LISTING = frozenset(
     {"-l", "--list", "-a", "-r", "-v", "--all", "--remotes", "--show-current", "--merged", "--no-merged"}
@@ -122,8 +122,8 @@ MAX_CONTROL_FOLDERS = 5_000
 _SUBMODULE = 0o160000
 """The mode by which the index says that an entry is another repository."""
 _HEADER, _ENTRY, _EXTENDED = 12, 62, 0x4000
-_SECTION = re.compile(r'\[\s*(?P<name>[\w.-]+)\s*(?:"(?P<sub>(?:[^"\\\n]|\\.)*)")?\s*\]')
-_KEY = re.compile(r"(?P<key>[A-Za-z][\w-]*)\s*(?:=\s*(?P<value>.*))?")
+_SECTION = lazy_pattern(r'\[\s*(?P<name>[\w.-]+)\s*(?:"(?P<sub>(?:[^"\\\n]|\\.)*)")?\s*\]')
+_KEY = lazy_pattern(r"(?P<key>[A-Za-z][\w-]*)\s*(?:=\s*(?P<value>.*))?")
 _PLAIN = {
     "core": "repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode symlinks autocrlf eol"
     " safecrlf abbrev quotepath longpaths untrackedcache protecthfs protectntfs compression bigfilethreshold",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.shell.analysis import folder_named
 from cellwright.permissions.shell.command_paths import HERE, Access, accesses
 from cellwright.permissions.shell.mutating_commands import only_edits
@@ -46,7 +47,7 @@ def _echo(words: Sequence[Word]) -> list[Access] | None:
     return list(accesses("LS", (word for word in words if word.globs)))
 
 
-_SETS_VARIABLE = re.compile(r"%[-+ #'0-9.*]*[hjlLtz]*n")
+_SETS_VARIABLE = lazy_pattern(r"%[-+ #'0-9.*]*[hjlLtz]*n")
 
 
 def _printf(words: Sequence[Word]) -> list[Access] | None:
@@ -153,11 +154,11 @@ def _find(words: Sequence[Word]) -> list[Access] | None:
 
 
 _SED_LINE = r"(?:\d+|\$|/(?:[^/\\\n]|\\[^\n])*/)"
-_SED_PRINTS = re.compile(rf"\s*(?:{_SED_LINE}(?:,\s*(?:\+?\d+|{_SED_LINE}))?\s*!?\s*[p=qd]|[p=])?\s*")
+_SED_PRINTS = lazy_pattern(rf"\s*(?:{_SED_LINE}(?:,\s*(?:\+?\d+|{_SED_LINE}))?\s*!?\s*[p=qd]|[p=])?\s*")
 _SED = flags("nErsuz", "-e:text")
 MAX_SCRIPT = 500
 """Characters of a script for sed that is looked at."""
-_SED_OTHER_SCRIPT = re.compile(r"-[A-Za-z]*e|--")
+_SED_OTHER_SCRIPT = lazy_pattern(r"-[A-Za-z]*e|--")
 
 
 def _sed(words: Sequence[Word]) -> list[Access] | None:
@@ -194,7 +195,7 @@ _JQ = flags(
     " --ascii-output --join-output --raw-input --tab --stream",
     one_program=True,
 )
-_JQ_REACHES_OUT = re.compile(r"\benv\b|\$ENV|\bimport\b|\binclude\b|\bmodulemeta\b|get_search_list|\$__prog")
+_JQ_REACHES_OUT = lazy_pattern(r"\benv\b|\$ENV|\bimport\b|\binclude\b|\bmodulemeta\b|get_search_list|\$__prog")
 
 
 def _jq(words: Sequence[Word]) -> list[Access] | None:

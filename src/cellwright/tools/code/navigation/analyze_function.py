@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import Annotated
 
 from msgspec import Meta
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.tools.code.navigation.code_context import symbols_named
 from cellwright.tools.code.navigation.find_definitions import Within, definition_line, definition_row
 from cellwright.tools.code.navigation.project_code import LIMITS, CodeOutput, ProjectCode, code_row, joined, where
@@ -21,8 +21,8 @@ DESCRIPTION = """\
 Tell of a function or method: signature, documentation, who calls it, what it calls, what it raises, which attributes it \
 reads and writes, and how complex it is."""
 
-_RAISES = re.compile(r"\b(?:raise|throw(?:\s+new)?)\s+([A-Za-z_][\w.:]*)|\b(panic)!?\(")
-_ATTRIBUTE = re.compile(
+_RAISES = lazy_pattern(r"\b(?:raise|throw(?:\s+new)?)\s+([A-Za-z_][\w.:]*)|\b(panic)!?\(")
+_ATTRIBUTE = lazy_pattern(
     r"\b(?:self|cls|this)(?:\.|->)(\w+)(\s*(?:\[[^\]]*\])?\s*(?:[-+*/%|&^@]|//|\*\*|<<|>>)?=(?!=))?(\s*\()?"
 )
 

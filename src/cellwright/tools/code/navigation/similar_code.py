@@ -13,6 +13,7 @@ from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.codebase.reader import Hit
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.tools.code.navigation.code_context import symbols_named
 from cellwright.tools.code.navigation.find_definitions import Within
 from cellwright.tools.code.navigation.project_code import LIMITS, CodeOutput, ProjectCode, code_row, joined, where
@@ -27,7 +28,7 @@ DESCRIPTION = """\
 Find functions and classes that are like a snippet or like a function of the project: duplicates, and other places that do \
 the same. Names of variables do not count, the order of tokens does."""
 
-_TOKEN = re.compile(r"[^\W\d]\w*|\d[\w.]*|\"[^\"\n]*\"|'[^'\n]*'|[^\s\w]")
+_TOKEN = lazy_pattern(r"[^\W\d]\w*|\d[\w.]*|\"[^\"\n]*\"|'[^'\n]*'|[^\s\w]")
 _KEYWORDS = frozenset(
     {"if", "else", "elif", "for", "while", "return", "def", "class", "function", "func", "fn", "try", "except", "catch"}
     | {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import logging
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -14,6 +13,7 @@ from msgspec import Struct
 
 from cellwright.agent.tool import Content
 from cellwright.errors import ErrorCode, ToolError, needs_extra
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.text import counted
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ DOCUMENT_BYTES = 5 << 20
 
 OPENED_BYTES = 256 << 20
 
-RANGE = re.compile(r"(\d{1,6})(?:-(\d{0,6}))?")
+RANGE = lazy_pattern(r"(\d{1,6})(?:-(\d{0,6}))?")
 
 _UNHEARD = logging.NullHandler()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import difflib
 import os
-import re
 import stat
 from io import FileIO
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.lazy_pattern import lazy_pattern
 
 ALIGNED_LINES = 2_000
 """Up to so many lines, old and new ones are aligned to keep mixed line ends; the comparison is quadratic."""
@@ -44,7 +44,7 @@ MAX_CONTROLS = 0.02
 WINDOWS_ONLY = bytes(range(0x80, 0xA0))
 NOT_IN_CP_1252 = (0x81, 0x8D, 0x8F, 0x90, 0x9D)
 
-DECLARATION = re.compile(rb"""(?:coding[:=]|encoding=|charset=)[ \t]*["']?([A-Za-z][\w.-]{1,30})""")
+DECLARATION = lazy_pattern(rb"""(?:coding[:=]|encoding=|charset=)[ \t]*["']?([A-Za-z][\w.-]{1,30})""")
 DECLARED_WITHIN = 1_024
 LONGEST_CHARACTER = 8
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
 from msgspec import Meta, field
@@ -11,6 +10,7 @@ from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.errors import ToolError
 from cellwright.events import TodosChanged
+from cellwright.lazy_pattern import lazy_pattern
 from cellwright.tools.planning.tasks.tasks import (
     LIMITS,
     MAX_TASKS,
@@ -72,7 +72,7 @@ def task_create_tool(tasks_of: TasksOf) -> Tool:
     return task_create
 
 
-_CREATED = re.compile(r"Task #(\d+) created")
+_CREATED = lazy_pattern(r"Task #(\d+) created")
 
 
 def created_id(result: str) -> int | None:
