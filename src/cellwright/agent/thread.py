@@ -16,7 +16,6 @@ import contextvars
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 _limits: contextvars.ContextVar[tuple[CallTimeLimit, ...]] = contextvars.ContextVar("limits", default=())
@@ -249,17 +248,17 @@ Offer = Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
 """Has the main thread run what it is given when it is idle; called on the agent's loop."""
 
 
-@dataclass(eq=False, repr=False)
 class _Job:
-    do: Callable[[], Any]
-    done: concurrent.futures.Future[Any]
+    def __init__(self, do: Callable[[], Any], done: concurrent.futures.Future[Any]) -> None:
+        self.do = do
+        self.done = done
 
 
-@dataclass(eq=False, repr=False)
 class _Worker:
-    awaited: Awaited
-    thread: threading.Thread
-    wake: Callable[[], None]
+    def __init__(self, awaited: Awaited, thread: threading.Thread, wake: Callable[[], None]) -> None:
+        self.awaited = awaited
+        self.thread = thread
+        self.wake = wake
 
 
 class CallerJobs:

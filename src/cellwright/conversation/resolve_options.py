@@ -22,7 +22,8 @@ from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, Asked, Emit, EventLog, Preview, Suggestion
 from cellwright.lazy_pattern import lazy_pattern
-from cellwright.model.models import EFFORTS, Thinking
+from cellwright.model.choices import EFFORTS
+from cellwright.model.models import Thinking
 from cellwright.permissions.modes import check_bypass_allowed, host_facts, parse_mode, stricter
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.rules.rule import Rule, parse_rule

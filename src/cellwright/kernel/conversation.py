@@ -7,7 +7,6 @@ import functools
 import importlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,8 @@ from cellwright.kernel.chat.log import ConversationLog
 from cellwright.kernel.context.notebook_context import kernel_context
 from cellwright.kernel.kernel_checks import kernel_checks
 from cellwright.kernel.kernel_tools import kernel_tools
-from cellwright.kernel.magic.line import MagicOptions, keep_result, named_type
+from cellwright.kernel.magic.line import keep_result, named_type
+from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.magic.told import telling_once
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.kernel.namespace.hidden_state import kernel_remarks
@@ -217,7 +217,7 @@ class NotebookConversation:
         if is_agent_code():
             yield RunSurface()  # it will not be started
             return
-        surface = self._new_surface(replace(self._config.options(), format="text"))
+        surface = self._new_surface(structs.replace(self._config.options(), format="text"))
         surface.output.open()
         try:
             yield surface
@@ -290,7 +290,7 @@ class NotebookConversation:
 
     def _prepared(self, prompt: str, options: MagicOptions, more: ContextProvider | None) -> PreparedRun:
         self._has_prompted = True
-        options = replace(options, background=runs_in_background(options, front_end_of(self.shell)))
+        options = structs.replace(options, background=runs_in_background(options, front_end_of(self.shell)))
         typed = None if options.schema is None else named_type(options.schema, self.shell.user_ns)
         if options.dry_run:
             if options.new:

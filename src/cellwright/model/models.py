@@ -14,15 +14,6 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-EFFORTS = ("low", "medium", "high", "xhigh", "max")
-"""The degrees of effort a model may be told to think with; not each knows all of them."""
-
-ProviderName = Literal["api", "claude-code"]
-
-PROVIDERS: tuple[ProviderName, ...] = ("api", "claude-code")
-"""The ways to the model that a user chooses among: what the environment leads to (a key, a sign-in, a platform), or the
-program Claude Code."""
-
 Thinking = Literal["summarized", "omitted", "disabled"]
 """The use made of the model's thinking: a summary, nothing that can be read, or none where the model can do without."""
 

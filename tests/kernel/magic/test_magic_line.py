@@ -7,7 +7,8 @@ from traitlets import TraitError
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.magic.config import Claude
-from cellwright.kernel.magic.line import OPTIONS, MagicOptions, help_text, parse_line
+from cellwright.kernel.magic.line import OPTIONS, help_text, parse_line
+from cellwright.kernel.magic.options import MagicOptions
 from row_tables import for_each_row
 
 NONE = MagicOptions()

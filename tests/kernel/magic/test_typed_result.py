@@ -10,7 +10,8 @@ from notebook_kernel import NotebookKernel
 from cache_marks import without_cache_marks
 from cellwright.conversation.runs.run_options import Result
 from cellwright.errors import CellwrightError
-from cellwright.kernel.magic.line import MagicOptions, keep_result, named_type
+from cellwright.kernel.magic.line import keep_result, named_type
+from cellwright.kernel.magic.options import MagicOptions
 from cellwright.testing import MessagesServer, say, use
 
 CITY = '{"name": "Husum", "tide_m": 3.5}'

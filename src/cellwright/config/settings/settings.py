@@ -40,7 +40,7 @@ from cellwright.config.strict_json import SettingsProblem
 from cellwright.config.trust.trust import judge, remember_rules
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.lazy_pattern import lazy_pattern
-from cellwright.model.models import EFFORTS, ProviderName
+from cellwright.model.choices import EFFORTS, ProviderName
 from cellwright.permissions.modes import Mode, parse_mode, stricter
 from cellwright.permissions.rules.rule import Rule, grant_problem, parse_rule, restriction_problem
 

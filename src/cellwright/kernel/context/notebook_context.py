@@ -24,7 +24,7 @@ from cellwright.events import CHARS_PER_TOKEN
 from cellwright.kernel.context.context_budget import Budget, ContextFacts, context_text, middle_cut
 from cellwright.kernel.context.mentions import mentioned_cells, mentioned_variables
 from cellwright.kernel.execute.display_text import output_text
-from cellwright.kernel.magic.line import How
+from cellwright.kernel.magic.options import How
 from cellwright.kernel.namespace.hidden_state import BEFORE_ALL, hidden_state, hidden_state_text
 from cellwright.kernel.namespace.namespace import NamespaceNews
 from cellwright.kernel.namespace.summary import describe_all

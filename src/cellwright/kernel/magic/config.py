@@ -14,12 +14,13 @@ from traitlets.config import Configurable
 
 from cellwright.agent.recording.replay_ways import REPLAY_WAYS
 from cellwright.conversation.runs.output_format import FORMATS
-from cellwright.kernel.magic.line import CONTEXTS, DEFAULT_FILE, OPTIONS, How, MagicOptions
-from cellwright.model.models import EFFORTS, PROVIDERS
+from cellwright.kernel.magic.line import CONTEXTS, DEFAULT_FILE, OPTIONS
+from cellwright.model.choices import EFFORTS, PROVIDERS
 from cellwright.permissions.modes import LISTED_MODES
 
 if TYPE_CHECKING:
     from cellwright.config.settings.read import InlineSettings
+    from cellwright.kernel.magic.options import How, MagicOptions
 
 
 class Claude(Configurable):
@@ -107,6 +108,8 @@ class Claude(Configurable):
 
     def options(self) -> MagicOptions:
         """The options of a cell that gives none, as far as they are no settings."""
+        from cellwright.kernel.magic.options import MagicOptions  # for prompts; loading the extension needs none
+
         return MagicOptions(
             max_turns=self.max_turns,
             budget=self.budget,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from IPython.display import display
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.kernel.magic.line import MagicOptions
+from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.magic.sign_in import lacks_key
 from cellwright.model.credentials import is_scripted
 from cellwright.terminal.demo.demo_project import NOTEBOOK, is_demo, project_in

@@ -10,60 +10,22 @@ import builtins
 import keyword
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from cellwright.conversation.runs.output_format import FORMATS, ON_DENIED, OnDenied, OutputFormat
+from cellwright.conversation.runs.output_format import FORMATS, ON_DENIED
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.lazy_pattern import lazy_pattern
-from cellwright.model.models import EFFORTS, PROVIDERS, ProviderName
+from cellwright.model.choices import EFFORTS, PROVIDERS
 from cellwright.permissions.modes import LISTED_MODES
 
 if TYPE_CHECKING:
     from cellwright.agent.structured_output.answer import AnswerType
     from cellwright.conversation.runs.run_options import Result
-
-How = Literal["none", "auto", "code", "cells", "full"]
+    from cellwright.kernel.magic.options import MagicOptions
 
 CONTEXTS = ("none", "auto", "code", "cells", "full")
 DEFAULT_FILE = "auto"
 """Record into the file beside the notebook."""
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class MagicOptions:
-    """The options of one `%%claude`. None: as `%config Claude` or the settings say."""
-
-    model: str | None = None
-    mode: str | None = None
-    new: bool = False
-    resume: str | None = None
-    max_turns: int | None = None
-    budget: float | None = None
-    effort: str | None = None
-    provider: ProviderName | None = None
-    quiet: bool = False
-    format: OutputFormat = "text"
-    out: str | None = None
-    schema: str | None = None
-    dry_run: bool = False
-    record: str | None = None
-    replay: str | None = None
-    recording: str | None = None
-    no_tools: bool = False
-    context: How = "auto"
-    background: bool = False
-    notebook: str | None = None
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-    add_dir: tuple[str, ...] = ()
-    on_denied: OnDenied | None = None
-    fallback_model: tuple[str, ...] = ()
-    agent: str | None = None
-    system_prompt: str | None = None
-    append_system_prompt: tuple[str, ...] = ()
-    system_prompt_file: str | None = None
-    append_system_prompt_file: tuple[str, ...] = ()
 
 
 def _text(value: str) -> str:
@@ -186,6 +148,8 @@ def parse_line(line: str, defaults: MagicOptions) -> tuple[MagicOptions, str]:
     rest = line.strip()
     while match := _OPTION.match(rest):
         rest = _parse_option(match, rest[match.end() :], given).lstrip()
+    from msgspec.structs import replace  # loading the extension needs none
+
     options = replace(defaults, **given)
     _check_together(given)
     return options, rest

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cellwright.errors import CellwrightError
 from cellwright.kernel.magic.config import Claude
-from cellwright.kernel.magic.line import MagicOptions, help_text, parse_line
+from cellwright.kernel.magic.line import help_text, parse_line
 from cellwright.kernel.magic.told import is_told
 from cellwright.lazy_pattern import lazy_pattern
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cellwright.agent.prompt import ContextProvider
     from cellwright.kernel.conversation import NotebookConversation
     from cellwright.kernel.extension import Extension
+    from cellwright.kernel.magic.options import MagicOptions
 
 
 _FIX = lazy_pattern(r"fix(?:\s|$)")

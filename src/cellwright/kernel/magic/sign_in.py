@@ -12,7 +12,7 @@ from cellwright.config.credentials.entered_key import KEYS_PAGE, KeptKey, try_an
 from cellwright.config.credentials.kept_key import address_of
 from cellwright.conversation.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.kernel.magic.line import MagicOptions
+from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.magic.told import telling_once
 from cellwright.kernel.output.saved_ops import TRANSCRIPT, VERSION
 from cellwright.kernel.run.front_end import FrontEnd

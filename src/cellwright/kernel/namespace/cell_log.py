@@ -10,8 +10,7 @@ import hashlib
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from cellwright.agent.thread import agent_code_running
 
@@ -33,8 +32,7 @@ Author = Literal["user", "claude", "other"]
 _PROMPT = ("%%claude", "%claude")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class RanCell:
+class RanCell(NamedTuple):  # a third of a dataclass's time, where each load of the extension pays it
     """One run of a cell. Runs are ordered by `order`, which rises with everything that happens in the kernel.
 
     `source` is None where it was let go, and bounded; `sha256` (hexadecimal) is of the whole text as the front end sent it.
@@ -62,8 +60,7 @@ class RanCell:
         return (self.source or "").lstrip().startswith(_PROMPT)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Binding:
+class Binding(NamedTuple):
     """The origin of a name's value: whose doing, when (`order`), and by which run where it was a cell."""
 
     name: str
@@ -155,7 +152,7 @@ class CellLog:
         """End the run that `begin` began."""
         assert self._entered is not None, "end without begin"
         run, self._entered = self._entered, None
-        return self._finish(replace(run, execution_count=execution_count), error)
+        return self._finish(run._replace(execution_count=execution_count), error)
 
     # ------------------------------------------------------------------ what IPython tells
 
@@ -182,12 +179,12 @@ class CellLog:
                 return
             # the cell that loaded the extension; where counts rise as cells begin, it is in the history already
             self._first_count = min(self._first_count, result.execution_count or self._first_count)
-            run = replace(self._new_run(info.cell_id, info.raw_cell, None, _author()), started=0.0)
+            run = self._new_run(info.cell_id, info.raw_cell, None, _author())._replace(started=0.0)
         if result is None:
             self._finish(run, KeyboardInterrupt())
         else:
             error = result.error_before_exec or result.error_in_exec
-            self._finish(replace(run, execution_count=result.execution_count or run.execution_count), error)
+            self._finish(run._replace(execution_count=result.execution_count or run.execution_count), error)
 
     def _take_open(self, info: object) -> RanCell | None:
         """The run that `info` began; the innermost one where it cannot be told (IPython makes a new one after an error)."""
@@ -215,8 +212,7 @@ class CellLog:
 
             described = describe_error(error, self._shell, run.source or "")
         new, rebound, deleted = self._note_changes(run.by, run.cell_id, run.order)
-        run = replace(
-            run,
+        run = run._replace(
             ended=time.time(),
             success=error is None,
             error=described,
@@ -236,7 +232,7 @@ class CellLog:
             self._let_sources_go()
         if run.cell_id is not None:
             self._last_by_cell.pop(run.cell_id, None)
-            self._last_by_cell[run.cell_id] = replace(run, source=None)
+            self._last_by_cell[run.cell_id] = run._replace(source=None)
             if len(self._last_by_cell) > RUNS_KEPT:
                 del self._last_by_cell[next(iter(self._last_by_cell))]
 
@@ -245,7 +241,7 @@ class CellLog:
             if self._source_chars <= SOURCES_CHARS // 2:
                 return
             self._source_chars -= len(run.source or "")
-            self._runs[index] = replace(run, source=None)
+            self._runs[index] = run._replace(source=None)
 
     # ------------------------------------------------------------------ the namespace
 

@@ -16,7 +16,6 @@ import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,20 +78,20 @@ class PageNotebook(NamedTuple):
     """The user's page, or at the server: the document that pages share ("shared"), what it has as a file ("contents")."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class PageConnection:
     """One connection of one page. `session` is what its messages carry, those that run cells as well."""
 
-    session: str
-    link: CommLink
-    id: str = ""
-    front_end: str = ""
-    root: str = ""
-    notebooks: tuple[PageNotebook, ...] = ()
-    last_hello: float = 0.0
-    last_seen: float = 0.0
-    silent: bool = False
-    """It did not answer; until it is heard from again it counts as closed."""
+    def __init__(self, session: str, link: CommLink) -> None:
+        self.session = session
+        self.link = link
+        self.id = ""
+        self.front_end = ""
+        self.root = ""
+        self.notebooks: tuple[PageNotebook, ...] = ()
+        self.last_hello = 0.0
+        self.last_seen = 0.0
+        self.silent = False
+        """It did not answer; until it is heard from again it counts as closed."""
 
     def shows(self, path: Path) -> PageNotebook | None:
         return next((notebook for notebook in self.notebooks if notebook.path == path), None)

@@ -25,7 +25,7 @@ from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunError, RunOptions, existing_folder, result_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Notice, RunEnd
-from cellwright.kernel.magic.line import MagicOptions
+from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.output.cell_output import CellOutput, ViewOutput
 from cellwright.kernel.run.cell_surface import CellSurface
 from cellwright.kernel.run.front_end import FrontEnd

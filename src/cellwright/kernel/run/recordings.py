@@ -18,7 +18,8 @@ from cellwright.agent.recording.recordings import prompt_key
 from cellwright.agent.recording.replay_ways import REPLAY_WAYS, process_replay_way
 from cellwright.conversation.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.kernel.magic.line import DEFAULT_FILE, MagicOptions
+from cellwright.kernel.magic.line import DEFAULT_FILE
+from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.run.notebook_trust import NotebookTrust, notebook_of
 from cellwright.kernel.run.recorded_run import FILE, RecordedRun, RequestedTurn
 from cellwright.kernel.run.saved_outputs import AnswerQuestion, SavedAnswers, UntrustedAnswers
