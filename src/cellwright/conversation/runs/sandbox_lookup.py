@@ -30,7 +30,7 @@ def look_for_sandbox() -> SandboxFound:
 
 
 class SandboxLookup:
-    """The search for the sandbox: begun early, so that whoever needs its result hardly waits. From any thread."""
+    """The search for the sandbox: begun before its result is needed, so that nobody waits long. From any thread."""
 
     def __init__(self, find: FindSandbox = look_for_sandbox) -> None:
         self._find = find
@@ -52,9 +52,9 @@ class SandboxLookup:
         return self.begin().result()
 
     def found_by_now(self) -> SandboxFound | None:
-        """Return what there is; None while the search goes on."""
-        future = self.begin()
-        return future.result() if future.done() else None
+        """Return what there is; None while nobody knows yet."""
+        future = self._future
+        return future.result() if future is not None and future.done() else None
 
     def abilities(self) -> SandboxAbilities | None:
         """Return what can be enforced; waits for the end of the search."""

@@ -276,7 +276,6 @@ class StartingRun(Struct, frozen=True):
 
     def _prepare(self) -> ReadyRun | PendingQuestions:
         request, sessions, in_force = self.request, self.parts.sessions, self.parts.in_force
-        self.parts.sandbox.begin()
         with self.parts.queue.making_ready():
             options = request.options
             self.parts.agents.of_run = options.agents
@@ -347,7 +346,7 @@ class StartingRun(Struct, frozen=True):
             agent = replace(
                 agent,
                 hooks=together(as_hooks(agent.hooks), parts.skills.hooks_of_run(skill_call)),
-                request_leaves=self.run.request_leaves.set,
+                request_leaves=self._request_leaves,
             )
         if request.provider is not None:
             # a dry run changes nothing and costs nothing; that its own budget is too small is worth knowing
@@ -401,6 +400,11 @@ class StartingRun(Struct, frozen=True):
             full = self._with_called(full, skill_call, agent, session)
         parts.tool_log.keep_in(settings.tool_log)
         return ReadyRun(agent, full, session)
+
+    def _request_leaves(self) -> None:
+        self.run.request_leaves.set()
+        # two threads at work hinder each other: what the answer's calls need is looked for while the model thinks
+        self.parts.sandbox.begin()
 
     def _with_called(
         self, full: FullPrompt, skill_call: SkillCall | None, agent: AgentSetup, session: Session

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
@@ -41,6 +42,9 @@ logger = logging.getLogger(__name__)
 
 REQUEST_SECONDS = 0.03
 """The time that the output waits for the request to leave; nobody sees a wait as short as that."""
+
+COLD_REQUEST_SECONDS = 0.5
+"""The same where the widgets' libraries are not imported yet: that takes the time of the request, in its way."""
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -128,7 +132,8 @@ class CellWait:
         if isinstance(task, Run):
             # two threads at work hinder each other: the request goes first, and the front end gets its widget while
             # the model thinks
-            task.request_leaves.wait(REQUEST_SECONDS)
+            is_cold = "ipywidgets" not in sys.modules
+            task.request_leaves.wait(COLD_REQUEST_SECONDS if is_cold else REQUEST_SECONDS)
         self._output.open()
 
     def _cancel(self) -> None:
