@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
 
 from cellwright.agent.tool import Tool
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.commands.cost import usd
 from cellwright.commands.settings_pages import or_problem
 from cellwright.commands.support.index import index_row
-from cellwright.config.credentials.kept_key import kept_source
-from cellwright.config.settings.settings import Settings
+from cellwright.config.credentials.key_source import key_source
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import model_of
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.model.credentials import source_of_credential
 from cellwright.model.pricing import Tally
 from cellwright.version import VERSION
 
@@ -78,23 +75,6 @@ def _calls(conversation: Conversation) -> list[Section]:
     ]
     log = conversation.tool_log.path
     return [Section("Calls of tools", [head, *rows], f"logged in {log}" if log is not None else "")]
-
-
-NO_KEY = "none: `cellwright --help` says how to give one"
-
-
-def key_source(settings: Settings, environment: Mapping[str, str]) -> str:
-    """Name the source of the key; never a part of the key."""
-    if settings.api_key_helper is not None and source_of_credential(environment) is None:
-        origin = settings.origin("apiKeyHelper")
-        return f"apiKeyHelper ({origin.label})" if origin else "apiKeyHelper"
-    if (place := kept_source(environment, own_credentials=settings.own_credentials)) is not None:
-        return f"`cellwright auth login` ({place})"
-    source = source_of_credential(environment)
-    if source is None:
-        return NO_KEY
-    origin = settings.origin(f"env.{source}")
-    return f"{source} ({origin.label})" if origin else source
 
 
 def _by_category(conversation: Conversation, options: RunOptions) -> list[Row]:

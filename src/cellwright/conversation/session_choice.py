@@ -14,7 +14,6 @@ from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.runs.run_queue import RunQueue
 from cellwright.conversation.toolset import ConversationTools
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.sessions.claude_code.import_session import import_session, named
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import find_sessions, sessions_folder
 from cellwright.tools.files.writing.recovery import recover_changes
@@ -120,8 +119,14 @@ class ConversationSessions:
         if session_id and self._session is not None and self._session.id.startswith(session_id):
             return None
         found = _named(sessions_folder(self._cwd), session_id) if session_id else []
-        if not found and (foreign := named(session_id, self._cwd, self._in_force.environment)) is not None:
-            return import_session(foreign, self._cwd)
+        if not found:
+            from cellwright.sessions.claude_code.import_session import (  # few sessions are brought along
+                import_session,
+                named,
+            )
+
+            if (foreign := named(session_id, self._cwd, self._in_force.environment)) is not None:
+                return import_session(foreign, self._cwd)
         if len(found) != 1:
             what = "matches more than one session" if found else "is no session"
             known = ", ".join(path.stem for path in (found[::-1] or find_sessions(self._cwd))[:5]) or "none"

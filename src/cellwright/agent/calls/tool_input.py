@@ -20,7 +20,7 @@ import msgspec
 Input = TypeVar("Input", bound="ToolInput")
 
 WRITTEN_SCHEMAS = Path(__file__).with_name("input_schemas.json")
-"""The schemas of our own inputs, since working out forty of them took 20 ms of each start. `tests/house/test_input_schemas.py`
+"""The schemas of our own inputs: working out forty of them took 20 ms of each start. `tests/house/test_input_schemas.py`
 writes them, and says where one is no longer what its class says."""
 
 

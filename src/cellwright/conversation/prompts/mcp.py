@@ -33,15 +33,11 @@ from cellwright.lazy_pattern import lazy_pattern
 from cellwright.markdown.code_places import without_code
 from cellwright.model.models import limits
 from cellwright.text import visible_line
-from cellwright.tools.mcp.connection import ServerConnection, ServerPrompt
-from cellwright.tools.mcp.elicitation import elicit
 from cellwright.tools.mcp.oauth.token_store import TokenStore, token_store
-from cellwright.tools.mcp.resources import resource_content, resource_tools
-from cellwright.tools.mcp.results import blocks_of, result_of
 from cellwright.tools.mcp.server_entry import ServerEntry, ServerScope, plain_name
-from cellwright.tools.mcp.tools import number_in, server_tools
 
 if TYPE_CHECKING:
+    from cellwright.tools.mcp.connection import ServerConnection, ServerPrompt
     from cellwright.tools.mcp.oauth.sign_in import SignIn
 
 CONNECT_SECONDS = 30.0
@@ -318,6 +314,13 @@ class McpServers:
         ending = [self._connections.pop(name) for name in gone]
         if ending:
             await asyncio.gather(*(each.close() for each in ending))
+        if not wanted:
+            return
+        # most conversations have no servers: what speaks with them is imported for those that do, here and below
+        from cellwright.tools.mcp.connection import ServerConnection
+        from cellwright.tools.mcp.elicitation import elicit
+        from cellwright.tools.mcp.tools import number_in, server_tools
+
         environ = self._in_force.program_environment
         seconds = number_in(environ, "MCP_TIMEOUT", CONNECT_SECONDS * 1_000) / 1_000
         bounds = None
@@ -366,6 +369,8 @@ class McpServers:
         connection = self._connections.get(server)
         if connection is None:
             raise LookupError(f"there is no MCP server {server}")
+        from cellwright.tools.mcp.results import result_of
+
         result = await result_of(await connection.call_tool(name, values, ToolContext("hook", _unheard)))
         if not isinstance(result.content, str) or result.is_error:
             raise ToolError(f"{name} gave no text: {result.content!s:.300}")
@@ -392,6 +397,8 @@ class McpServers:
                 if name not in made and tool_is_allowed(name, settings):
                     made[name] = tool
         if any(each.has_resources for each in connections().values()):
+            from cellwright.tools.mcp.resources import resource_tools
+
             made.update({tool.name: tool for tool in resource_tools(connections)})
         return tuple(made.values())
 
@@ -412,6 +419,8 @@ class McpServers:
                 for name, each in self._connections.items()
                 if name in names and each.entry.agent in ("", agent.name)
             }
+
+        from cellwright.tools.mcp.tools import number_in
 
         await self.connect()
         await self.settled(number_in(self._in_force.environment, "MCP_TIMEOUT", CONNECT_SECONDS * 1_000) / 1_000)
@@ -436,6 +445,8 @@ class McpServers:
         if not self._connections and not self._found.notices:
             return ProvidedContext()
         if session.is_fresh:
+            from cellwright.tools.mcp.tools import number_in
+
             seconds = number_in(self._in_force.environment, "CELLWRIGHT_MCP_WAIT", FIRST_WAIT_SECONDS)
             await self.settled(seconds)
         told = await self.listing(prompt_context)
@@ -498,6 +509,8 @@ class McpServers:
         if connection is None:
             return ""  # it only looked like one
         try:
+            from cellwright.tools.mcp.resources import resource_content
+
             blocks = await resource_content(connection, uri)
         except ToolError as error:
             return f"@{server}:{uri}: not attached. {error.message}"
@@ -535,6 +548,9 @@ class McpServers:
         """Get what a server says to the call of one of its prompts. Raises CellwrightError; then nothing is sent."""
         match = _CALL.fullmatch(call)
         assert match is not None
+        from cellwright.tools.mcp.results import blocks_of
+        from cellwright.tools.mcp.tools import number_in
+
         await asyncio.to_thread(self.refresh)
         await self.connect()
         await self.settled(number_in(self._in_force.environment, "MCP_TIMEOUT", CONNECT_SECONDS * 1_000) / 1_000)

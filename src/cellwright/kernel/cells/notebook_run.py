@@ -23,7 +23,6 @@ from cellwright.agent.thread import CallerJobs
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
-from cellwright.kernel.cells.run_cells import CellsRun
 from cellwright.kernel.execute.captured_output import HEAD_CHARS, TAIL_CHARS
 from cellwright.kernel.execute.python_tool import run_code
 from cellwright.kernel.magic.rewrite import asks_claude
@@ -212,6 +211,8 @@ class Runner(Struct):
         )
 
     async def run(self, input: NotebookRunInput, ctx: ToolContext) -> ToolResult:
+        from cellwright.kernel.cells.run_cells import CellsRun  # with the first call
+
         asked = self._choices.pop(astuple(input), None)
         choice = await self._choose(input, with_outputs=True)
         if asked is not None and asked.key != choice.key:

@@ -20,8 +20,6 @@ from cellwright.agent.thread import CallerJobs
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
-from cellwright.kernel.cells.compare_outputs import Difference, bounded, difference
-from cellwright.kernel.cells.fresh_kernel import FreshCell, FreshResult, run_fresh
 from cellwright.kernel.magic.rewrite import asks_claude
 from cellwright.kernel.namespace.hidden_state import hidden_state, hidden_state_text
 from cellwright.text import counted
@@ -34,6 +32,8 @@ from cellwright.tools.paths import not_found, real_path, resolve_path, shown_pat
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from cellwright.kernel.cells.compare_outputs import Difference
+    from cellwright.kernel.cells.fresh_kernel import FreshResult
     from cellwright.kernel.namespace.cell_log import CellLog
 
 LISTED = 10
@@ -171,6 +171,8 @@ def verified(
 
 
 def _compared(cell: Cell, now: Sequence[Mapping[str, Any]] | None) -> Difference | None:
+    from cellwright.kernel.cells.compare_outputs import Difference, difference  # with the first call, as below
+
     if now is None:
         return Difference("the outputs are too large to be compared", "", "")
     return difference(cell.outputs, now)
@@ -178,10 +180,14 @@ def _compared(cell: Cell, now: Sequence[Mapping[str, Any]] | None) -> Difference
 
 def _new_error(result: FreshResult, index: int) -> Difference | None:
     """An error of a cell that the notebook says nothing about is a difference all the same."""
+    from cellwright.kernel.cells.compare_outputs import difference
+
     return difference((), result.outputs[index] or ()) if index in result.failed else None
 
 
 def _first(first: CellDifference) -> Iterator[str]:
+    from cellwright.kernel.cells.compare_outputs import bounded
+
     yield f"First difference: cell {_named(first.cell)}: {first.difference.what}."
     yield f"--- in the notebook\n{bounded(first.difference.was) or '(nothing)'}"
     yield f"--- from clean\n{bounded(first.difference.now) or '(nothing)'}\n---"
@@ -305,6 +311,8 @@ class Verifier(Struct):
         def begins(index: int) -> None:
             message = f"Cell {cells[index].position + 1} ({index + 1} of {len(cells)})"
             ctx.progress(message=message, fraction=index / len(cells))
+
+        from cellwright.kernel.cells.fresh_kernel import FreshCell, run_fresh
 
         result = await run_fresh(
             [FreshCell(runs[cell.id], _may_fail(cell)) for cell in cells],

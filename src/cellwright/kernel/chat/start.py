@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cellwright.commands.status import NO_KEY, key_source
 from cellwright.config.credentials.kept_key import address_of
+from cellwright.config.credentials.key_source import NO_KEY, key_source
 from cellwright.kernel.namespace.cell_log import type_name_of
 from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry
 from cellwright.sessions.catalog.metadata import read_about

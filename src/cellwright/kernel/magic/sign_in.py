@@ -7,9 +7,9 @@ import getpass
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from cellwright.commands.status import NO_KEY, key_source
 from cellwright.config.credentials.entered_key import KEYS_PAGE, KeptKey, try_and_keep
 from cellwright.config.credentials.kept_key import address_of
+from cellwright.config.credentials.key_source import NO_KEY, key_source
 from cellwright.conversation.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.magic.options import MagicOptions

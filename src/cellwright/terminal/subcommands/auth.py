@@ -10,9 +10,9 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from cellwright.commands.status import NO_KEY, key_source
 from cellwright.config.credentials.entered_key import place_words, try_and_keep
 from cellwright.config.credentials.kept_key import address_of, forget, note_path
+from cellwright.config.credentials.key_source import NO_KEY, key_source
 from cellwright.config.settings.read import start_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.errors import CellwrightError, ErrorCode
