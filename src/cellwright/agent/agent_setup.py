@@ -37,7 +37,7 @@ FileContext = Callable[["Sequence[Path]", "Session", "AgentSetup"], Awaitable[Se
 """Finds what is told after calls, by the files that they read or changed; called on the agent's loop."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)  # each method is compiled at import
 class AgentSetup:
     """A model with a system prompt, tools and a policy. Frozen: a variant is `dataclasses.replace(agent, …)`.
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 Thinking = Literal["summarized", "omitted", "disabled"]
 """The use made of the model's thinking: a summary, nothing that can be read, or none where the model can do without."""
@@ -23,8 +25,7 @@ NEEDS_THINKING = ("xhigh", "max")
 THINKING_TYPES = ("adaptive", "between_tools", "disabled", "enabled")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ModelLimits:
+class ModelLimits(Struct, frozen=True, kw_only=True):
     """The limits of a model. Sizes are in tokens; `thinking` holds the `thinking.type` values it accepts.
 
     `known` is False where the sizes are a careful guess. `effort` says whether `output_config.effort` may be sent,

@@ -18,7 +18,7 @@ from cellwright.events import Answered, Asked, Event, RunEnd, SubagentEvent, Tur
 State = Literal["waiting", "running", "asking", "done", "failed", "interrupted"]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Run:
     """One run from the moment it is asked for: who waits for its end has it, and so do those who look on.
 

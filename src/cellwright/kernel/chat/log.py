@@ -75,7 +75,7 @@ PROMPT_CHARS = 20_000
 Kind = Literal["prompt", "command", "past"]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class LoggedRun:
     """A run of the conversation, a slash command, or a turn of a transcript. All of it on the agent's loop.
 

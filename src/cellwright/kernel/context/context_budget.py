@@ -63,7 +63,7 @@ class ContextFacts(Struct, frozen=True):
         return replace(self, cell_id=cell_id, position=position, total=len(cells), hidden=hidden, whole=whole)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Budget:
     """So many characters; what is taken is gone."""
 

@@ -83,7 +83,7 @@ class _Cell(Struct, frozen=True):
     error: Any = None
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class CodeRun:
     """`run` is called once, by the thread that works off the jobs; `interrupt` by the agent's.
 

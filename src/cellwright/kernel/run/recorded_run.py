@@ -37,7 +37,7 @@ class SkippedRun(CellwrightError):
         super().__init__(ErrorCode.INTERRUPTED, "Skipped: the cell keeps the answer it held.")
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class RecordedRun:
     """One run; `request.ReplayDecision`.
 

@@ -113,7 +113,7 @@ def _read_page(
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Lines:
     """Takes a file's bytes as they come; keeps the lines that are wanted, and counts all."""
 
