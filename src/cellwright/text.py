@@ -10,9 +10,35 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, AnyStr, Generic, cast
 
-from cellwright.lazy_pattern import lazy_pattern
+
+class _LazyPattern(Generic[AnyStr]):
+    """Stands in for `re.compile(pattern, flags)`. From any thread: compiled twice, it is the same."""
+
+    def __init__(self, pattern: AnyStr, flags: int) -> None:
+        self.pattern: AnyStr = pattern
+        self._flags = flags
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        value = getattr(re.compile(self.pattern, self._flags), name)
+        setattr(self, name, value)  # the next time it is there, and this not called
+        return value
+
+    def __repr__(self) -> str:
+        return f"lazy_pattern({self.pattern!r})"
+
+
+def lazy_pattern(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
+    """Like `re.compile`, but compiled when it is first used, which is when a fault in it is raised.
+
+    A session meets few of the hundreds of patterns that modules name, and compiling all was a sixth of its start. It has a
+    pattern's methods, and cannot be given to functions of `re`.
+    """
+    return cast("re.Pattern[AnyStr]", _LazyPattern(pattern, flags))
+
 
 LONG_BLANK = 40
 """More spaces in a row than this push the rest of a line out of sight."""

@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,27 @@ def test_the_kernels_extension_waits_for_nothing_that_only_a_prompt_needs():
     later = ("cellwright.events", "cellwright.agent.tool", "cellwright.terminal.arguments", "msgspec")
     code = f"import cellwright.kernel.extension, sys; print([name for name in {later} if name in sys.modules])"
     assert python(code) == "[]"
+
+
+def test_patterns_of_modules_are_compiled_when_they_are_used():
+    # those of a first prompt were 270, and took a sixth of its time; what runs or is read alone imports nothing of ours
+    alone = ("testing", "fresh_kernel_main.py", "unittest_reporter.py", "sample_project")
+    found = []
+    for path in SOURCES:
+        if not {*path.parts}.isdisjoint(alone):
+            continue
+        for node in at_import(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "re.compile":
+                found.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert found == [], "use cellwright.text.lazy_pattern"
+
+
+def at_import(node: ast.AST) -> Iterator[ast.AST]:
+    """What of a module's tree runs when it is imported."""
+    for each in ast.iter_child_nodes(node):
+        if not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield each
+            yield from at_import(each)
 
 
 def test_docstrings_begin_with_a_noun_or_an_imperative():

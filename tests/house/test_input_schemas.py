@@ -26,7 +26,9 @@ def schemas() -> Mapping[str, Any]:
     for path in sorted(SOURCE.rglob("*.py")):
         if "ToolInput):" in path.read_text("utf-8"):
             importlib.import_module(".".join(path.relative_to(SOURCE.parent).with_suffix("").parts))
-    found = {full_name(each): schema_of(each) for each in _below(ToolInput) if each.__module__.startswith("cellwright.")}
+    found = {
+        full_name(each): schema_of(each) for each in _below(ToolInput) if each.__module__.startswith("cellwright.")
+    }
     schemas: Mapping[str, Any] = json.loads(json.dumps(dict(sorted(found.items()))))
     return schemas
 

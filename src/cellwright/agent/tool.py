@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from cellwright.agent.calls.offered_schema import offered_examples, offered_schema
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Event, Preview, QuestionKind
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from cellwright.agent.calls.confinement import Confinement

@@ -16,7 +16,7 @@ from cellwright.codebase.imports import ImportResolver
 from cellwright.codebase.parsing.python_names import MODULE, UNBOUND, NameUse, PythonNames, python_names
 from cellwright.codebase.parsing.references import references_in
 from cellwright.codebase.parsing.source_file import SourceText
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 PYTHON_LANGUAGES = frozenset({"Python", "notebook"})
 SAME_LANGUAGE = (

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from cellwright.codebase.parsing.facts import FUNCTIONS, Symbol
 from cellwright.codebase.parsing.source_file import SourceText
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 FUNCTION_LINES = 200
 HEAD_LINES = 20

@@ -24,8 +24,7 @@ from cellwright.conversation.resolve_options import (
 from cellwright.conversation.runs.choices import leave_other_modes
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.choices import EFFORTS
-from cellwright.model.models import canonical, limits
+from cellwright.model.models import EFFORTS, canonical, limits
 from cellwright.model.pricing import PRICES_DATE, Price, price_of
 from cellwright.permissions.modes import LISTED_MODES, MODE_LABELS, parse_mode
 from cellwright.text import dollars

@@ -14,10 +14,9 @@ from cellwright.agent.calls.approval import CanUseTool
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import Emit, Event
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.markdown.escaping import escaped
 from cellwright.markdown.safe_markdown import safe_markdown
-from cellwright.text import code_fence, visible, visible_line
+from cellwright.text import code_fence, lazy_pattern, visible, visible_line
 from cellwright.tools.shell.user_commands import user_command
 
 Row = tuple[str, ...]

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 MAX_CHARS = 20_000
 """A longer front matter is none."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.config.credentials.kept_key import with_key
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.choices import ProviderName
+from cellwright.model.models import ProviderName
 from cellwright.model.pricing import Tally
 from cellwright.model.provider import Provider, Request
 

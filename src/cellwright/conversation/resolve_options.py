@@ -21,15 +21,14 @@ from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, Asked, Emit, EventLog, Preview, Suggestion
-from cellwright.lazy_pattern import lazy_pattern
-from cellwright.model.choices import EFFORTS
-from cellwright.model.models import Thinking
+from cellwright.model.models import EFFORTS, Thinking
 from cellwright.permissions.modes import check_bypass_allowed, host_facts, parse_mode, stricter
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.rules.rule import Rule, parse_rule
 from cellwright.permissions.rules.sandbox_lists import with_rules
 from cellwright.permissions.sandboxing import FindAbilities, SandboxAbilities, SandboxRules
 from cellwright.sessions.session import Session
+from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from cellwright.conversation.runs.request import TrustCheck

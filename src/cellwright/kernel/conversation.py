@@ -58,7 +58,7 @@ from cellwright.kernel.run.questions import OpenQuestions, mirror_everywhere
 from cellwright.kernel.run.recorded_run import RecordedRun, SkippedRun
 from cellwright.kernel.run.recordings import RunningCell, recorded_runs
 from cellwright.kernel.widgets.bundle import why_no_widget
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 from cellwright.tools.process.children import child_processes
 
 if TYPE_CHECKING:

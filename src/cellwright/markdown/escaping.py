@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from cellwright.lazy_pattern import lazy_pattern
-from cellwright.text import code_fence, longest_run, visible
+from cellwright.text import code_fence, lazy_pattern, longest_run, visible
 
 _CONTROL = lazy_pattern("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 

@@ -9,8 +9,8 @@ import functools
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.markdown.links import destination
+from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from mistune import Markdown

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import quote, unquote
 
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 _SCHEME = lazy_pattern(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _FOLLOWED = lazy_pattern(r"https?://[^/?#\s]|mailto:[^\s]", re.IGNORECASE)

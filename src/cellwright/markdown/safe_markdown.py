@@ -12,8 +12,8 @@ import functools
 import html
 from typing import TYPE_CHECKING
 
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.markdown.escaping import fenced, visible_controls
+from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.markdown.escaping import escape_words, fenced, inline_code, opening_apart, visible_controls
 from cellwright.markdown.links import destination, split_at_addresses
 from cellwright.markdown.mathematics import formula
+from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from markdown_it.token import Token

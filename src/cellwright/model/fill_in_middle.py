@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 MAX_LINES = 24
 MAX_TOKENS = 400

@@ -11,10 +11,16 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from msgspec import Struct
-from msgspec.structs import replace
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
+"""The degrees of effort a model may be told to think with; not each knows all of them."""
+
+ProviderName = Literal["api", "claude-code"]
+
+PROVIDERS: tuple[ProviderName, ...] = ("api", "claude-code")
+"""The ways to the model that a user chooses among: what the environment leads to (a key, a sign-in, a platform), or the
+program Claude Code."""
 
 Thinking = Literal["summarized", "omitted", "disabled"]
 """The use made of the model's thinking: a summary, nothing that can be read, or none where the model can do without."""
@@ -25,7 +31,7 @@ NEEDS_THINKING = ("xhigh", "max")
 THINKING_TYPES = ("adaptive", "between_tools", "disabled", "enabled")
 
 
-class ModelLimits(Struct, frozen=True, kw_only=True):
+class ModelLimits(NamedTuple):
     """The limits of a model. Sizes are in tokens; `thinking` holds the `thinking.type` values it accepts.
 
     `known` is False where the sizes are a careful guess. `effort` says whether `output_config.effort` may be sent,
@@ -155,8 +161,7 @@ def refined(table: ModelLimits, model_info: Mapping[str, Any]) -> ModelLimits:
     thinking = frozenset(name for name in THINKING_TYPES if _mapping(types.get(name)).get("supported") is True)
     effort = _mapping(capabilities.get("effort")).get("supported")
     window, output = _size(model_info.get("max_input_tokens")), _size(model_info.get("max_tokens"))
-    return replace(
-        table,
+    return table._replace(
         context_window=window or table.context_window,
         max_output=output or table.max_output,
         thinking=thinking if types else table.thinking,

@@ -24,7 +24,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 LONGEST_QUOTE = 500
 """Characters of the API's own words that a message quotes."""

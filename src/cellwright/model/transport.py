@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.model.retry import Clock, FailedAttempt, RequestFailed, broken_stream
+from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     import ssl

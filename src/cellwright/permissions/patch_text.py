@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 _PREFIXES = (("a/", "b/"), ("b/", "a/"), ("i/", "w/"), ("c/", "i/"), ("c/", "w/"), ("o/", "w/"))
 """The prefixes git may put before the old and the new name (`diff.mnemonicPrefix`), and the first pair reversed."""

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import translate
 from pathlib import Path
 
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 # Paths are strings here: this runs for each call, and Path is several times slower.
 # ruff: noqa: PTH111, PTH115, PTH118, PTH120, PTH206

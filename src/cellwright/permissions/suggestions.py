@@ -13,7 +13,6 @@ from typing import Any
 from cellwright.agent.tool import AccessKind
 from cellwright.errors import CellwrightError
 from cellwright.events import Suggestion
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.judges.bash import ShellCall, judge_parts, shell_call
 from cellwright.permissions.judges.files import path_of
 from cellwright.permissions.judges.patch import MAX_FILES_JUDGED, files_of, named_by
@@ -33,7 +32,7 @@ from cellwright.permissions.rules.rule import (
 )
 from cellwright.permissions.shell.analysis import folder_named
 from cellwright.permissions.shell.command_paths import is_harmless
-from cellwright.text import visible_line
+from cellwright.text import lazy_pattern, visible_line
 
 # Paths are strings here: this runs for each call, and Path is several times slower.
 # ruff: noqa: PTH118

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 Fits = Callable[[re.Match[str]], bool]
 

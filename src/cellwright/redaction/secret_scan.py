@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 _SECRET_NAME = lazy_pattern(r"key|token|secret|passw|credential", re.IGNORECASE)
 _SHORTEST_VALUE = 8

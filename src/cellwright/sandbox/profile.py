@@ -17,10 +17,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.confined.secret_places import SECRET_PLACES
 from cellwright.sandbox.places import Places, exists, outermost
 from cellwright.sessions.state_dir import state_folder
+from cellwright.text import lazy_pattern
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/run/current-system")
 SYSTEM_DATA = (

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.sandbox.places import below
+from cellwright.text import lazy_pattern
 
 MOST_NAMED = 3
 _MOST_CHARS = 100_000

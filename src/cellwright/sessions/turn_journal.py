@@ -30,13 +30,13 @@ from cellwright.events import (
     TurnChanged,
     TurnEnd,
 )
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.model.provider import BlockEnd, MessageStart
 from cellwright.sessions.cut_answer import BLOCKS, DRAFT, RESULT, CutAnswer, keep_cut_answer
 from cellwright.sessions.fork_point import without_thinking
 from cellwright.sessions.history import dropped_note, is_known, unique_id, usable_name
 from cellwright.sessions.session import Session
 from cellwright.sessions.turns import begins_turn
+from cellwright.text import lazy_pattern
 
 DRAFT_SECONDS = 0.2
 """Words that are on the screen are in the transcript after this time."""

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.sessions.history import is_after_boundary, is_note
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcript import Line, in_effect, is_said
+from cellwright.text import lazy_pattern
 
 GO_ON = "Your answer was cut off at the output limit. Go on exactly where it stopped."
 """The agent's words in the user's place when an answer met the output limit."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from cellwright.conversation.runs.output_format import FORMATS, ON_DENIED
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.choices import EFFORTS, PROVIDERS
+from cellwright.model.models import EFFORTS, PROVIDERS
 from cellwright.permissions.modes import LISTED_MODES
 from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS, is_claude, translated
 from cellwright.terminal.exit_codes import MEANINGS

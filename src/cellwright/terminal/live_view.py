@@ -47,10 +47,9 @@ from cellwright.events import (
     TurnEnd,
     UserPrompt,
 )
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.terminal import run_lines
 from cellwright.terminal.screen import Style, harmless, style_of_diff_line
-from cellwright.text import visible, visible_line
+from cellwright.text import lazy_pattern, visible, visible_line
 
 _FENCE = lazy_pattern(r" {0,3}(`{3,}|~{3,})(.*)")
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Literal, TextIO
 
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 Style = Literal["", "title", "dim", "warning", "error", "good", "added", "removed", "hunk"]
 

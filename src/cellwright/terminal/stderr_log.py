@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Mapping
 
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 _SECRET_NAME = lazy_pattern(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
 _SECRET = lazy_pattern(r"sk-ant-[\w-]+|(?<=Bearer )[^\s'\"]+")

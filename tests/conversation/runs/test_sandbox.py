@@ -13,6 +13,7 @@ from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import sandbox_rules
 from cellwright.conversation.runs.request import RunRequest, RunSurface
+from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.sandbox_lookup import SandboxFound, look_for_sandbox
 from cellwright.errors import CellwrightError, ErrorCode
@@ -83,6 +84,23 @@ def test_where_nothing_confines_commands_it_is_told_once(conversing):
 
 def test_where_something_does_nothing_is_told(conversing):
     assert notices_of(conversing(), "What is it?") == []
+
+
+def test_the_search_for_a_sandbox_is_not_in_the_way_of_the_first_request(messages_server, tmp_path, own_place):
+    server = messages_server([say("The tide.")])
+    environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
+    runs: list[Run] = []
+    has_left: list[bool] = []
+
+    def find() -> SandboxFound:
+        has_left.append(runs[0].request_leaves.is_set())
+        return SandboxFound(LANDLOCK)
+
+    conversation = Conversation(cwd=tmp_path, interface="a test", environ=environ, find_sandbox=find)
+    conversation.start(RunRequest(prompt="What is it?"), RunSurface(belongs_to=runs.append)).future.result(60)
+    conversation.sandbox.found()
+    conversation.close()
+    assert has_left == [True]
 
 
 def test_a_sandbox_that_is_required_and_not_there_ends_the_run_before_it_begins(conversing):

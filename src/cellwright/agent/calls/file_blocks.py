@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from cellwright.agent.tool import Tool
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 MAX_BLOCKS = 50
 """Of one answer; nobody looks through more."""

@@ -19,8 +19,7 @@ from msgspec.structs import replace
 from cellwright.agent.calls.tool_results import output_folder
 from cellwright.agent.tool import Category, Content, Tool
 from cellwright.events import Emit, Notice
-from cellwright.lazy_pattern import lazy_pattern
-from cellwright.text import map_strings, strings_in
+from cellwright.text import lazy_pattern, map_strings, strings_in
 
 if TYPE_CHECKING:
     from cellwright.agent.calls.tool_calls import Outcome

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cellwright.events import ContextCompacted
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.sessions.history import CONTINUES, SUMMARY
 from cellwright.sessions.turns import begins_turn, split_attached
-from cellwright.text import dollars
+from cellwright.text import dollars, lazy_pattern
 
 Json = Mapping[str, Any]
 

@@ -24,7 +24,7 @@ from cellwright.agent.hooks.protocol import EVENTS, NO_HOOK_RESULT, NO_HOOKS, Aw
 from cellwright.agent.hooks.results import blocked, gather_results, read_answer
 from cellwright.agent.tool import own_tool_name
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 MATCHED_FIELDS = {
     **dict.fromkeys(("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest"), "tool_name"),

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from cellwright.events import Suggestion
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 SETTABLE_MODES = ("default", "acceptEdits", "plan", "dontAsk")
 """The modes that a hook may put a session into."""

@@ -26,10 +26,9 @@ from typing import Any
 from msgspec import Struct, field, to_builtins
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, read_key, signing_key, state_folder
 from cellwright.sessions.transcript import encode_json
-from cellwright.text import map_strings
+from cellwright.text import lazy_pattern, map_strings
 
 FORMAT = 1
 FORMAT_KEY = "cellwright_recording"

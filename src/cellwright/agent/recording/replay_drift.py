@@ -23,7 +23,7 @@ from cellwright.agent.recording.edits import edits_of
 from cellwright.agent.recording.recordings import FileState, RecordedCall, RecordedTurn, steady_text
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import ToolEnd
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 DriftKind = Literal["file", "python", "cell"]
 

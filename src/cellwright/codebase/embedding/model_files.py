@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from cellwright.codebase.embedding.provider import EmbeddingProblem, EmbeddingSettings
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.sessions.state_dir import make_private_folder
+from cellwright.text import lazy_pattern
 
 MAX_BYTES = 2_000_000_000
 REQUIRED = {"static": ("model.safetensors", "tokenizer.json"), "onnx": ("tokenizer.json", "onnx/model.onnx")}

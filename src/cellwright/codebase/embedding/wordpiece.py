@@ -7,7 +7,7 @@ import re
 import unicodedata
 from typing import Any
 
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 _WORD = lazy_pattern(r"\w+|[^\w\s]")
 MAX_LETTERS = 100

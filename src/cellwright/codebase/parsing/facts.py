@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from cellwright.codebase.parsing.grammars import CPP, GO, JAVA, PYTHON, RUST, C, Grammar, parse, text_of
 from cellwright.codebase.parsing.languages import facts_query
 from cellwright.codebase.parsing.symbol_outline import RULES, definition_names
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node

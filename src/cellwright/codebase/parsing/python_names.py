@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from cellwright.codebase.parsing.grammars import PYTHON, parse, text_of
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from cellwright.codebase.parsing.grammars import parse
 from cellwright.codebase.parsing.source_file import SourceText
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node

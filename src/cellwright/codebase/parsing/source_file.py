@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from cellwright.codebase.parsing.facts import FileFacts, Symbol, facts_of
 from cellwright.codebase.parsing.grammars import BASH, PYTHON, Grammar, grammar_of, is_installed
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 MAX_BYTES = 1_000_000
 """A larger file is generated, or data."""

@@ -26,7 +26,7 @@ from cellwright.codebase.parsing.grammars import (
     parse,
     text_of,
 )
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node

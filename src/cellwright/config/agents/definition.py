@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from cellwright.config.front_matter import read_front_matter, texts
 from cellwright.config.skills.skill import hooks_of
 from cellwright.errors import CellwrightError
-from cellwright.model.choices import EFFORTS
+from cellwright.model.models import EFFORTS
 from cellwright.permissions.modes import Mode, parse_mode
 
 AgentMemory = Literal["user", "project", "local"]

@@ -20,7 +20,7 @@ from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.results import read_answer
 from cellwright.config.hooks.command import failed, short
 from cellwright.config.hooks.entries import HttpHook
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     import httpx2

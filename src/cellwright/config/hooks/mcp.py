@@ -9,7 +9,7 @@ from typing import Any
 from cellwright.agent.hooks.protocol import HookResult
 from cellwright.config.hooks.command import failed, read_output
 from cellwright.config.hooks.entries import McpToolHook
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 CallMcpTool = Callable[[str, str, Mapping[str, Any]], Awaitable[str]]
 """`await call(server, tool, input)` gives the tool's text. Raises LookupError where there is no such server or tool."""

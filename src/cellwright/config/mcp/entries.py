@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
-from cellwright.lazy_pattern import lazy_pattern
-from cellwright.text import visible_line
+from cellwright.text import lazy_pattern, visible_line
 from cellwright.tools.mcp.server_entry import OAuthClient, ServerEntry, ServerScope, ServerTransport, plain_name
 from cellwright.tools.process.environment import is_secret
 

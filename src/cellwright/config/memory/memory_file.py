@@ -12,8 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.config.front_matter import read_front_matter, texts
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.markdown.code_places import without_code
+from cellwright.text import lazy_pattern
 
 MemoryScope = Literal["managed", "user", "project", "local", "auto"]
 

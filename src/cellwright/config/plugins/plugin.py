@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from cellwright.config.strict_json import SettingsProblem, read_settings_file
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 MANIFEST = ".claude-plugin/plugin.json"
 ROOT_VARIABLE = "CLAUDE_PLUGIN_ROOT"

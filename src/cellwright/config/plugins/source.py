@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from cellwright.config.plugins.files import copy_files
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 from cellwright.tools.git.run_git import neutral_git
 
 GIT_SECONDS = 180.0

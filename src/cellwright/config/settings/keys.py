@@ -13,11 +13,11 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from cellwright.codebase.embedding.provider import PROVIDER_KINDS
-from cellwright.lazy_pattern import lazy_pattern
-from cellwright.model.choices import EFFORTS, PROVIDERS
+from cellwright.model.models import EFFORTS, PROVIDERS
 from cellwright.permissions.modes import MODES
 from cellwright.permissions.rules.domain_pattern import AddressProblem
 from cellwright.permissions.rules.host_pattern import read_host
+from cellwright.text import lazy_pattern
 
 Path = tuple[str, ...]
 Shape = Literal["value", "list", "members", "lists"]

@@ -39,10 +39,10 @@ from cellwright.config.settings.server_policy import own_credentials, own_enviro
 from cellwright.config.strict_json import SettingsProblem
 from cellwright.config.trust.trust import judge, remember_rules
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
-from cellwright.lazy_pattern import lazy_pattern
-from cellwright.model.choices import EFFORTS, ProviderName
+from cellwright.model.models import EFFORTS, ProviderName
 from cellwright.permissions.modes import Mode, parse_mode, stricter
 from cellwright.permissions.rules.rule import Rule, grant_problem, parse_rule, restriction_problem
+from cellwright.text import lazy_pattern
 
 _MODE = ("permissions", "defaultMode")
 _TOOL_NAME = lazy_pattern(r"[A-Za-z_][\w-]*")

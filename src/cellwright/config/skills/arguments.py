@@ -9,7 +9,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 _PLACE = lazy_pattern(
     r"""(?P<escaped>\\\$(?=\w|\{))

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from cellwright.config.front_matter import read_front_matter, texts
-from cellwright.model.choices import EFFORTS
+from cellwright.model.models import EFFORTS
 
 SkillScope = Literal["managed", "user", "plugin", "project", "built-in"]
 

@@ -28,8 +28,8 @@ from cellwright.config.settings.read import SettingsSources, home_folder
 from cellwright.config.trust.repository import main_checkout
 from cellwright.config.trust.store import FolderTrust, folder_trust, remember_folder
 from cellwright.errors import CellwrightError
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.modes import MODES, parse_mode
+from cellwright.text import lazy_pattern
 
 Gate = Literal["open", "trust", "confirm", "never"]
 

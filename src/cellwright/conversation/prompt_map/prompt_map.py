@@ -30,8 +30,7 @@ from cellwright.conversation.prompt_map.map_budget import MapBudget
 from cellwright.conversation.prompt_map.map_result import MapResult, MapRow, error_of
 from cellwright.conversation.prompt_map.progress import Progress, progress_for
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.choices import EFFORTS
-from cellwright.model.models import limits
+from cellwright.model.models import EFFORTS, limits
 from cellwright.model.pricing import BATCH_FACTOR
 from cellwright.sessions.state_dir import state_folder
 

@@ -24,8 +24,8 @@ from cellwright.conversation.prompts.prompt import (
     read_for,
 )
 from cellwright.events import CHARS_PER_TOKEN
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.sessions.session import Session
+from cellwright.text import lazy_pattern
 from cellwright.tools.paths import shown_path
 from cellwright.tools.planning.tasks.session_tasks import tasks_in
 from cellwright.tools.planning.todos import MARKS

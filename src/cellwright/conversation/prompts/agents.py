@@ -13,8 +13,8 @@ from cellwright.config.agents.find_agents import FoundAgents, find_agents
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.prompts.listing import is_in_history, listed_line, listing
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.markdown.code_places import without_code
+from cellwright.text import lazy_pattern
 
 LISTING_CHARS = 12_000
 """The most that the list of agents may take of a conversation: about 3,000 tokens."""

@@ -14,8 +14,7 @@ from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.codebase.parsing.source_file import SourceText, largest_of, place_in, source_text
 from cellwright.conversation.prompts.prompt import refusal, without_secrets
 from cellwright.errors import ToolError
-from cellwright.lazy_pattern import lazy_pattern
-from cellwright.text import counted
+from cellwright.text import counted, lazy_pattern
 from cellwright.tools.code.navigation.project_code import CodeOutput, CodeRow
 
 HITS = 20

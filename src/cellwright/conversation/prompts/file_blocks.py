@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from cellwright.agent.calls.file_blocks import FileProposals
 from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
 from cellwright.agent.tool import Tool
-from cellwright.lazy_pattern import lazy_pattern
-from cellwright.text import visible_line
+from cellwright.text import lazy_pattern, visible_line
 
 WRITE = "Write"
 _TAG = "file-blocks"

@@ -29,10 +29,9 @@ from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQ
 from cellwright.config.trust.repository import main_checkout
 from cellwright.conversation.prompts.listing import is_in_history, listing
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.markdown.code_places import without_code
 from cellwright.model.models import limits
-from cellwright.text import visible_line
+from cellwright.text import lazy_pattern, visible_line
 from cellwright.tools.mcp.oauth.token_store import TokenStore, token_store
 from cellwright.tools.mcp.server_entry import ServerEntry, ServerScope, plain_name
 

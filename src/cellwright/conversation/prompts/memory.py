@@ -23,8 +23,8 @@ from cellwright.config.memory.chain import Memory, read_memory
 from cellwright.config.memory.memory_file import MemoryFile
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.events import CHARS_PER_TOKEN
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.sessions.session import Session
+from cellwright.text import lazy_pattern
 from cellwright.tools.paths import shown_path
 
 if TYPE_CHECKING:

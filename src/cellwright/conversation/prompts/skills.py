@@ -31,9 +31,9 @@ from cellwright.conversation.prompts.listing import is_in_history, listed_line, 
 from cellwright.conversation.prompts.prompt import mentioned_files
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.rules.name_pattern import GENERAL_AGENT
 from cellwright.sessions.session import Session
+from cellwright.text import lazy_pattern
 from cellwright.tools.skills.skill import LoadedSkill
 
 LISTING_CHARS = 16_000

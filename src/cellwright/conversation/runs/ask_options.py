@@ -19,7 +19,7 @@ from cellwright.conversation.prompts.mcp import ARGUMENT
 from cellwright.conversation.runs.output_format import ON_DENIED, OnDenied
 from cellwright.conversation.runs.run_options import RunOptions, existing_folder
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.choices import PROVIDERS, ProviderName
+from cellwright.model.models import PROVIDERS, ProviderName
 from cellwright.sessions.session import Session
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from cellwright.conversation.runs.output_format import OnDenied
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, RunEnd
 from cellwright.markdown.safe_markdown import safe_markdown
-from cellwright.model.choices import ProviderName
+from cellwright.model.models import ProviderName
 
 if TYPE_CHECKING:
     from cellwright.agent.hooks.callbacks import HookCallbacks

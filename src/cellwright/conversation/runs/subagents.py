@@ -40,13 +40,12 @@ from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.worktree import Worktree, leave_worktree, make_worktree
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Event, RunEnd, ToolEnd
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.model.models import canonical
 from cellwright.permissions.modes import Mode, parse_mode, stricter
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import PRIVATE_FILE, write_atomic
-from cellwright.text import visible_line
+from cellwright.text import lazy_pattern, visible_line
 from cellwright.tools.agents.agent import AgentInput, AgentOutput
 from cellwright.tools.mcp.server_entry import of_servers
 from cellwright.tools.shell.background import background_tasks

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from cellwright.kernel.execute.captured_output import ESCAPE_SEQUENCE, IMAGE_TYPES, OVERWRITTEN
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 from cellwright.tools.notebook.source import joined
 
 SHOWN_CHARS = 1_500

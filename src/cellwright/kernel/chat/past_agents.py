@@ -12,10 +12,10 @@ from msgspec import Struct
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Call, Event, RunEnd, SubagentEvent, ToolEnd, ToolStart, ToolStatus, TurnEnd, UserPrompt
 from cellwright.kernel.output.transcript_ops import text_of
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.sessions.export.exchanges import ToolExchange
 from cellwright.sessions.transcript import NO_MESSAGES, Line, in_effect, is_said, read_transcript
 from cellwright.sessions.turns import begins_turn_encoded
+from cellwright.text import lazy_pattern
 
 Json = Mapping[str, Any]
 

@@ -33,12 +33,12 @@ from cellwright.kernel.output.transcript_ops import (
     shown_input,
     text_of,
 )
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.model.models import limits
 from cellwright.sessions.export.exchanges import ToolExchange
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcript import COMPACTED, NO_MESSAGES, Line, is_boundary, is_said
 from cellwright.sessions.turns import GO_ON, begins_turn_encoded, is_attached, split_attached
+from cellwright.text import lazy_pattern
 from cellwright.tools.planning.tasks.session_tasks import add_calls
 from cellwright.tools.planning.tasks.tasks import Tasks
 

@@ -23,7 +23,7 @@ from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.kernel.context.mentions import attached_cell, mentioned_cells
 from cellwright.kernel.magic.line import CONTEXTS
 from cellwright.kernel.magic.options import How
-from cellwright.model.choices import EFFORTS
+from cellwright.model.models import EFFORTS
 from cellwright.permissions.modes import LISTED_MODES
 from cellwright.tools.notebook.open_notebook import OpenNotebook, OpenNotebooks
 

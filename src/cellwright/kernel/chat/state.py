@@ -23,9 +23,8 @@ from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
 from cellwright.kernel.pages.comm import PageError, optional
 from cellwright.kernel.run.idle_kernel import loses_output
-from cellwright.model.choices import EFFORTS
 from cellwright.model.credentials import is_scripted
-from cellwright.model.models import limits
+from cellwright.model.models import EFFORTS, limits
 from cellwright.permissions.modes import LISTED_MODES, MODE_LABELS
 from cellwright.telemetry.log import last_lines
 

@@ -17,7 +17,7 @@ from cellwright.conversation.prompts.prompt import (
 )
 from cellwright.errors import ToolError
 from cellwright.kernel.namespace.cell_log import is_hidden
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook, OpenNotebooks
 
 _NUMBER = lazy_pattern(r"\d{1,6}")

@@ -27,7 +27,7 @@ from cellwright.kernel.execute.display_text import bundle_texts, text_of
 from cellwright.kernel.execute.redirect import Replacement, RunningCode, StreamName
 from cellwright.kernel.execute.traceback import short_traceback
 from cellwright.kernel.namespace.cell_files import cell_of_file
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 from cellwright.tools.files.formats.images import image_block
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from traitlets.config import Configurable
 from cellwright.agent.recording.replay_ways import REPLAY_WAYS
 from cellwright.conversation.runs.output_format import FORMATS
 from cellwright.kernel.magic.line import CONTEXTS, DEFAULT_FILE, OPTIONS
-from cellwright.model.choices import EFFORTS, PROVIDERS
+from cellwright.model.models import EFFORTS, PROVIDERS
 from cellwright.permissions.modes import LISTED_MODES
 
 if TYPE_CHECKING:

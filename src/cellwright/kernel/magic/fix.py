@@ -23,7 +23,7 @@ from cellwright.kernel.namespace.cell_files import cell_of_file
 from cellwright.kernel.namespace.cell_log import CellLog, RanCell, sha256_of, type_name_of
 from cellwright.kernel.namespace.names import cell_names
 from cellwright.kernel.run.front_end import front_end_of
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 from cellwright.tools.notebook.open_notebook import OpenNotebooks
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from cellwright.conversation.runs.output_format import FORMATS, ON_DENIED
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.lazy_pattern import lazy_pattern
-from cellwright.model.choices import EFFORTS, PROVIDERS
+from cellwright.model.models import EFFORTS, PROVIDERS
 from cellwright.permissions.modes import LISTED_MODES
 
 if TYPE_CHECKING:
@@ -135,8 +134,9 @@ OPTIONS: dict[str, Option] = {
     "notebook": Option("PATH", _text, "the file of this notebook, where no front end shows it (nbclient, papermill)"),
 }
 
-_OPTION = lazy_pattern(r"--(?P<name>[A-Za-z][\w-]*)(?P<equals>=)?")
-_VALUE = lazy_pattern(r"""\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>\S+))(?=\s|$)""")
+# loading the extension compiles none
+_OPTION = r"--(?P<name>[A-Za-z][\w-]*)(?P<equals>=)?"
+_VALUE = r"""\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>\S+))(?=\s|$)"""
 
 
 def parse_line(line: str, defaults: MagicOptions) -> tuple[MagicOptions, str]:
@@ -146,7 +146,7 @@ def parse_line(line: str, defaults: MagicOptions) -> tuple[MagicOptions, str]:
     """
     given: dict[str, Any] = {}
     rest = line.strip()
-    while match := _OPTION.match(rest):
+    while match := re.match(_OPTION, rest):
         rest = _parse_option(match, rest[match.end() :], given).lstrip()
     from msgspec.structs import replace  # loading the extension needs none
 
@@ -168,7 +168,7 @@ def _parse_option(match: re.Match[str], rest: str, given: dict[str, Any]) -> str
             raise _usage(f"--{name} takes no value.")
         given[attribute] = True
         return rest
-    value = _VALUE.match(rest) if match["equals"] or rest[:1].isspace() else None
+    value = re.match(_VALUE, rest) if match["equals"] or rest[:1].isspace() else None
     if option.bare is not None and (not rest.strip() or rest.lstrip().startswith("--")) and not match["equals"]:
         given[attribute] = option.bare
         return rest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,7 +11,6 @@ from cellwright.errors import CellwrightError
 from cellwright.kernel.magic.config import Claude
 from cellwright.kernel.magic.line import help_text, parse_line
 from cellwright.kernel.magic.told import is_told
-from cellwright.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from cellwright.agent.prompt import ContextProvider
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cellwright.kernel.magic.options import MagicOptions
 
 
-_FIX = lazy_pattern(r"fix(?:\s|$)")
+_FIX = r"fix(?:\s|$)"
 """A line that asks for what failed to be fixed; the prompt of a whole cell is the user's own words."""
 
 
@@ -116,7 +116,7 @@ class ClaudeMagic:
         if not cell.strip() and (do := self._beginnings.get(prompt.strip())) is not None:
             do(self.extension.conversation())
             return None
-        if not cell.strip() and _FIX.match(prompt):
+        if not cell.strip() and re.match(_FIX, prompt):
             fix = self.extension.conversation().fix(prompt)
             return None if fix is None else _Request(fix.words, options, fix.provide_context)
         return _Request(prompt, options)

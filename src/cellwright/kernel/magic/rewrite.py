@@ -10,6 +10,7 @@ A cell asks Claude by what IPython makes of its source: comments and strings do 
 from __future__ import annotations
 
 import ast
+import re
 import tokenize
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -22,13 +23,11 @@ from IPython.core.inputtransformer2 import (
     leading_indent,
 )
 
-from cellwright.lazy_pattern import lazy_pattern
-
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-_CELL = lazy_pattern(r"%%claude(?=\s|$)")
-_LINE = lazy_pattern(r"%claude(?=\s|$)")
+_CELL = r"%%claude(?=\s|$)"
+_LINE = r"%claude(?=\s|$)"
 
 AWAITED_CELL = "await get_ipython().find_cell_magic('claude').__self__.awaited_cell({!r}, {!r})\n"
 AWAITED_LINE = "await get_ipython().find_line_magic('claude').__self__.awaited_line({!r})"
@@ -63,7 +62,7 @@ class Rewriting:
 
 def _cell_transform(shell: InteractiveShell) -> Callable[[list[str]], list[str]]:
     def rewrite_claude_cell(lines: list[str]) -> list[str]:
-        if not lines or not (start := _CELL.match(lines[0])) or not can_await(shell):
+        if not lines or not (start := re.match(_CELL, lines[0])) or not can_await(shell):
             return lines
         return [AWAITED_CELL.format(lines[0][start.end() :].strip(), "".join(lines[1:]))]
 
@@ -82,7 +81,7 @@ def _line_transform(shell: InteractiveShell) -> type[TokenTransformBase]:
         def find(cls, tokens_by_line: list[list[Any]]) -> TokenTransformBase | None:
             for line in tokens_by_line:
                 words = [token for token in line if token.type not in (tokenize.INDENT, tokenize.DEDENT)]
-                if words and words[0].string == "%" and _LINE.match(words[0].line[words[0].start[1] :]):
+                if words and words[0].string == "%" and re.match(_LINE, words[0].line[words[0].start[1] :]):
                     return cls(words[0].start)
             return None
 

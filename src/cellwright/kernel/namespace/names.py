@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 _PYTHON_CELL_MAGICS = ("time", "timeit", "capture", "prun", "python", "python3")
 _CELL_MAGIC = lazy_pattern(r"%%(?P<name>\w+)[^\n]*\n?")

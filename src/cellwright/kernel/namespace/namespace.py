@@ -21,7 +21,7 @@ from cellwright.kernel.namespace.names import cell_names
 from cellwright.kernel.namespace.summary import describe_all, line
 from cellwright.kernel.namespace.types.description import classes, library_class, short_name, type_name
 from cellwright.kernel.namespace.types.tables import names_of
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

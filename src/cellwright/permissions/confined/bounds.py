@@ -24,12 +24,12 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.confined.secret_places import SECRET_PLACES
 from cellwright.permissions.judges.files import NOT_SEARCHED
 from cellwright.permissions.paths import PROTECTED_FILES, PROTECTED_FOLDERS, folded, inside, protected_part
 from cellwright.permissions.rules.rule import EDIT, READ, CompiledRule, RuleBook
 from cellwright.permissions.shell.read_only.git import read_elsewhere, repository_of
+from cellwright.text import lazy_pattern
 
 SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/nix/store", "/etc", "/proc")
 """The folders that every confined command may read, because programs need it; the sandbox adds it by itself."""

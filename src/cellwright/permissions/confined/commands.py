@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.confined.programs import Arguments, Use, use_of
 from cellwright.permissions.shell.command_paths import is_harmless
 from cellwright.permissions.shell.tokens import MAX_LENGTH
-from cellwright.text import unseen_characters
+from cellwright.text import lazy_pattern, unseen_characters
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser

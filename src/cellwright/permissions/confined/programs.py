@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.shell.running_flags import runs_or_writes
+from cellwright.text import lazy_pattern
 
 Use = Literal["reads", "changes", "unknown"]
 """The doings of a command as far as its name tells: look, change files where it is told to, or anything else."""

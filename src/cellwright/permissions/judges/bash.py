@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, structs
 
 from cellwright.agent.calls.approval import Decision
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.judges.files import judge_path
 from cellwright.permissions.judges.settled_parts import settled_parts
 from cellwright.permissions.judges.simple_command import (
@@ -56,7 +55,7 @@ from cellwright.permissions.shell.conservative_parse import ConservativeParse, p
 from cellwright.permissions.shell.critical_deletes import critical_delete
 from cellwright.permissions.shell.indirect_reads import git_words, hidden_by, may_show, shown_whole
 from cellwright.permissions.shell.tokens import MAX_LENGTH
-from cellwright.text import unseen_characters, visible_line
+from cellwright.text import lazy_pattern, unseen_characters, visible_line
 
 if TYPE_CHECKING:
     from cellwright.permissions.judges.confined import ConfinableCommand

@@ -18,7 +18,6 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.confined import bounds
 from cellwright.permissions.confined.commands import CommandUse, command_use
 from cellwright.permissions.confined.programs import NEEDS_DEVICES
@@ -28,6 +27,7 @@ from cellwright.permissions.paths import PathProblem, inside, normalised, places
 from cellwright.permissions.rules.command_pattern import RestrictedCommand
 from cellwright.permissions.rules.rule import BYPASSED, EDIT, RuleBook
 from cellwright.permissions.shell.command_paths import is_harmless, paths_named, places_named, starts_at
+from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from cellwright.permissions.judges.bash import ShellCall

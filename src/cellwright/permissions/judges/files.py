@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 
 from cellwright.agent.calls.approval import Decision
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.paths import PathProblem, folded, inside, places, protected_part, shows_process
 from cellwright.permissions.rules.rule import (
     BYPASSED,
@@ -27,7 +26,7 @@ from cellwright.permissions.rules.rule import (
     denied_by,
     denied_by_plan,
 )
-from cellwright.text import unseen_characters, visible_line
+from cellwright.text import lazy_pattern, unseen_characters, visible_line
 
 # Paths are strings here: this runs for each call, and Path is several times slower.
 # ruff: noqa: PTH112, PTH118, PTH119

@@ -20,7 +20,6 @@ from typing import Any, Literal
 from msgspec import Struct, structs
 
 from cellwright.agent.calls.approval import Decision
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.judges.bash import judge_command
 from cellwright.permissions.judges.files import judge_path
 from cellwright.permissions.rules.rule import (
@@ -38,7 +37,7 @@ from cellwright.permissions.rules.rule import (
 )
 from cellwright.permissions.sandboxing import NO_SANDBOX
 from cellwright.permissions.shell.critical_deletes import critical_delete
-from cellwright.text import visible_line
+from cellwright.text import lazy_pattern, visible_line
 
 MAX_NESTED = 5
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh", "fish", "!", "sx", "system"})

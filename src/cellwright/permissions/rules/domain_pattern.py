@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.rules.name_pattern import glob_match
+from cellwright.text import lazy_pattern
 
 _URL = lazy_pattern(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?:[/?#].*)?")
 _PORT = lazy_pattern(r":\d{0,5}\Z")

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.rules.domain_pattern import AddressProblem, DomainPattern, read_domain
+from cellwright.text import lazy_pattern
 
 _HOST_AND_PORT = lazy_pattern(r"(?P<host>\[[^\]]*\]|[^:\[\]]+)(?::(?P<port>\d{1,5}))?")
 _LAST_PORT = 65_535

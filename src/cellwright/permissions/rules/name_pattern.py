@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.paths import folded
+from cellwright.text import lazy_pattern
 
 _NAME = lazy_pattern(r"[^\s,()]+(?P<more> \*)?")
 _PARAMETER = lazy_pattern(r"(?P<name>[A-Za-z_-][\w-]*):(?P<value>.*)", re.DOTALL)

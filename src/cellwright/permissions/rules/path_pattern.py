@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from fnmatch import translate
 from functools import lru_cache
 
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.paths import PathProblem, folded, folder_spellings, inside, normalised
+from cellwright.text import lazy_pattern
 
 ANY_DEPTH = "**"
 _WILD = lazy_pattern(r"[*?\[\\]")

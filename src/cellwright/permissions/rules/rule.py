@@ -23,12 +23,12 @@ from msgspec import Struct
 from cellwright.agent.calls.approval import Decision
 from cellwright.agent.tool import EDITING_KINDS, READING_KINDS, TOOL_ALIASES, AccessKind, ToolAccess, own_tool_name
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.modes import Mode
 from cellwright.permissions.rules.domain_pattern import AddressProblem, DomainPattern, read_domain
 from cellwright.permissions.rules.name_pattern import NamePattern, ParameterPattern, read_name, read_parameter
 from cellwright.permissions.rules.path_pattern import PathPattern, PatternProblem, compile_pattern
 from cellwright.permissions.sandboxing import NO_SANDBOX, SandboxRules
+from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from cellwright.permissions.rules.command_pattern import GrantedCommand, RestrictedCommand

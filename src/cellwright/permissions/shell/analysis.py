@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.paths import normalised
 from cellwright.permissions.shell.grammar import check_readings, parses
 from cellwright.permissions.shell.tokens import (
@@ -30,6 +29,7 @@ from cellwright.permissions.shell.tokens import (
     Word,
     read_tokens,
 )
+from cellwright.text import lazy_pattern
 
 # Paths are strings here: this runs for each call, and Path is several times slower.
 # ruff: noqa: PTH111, PTH118, PTH206

@@ -13,10 +13,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.paths import PathProblem, places
 from cellwright.permissions.shell.analysis import Folders, named_path
 from cellwright.permissions.shell.tokens import Word
+from cellwright.text import lazy_pattern
 
 MAX_EXPANDED = 200
 """File names looked at for one wildcard."""

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.shell.tokens import RESERVED_WORDS
+from cellwright.text import lazy_pattern
 
 MAX_WORDS = 200
 """Words that one word is expanded to; the rest is left as it is."""

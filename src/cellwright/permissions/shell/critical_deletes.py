@@ -16,11 +16,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.paths import folded, folder_spellings, normalised
 from cellwright.permissions.shell.analysis import SimpleCommand, unwrapped
 from cellwright.permissions.shell.command_paths import Starts, places_named, starts_at
 from cellwright.permissions.shell.conservative_parse import PossibleCommand, parse_conservatively
+from cellwright.text import lazy_pattern
 
 _DELETERS = frozenset({"rm", "rmdir"})
 _NAMED_ANYWHERE = lazy_pattern(r"(?<![\w.-])(?:rm|rmdir)(?![\w.-])", re.IGNORECASE)

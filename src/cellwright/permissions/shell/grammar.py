@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.shell.tokens import RESERVED_WORDS, Token, Unreadable
+from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Tree

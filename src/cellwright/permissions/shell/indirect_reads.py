@@ -17,14 +17,13 @@ import re
 from collections.abc import Iterator, Sequence
 
 from cellwright.agent.calls.approval import Decision
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.judges.files import TooManyFiles, named_below
 from cellwright.permissions.paths import PathProblem, normalised, places
 from cellwright.permissions.rules.rule import READ, CompiledRule, RuleBook
 from cellwright.permissions.shell.conservative_parse import PossibleCommand
 from cellwright.permissions.shell.read_only.git import GLOBAL_WITH_VALUE, SUBCOMMANDS, repository_of, tracked_files
 from cellwright.permissions.shell.tokens import Word
-from cellwright.text import visible_line
+from cellwright.text import lazy_pattern, visible_line
 
 # Paths are strings here: this runs for each call, and Path is several times slower.
 # ruff: noqa: PTH113, PTH118

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.shell.command_paths import Access, accesses
 from cellwright.permissions.shell.read_only.commands import Flags, flags
 from cellwright.permissions.shell.tokens import Word
+from cellwright.text import lazy_pattern
 
 _FLAGS: Mapping[str, Flags] = {
     "mkdir": flags("pv", "-m:text --mode:text", "--parents --verbose"),

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.shell.read_only.git import GLOBAL_WITH_VALUE, is_plain_setting
+from cellwright.text import lazy_pattern
 
 MIN_ABBREVIATION = 4
 """Characters: programs take `--outp` for `--output`."""

@@ -14,8 +14,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.lazy_pattern import lazy_pattern
-from cellwright.text import unseen_characters
+from cellwright.text import lazy_pattern, unseen_characters
 
 MAX_LENGTH = 10_000
 """Longer commands are not looked at closely enough to be allowed by a rule."""

@@ -16,10 +16,10 @@ from jupyter_server.base.handlers import APIHandler
 from tornado.web import HTTPError, stream_request_body
 
 from cellwright.errors import CellwrightError
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.server.api_error import RouteError
 from cellwright.server.routes.body import checked_body
 from cellwright.server.runs.runs import ClientRuns
+from cellwright.text import lazy_pattern
 
 EVERYBODY = ""
 """The owner where users have no names: who knows the server's token is the server's user."""

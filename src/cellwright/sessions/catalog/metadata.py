@@ -22,9 +22,8 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.sessions.state_dir import PRIVATE_FILE
-from cellwright.text import visible_line
+from cellwright.text import lazy_pattern, visible_line
 
 TITLE_CHARS = 120
 TAG_CHARS = 40

@@ -7,7 +7,7 @@ phrase.
 
 from __future__ import annotations
 
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 MAX_WORDS = 20
 MAX_CHARS = 1_000

@@ -15,13 +15,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.sessions.catalog.metadata import write_title
 from cellwright.sessions.claude_code.entries import Entries, read_entries
 from cellwright.sessions.claude_code.messages import messages_of
 from cellwright.sessions.history import imported_note
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import sessions_folder
+from cellwright.text import lazy_pattern
 
 MAX_FOLDER_NAME = 200
 """A longer name is cut by Claude Code, and a hash put behind it."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.sessions.turns import begins_turn, split_attached
+from cellwright.text import lazy_pattern
 
 Json = Mapping[str, Any]
 

@@ -11,12 +11,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.markdown.escaping import escaped, fenced, folded, visible_controls
 from cellwright.markdown.safe_markdown import safe_markdown
 from cellwright.markdown.writer import quoted
 from cellwright.sessions.export.exchanges import AnswerText, Exchange, ToolExchange
 from cellwright.sessions.export.markdown import call_blocks
+from cellwright.text import lazy_pattern
 
 Json = Mapping[str, Any]
 

@@ -14,11 +14,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.model.credentials import SCRIPTED
 from cellwright.sessions.catalog.extract import users_words
 from cellwright.testing import Part, Turn, say, think, turn, use
 from cellwright.testing.rules.models import SCRIPTED_MODEL
+from cellwright.text import lazy_pattern
 
 TEST_COMMAND = "python -m unittest -q"
 TEST_RULE = f"Bash({TEST_COMMAND})"

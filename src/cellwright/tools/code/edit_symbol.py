@@ -21,7 +21,7 @@ from cellwright.codebase.parsing.grammars import BASH, PYTHON, Grammar, grammar_
 from cellwright.codebase.parsing.symbol_outline import LANGUAGES, Definition, definitions
 from cellwright.errors import ErrorCode, ToolError, needs_extra
 from cellwright.events import Preview
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 from cellwright.tools.files.changes import Change, FilesOutput, Plan, make_change, preview_change
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.formats.text import main_line_end

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 MAX_BYTES = 64 * 2**20
 """A larger report is not read."""

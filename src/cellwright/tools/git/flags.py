@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 Kind = Literal["flag", "value", "attached", "next"]
 """A flag alone; with a value; with a value that may only be attached (`--stat=80`); with a next word if there is one."""

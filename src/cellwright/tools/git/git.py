@@ -17,7 +17,7 @@ from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 from cellwright.tools.git import output as git_output
 from cellwright.tools.git.flags import GitArguments, Subcommand, parse_arguments
 from cellwright.tools.git.run_git import Git, GitOutput, Repository, neutral_git, plain_git, repository_of

@@ -6,9 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.patch_text import changed_lines
-from cellwright.text import counted, visible
+from cellwright.text import counted, lazy_pattern, visible
 from cellwright.tools.process.environment import is_secret
 
 LOG_FORMAT = "%x1e%H%x1f%P%x1f%an%x1f%ae%x1f%aI%x1f%D%x1f%s%x1f%b%x1f"

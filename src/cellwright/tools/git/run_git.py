@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Confinement, also_writing
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 from cellwright.tools.process.children import Command
 from cellwright.tools.process.runner import OutputHead, RunningProgram
 

@@ -16,8 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.lazy_pattern import lazy_pattern
-from cellwright.text import replace_surrogates
+from cellwright.text import lazy_pattern, replace_surrogates
 
 MAX_DEPTH = 12
 MAX_CHARS = 40_000

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 ServerScope = Literal["managed", "flag", "local", "project", "user", "plugin", "agent"]
 """The one who configured it: the administrator, `--mcp-config`, the user for this project, the project itself, the user

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 from cellwright.tools.notebook.source import NotebookSource, joined, open_notebook, parsed
 from cellwright.tools.notebook.spans import CellList, NotANotebook, Span
 

@@ -10,9 +10,8 @@ from typing import Any
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.markdown.escaping import fenced
-from cellwright.text import counted
+from cellwright.text import counted, lazy_pattern
 from cellwright.tools.inputs import NotebookPath
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import Cell

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 from cellwright.tools.files.formats.images import UnusableImage, image_from_bytes
 from cellwright.tools.notebook.open_notebook import KernelRemarks
 from cellwright.tools.notebook.source import NotebookSource, joined

@@ -13,8 +13,7 @@ from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import Content, Tool, ToolAccess, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.lazy_pattern import lazy_pattern
-from cellwright.text import counted
+from cellwright.text import counted, lazy_pattern
 from cellwright.tools.files.changes import in_thread
 from cellwright.tools.files.file_state import FileState, SeenFile
 from cellwright.tools.files.formats.text import NotText, open_regular

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 from msgspec import Struct
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 from cellwright.tools.files.formats.text import decode
 from cellwright.tools.notebook.spans import CellList, CellSpan, NotANotebook, NotebookSpans, Span, notebook_spans
 

@@ -14,7 +14,7 @@ from typing import BinaryIO
 from msgspec import Struct, field
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 BLOCK_BYTES = 1 << 20
 

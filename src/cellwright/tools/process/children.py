@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from cellwright.sandbox.confined_process import ConfinedProcess

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 _SECRET_NAME = lazy_pattern(
     r"""

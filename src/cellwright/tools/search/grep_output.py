@@ -13,8 +13,7 @@ from msgspec import Struct, field, structs
 from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import ToolResult
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.lazy_pattern import lazy_pattern
-from cellwright.text import counted, visible
+from cellwright.text import counted, lazy_pattern, visible
 from cellwright.tools.paths import file_errors, not_found, resolve_path, shown_path
 from cellwright.tools.search.ripgrep import Output
 from cellwright.tools.search.ripgrep_arguments import relative_path

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import TOOL_SEARCH, Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 DESCRIPTION = """\
 Load tools that you know only by name, so that you can call them from your next message on. Load what you will need at \

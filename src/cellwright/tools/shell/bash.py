@@ -21,8 +21,7 @@ from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
-from cellwright.lazy_pattern import lazy_pattern
-from cellwright.text import purposeful, unseen_characters, visible, visible_line
+from cellwright.text import lazy_pattern, purposeful, unseen_characters, visible, visible_line
 from cellwright.tools.process.children import ChildProcesses, child_processes
 from cellwright.tools.process.environment import child_environment, runs_code_at_start
 from cellwright.tools.process.network import network_access, new_proxy, refused_hosts

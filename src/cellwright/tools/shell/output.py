@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cellwright.agent.calls.tool_results import create_output_folder
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 SHOWN_CHARS = 30_000
 """The number of characters the model gets of one command's output, half from its start, half from its end."""

@@ -15,8 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
-from cellwright.lazy_pattern import lazy_pattern
-from cellwright.text import visible_line
+from cellwright.text import lazy_pattern, visible_line
 from cellwright.tools.process.children import child_processes
 from cellwright.tools.process.environment import child_environment
 from cellwright.tools.shell.output import SHOWN_CHARS, exit_code, meaning

@@ -19,8 +19,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.public_addresses import Address, is_public
+from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     import ssl

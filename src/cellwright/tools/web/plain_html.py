@@ -10,7 +10,7 @@ import re
 import urllib.parse
 from html.parser import HTMLParser
 
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 _SILENT = frozenset(("script", "style", "noscript", "template", "svg", "math", "select", "button", "iframe"))
 _BLOCKS = frozenset(

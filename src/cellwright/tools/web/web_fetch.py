@@ -21,8 +21,7 @@ from cellwright.agent.side_request import SideRequest, text_of
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import CellwrightError, ErrorCode, ToolError, needs_extra
 from cellwright.events import Preview
-from cellwright.lazy_pattern import lazy_pattern
-from cellwright.text import visible, visible_line
+from cellwright.text import lazy_pattern, visible, visible_line
 from cellwright.tools.files.formats.pdf import import_pypdf
 from cellwright.tools.inputs import MIN_SECONDS
 from cellwright.tools.web.client import FetchedPage, Network, fetch, read_address

@@ -19,7 +19,7 @@ from typing import Any
 
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.kernel.namespace.types.description import classes, module_name, own_vars, short_name, static
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 ROOM = 200
 """Characters of a value in a line."""

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct, field
 
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.shell.command_paths import HERE, Access, Use, accesses
 from cellwright.permissions.shell.tokens import EXIT_STATUS, Word
+from cellwright.text import lazy_pattern
 
 _NUMBER = lazy_pattern(r"[+-]?\d{1,12}(?:\.\d{1,6})?[bkKMGcwm]?")
 _SHORT_NUMBER = lazy_pattern(r"-\d{1,9}")

@@ -16,10 +16,10 @@ import struct
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 
-from cellwright.lazy_pattern import lazy_pattern
 from cellwright.permissions.paths import inside
 from cellwright.permissions.shell.read_only.commands import Arguments, Flags, flags
 from cellwright.permissions.shell.tokens import Word
+from cellwright.text import lazy_pattern
 
 _DIFF_LETTERS = "pubwsRaz"
 _DIFF_VALUED = (

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 from cellwright.tools.code.navigation.code_context import symbols_named
 from cellwright.tools.code.navigation.find_definitions import Within, definition_line, definition_row
 from cellwright.tools.code.navigation.project_code import LIMITS, CodeOutput, ProjectCode, code_row, joined, where

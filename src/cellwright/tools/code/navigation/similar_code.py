@@ -13,7 +13,7 @@ from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.codebase.reader import Hit
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 from cellwright.tools.code.navigation.code_context import symbols_named
 from cellwright.tools.code.navigation.find_definitions import Within
 from cellwright.tools.code.navigation.project_code import LIMITS, CodeOutput, ProjectCode, code_row, joined, where

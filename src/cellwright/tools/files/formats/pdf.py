@@ -13,8 +13,7 @@ from msgspec import Struct
 
 from cellwright.agent.tool import Content
 from cellwright.errors import ErrorCode, ToolError, needs_extra
-from cellwright.lazy_pattern import lazy_pattern
-from cellwright.text import counted
+from cellwright.text import counted, lazy_pattern
 
 if TYPE_CHECKING:
     from pypdf import PdfReader

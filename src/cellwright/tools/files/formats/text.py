@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 
 ALIGNED_LINES = 2_000
 """Up to so many lines, old and new ones are aligned to keep mixed line ends; the comparison is quadratic."""

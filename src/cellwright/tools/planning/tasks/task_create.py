@@ -10,7 +10,7 @@ from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.errors import ToolError
 from cellwright.events import TodosChanged
-from cellwright.lazy_pattern import lazy_pattern
+from cellwright.text import lazy_pattern
 from cellwright.tools.planning.tasks.tasks import (
     LIMITS,
     MAX_TASKS,
