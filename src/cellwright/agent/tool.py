@@ -506,7 +506,7 @@ def _inputs(
 
 def _hints(function: Callable[..., Any], name: str) -> tuple[dict[str, tuple[Any, Any]], str]:
     """Hint and default (`...`: none) of each parameter, and the name of the one that wants the context ("" if none)."""
-    hints = typing.get_type_hints(function, include_extras=True)
+    hints = _plain_hints(function) or typing.get_type_hints(function, include_extras=True)
     found: dict[str, tuple[Any, Any]] = {}
     context_name = ""
     for parameter in inspect.signature(function).parameters.values():
@@ -520,6 +520,15 @@ def _hints(function: Callable[..., Any], name: str) -> tuple[dict[str, tuple[Any
             default = ... if parameter.default is parameter.empty else parameter.default
             found[parameter.name] = hints[parameter.name], default
     return found, context_name
+
+
+def _plain_hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """The hints, where all are names of classes in its module, as in our own tools: evaluating them takes longer."""
+    if hasattr(function, "__wrapped__") or getattr(function, "__type_params__", None):
+        return {}  # the names may mean something else
+    names, module = getattr(function, "__annotations__", {}), getattr(function, "__globals__", {})
+    hints: dict[str, Any] = {key: module.get(name) for key, name in names.items() if isinstance(name, str)}
+    return hints if len(hints) == len(names) and all(isinstance(hint, type) for hint in hints.values()) else {}
 
 
 def _is_typed_input(hint: Any) -> bool:

@@ -59,7 +59,7 @@ def brought_tools(files: Sequence[tuple[Path, bytes]], taken: Iterable[str]) -> 
 
 def _of_packages() -> Iterator[tuple[str, Callable[[], object]]]:
     """List what packages bring: where from, and what loads it."""
-    if not any(_may_bring(Path(folder)) for folder in sys.path):
+    if not any(_may_bring(folder or os.curdir) for folder in sys.path):
         return
     import importlib.metadata  # 15 ms, and much more for all packages: for who has such a package
 
@@ -67,16 +67,19 @@ def _of_packages() -> Iterator[tuple[str, Callable[[], object]]]:
         yield f"the package {entry.dist.name if entry.dist else entry.value} ({entry.name})", entry.load
 
 
-def _may_bring(folder: Path) -> bool:
+def _may_bring(folder: str) -> bool:
     """Return whether a package installed in `folder` names the group; what is no folder (a zip file) may."""
-    # the methods of Path raise for a folder of somebody else's, over which Python itself passes
+    # without Path: each start looks at all packages, and its methods raise for a folder of somebody else's, over which
+    # Python itself passes
     if not os.path.isdir(folder):  # noqa: PTH112
         return os.path.isfile(folder)  # noqa: PTH113
     named = f"[{GROUP}]".encode()
-    for about in folder.glob("*.*-info/entry_points.txt"):
-        with contextlib.suppress(OSError):
-            if named in about.read_bytes():
-                return True
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):  # noqa: PTH208
+            if name.endswith((".dist-info", ".egg-info")):
+                with contextlib.suppress(OSError), open(f"{folder}/{name}/entry_points.txt", "rb") as file:  # noqa: PTH123
+                    if named in file.read():
+                        return True
     return False
 
 
