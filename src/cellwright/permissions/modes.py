@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 from cellwright.errors import CellwrightError, ErrorCode
 
@@ -51,12 +51,13 @@ def stricter(one: Mode, other: Mode) -> Mode:
     return min(one, other, key=MODES.index)
 
 
-class HostFacts(NamedTuple):
+class HostFacts:
     """The facts that decide whether a session may run without permission checks on this machine."""
 
-    is_root: bool
-    is_sandbox: bool = False
-    in_container: bool = False
+    def __init__(self, *, is_root: bool, is_sandbox: bool = False, in_container: bool = False) -> None:
+        self.is_root = is_root
+        self.is_sandbox = is_sandbox
+        self.in_container = in_container
 
 
 def check_bypass_allowed(facts: HostFacts) -> None:

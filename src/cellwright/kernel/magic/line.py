@@ -10,7 +10,7 @@ import builtins
 import keyword
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from cellwright.conversation.runs.output_format import FORMATS, ON_DENIED
 from cellwright.errors import CellwrightError, ErrorCode
@@ -69,18 +69,27 @@ def _annotation(value: str) -> str:
     return check_annotation(value)
 
 
-class Option(NamedTuple):
+class Option:
     """One option of the magic: how its value is read (None: it takes none), and its line in the help.
 
     `bare` is its value where nothing follows it on the line; None: it needs one. `repeats`: it may be given again, and has
     all of its values then.
     """
 
-    placeholder: str
-    read: Callable[[str], Any] | None
-    help: str
-    bare: str | None = None
-    repeats: bool = False
+    def __init__(
+        self,
+        placeholder: str,
+        read: Callable[[str], Any] | None,
+        help: str,
+        bare: str | None = None,
+        *,
+        repeats: bool = False,
+    ) -> None:
+        self.placeholder = placeholder
+        self.read = read
+        self.help = help
+        self.bare = bare
+        self.repeats = repeats
 
 
 OPTIONS: dict[str, Option] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from cellwright.errors import CellwrightError
 from cellwright.kernel.magic.config import Claude
@@ -69,14 +69,6 @@ def errors_for_the_user() -> Iterator[None]:
         raise (ToldInterrupt if is_told(interrupt) else CellInterrupt)(*interrupt.args) from None
 
 
-class _Request(NamedTuple):
-    """A prompt, its options, and what is told with it besides what each prompt is told."""
-
-    prompt: str
-    options: MagicOptions
-    context_provider: ContextProvider | None = None
-
-
 class ClaudeMagic:
     """The magic as IPython registers it. `awaited_cell` and `awaited_line` are what rewritten cells await."""
 
@@ -106,8 +98,8 @@ class ClaudeMagic:
     async def awaited_line(self, line: str) -> None:
         await self.awaited_cell(line, "")
 
-    def _request(self, line: str, cell: str) -> _Request | None:
-        """Build what is asked; None when there is nothing to run: then the user was told so."""
+    def _request(self, line: str, cell: str) -> tuple[str, MagicOptions, ContextProvider | None] | None:
+        """A prompt, its options, and what is told with it alone; None when nothing is to run, which the user was told."""
         options, beginning = parse_line(line, self._config.options())
         prompt = "\n".join(part for part in (beginning, cell.strip("\n")) if part.strip())
         if not prompt.strip():
@@ -118,5 +110,5 @@ class ClaudeMagic:
             return None
         if not cell.strip() and re.match(_FIX, prompt):
             fix = self.extension.conversation().fix(prompt)
-            return None if fix is None else _Request(fix.words, options, fix.provide_context)
-        return _Request(prompt, options)
+            return None if fix is None else (fix.words, options, fix.provide_context)
+        return prompt, options, None
