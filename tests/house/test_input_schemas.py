@@ -26,11 +26,15 @@ def schemas() -> Mapping[str, Any]:
     for path in sorted(SOURCE.rglob("*.py")):
         if "ToolInput):" in path.read_text("utf-8"):
             importlib.import_module(".".join(path.relative_to(SOURCE.parent).with_suffix("").parts))
-    found = {
-        full_name(each): schema_of(each) for each in _below(ToolInput) if each.__module__.startswith("cellwright.")
-    }
+    found = {full_name(each): schema_of(each) for each in _below(ToolInput) if _is_of_a_module(each)}
     schemas: Mapping[str, Any] = json.loads(json.dumps(dict(sorted(found.items()))))
     return schemas
+
+
+def _is_of_a_module(input_type: type[ToolInput]) -> bool:
+    """Return whether it is a class of ours; those of examples in docstrings are in no module."""
+    module, name = input_type.__module__, input_type.__qualname__
+    return module.startswith("cellwright.") and vars(sys.modules[module]).get(name) is input_type
 
 
 def _below(input_type: type[ToolInput]) -> Iterator[type[ToolInput]]:
