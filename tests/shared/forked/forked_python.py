@@ -44,11 +44,13 @@ KERNEL = (
     *("cellwright.conversation.conversation", "cellwright.agent.agent_setup", "cellwright.agent.loop"),
     *("cellwright.model.anthropic", "cellwright.model.transport", "httpcore2._sync.connection", "httpx2", "truststore"),
 )
+SERVER = ("jupyter_server.serverapp", "jupyter_server_terminals", "cellwright.server.server_extension")
 LIBRARIES = {
     "": ("mcp.server.mcpserver",),
     "cellwright.terminal.main": COMMAND,
     "claude": COMMAND,
     "ipykernel_launcher": KERNEL,
+    "jupyter_server": SERVER,
 }
 """By the module that is run with `-m`, or the script's name; "" are other scripts."""
 
