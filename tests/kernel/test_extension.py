@@ -75,8 +75,8 @@ def state(kernel: NotebookKernel) -> dict[str, Any]:
 
 @pytest.fixture
 def bare(model: MessagesServer, tmp_path: Path, own_place: Path) -> Iterator[NotebookKernel]:
-    """A kernel that has not loaded the extension."""
-    with running_kernel(tmp_path, model_of(model)) as kernel:
+    """A kernel that has neither loaded the extension nor imported anything for it."""
+    with running_kernel(tmp_path, model_of(model), as_for_users=True) as kernel:
         kernel.run(PARENT)
         kernel.run("%unload_ext nothing")  # IPython loads these magics when they are first used
         yield kernel

@@ -40,9 +40,8 @@ def trapped(model: MessagesServer, tmp_path: Path) -> Iterator[NotebookKernel]:
     """A kernel in a folder where each of LIBRARIES is a file that says when it is run; nothing of ours is loaded yet."""
     folder = tmp_path / "cloned"
     folder.mkdir()
-    with running_kernel(
-        folder, {**model_of(model), "HOME": str(tmp_path), "CELLWRIGHT_HOME": str(tmp_path / "c")}
-    ) as kernel:
+    environ = {**model_of(model), "HOME": str(tmp_path), "CELLWRIGHT_HOME": str(tmp_path / "c")}
+    with running_kernel(folder, environ, as_for_users=True) as kernel:
         # after its start: the kernel itself imports what is in its folder, which is Jupyter's affair
         for name in LIBRARIES:
             (folder / f"{name}.py").write_text(TRAP, "utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import sys
 import tempfile
 import time
 import uuid
@@ -17,6 +18,7 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
 from cellwright.testing import MessagesServer
+from forked.forked_python import program_in
 
 SECONDS = 60.0
 """Nothing takes so long, on a busy machine either."""
@@ -351,12 +353,17 @@ def python_path(*folders: Path) -> str:
 
 @contextlib.contextmanager
 def running_kernel(
-    folder: Path, environ: dict[str, str], *, sources: Sequence[Path] = (SOURCES,)
+    folder: Path, environ: dict[str, str], *, sources: Sequence[Path] = (SOURCES,), as_for_users: bool = False
 ) -> Iterator[NotebookKernel]:
-    """A kernel in `folder` that finds Cellwright in `sources`."""
+    """A kernel in `folder` that finds Cellwright in `sources`.
+
+    It is forked with its libraries and ours imported, unless it is to begin as users' kernels do or finds others.
+    """
     # PYTEST_CURRENT_TEST would turn off what ipykernel does with file descriptors
     inherited = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
-    with started_kernel(folder, {**inherited, **environ, "PYTHONPATH": python_path(*sources)}) as (manager, client):
+    python = program_in(os.environ) if SOURCES in sources and not as_for_users else sys.executable
+    known = {**inherited, **environ, "PYTHONPATH": python_path(*sources)}
+    with started_kernel(folder, known, python=Path(python)) as (manager, client):
         yield NotebookKernel(manager, client)
 
 

@@ -9,7 +9,6 @@ import select
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import uuid
@@ -21,6 +20,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import websocket
+
+from forked.forked_python import program_in
 
 TOKEN = "a-token-of-tests"
 SECONDS = 60.0
@@ -267,7 +268,7 @@ def jupyter_server(
     runtime = Path(tempfile.mkdtemp(prefix="jupyter-"))  # a socket's path has 107 bytes at most
     known = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER_", "JPY_"))}
     command = [
-        *(sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root", "--ServerApp.port=0"),
+        *(program_in(os.environ), "-m", "jupyter_server", "--no-browser", "--allow-root", "--ServerApp.port=0"),
         f"--ServerApp.jpserver_extensions={dict(extensions)}",
         f"--IdentityProvider.token={TOKEN}",
         f"--ServerApp.base_url={base_url}",

@@ -4,8 +4,8 @@
 forked from one of its kind, which has imported `LIBRARIES`; it has the program's arguments, environment, folder, files and
 signals, a session of its own if the program has one, and its end is the program's. Where that cannot be (a system without
 `pidfd_open`, coverage, which begins with the interpreter, anything but a module or a script) the program is Python itself.
-Servers of MCP that tests start run so, and our command where it has no terminal; on a terminal it begins as it does for
-users, with nothing imported.
+Servers of MCP that tests start run so, kernels, and our command where it has no terminal; on a terminal, and where a test
+asks how a kernel begins, they begin as they do for users, with nothing imported.
 """
 
 from __future__ import annotations
@@ -32,7 +32,26 @@ COMMAND = (
     *("cellwright.conversation.conversation", "cellwright.agent.agent_setup", "cellwright.agent.loop"),
     *("cellwright.model.transport", "httpcore2._sync.connection", "httpx2", "jsonschema", "truststore"),
 )
-LIBRARIES = {"": ("mcp.server.mcpserver",), "cellwright.terminal.main": COMMAND, "claude": COMMAND}
+# not `ipykernel.kernelapp`, which reads on import who its parent is
+KERNEL = (
+    *("ipykernel.ipkernel", "ipykernel.zmqshell", "ipykernel.heartbeat", "IPython.core.application"),
+    *(
+        "anywidget",
+        "cellwright.kernel.extension",
+        "cellwright.kernel.conversation",
+        "cellwright.kernel.widgets.transcript",
+    ),
+    *("cellwright.conversation.conversation", "cellwright.agent.agent_setup", "cellwright.agent.loop"),
+    *("cellwright.model.anthropic", "cellwright.model.transport", "httpcore2._sync.connection", "httpx2", "truststore"),
+)
+SERVER = ("jupyter_server.serverapp", "jupyter_server_terminals", "cellwright.server.server_extension")
+LIBRARIES = {
+    "": ("mcp.server.mcpserver",),
+    "cellwright.terminal.main": COMMAND,
+    "claude": COMMAND,
+    "ipykernel_launcher": KERNEL,
+    "jupyter_server": SERVER,
+}
 """By the module that is run with `-m`, or the script's name; "" are other scripts."""
 
 KINDS = tuple(dict.fromkeys(LIBRARIES.values()))
@@ -177,7 +196,7 @@ class Task:
     def run(self) -> None:
         paths = [path for path in self.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
         # the first is the folder of this file
-        rest = [path for path in sys.path[1:] if path not in BEGUN_WITH]
+        rest = [path for path in sys.path[1:] if path not in (*BEGUN_WITH, *paths)]
         first = self.folder if self.arguments[0] == "-m" else str(Path(self.arguments[0]).absolute().parent)
         sys.path[:] = [first, *paths, *rest]
         if self.arguments[0] == "-m":
@@ -326,7 +345,8 @@ def main(folder: Path) -> None:
     if (kind := kind_asked_for(listening)) is None:
         return
     for library in KINDS[kind]:
-        importlib.import_module(library)
+        with contextlib.suppress(ImportError):  # a hosted notebook has not all of them
+            importlib.import_module(library)
     gc.collect()
     gc.freeze()
     used = resource.getrusage(resource.RUSAGE_SELF)
