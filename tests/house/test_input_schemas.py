@@ -44,5 +44,6 @@ def _below(input_type: type[ToolInput]) -> Iterator[type[ToolInput]]:
 
 
 if __name__ == "__main__":
-    text = json.dumps(schemas(), ensure_ascii=False, indent=1)
-    sys.exit(0 if WRITTEN_SCHEMAS.write_text(text + "\n", "utf-8") else 1)
+    # a line each, so that a change shows which
+    lines = (f"{json.dumps(name)}: {json.dumps(schema, ensure_ascii=False)}" for name, schema in schemas().items())
+    sys.exit(0 if WRITTEN_SCHEMAS.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8") else 1)
