@@ -80,6 +80,7 @@ def test_the_clouds_throttle_without_saying_for_how_long():
         (api_error("rate_limit_error", "You have reached your monthly spend limit."), {}, False),
         (api_error("rate_limit_error", "Your credit balance is too low."), {"retry_after": "3"}, False),
         (api_error("rate_limit_error", "m", details={"error_code": "contract_spend_limit_reached"}), {}, False),
+        (api_error("billing_error", "The workspace is at its limit."), {"retry_after": "3"}, False),
     ],
 )
 def test_429_is_a_matter_of_money_only_where_its_code_or_words_say_so(error, headers, again):

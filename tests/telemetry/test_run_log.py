@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +27,19 @@ def test_a_run_can_be_followed_in_the_log(messages_server: Any, tmp_path: Path, 
     server = messages_server(script)
     environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
     conversation = Conversation(cwd=tmp_path, interface="a test", environ=environ)
-    conversation.observers.add(RunLog())
+    later: list[Callable[[], None]] = []
+    conversation.observers.add(RunLog(later.append))
     try:
         conversation.start(RunRequest(prompt="What is the plan?", origin="[3]"), RunSurface()).future.result(60)
     finally:
         conversation.close()
+    (log_beginning,) = later
+    log_beginning()  # the run was logged before that: nothing is said twice, and in its order
     lines = last_lines(100)
     told = [line.split("cellwright.runs: ")[1] for line in lines if "cellwright.runs: " in line]
-    run = next(line for line in told if line.endswith("mode default"))
+    [run] = [line for line in told if "begins" in line]
+    assert run == told[0]
+    assert run.endswith("mode default")
     assert run.startswith("run-1 [3]: begins, session 2")
     assert any("request failed, tried again (1 of 8)" in line and "API_OVERLOADED" in line for line in told)
     assert any(": Read " in line and "FILE_NOT_FOUND" in line for line in told)

@@ -94,6 +94,11 @@ def test_nobody_has_models_think_more_than_the_most(
     [
         ({}, {}, {"type": "adaptive", "display": "summarized"}),
         ({"showThinkingSummaries": False}, {}, {"type": "adaptive", "display": "omitted"}),
+        (
+            {"showThinkingSummaries": False, "alwaysThinkingEnabled": False, "effortLevel": "max"},
+            {},
+            {"type": "adaptive", "display": "omitted"},
+        ),
         ({"alwaysThinkingEnabled": False}, {}, {"type": "disabled"}),
         ({"alwaysThinkingEnabled": False, "effortLevel": "max"}, {}, {"type": "adaptive", "display": "summarized"}),
         ({"alwaysThinkingEnabled": False}, {"MAX_THINKING_TOKENS": "1"}, {"type": "adaptive", "display": "summarized"}),

@@ -108,7 +108,7 @@ class AgentSetup:
         # as it is now: a policy that follows the settings looks at their files whenever it is asked
         policy = self.policy.allowing(())
         told = [tool for tool in tools if not policy.hides(tool)]
-        if all(tool.name != TOOL_SEARCH for tool in told):  # nothing would load them
+        if TOOL_SEARCH not in [tool.name for tool in told]:  # nothing would load them
             told = [replace(tool, defer_loading=False) if tool.defer_loading else tool for tool in told]
         return told
 

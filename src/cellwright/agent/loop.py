@@ -203,7 +203,7 @@ class AgentRun:
         agent = self.agent
         full = full_prompt(prompt)
         self._take_chosen_model()
-        self.emit(UserPrompt(full.text, self.model, self.session.mode or agent.policy.mode, self.session.id))
+        self.emit(UserPrompt(full.text, self.model, self.calls.gate.told_mode, self.session.id))
         self.steering.open(self.emit)
         expanded = await self.hooks.before_expansion(full.text, full.expansion)
         full = (await full.with_collected_context()).with_appended("Hooks", "hook", expanded)

@@ -175,7 +175,7 @@ def thinking_of(settings: Settings, environ: Mapping[str, str]) -> Thinking:
     """Say what comes of the model's thinking in a run. MAX_THINKING_TOKENS goes before the settings, as in Claude Code."""
     tokens = environ.get("MAX_THINKING_TOKENS", "").strip()
     if tokens == "0" or (not tokens.isdecimal() and not settings.always_thinking):
-        return "disabled"
+        return "disabled" if settings.show_thinking else "disabled or omitted"
     return "summarized" if settings.show_thinking else "omitted"
 
 

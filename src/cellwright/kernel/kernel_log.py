@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from cellwright.agent.calls.redaction import Redaction
@@ -9,11 +10,19 @@ from cellwright.conversation.conversation import Conversation
 from cellwright.telemetry.log import RunLog, log_to_file
 from cellwright.tools.process.environment import secret_values
 
+REQUEST_LEFT_SECONDS = 0.05
+"""The time after which a run's first request has left, and the thread that sends it has nothing to do."""
+
 
 def keep_log(conversation: Conversation) -> Callable[[], None]:
     """Log to the file from now on; gives how to stop that."""
     # without the services' formats: a record must not wait for their import
     redaction = Redaction(lambda: secret_values(conversation.in_force.environment), services=False)
     stop = log_to_file(lambda text: redaction.clean(text).text)
-    conversation.observers.add(RunLog())
+    conversation.observers.add(RunLog(_while_it_waits))
     return stop
+
+
+def _while_it_waits(log: Callable[[], None]) -> None:
+    # on the agent's thread; by then it waits for the answer
+    asyncio.get_running_loop().call_later(REQUEST_LEFT_SECONDS, log)

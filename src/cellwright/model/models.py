@@ -22,8 +22,11 @@ PROVIDERS: tuple[ProviderName, ...] = ("api", "claude-code")
 """The ways to the model that a user chooses among: what the environment leads to (a key, a sign-in, a platform), or the
 program Claude Code."""
 
-Thinking = Literal["summarized", "omitted", "disabled"]
-"""The use made of the model's thinking: a summary, nothing that can be read, or none where the model can do without."""
+Thinking = Literal["summarized", "omitted", "disabled", "disabled or omitted"]
+"""The use made of the model's thinking: a summary, nothing that can be read, or none where the model can do without.
+
+A model that cannot gives a summary also for "disabled"; with "disabled or omitted" nothing that can be read.
+"""
 
 NEEDS_THINKING = ("xhigh", "max")
 """The degrees with which thinking cannot be switched off."""
@@ -133,11 +136,12 @@ def thinking_field(
     least they do not think.
     """
     accepted = limits(model).thinking
-    if wanted == "disabled" and "disabled" in accepted and effort not in NEEDS_THINKING:
+    unwanted, unseen = wanted.startswith("disabled"), wanted.endswith("omitted")
+    if unwanted and "disabled" in accepted and effort not in NEEDS_THINKING:
         return {"type": "disabled"}
     if "adaptive" in accepted:
-        return {"type": "adaptive", "display": "omitted" if wanted == "omitted" else "summarized"}
-    if "enabled" in accepted and wanted != "disabled" and budget >= MIN_THINKING_BUDGET:
+        return {"type": "adaptive", "display": "omitted" if unseen else "summarized"}
+    if "enabled" in accepted and not unwanted and budget >= MIN_THINKING_BUDGET:
         return {"type": "enabled", "budget_tokens": budget}
     return None
 

@@ -178,7 +178,8 @@ def _is_retryable(status: int, headers: Mapping[str, str], *, spent: bool) -> bo
 
 def _is_spend_limit(says: ApiErrorBody) -> bool:
     """Return whether a 429 is a matter of money, and not of seconds: its code or its words say so."""
-    return says.error_code in _SPEND_CODES or _MONEY.search(says.message) is not None
+    named = says.type == "billing_error" or says.error_code in _SPEND_CODES
+    return named or _MONEY.search(says.message) is not None
 
 
 def _retry_after(headers: Mapping[str, str], now: float) -> float | None:

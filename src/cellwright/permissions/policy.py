@@ -128,8 +128,10 @@ class PermissionPolicy:
 
     def hides(self, tool: Tool) -> bool:
         """Return whether a rule denies the tool as a whole, so that Claude need not know of it."""
+        if not (denied := self._book.deny):  # the usual case, and every prompt asks it of every tool
+            return False
         subject = subject_of(tool.name, tool.access.kind)
-        return any(rule.rule.specifier is None and rule.names(subject) for rule in self._book.deny)
+        return any(rule.rule.specifier is None and rule.names(subject) for rule in denied)
 
     def may_read(self, path: str) -> bool:
         """Return whether Claude may read the file at `path` unasked."""

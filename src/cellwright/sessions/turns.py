@@ -52,11 +52,6 @@ def _is_ours(content: Sequence[Mapping[str, Any]]) -> bool:
     return all(block.get("type") == "text" and is_note(block["text"]) for block in content)
 
 
-def count_turns(messages: Sequence[Mapping[str, Any]]) -> int:
-    """Count the prompts in `messages`."""
-    return sum(begins_turn(message) for message in messages)
-
-
 def is_attached(text: str) -> bool:
     """Return whether a text of a user message is what Claude was told besides the user's words."""
     return text == PLAN_MODE or _CONTEXT.fullmatch(text) is not None

@@ -128,16 +128,34 @@ logger = logging.getLogger(RUNS)
 
 
 class RunLog:
-    """Follows a conversation."""
+    """Follows a conversation. `soon` calls a function when a run's first request is on its way: it waits for no log."""
+
+    def __init__(self, soon: Callable[[Callable[[], None]], object] = lambda log: log()) -> None:
+        self._soon = soon
+        self._beginning: list[logging.LogRecord] = []
 
     def run_added(self, run: ObservedRun) -> None:
         """It is told when it begins."""
 
-    def on_event(self, run: ObservedRun, event: Event) -> None:  # noqa: C901  one arm for each event
+    def on_event(self, run: ObservedRun, event: Event) -> None:
         """Log the event, if it says how the run goes."""
+        if isinstance(event, UserPrompt):
+            if logger.isEnabledFor(logging.INFO):
+                words, about = "%s %s: begins, session %s, mode %s", (run.id, run.origin, event.session_id, event.mode)
+                # made now, so that it tells the time at which it was
+                self._beginning.append(logger.makeRecord(RUNS, logging.INFO, __file__, 0, words, about, None))
+                self._soon(self._log_beginning)
+            return
+        if self._beginning:
+            self._log_beginning()
+        self._log(run, event)
+
+    def _log_beginning(self) -> None:
+        while self._beginning:
+            logger.handle(self._beginning.pop(0))
+
+    def _log(self, run: ObservedRun, event: Event) -> None:
         match event:
-            case UserPrompt():
-                logger.info("%s %s: begins, session %s, mode %s", run.id, run.origin, event.session_id, event.mode)
             case TurnEnd():
                 words = "%s: request %s, %s, %d tokens in context, %s, ends with %s"
                 about = event.request_id, event.model, event.context_tokens, _usd(event.cost_usd), event.stop_reason
@@ -161,7 +179,7 @@ class RunLog:
             case RunEnd():
                 self._ended(run, event)
             case SubagentEvent(event=ToolEnd() | TurnEnd() | Retrying() | Notice()):
-                self.on_event(run, event.event)
+                self._log(run, event.event)
             case _:
                 pass
 

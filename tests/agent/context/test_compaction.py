@@ -13,7 +13,7 @@ from cellwright.agent.spending.run_spending import Budget, SharedBudgets
 from cellwright.events import ContextCompacted, Notice, TurnEnd
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcript import read_messages
-from cellwright.sessions.turns import count_turns
+from cellwright.sessions.turns import begins_turn
 from cellwright.testing import fault, say, think, turn, use
 from row_tables import for_each_row
 
@@ -77,7 +77,7 @@ def test_what_was_said_stays_in_the_transcript_and_comes_back_with_a_resume(play
     assert resumed.story == story
     assert len(sent) < len(story)
     said = read_messages(session.path)
-    assert count_turns(said) == 1
+    assert sum(map(begins_turn, said)) == 1
     assert sum(block["type"] == "tool_result" for m in said if m["role"] == "user" for block in m["content"]) == 20
     assert not any("42 years old" in json.dumps(message) for message in said)
     fork = resumed.fork()
@@ -96,7 +96,7 @@ def test_a_prompt_that_would_not_fit_follows_the_summary_word_for_word(scene):
     last = played.bodies[-1]["messages"]
     assert prompt in json.dumps(last[-1])
     assert "42 years old" in json.dumps(last[0])
-    assert count_turns(played.session.said()) == 2
+    assert sum(map(begins_turn, played.session.said())) == 2
 
 
 @pytest.mark.parametrize("where", ["prompt", "results"])
@@ -113,7 +113,7 @@ def test_a_conversation_that_the_api_calls_too_long_goes_on_in_the_same_turn(sce
     told = json.dumps(played.bodies[-1]["messages"])
     assert "42 years old" in told
     assert "Dig again, and keep these words." in told
-    assert count_turns(played.session.said()) == 2
+    assert sum(map(begins_turn, played.session.said())) == 2
 
 
 def test_compactions_that_follow_one_another_end_the_run(play):

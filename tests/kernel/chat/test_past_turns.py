@@ -16,7 +16,7 @@ from cellwright.kernel.chat.log import RUNS_KEPT
 from cellwright.kernel.chat.past_turns import PICTURE_CHARS, PastTurns, past_runs
 from cellwright.kernel.output.transcript_ops import RESULT_CHARS, TranscriptOps
 from cellwright.sessions.session import Session
-from cellwright.sessions.turns import TurnCount, count_turns
+from cellwright.sessions.turns import TurnCount, begins_turn
 from cellwright.testing import say, think, turn, use
 
 TOLD = "<environment>\nWorking folder: /home/ana\n</environment>"
@@ -118,15 +118,15 @@ def test_turns_are_counted_as_a_session_grows_and_shrinks(tmp_path: Path) -> Non
     session = session_of(tmp_path, ("user", [text('"type":"tool_result"')]), ("assistant", [text("One.")]))
     count = TurnCount()
     seq = session.next_seq
-    assert count.of(session) == count_turns(session.messages) == 1
+    assert count.of(session) == sum(map(begins_turn, session.messages)) == 1
     for word in ("two", "three"):
         session.next_seq += 1
         session.append({"role": "user", "content": [text(word)]})
         session.append({"role": "assistant", "content": [text("Yes.")]})
-        assert count.of(session) == count_turns(session.messages)
+        assert count.of(session) == sum(map(begins_turn, session.messages))
     session.return_to(seq)
     session.next_seq += 1
-    assert count.of(session) == count_turns(session.messages) == 1
+    assert count.of(session) == sum(map(begins_turn, session.messages)) == 1
     session.append({"role": "user", "content": [text("other")]})
     assert count.of(session) == 2
     assert count.of(session_of(tmp_path)) == 0

@@ -87,12 +87,13 @@ class PermissionGate(Struct):
     """Set, and replaced by a new one, when the session was granted more."""
     _ahead: dict[str, tuple[FollowingCall, Allow]] = field(default_factory=dict)
     """Calls that were allowed with one before them, by their ids."""
-    _told_mode: str = ""
+    told_mode: str = ""
+    """The mode that the front end was told last; the run's first event tells the first."""
     _run_rules: tuple[str, ...] = ()
     """Allow rules that hold until the run ends."""
 
     def __post_init__(self) -> None:
-        self._told_mode = self.mode
+        self.told_mode = self.mode
 
     async def verdict(self, tool: Tool, tool_use: Mapping[str, Any]) -> Verdict:
         """Judge a call whose input fits its schema. Raises ToolError when a new input does not, or it would only fail."""
@@ -194,15 +195,15 @@ class PermissionGate(Struct):
     def set_mode(self, mode: str) -> str:
         """Put the session into `mode`, as far as the policy lets it; the mode that it is in now."""
         self.session.mode = mode
-        self._told_mode = self.mode
-        self.emit(ModeChanged(self._told_mode))
-        return self._told_mode
+        self.told_mode = self.mode
+        self.emit(ModeChanged(self.told_mode))
+        return self.told_mode
 
     def _tell_mode(self) -> None:
         """Tell which mode holds, where the user has changed it since the last call."""
-        before, self._told_mode = self._told_mode, self.mode
-        if before != self._told_mode:
-            self.emit(ModeChanged(self._told_mode))
+        before, self.told_mode = self.told_mode, self.mode
+        if before != self.told_mode:
+            self.emit(ModeChanged(self.told_mode))
 
     def foresees_reading(self, tool: Tool, tool_input: Mapping[str, Any]) -> bool:
         """Return whether a call, as it stands now, would run unasked and change nothing. Hooks may yet see to more."""

@@ -7,6 +7,7 @@ first), the user's, those of plugins, ours. A project's wait for the user's trus
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,6 +86,8 @@ def _files(place: SkillPlace) -> Iterator[tuple[Path, AgentScope, Plugin | None]
 def _files_in(folder: Path) -> list[Path]:
     if folder.suffix == ".md" and folder.is_file():  # a plugin may name files
         return [folder]
+    if not os.path.isdir(folder):  # noqa: PTH112  most are not there, and every prompt asks: a glob is dear
+        return []
     try:
         return sorted(folder.rglob("*.md"))[:MAX_AGENTS]
     except OSError:  # there is none

@@ -157,6 +157,8 @@ def _holds(folder: str, path: str) -> bool:
 
 
 def _rule_files(folder: Path) -> list[Path]:
+    if not os.path.isdir(folder):  # noqa: PTH112  most are not there, and every prompt asks: a glob is dear
+        return []
     try:
         return sorted(folder.rglob("*.md"))[:MAX_RULES]
     except OSError:  # there is none, or it may not be looked into

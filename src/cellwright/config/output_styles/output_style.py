@@ -6,6 +6,7 @@ first), the user's, ours. A project's wait for the user's trust in the folder. A
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,6 +90,8 @@ def _files(place: SkillPlace) -> Iterator[tuple[Path, StyleScope]]:
 def _files_in(folder: Path) -> list[Path]:
     if folder.suffix == ".md" and folder.is_file():  # a plugin may name files
         return [folder]
+    if not os.path.isdir(folder):  # noqa: PTH112  most are not there, and every prompt asks: a glob is dear
+        return []
     try:
         return sorted(folder.glob("*.md"))[:MAX_STYLES]
     except OSError:  # there is none

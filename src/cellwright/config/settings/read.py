@@ -237,6 +237,8 @@ def _environment(cwd: Path, environ: Mapping[str, str], notices: list[str]) -> I
 
 def _tool_files(project: Path) -> list[Path]:
     """The folder's tools; what is too large to be one is not read."""
+    if not os.path.isdir(project / TOOLS_FOLDER):  # noqa: PTH112  most are not there, and every prompt asks: a glob is dear
+        return []
     try:
         files = sorted((project / TOOLS_FOLDER).glob("*.py"))
         return [file for file in files if file.is_file() and file.stat().st_size <= MAX_BYTES]

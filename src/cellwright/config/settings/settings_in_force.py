@@ -8,6 +8,7 @@ to hold.
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 from collections import ChainMap
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -170,6 +171,8 @@ class SettingsInForce:
         self._is_users: Callable[[], bool] = lambda: False
         self._mode_chosen: Callable[[], None] = lambda: None
         self._changed: tuple[Path, ...] = ()
+        self._place_made_from: tuple[object, ...] = (None, None, None, None)
+        self._place: MemoryPlace
         self._signature = self._sign()
         self._reading = self._read()
         # as it is at the start: what a run adds is asked about
@@ -203,7 +206,12 @@ class SettingsInForce:
     @property
     def memory_place(self) -> MemoryPlace:
         """The places of instructions to Claude, and which of the folder's count."""
-        return MemoryPlace(
+        # asked for many times with each prompt; where the places are somewhere else, the settings were read anew
+        made_from = (self._reading, self._trust, self.settings, self._keeps_notes)
+        if all(map(operator.is_, made_from, self._place_made_from)):
+            return self._place
+        self._place_made_from = made_from
+        self._place = MemoryPlace(
             cwd=self._reading.cwd,
             project=self._reading.project,
             users=users_folder(self.environ),
@@ -213,6 +221,7 @@ class SettingsInForce:
             excludes=self.settings.claude_md_excludes,
             notes=self.notes_folder,
         )
+        return self._place
 
     @property
     def scopes(self) -> Container[Scope]:
@@ -234,10 +243,14 @@ class SettingsInForce:
     @property
     def notes_folder(self) -> Path | None:
         """The folder of Claude's own notes on this project; None where it keeps none."""
-        off = self.environ.get("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "").strip() not in ("", "0", "false")
-        if off or not self.settings.auto_memory:
+        if not self._keeps_notes:
             return None
         return self.settings.auto_memory_directory or notes_folder(main_checkout(self._reading.project))
+
+    @property
+    def _keeps_notes(self) -> bool:
+        off = self.environ.get("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "").strip() not in ("", "0", "false")
+        return self.settings.auto_memory and not off
 
     @property
     def skill_place(self) -> SkillPlace:

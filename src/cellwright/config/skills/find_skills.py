@@ -7,6 +7,7 @@ Of two with one name the higher counts, from the highest: the administrator's, t
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -114,6 +115,8 @@ def _command_files(folder: Path) -> list[tuple[str, Path]]:
     found: dict[str, Path] = {}
     if folder.suffix == ".md" and folder.is_file():  # a plugin may name files
         return [(folder.stem, folder)]
+    if not os.path.isdir(folder):  # noqa: PTH112  most are not there, and every prompt asks: a glob is dear
+        return []
     try:
         files = sorted(folder.rglob("*.md"), key=lambda file: (len(file.parts), file))
     except OSError:  # there is none

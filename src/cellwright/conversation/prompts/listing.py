@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 
 from cellwright.sessions.session import Session
 
@@ -16,9 +15,13 @@ def listing(tag: str, text: str) -> str:
 
 def is_in_history(tag: str, block: str, session: Session) -> bool:
     """Return whether `block` is the listing of `tag` that `session` was told last; an empty one is never news."""
-    opening = re.compile(rb"<" + tag.encode() + rb" digest=\w+")
-    last = next((found[-1] for message in reversed(session.encoded) if (found := opening.findall(message))), b"")
-    return not block or block.partition(">")[0].encode() == last
+    if not block:
+        return True
+    opening = f"<{tag} digest=".encode()
+    for message in reversed(session.encoded):
+        if (at := message.rfind(opening)) >= 0:
+            return message.startswith(block.partition(">")[0].encode() + b">", at)
+    return False
 
 
 def listed_line(name: str, description: str, room: int) -> str:

@@ -136,7 +136,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
         }
         on_denied = options.on_denied or settings.on_denied
         policy = PolicyInForce(self.in_force, options, self.sandbox.abilities)
-        tools = self.tools.of(options)
+        tools, now = self.tools.of(options), policy.now()
         return AgentSetup(
             provider=provider,
             model=model_of(options, settings, environment),
@@ -147,7 +147,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
             thinking_budget=thinking_budget_of(settings, environment),
             fallback_models=fallbacks_of(options, settings, environment),
             system=system_blocks(
-                [tool for tool in tools if not policy.hides(tool)],
+                [tool for tool in tools if not now.hides(tool)],
                 style=self.styles.chosen()[0],
                 append=options.append_system_prompt,
                 instead=options.system_prompt,

@@ -23,7 +23,7 @@ from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.run.notebook_trust import NotebookTrust, notebook_of
 from cellwright.kernel.run.recorded_run import FILE, RecordedRun, RequestedTurn
 from cellwright.kernel.run.saved_outputs import AnswerQuestion, SavedAnswers, UntrustedAnswers
-from cellwright.sessions.turns import count_turns
+from cellwright.sessions.turns import TurnCount
 from cellwright.text import visible_line
 
 if TYPE_CHECKING:
@@ -255,12 +255,13 @@ def recorded_runs(
         session=lambda: conversation.sessions.current.id,
         may_ask=lambda: trust.said_yes,
     )
+    turns = TurnCount()
     return RecordedRuns(
         conversation.cwd,
         conversation.in_force.environ,
         notebook=notebook,
         foreign=foreign,
         need_model=lambda: conversation.model.provider,
-        turn_number=lambda: count_turns(conversation.sessions.current.messages) + 1,
+        turn_number=lambda: turns.of(conversation.sessions.current) + 1,
         is_open=lambda path: path == notebook() or conversation.tools.open_notebooks.at(path) is not None,
     )
