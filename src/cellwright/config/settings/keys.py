@@ -198,6 +198,7 @@ KEYS: dict[Path, Key] = {
         _key("deniedModels", text, "list", "tightens"),
         _key("language", text),
         _key("outputStyle", text),
+        _key("agent", text),
         _key("autoMemoryEnabled", flag),
         _key("autoMemoryDirectory", a_path, folder="own"),
         _key("attribution.commit", any_text),

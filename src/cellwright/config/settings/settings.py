@@ -127,6 +127,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     mcp: McpSettings = msgspec.field(default_factory=McpSettings)
     language: str | None = None
     output_style: str | None = None
+    agent: str | None = None
     auto_memory: bool = False
     auto_memory_directory: Path | None = None
     attribution_commit: str | None = None
@@ -279,6 +280,7 @@ def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
         "denied_tools": _texts(value("cellwright", "deniedTools")),
         "language": value("language"),
         "output_style": value("outputStyle"),
+        "agent": value("agent"),
         "auto_memory": value("autoMemoryEnabled"),
         "auto_memory_directory": None if memory is None else Path(memory).expanduser().absolute(),
         "always_thinking": value("alwaysThinkingEnabled"),
