@@ -135,6 +135,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     claude_md_excludes: tuple[str, ...] = ()
     skill_overrides: Mapping[str, str] = msgspec.field(default_factory=dict)
     enabled_plugins: Mapping[str, bool] = msgspec.field(default_factory=dict)
+    plugin_configs: Mapping[str, Any] = msgspec.field(default_factory=dict)
     known_marketplaces: Mapping[str, Mapping[str, Any]] = msgspec.field(default_factory=dict)
     allowed_marketplaces: tuple[Any, ...] | None = None
     blocked_marketplaces: tuple[Any, ...] = ()
@@ -290,6 +291,7 @@ def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
         "claude_md_excludes": _texts(value("claudeMdExcludes")),
         "skill_overrides": value("skillOverrides"),
         "enabled_plugins": value("enabledPlugins"),
+        "plugin_configs": value("pluginConfigs"),
         "known_marketplaces": _marketplaces(value("extraKnownMarketplaces")),
         "allowed_marketplaces": _entries(value("strictKnownMarketplaces")),
         "blocked_marketplaces": _entries(value("blockedMarketplaces")),

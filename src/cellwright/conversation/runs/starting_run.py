@@ -321,7 +321,7 @@ class StartingRun(Struct, frozen=True):
     def _lead(self) -> tuple[AgentDefinition | None, list[str]]:
         """The agent that works itself: the one that is asked for, else the session's, else the one that the settings name.
 
-        Also what the user is told of it. Raises CellwrightError INVALID_PARAMETERS where the one that is asked for is not there.
+        Also what the user is told of it. Raises CellwrightError INVALID_PARAMETERS where there is not the one asked for.
         """
         parts, asked = self.parts, self.request.options.agent
         if asked is not None:
