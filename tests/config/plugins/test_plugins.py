@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cellwright.config.mcp.entries import ServerOrigin, read_entries
 from cellwright.config.plugins import installed as store
 from cellwright.config.plugins.files import copy_files, digest_of
 from cellwright.config.plugins.in_force import find_plugins
@@ -198,8 +199,10 @@ def test_what_a_plugin_asks_for_is_put_into_its_servers_and_hooks_and_no_text(ow
     assert installer.answer("asks@local", options["token"], "s3cret-token") == "in a file that only you can read"
     assert "s3cret-token" not in settings.read_text()
     plugin = found()
-    server = plugin.mcp_servers["plugin:asks:data"]
-    assert (server["args"], server["env"]) == (["https://x.example"], {"TOKEN": "s3cret-token"})
+    origin = ServerOrigin(scope="plugin", label="asks", cwd=tmp_path, variables=plugin.references)
+    server = read_entries(plugin.mcp_servers, origin, {}).entries["plugin:asks:data"]
+    assert (server.args, server.env) == (("https://x.example",), {"TOKEN": "s3cret-token"})
+    assert server.address == "serve ${user_config.endpoint}", "what is shown is as it is written"
     assert plugin.hook_variables["CLAUDE_PLUGIN_OPTION_LIMIT"] == "5"
     assert plugin.hook_variables["user_config.limit"] == "5"
     assert "s3cret-token" not in str(plugin.variables), "texts that Claude reads have none of it"

@@ -37,8 +37,9 @@ class Plugin(Struct, frozen=True, kw_only=True):
 
     `skills`, `commands` and `agents` are folders, or files by themselves, as a project's `.claude` has them. `hooks` are
     events with their groups, as settings have them; `mcp_servers` are configurations by the name `plugin:NAME:SERVER`, with
-    the plugin's folders and answers put in. `options` are what it asks its user for, `answers` what it was told, secrets
-    among it. `problems` tell what was not understood, and what there is no use for here.
+    the plugin's folders put in, and its answers not: those are in `answers`. `options` are what it asks its user
+    for, `answers` what it was told, secrets among it. `problems` tell what was not understood, and what there is no use for
+    here.
     """
 
     id: str
@@ -67,7 +68,12 @@ class Plugin(Struct, frozen=True, kw_only=True):
     @property
     def hook_variables(self) -> dict[str, str]:
         """What only its hooks have besides: the answers. Claude reads texts, so secrets are in none."""
-        return {**self.variables, **as_variables(self.answers), **_references(self.answers)}
+        return {**self.variables, **as_variables(self.answers), **self.references}
+
+    @property
+    def references(self) -> dict[str, str]:
+        """What stands for `${user_config.NAME}` in its servers and in the arguments of its hooks."""
+        return {f"{REFERENCE}{name}": answer for name, answer in self.answers.items()}
 
 
 def read_plugin(
@@ -133,10 +139,6 @@ def _unanswered(options: Sequence[PluginOption], answers: Mapping[str, str] | No
         yield f"it wants to be told {', '.join(wanted)}: {CONFIGURE}"
 
 
-def _references(answers: Mapping[str, str]) -> dict[str, str]:
-    return {f"{REFERENCE}{name}": answer for name, answer in answers.items()}
-
-
 class _Reading(Struct):
     """A plugin while it is read."""
 
@@ -195,12 +197,13 @@ class _Reading(Struct):
             found = content.get("mcpServers", content)
             for server, entry in (found if isinstance(found, dict) else {}).items():
                 if isinstance(entry, dict):
-                    filled = put_in(entry, {**folders, **_references(self.answers or {})})
-                    if self.answers is not None and (missing := _REFERENCES.findall(str(filled))):
-                        told = ", ".join(dict.fromkeys(missing))
+                    wanted = dict.fromkeys(_REFERENCES.findall(str(entry)))
+                    missing = [each for each in wanted if each not in (self.answers or {})]
+                    if self.answers is not None and missing:
+                        told = ", ".join(missing)
                         self.problems.append(f"the server {server!r} waits to be told {told}: {CONFIGURE}")
                         continue
-                    servers[f"plugin:{self.name}:{server}"] = filled
+                    servers[f"plugin:{self.name}:{server}"] = put_in(entry, folders)
                 else:
                     self.problems.append(f"{where}: the server {server!r} is not an object")
         return servers

@@ -67,7 +67,8 @@ GiveServers = Callable[[], Iterable[GivenServers]]
 def plugin_servers(in_force: SettingsInForce) -> Iterable[GivenServers]:
     """The servers that plug-ins bring along; whoever switched a plug-in on has said yes to them."""
     for plugin in in_force.plugins.plugins.values():
-        origin = ServerOrigin(scope="plugin", label=f"the plugin {plugin.name}", cwd=in_force.cwd)
+        label = f"the plugin {plugin.name}"
+        origin = ServerOrigin(scope="plugin", label=label, cwd=in_force.cwd, variables=plugin.references)
         yield plugin.mcp_servers, origin
 
 
