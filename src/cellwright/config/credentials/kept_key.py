@@ -170,7 +170,7 @@ def in_keyring(name: str, key: str) -> bool:
 
 
 def of_keyring(name: str) -> str:
-    """What the system's keyring has by this name; "" for nothing."""
+    """Give what the system's keyring has by this name; "" for nothing."""
     ring = _keyring()
     with contextlib.suppress(Exception):  # locked: said by who asked
         return (ring.get_password(SERVICE, name) if ring is not None else None) or ""

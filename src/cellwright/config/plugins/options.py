@@ -1,4 +1,4 @@
-"""What a plugin asks its user for (`userConfig` in its manifest), and the answers.
+"""Options that a plugin asks its user for (`userConfig` in its manifest), and the answers.
 
 Answers stand in the user's settings, as Claude Code keeps them: `pluginConfigs."name@marketplace".options`. Those that the
 plugin calls sensitive are in the system's keyring where one works, else in a file for the user alone, never in settings.
@@ -19,7 +19,7 @@ from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, sta
 
 CONFIGS = "pluginConfigs"
 REFERENCE = "user_config."
-"""What stands before an option's name in `${user_config.NAME}`."""
+"""The text before an option's name in `${user_config.NAME}`."""
 
 _VARIABLE = "CLAUDE_PLUGIN_OPTION_"
 _TRUE, _FALSE = frozenset({"true", "yes", "on", "1"}), frozenset({"false", "no", "off", "0"})
@@ -103,7 +103,7 @@ def text_of(value: Any) -> str | None:
 
 
 def answers_of(plugin_id: str, options: Sequence[PluginOption], configs: Mapping[str, Any]) -> dict[str, str]:
-    """What holds of each option: the user's answer, else its default; one that has neither is not there.
+    """The value of each option: the user's answer, else its default; one that has neither is not there.
 
     `configs` is the setting `pluginConfigs` of the user and the administrator: a project's does not count.
     """

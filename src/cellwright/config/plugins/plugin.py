@@ -67,12 +67,12 @@ class Plugin(Struct, frozen=True, kw_only=True):
 
     @property
     def hook_variables(self) -> dict[str, str]:
-        """What only its hooks have besides: the answers. Claude reads texts, so secrets are in none."""
+        """The variables that only its hooks have besides: the answers. Claude reads texts, so secrets are in none."""
         return {**self.variables, **as_variables(self.answers), **self.references}
 
     @property
     def references(self) -> dict[str, str]:
-        """What stands for `${user_config.NAME}` in its servers and in the arguments of its hooks."""
+        """The texts that stand for `${user_config.NAME}` in its servers and in the arguments of its hooks."""
         return {f"{REFERENCE}{name}": answer for name, answer in self.answers.items()}
 
 

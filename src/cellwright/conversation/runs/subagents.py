@@ -358,7 +358,7 @@ class Subagents:
         )
 
     def for_lead(self, definition: AgentDefinition) -> ContextProvider:
-        """What the agent that works itself is told as it begins: its skills, its notes, and its first prompt."""
+        """Tell the agent that works itself as it begins, of its skills, its notes, and its first prompt."""
 
         async def provide(context: PromptContext) -> ProvidedContext:
             told = await self._its_own(definition, context)
@@ -372,7 +372,7 @@ class Subagents:
         return provide
 
     def told_notes(self, definition: AgentDefinition) -> ContextProvider:
-        """What an agent is told again behind a summary: its notes."""
+        """Tell an agent again, behind a summary, of its notes."""
 
         async def provide(context: PromptContext) -> ProvidedContext:
             return ProvidedContext(before=tuple(await self._notes(definition, context.agent)))
