@@ -28,6 +28,7 @@ from row_tables import for_each_row
         ("---\nargument-hint: [a] [b]\n---\n", {"argument-hint": "[a] [b]"}, ""),
         ("---\npaths: **/*.py\n---\n", {"paths": "**/*.py"}, ""),
         ("---\nname: a\n\tdescription: tab\n---\n", {"name": "a\ndescription: tab"}, ""),
+        ("---\nd: Use: this\n  - A: (no)\n  - B: c: d\n---\n", {"d": "Use: this\n- A: (no)\n- B: c: d"}, ""),
         ("---\ntools:\n- A\n- B: c: d\nname: @x\n---\n", {"tools": ["A", "B: c: d"], "name": "@x"}, ""),
         ("---\nd: |\n  one: two: three\n  four\nx: @\n---\n", {"d": "one: two: three\nfour\n", "x": "@"}, ""),
         ("---\njust a text\n---\nBody", {}, "Body"),

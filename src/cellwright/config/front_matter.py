@@ -173,8 +173,8 @@ def _lines(yaml: str) -> dict[str, Any]:
             values[key] = found["value"].strip().strip("\"'").removeprefix("|").removeprefix(">")
         elif key and (element := line.strip()) and not element.startswith("#"):
             before = values[key]
-            if element.startswith("- "):
-                values[key] = [*before, element[2:].strip()] if isinstance(before, list) else [element[2:].strip()]
+            if element.startswith("- ") and (not before or isinstance(before, list)):
+                values[key] = [*before, element[2:].strip()]
             elif isinstance(before, str):
                 values[key] = f"{before}\n{element}".strip()
     return values

@@ -172,6 +172,8 @@ class Session:
         self.notices: list[str] = []
         self.granted: tuple[str, ...] = ()
         self.mode: str | None = None
+        self.agent: str | None = None
+        """The agent that works in this session itself, by its name; kept with the end of each turn."""
         self.started_by = "startup"
         self.call_rate = CallRate()
         self.call_times = CallTimes(call_times_file(cwd) if folder else None)
@@ -360,6 +362,7 @@ class Session:
             session.repair()
         session.granted = self.granted
         session.mode = self.mode
+        session.agent = self.agent
         session.next_seq = self.next_seq
         return session
 
@@ -618,7 +621,8 @@ class Session:
         """Keep how a turn ended, as `transcript.ENDED` has it; what was paid for since the last message goes with it."""
         if self._lines.all:
             last = self._lines.all[-1].meta["seq"]
-            self._write(transcript.TAKEN_BACK, {"as_after": last, transcript.ENDED: dict(facts)})
+            worked = {"agent": self.agent} if self.agent is not None else {}
+            self._write(transcript.TAKEN_BACK, {"as_after": last, transcript.ENDED: {**facts, **worked}})
 
     def compact(self, message: dict[str, Any], *, tokens: int, about: Mapping[str, Any]) -> None:
         """Write a boundary: from here on `message` is sent in the place of all that was said before, which is kept.
@@ -700,6 +704,8 @@ class Session:
     def _remember(self, line: Line) -> None:
         self._lines.add(line)
         self.next_seq = max(self.next_seq, line.meta["seq"])
+        if transcript.ENDED in line.meta:
+            self.agent = line.meta[transcript.ENDED].get("agent")
 
     def settle(self) -> None:
         """Write what was paid for since the last message; else it stands with the next one, which may never come."""

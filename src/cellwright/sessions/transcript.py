@@ -445,7 +445,7 @@ REATTACHED = "reattached"
 ENDED = "ended"
 """The field of a line that takes nothing back and tells how a turn ended, for who draws it again: `prompt` is the `seq`
 of the line that it began with; `stop_reason`, `mode`, `ms`, the `error`, the `notices` since the last message, its
-`changes`."""
+`changes`, and the `agent` that worked itself."""
 
 
 def is_boundary(line: Line) -> bool:

@@ -51,9 +51,9 @@ def test_what_is_left_out_is_inherited(tmp_path: Path) -> None:
 
 
 def test_what_is_not_understood_is_named(tmp_path: Path) -> None:
-    agent = defined(tmp_path, "maxTurns: many\neffort: huge\npermissionMode: yolo\ninitialPrompt: Go")
+    agent = defined(tmp_path, "maxTurns: many\neffort: huge\npermissionMode: yolo")
     assert agent.mode == "plan"
-    for word in ("maxTurns is 'many'", "effort is 'huge'", "yolo", "`initialPrompt` counts for nothing here yet"):
+    for word in ("maxTurns is 'many'", "effort is 'huge'", "yolo"):
         assert any(word in problem for problem in agent.problems)
 
 

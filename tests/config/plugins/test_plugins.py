@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cellwright.config.mcp.entries import ServerOrigin, read_entries
 from cellwright.config.plugins import installed as store
 from cellwright.config.plugins.files import copy_files, digest_of
 from cellwright.config.plugins.in_force import find_plugins
@@ -140,7 +141,6 @@ def test_paths_of_a_manifest_come_besides_the_usual_ones(tmp_path: Path) -> None
                 "commands": ["./more/one.md"],
                 "hooks": ["./h.json"],
                 "skills": ["./gone"],
-                "userConfig": {"token": {"sensitive": True}},
             },
             "more/one.md": "One.",
             "h.json": {"Stop": [{"hooks": []}]},
@@ -149,9 +149,69 @@ def test_paths_of_a_manifest_come_besides_the_usual_ones(tmp_path: Path) -> None
     plugin = read(folder)
     assert [path.name for path in plugin.commands] == ["commands", "one.md"]
     assert sorted(plugin.hooks) == ["PreToolUse", "Stop"]
-    missing, options = plugin.problems
-    assert missing == "`skills` names ./gone, which is not there"
-    assert "`userConfig`: token" in options
+    assert plugin.problems == ("`skills` names ./gone, which is not there",)
+
+
+ASKS = {
+    "endpoint": {"type": "string", "title": "Endpoint", "description": "Where it is.", "default": "https://x.example"},
+    "token": {"type": "string", "sensitive": True, "required": True},
+    "limit": {"type": "number"},
+}
+
+
+def asking(folder: Path) -> Path:
+    serves = {"command": "serve", "args": ["${user_config.endpoint}"], "env": {"TOKEN": "${user_config.token}"}}
+    hooks = [
+        {"type": "command", "command": "check", "args": ["--limit", "${user_config.limit}"]},
+        {"type": "command", "command": "echo ${user_config.limit}"},
+    ]
+    manifest = {
+        "name": "asks",
+        "userConfig": ASKS,
+        "mcpServers": {"data": serves, "plain": {"command": "x"}},
+        "hooks": {"Stop": [{"hooks": hooks}]},
+    }
+    return write(folder, {MANIFEST: manifest})
+
+
+def test_what_a_plugin_asks_for_is_put_into_its_servers_and_hooks_and_no_text(own_place: Path, tmp_path: Path) -> None:
+    settings = tmp_path / "settings.json"
+    installer = PluginInstaller(settings, os.environ, tmp_path)
+    installer.keep(asyncio.run(installer.offer(str(asking(tmp_path / "asks")))))
+
+    def found() -> Plugin:
+        said = json.loads(settings.read_text())
+        return find_plugins(said["enabledPlugins"], configs=said.get("pluginConfigs")).plugins["asks@local"]
+
+    plugin = found()
+    assert list(plugin.mcp_servers) == ["plugin:asks:plain"]
+    waits, unsafe, wants = sorted(plugin.problems, key=lambda each: ("waits", "shell", "wants").index(
+        next(word for word in ("waits", "shell", "wants") if word in each)
+    ))  # fmt: skip
+    assert waits.startswith("the server 'data' waits to be told token: /plugin configure")
+    assert "$CLAUDE_PLUGIN_OPTION_NAME" in unsafe
+    assert wants.startswith("it wants to be told token")
+    options = {option.name: option for option in plugin.options}
+    for name, text in (("limit", "many"), ("token", "two\nlines"), ("endpoint", " ")):
+        with pytest.raises(CellwrightError, match=f"{name} takes "):
+            installer.answer("asks@local", options[name], text)
+    assert installer.answer("asks@local", options["limit"], "5") == "in your settings"
+    assert installer.answer("asks@local", options["token"], "s3cret-token") == "in a file that only you can read"
+    assert "s3cret-token" not in settings.read_text()
+    plugin = found()
+    origin = ServerOrigin(scope="plugin", label="asks", cwd=tmp_path, variables=plugin.references)
+    server = read_entries(plugin.mcp_servers, origin, {}).entries["plugin:asks:data"]
+    assert (server.args, server.env) == (("https://x.example",), {"TOKEN": "s3cret-token"})
+    assert server.address == "serve ${user_config.endpoint}", "what is shown is as it is written"
+    assert plugin.hook_variables["CLAUDE_PLUGIN_OPTION_LIMIT"] == "5"
+    assert plugin.hook_variables["user_config.limit"] == "5"
+    assert "s3cret-token" not in str(plugin.variables), "texts that Claude reads have none of it"
+    assert [each["command"] for group in plugin.hooks["Stop"] for each in group["hooks"]] == ["check"]
+    kept = next(store.plugins_folder().glob("options.json"))
+    assert kept.stat().st_mode & 0o077 == 0
+    installer.remove("asks@local")
+    assert "s3cret-token" not in kept.read_text()
+    assert "asks" not in settings.read_text()
 
 
 def _outside(folder: Path) -> None:

@@ -109,6 +109,36 @@ def test_an_agent_that_works_itself_has_its_prompt_tools_hooks_and_no_looser_mod
         talk.run("Go", agent="raeder")
 
 
+def test_an_agent_that_works_itself_stays_for_its_session_with_its_skills_and_notes(talk: Talk) -> None:
+    talk.define("keeper", "tools: Read\nskills: [tides]\nmemory: user\ninitialPrompt: Look around first.", "You keep.")
+    talk.write(".claude/skills/tides/SKILL.md", "---\nname: tides\ndescription: Tides.\n---\nThe tide turns at six.\n")
+    talk.write(".claude/agent-memory/keeper/MEMORY.md", "The gauge is in Brest.")
+    talk.begin()
+    talk.say("Go", agent="keeper")
+    first = talk.server.requests[-1].body
+    told = json.dumps(first["messages"])
+    assert [told.count(each) for each in ("turns at six", "gauge is in Brest", "Look around first")] == [1, 1, 1]
+    assert [tool["name"] for tool in first["tools"]] == ["Read", "Write", "Edit"]
+    session = talk.conversation.sessions.current.id
+    talk.conversation.close()
+    talk.begin()
+    talk.say("And then?", resume=session)
+    body = talk.server.requests[-1].body
+    assert (body["system"], body["tools"]) == (first["system"], first["tools"])
+    assert json.dumps(body["messages"]).count("turns at six") == 1
+    assert talk.conversation.sessions.current.id == session
+    (talk.home / ".claude/agents/keeper.md").unlink()
+    talk.say("Still there?")
+    assert any(
+        "There is no agent keeper: Claude works itself" in str(getattr(event, "message", "")) for event in talk.events
+    )
+    talk.define("keeper", "", "You keep.")
+    talk.write(".claude/settings.json", json.dumps({"agent": "keeper"}))
+    talk.begin()
+    talk.say("Anew")
+    assert talk.server.requests[-1].body["system"][0]["text"].strip() == "You keep."
+
+
 def test_agents_of_one_message_work_at_the_same_time(talk: Talk) -> None:
     talk.begin()
     first, second = Gate(), Gate()

@@ -11,8 +11,10 @@ from msgspec import Struct
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.config.plugins.in_force import PluginsInForce, find_plugins, is_as_accepted
 from cellwright.config.plugins.install import PluginInstaller, PluginOffer, PluginRules, what_it_brings
-from cellwright.config.plugins.installed import Installed, read_installed
+from cellwright.config.plugins.installed import Installed, data_folder, read_installed
 from cellwright.config.plugins.marketplace import marketplace_folder, read_marketplace
+from cellwright.config.plugins.options import PluginOption
+from cellwright.config.plugins.plugin import read_plugin
 from cellwright.config.plugins.source import read_source
 from cellwright.config.settings.read import users_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
@@ -20,12 +22,19 @@ from cellwright.conversation.resolve_options import ask_about_trust
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.text import counted
 
-PLUGIN = "[list | show NAME | install WHAT | enable|disable|remove NAME | update [NAME] | marketplace …]"
+PLUGIN = (
+    "[list | show NAME | install WHAT | configure NAME [OPTION=VALUE] | enable|disable|remove NAME | update [NAME] | "
+    "marketplace …]"
+)
 _USAGE = (
-    "/plugin list, /plugin show NAME, /plugin install NAME@MARKETPLACE or FOLDER or REPOSITORY, /plugin enable, disable or "
+    "/plugin list, /plugin show NAME, /plugin install NAME@MARKETPLACE or FOLDER or REPOSITORY, "
+    "/plugin configure NAME OPTION=VALUE, /plugin enable, disable or "
     "remove NAME, /plugin update [NAME], /plugin marketplace list, add PLACE, update [NAME], remove NAME."
 )
 _REASON = "What a plugin's hooks and servers run, runs on your machine with your rights. Install only what you know."
+
+Answer = Callable[[PluginOption], str]
+"""Asks the user for what a plugin wants to be told, in a place that keeps it to itself; "" for no answer."""
 
 Accept = Callable[[TrustQuestion], Awaitable[Literal["yes", "no", "nobody"]]]
 """Puts a question to the user."""
@@ -53,6 +62,7 @@ class PluginCommands(Struct, frozen=True):
 
     in_force: SettingsInForce
     accept: Accept
+    ask: Answer | None = None
 
     async def do(self, words: Sequence[str]) -> CommandPage:
         """Do one command. Raises CellwrightError."""
@@ -63,6 +73,8 @@ class PluginCommands(Struct, frozen=True):
                 return self._show(name)
             case ["install", *what] if what:
                 return await self._take(await self._installer.offer(" ".join(what)), "Install")
+            case ["configure", name, *given]:
+                return self._configure(name, given)
             case ["enable" | "disable" as verb, name]:
                 return self._switch(name, on=verb == "enable")
             case ["remove" | "uninstall", name]:
@@ -109,10 +121,13 @@ class PluginCommands(Struct, frozen=True):
             return _said(f"{plugin.id} is up to date.")
         done = "installed and switched on" if offer.before is None else "brought up to date"
         settings = self.in_force.settings
-        found = find_plugins({**settings.enabled_plugins, plugin.id: True})
+        if self.ask is not None:
+            self._ask_all([option for option in plugin.options if offer.before is None], plugin.id)
+        found = find_plugins({**settings.enabled_plugins, plugin.id: True}, configs=settings.plugin_configs)
+        known = found.plugins.get(plugin.id, plugin) if self.ask is None else plugin  # who was asked has answered
         why = found.left_out.get(plugin.id)
         counts = "It counts from the next prompt on." if why is None else f"It does not count yet: {why}"
-        return CommandPage([Section(f"{plugin.id} is {done}", text="\n".join([*lines, *plugin.problems, counts]))])
+        return CommandPage([Section(f"{plugin.id} is {done}", text="\n".join([*lines, *known.problems, counts]))])
 
     async def _update(self, names: Sequence[str]) -> CommandPage:
         ids = [self._installer.installed(name).id for name in names] or sorted(read_installed().plugins)
@@ -128,6 +143,41 @@ class PluginCommands(Struct, frozen=True):
                 page = CommandPage([Section(f"{plugin_id} is as it was", text=error.message)])
             sections += page.sections
         return CommandPage(sections)
+
+    def _configure(self, name: str, given: Sequence[str]) -> CommandPage:
+        """Take the answers to what the plugin asks for: those that are given, else ask for each where that can be done."""
+        kept = self._installer.installed(name)
+        plugin = read_plugin(kept.root, kept.id.partition("@")[2], data_folder(), listed=kept.source.get("listed"))
+        options = {option.name: option for option in plugin.options}
+        lines: list[str] = []
+        answers = [each.partition("=") for each in given]
+        if unknown := [each for each, _, _ in answers if each not in options]:
+            known = ", ".join(options) or "nothing"
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{kept.id} asks for {known}, not for {unknown[0]}.")
+        if self.ask is not None:
+            wanted = [options[each] for each, equals, _ in answers if not equals]
+            lines += self._ask_all(wanted or ([] if given else plugin.options), kept.id)
+        for each, equals, text in answers:
+            if options[each].sensitive and (equals or self.ask is None):
+                raise CellwrightError(ErrorCode.INVALID_PARAMETERS, _secret_elsewhere(kept.id, each))
+            if equals:
+                lines.append(f"{each} is kept {self._installer.answer(kept.id, options[each], text)}.")
+        counts = "It counts from the next prompt on." if lines else ""
+        rows: list[Row] = [("option", "what it is", "how to set it")]
+        rows += [
+            (option.name, _about(option), _how(kept.id, option, can_ask=self.ask is not None))
+            for option in plugin.options
+        ]
+        text = "\n".join([*lines, counts]) if plugin.options else f"{kept.id} asks for nothing."
+        return CommandPage([Section(kept.id, rows if plugin.options else [], text)])
+
+    def _ask_all(self, options: Sequence[PluginOption], plugin_id: str) -> list[str]:
+        """Ask for each of `options`, and keep what is answered; says where."""
+        kept = []
+        for option in options:
+            if self.ask is not None and (text := self.ask(option)):
+                kept.append(f"{option.name} is kept {self._installer.answer(plugin_id, option, text)}.")
+        return kept
 
     def _switch(self, name: str, *, on: bool) -> CommandPage:
         known = {**read_installed().plugins, **dict.fromkeys(self.in_force.settings.enabled_plugins)}
@@ -195,6 +245,24 @@ class PluginCommands(Struct, frozen=True):
         rows += [("commit", kept.commit)] if kept.commit else []
         lines = [plugin.description, *what_it_brings(plugin, plugin.root), *plugin.problems]
         return CommandPage([Section(plugin.id, rows, "\n".join(filter(None, lines)))])
+
+
+def _about(option: PluginOption) -> str:
+    facts = [option.title, option.description, "required" if option.required else ""]
+    return "; ".join(filter(None, [*facts, f"default {option.default}" if option.default is not None else ""])) or "—"
+
+
+def _how(plugin_id: str, option: PluginOption, *, can_ask: bool) -> str:
+    if option.sensitive or can_ask:
+        return f"in a terminal: cellwright plugin configure {plugin_id} {option.name}"
+    return f"/plugin configure {plugin_id} {option.name}=VALUE"
+
+
+def _secret_elsewhere(plugin_id: str, name: str) -> str:
+    return (
+        f"{name} is a secret, and what stands here is kept: nothing was changed. In a terminal "
+        f"`cellwright plugin configure {plugin_id} {name}` asks for it without showing it."
+    )
 
 
 def _offered(offer: PluginOffer, lines: Sequence[str]) -> str:

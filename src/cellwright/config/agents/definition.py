@@ -25,7 +25,6 @@ DESCRIPTION_CHARS = 1_536
 """The part of a description that is told."""
 
 _YES = frozenset({"true", "yes", "on", "1"})
-_NOT_YET = ("initialPrompt",)
 
 
 class AgentDefinition(Struct, frozen=True, kw_only=True):
@@ -36,6 +35,7 @@ class AgentDefinition(Struct, frozen=True, kw_only=True):
     beside the conversation. `instructions`: it is told the CLAUDE.md files. `hooks` are told while it works; `memory` says
     where it keeps notes of its own; `own_worktree`: it works in a checkout of its own. `servers` are the names of the only
     MCP servers whose tools it gets, None for all that there are; `own_servers` are entries of those that it brings along.
+    `initial_prompt` goes before the first prompt of a session in which it works itself.
     `problems` tell what was not understood.
     """
 
@@ -59,6 +59,7 @@ class AgentDefinition(Struct, frozen=True, kw_only=True):
     own_worktree: bool = False
     servers: tuple[str, ...] | None = None
     own_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    initial_prompt: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
@@ -83,7 +84,6 @@ def definition_of(
         raise NoAgent(f"its front matter has no {missing}")
     if any(character.isspace() or character in "(),<>\"'" for character in name):
         raise NoAgent(f"its name {name!r} is no single word")
-    problems += [f"`{key}` counts for nothing here yet" for key in _NOT_YET if values.get(key)]
     model = _text(values.get("model"))
     servers, own_servers = _servers(values, problems)
     return AgentDefinition(
@@ -107,6 +107,7 @@ def definition_of(
         own_worktree=_own_worktree(values, problems),
         servers=servers,
         own_servers=own_servers,
+        initial_prompt=_text(values.get("initialPrompt")) or "",
         values=values,
         problems=tuple(problems),
     )

@@ -71,9 +71,9 @@ def address_of(environ: Mapping[str, str]) -> str:
 
 def keep(key: str, base_url: str) -> Place:
     """Keep `key` for requests to `base_url`, in place of the one before. Raises OSError."""
-    place: Place = "keyring" if _in_keyring(base_url, key) else "file"
+    place: Place = "keyring" if in_keyring(base_url, key) else "file"
     if (before := _note_before()) is not None and before.place == "keyring" and before.base_url != base_url:
-        _out_of_keyring(before.base_url)
+        out_of_keyring(before.base_url)
     note = Note(place, base_url, "" if place == "keyring" else key)
     make_private_folder(note_path().parent)
     write_atomic(note_path(), msgspec.json.encode(note), PRIVATE_FILE)
@@ -84,7 +84,7 @@ def forget() -> Place | None:
     """Take the key away; gives where it was, None where none was kept. Raises OSError."""
     before = _note_before()
     if before is not None and before.place == "keyring":
-        _out_of_keyring(before.base_url)
+        out_of_keyring(before.base_url)
     existed = note_path().exists()
     note_path().unlink(missing_ok=True)
     return before.place if before is not None else "file" if existed else None
@@ -135,7 +135,7 @@ def _kept_key() -> str:
     mark = (note.base_url, status.st_mtime_ns, status.st_size)
     with _reading:  # a keyring may ask its user to unlock it: once
         if mark not in _read:
-            key = _of_keyring(note.base_url)
+            key = of_keyring(note.base_url)
             if not key:
                 message = "The keyring does not give the key of `cellwright auth login`. Unlock it, or sign in again."
                 raise CellwrightError(ErrorCode.API_KEY_MISSING, message)
@@ -157,7 +157,8 @@ def _keyring() -> Any | None:
     return None
 
 
-def _in_keyring(name: str, key: str) -> bool:
+def in_keyring(name: str, key: str) -> bool:
+    """Put `key` into the system's keyring; False where none works."""
     ring = _keyring()
     if ring is None:
         return False
@@ -168,14 +169,16 @@ def _in_keyring(name: str, key: str) -> bool:
         return False
 
 
-def _of_keyring(name: str) -> str:
+def of_keyring(name: str) -> str:
+    """Give what the system's keyring has by this name; "" for nothing."""
     ring = _keyring()
     with contextlib.suppress(Exception):  # locked: said by who asked
         return (ring.get_password(SERVICE, name) if ring is not None else None) or ""
     return ""
 
 
-def _out_of_keyring(name: str) -> None:
+def out_of_keyring(name: str) -> None:
+    """Take what has this name out of the system's keyring."""
     ring = _keyring()
     with contextlib.suppress(Exception):  # gone already
         if ring is not None:

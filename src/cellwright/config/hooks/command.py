@@ -103,7 +103,8 @@ async def run_command(
     confinement: Confinement | None = None,
 ) -> HookResult:
     """Run the hook, within `confinement` where that is given, and read its answer. Never raises but for a cancellation."""
-    environ = {**_environment(fields, environment), **dict(hook.variables)}
+    own = {name: value for name, value in hook.variables if name.isidentifier()}  # the others stand for texts in `args`
+    environ = {**_environment(fields, environment), **own}
     folder = _folder(fields, environment)
     try:
         source = json.dumps(fields, ensure_ascii=False, default=str).encode("utf-8", "replace")

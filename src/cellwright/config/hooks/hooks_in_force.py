@@ -33,7 +33,7 @@ LONGEST_END_SECONDS = 61.0
 def plugin_hooks(plugins: Iterable[Plugin]) -> tuple[HooksSource, ...]:
     """The hooks that plugins bring: the user accepted each, so they count as the user's own."""
     return tuple(
-        HooksSource(plugin.hooks, "user", f"the plugin {plugin.id}", None, plugin.variables)
+        HooksSource(plugin.hooks, "user", f"the plugin {plugin.id}", None, plugin.hook_variables)
         for plugin in plugins
         if plugin.hooks
     )

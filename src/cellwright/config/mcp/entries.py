@@ -28,13 +28,13 @@ _TRANSPORTS: Mapping[str, ServerTransport] = {
     "sse": "sse",
 }
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_VARIABLE = lazy_pattern(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+_VARIABLE = lazy_pattern(r"\$\{(?P<name>(?:user_config\.)?[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
 
 
 class ServerOrigin(Struct, frozen=True, kw_only=True):
     """The origin of entries: the scope, the place in words for people, and the folder that programs are started in.
 
-    `variables` go before those of the environment (a plug-in's root). `prefix` stands before the servers' names
+    `variables` go before those of the environment (what the user told a plug-in). `prefix` stands before the servers' names
     (`plugin_NAME_`). `agent` is the agent whose definition it is.
     """
 
@@ -159,12 +159,14 @@ def _entry(name: str, value: object, origin: ServerOrigin, environ: Mapping[str,
             **common,
             command=fill(_text(value, "command")),
             args=tuple(map(fill, _texts(value, "args"))),
+            written=" ".join([_text(value, "command"), *_texts(value, "args")]),
             env={key: fill(each) for key, each in _members(value, "env").items()},
         )
     else:
         entry = ServerEntry(
             **common,
             url=_address(fill(_text(value, "url"))),
+            written=_text(value, "url"),
             headers={key: fill(each) for key, each in _members(value, "headers").items()},
             headers_helper=_text(value, "headersHelper") if "headersHelper" in value else "",
             oauth=_oauth(value.get("oauth")),

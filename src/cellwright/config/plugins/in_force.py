@@ -30,9 +30,15 @@ NO_PLUGINS = PluginsInForce()
 
 
 def find_plugins(
-    enabled: Mapping[str, bool], allowed: Sequence[Any] | None = None, blocked: Sequence[Any] = ()
+    enabled: Mapping[str, bool],
+    allowed: Sequence[Any] | None = None,
+    blocked: Sequence[Any] = (),
+    configs: Mapping[str, Any] | None = None,
 ) -> PluginsInForce:
-    """The plugins that `enabled` (the setting `enabledPlugins`) says; the rest as in `refusal`. Never raises."""
+    """The plugins that `enabled` (the setting `enabledPlugins`) says, told what `configs` (`pluginConfigs`) says.
+
+    The rest as in `refusal`. Never raises.
+    """
     wanted = [plugin_id for plugin_id, on in sorted(enabled.items()) if on]
     if not wanted:
         return NO_PLUGINS
@@ -41,7 +47,7 @@ def find_plugins(
     left_out: dict[str, str] = {}
     for plugin_id in wanted:
         try:
-            found = _read(plugin_id, installed, allowed, blocked)
+            found = _read(plugin_id, installed, allowed, blocked, configs or {})
         except CellwrightError as error:
             found = error.message
         if isinstance(found, str):
@@ -75,7 +81,13 @@ def _missing(plugin: Plugin, plugins: Mapping[str, Plugin]) -> str:
     return ""
 
 
-def _read(plugin_id: str, installed: Installed, allowed: Sequence[Any] | None, blocked: Sequence[Any]) -> Plugin | str:
+def _read(
+    plugin_id: str,
+    installed: Installed,
+    allowed: Sequence[Any] | None,
+    blocked: Sequence[Any],
+    configs: Mapping[str, Any],
+) -> Plugin | str:
     """The plugin, or why it does not count."""
     kept = installed.plugins.get(plugin_id)
     if kept is None:
@@ -86,7 +98,7 @@ def _read(plugin_id: str, installed: Installed, allowed: Sequence[Any] | None, b
     if not is_as_accepted(kept):
         return f"its files are not those that you accepted: /plugin update {plugin_id}"
     marketplace = plugin_id.partition("@")[2]
-    return read_plugin(kept.root, marketplace, data_folder(), listed=kept.source.get("listed"))
+    return read_plugin(kept.root, marketplace, data_folder(), listed=kept.source.get("listed"), configs=configs)
 
 
 def sources_of(kept: InstalledPlugin, installed: Installed) -> list[Mapping[str, Any]]:

@@ -17,6 +17,7 @@ from cellwright.config.plugins import installed as store
 from cellwright.config.plugins.files import copy_files, digest_of
 from cellwright.config.plugins.in_force import is_as_accepted
 from cellwright.config.plugins.marketplace import Marketplace, marketplace_folder, read_marketplace, refusal
+from cellwright.config.plugins.options import CONFIGS, PluginOption, forget_secrets, keep_secret
 from cellwright.config.plugins.plugin import NAME, Plugin, read_plugin
 from cellwright.config.plugins.source import PluginSource, fetch_files, parse_source, read_source
 from cellwright.config.settings.edit import set_value
@@ -134,12 +135,23 @@ class PluginInstaller(Struct, frozen=True):
 
     def switch(self, plugin_id: str, *, on: bool) -> None:
         """Switch a plugin on or off in the user's own settings. Raises CellwrightError."""
-        self._set(plugin_id, on)
+        self._set([ENABLED, plugin_id], on)
+
+    def answer(self, plugin_id: str, option: PluginOption, text: str) -> str:
+        """Keep the user's answer to what a plugin asks for; says where it is kept. Raises CellwrightError."""
+        text = option.checked(text)
+        if option.sensitive:
+            place = keep_secret(plugin_id, option.name, text)
+            return "in the system's keyring" if place == "keyring" else "in a file that only you can read"
+        self._set([CONFIGS, plugin_id, "options", option.name], text)
+        return "in your settings"
 
     def remove(self, plugin_id: str) -> None:
         """Take a plugin away, with its files and its data. Raises CellwrightError."""
         store.forget_plugin(plugin_id)
-        self._set(plugin_id, None)
+        self._set([ENABLED, plugin_id], None)
+        self._set([CONFIGS, plugin_id], None)
+        forget_secrets(plugin_id)
         for folder in (store.plugins_folder() / "installed" / plugin_id, store.data_folder() / plugin_id):
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -221,10 +233,10 @@ class PluginInstaller(Struct, frozen=True):
             shutil.rmtree(staged.parent, ignore_errors=True)
             raise
 
-    def _set(self, plugin_id: str, value: bool | None) -> None:
+    def _set(self, path: Sequence[str], value: bool | str | None) -> None:
         try:
             self.settings_file.parent.mkdir(parents=True, exist_ok=True)
-            set_value(self.settings_file, [ENABLED, plugin_id], value)
+            set_value(self.settings_file, path, value)
         except SettingsProblem as problem:
             raise CellwrightError(ErrorCode.CONFIG_PARSE_ERROR, f"{problem}. It was not changed.") from None
         except OSError as error:

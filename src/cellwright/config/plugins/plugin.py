@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from cellwright.config.plugins.options import REFERENCE, PluginOption, answers_of, as_variables, read_options
 from cellwright.config.strict_json import SettingsProblem, read_settings_file
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.text import lazy_pattern
@@ -19,6 +20,9 @@ DATA_VARIABLE = "CLAUDE_PLUGIN_DATA"
 NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """Names of plugins and of marketplaces: they are parts of paths, of commands and of tools' names."""
 
+CONFIGURE = "/plugin configure, or in a terminal `cellwright plugin configure`"
+
+_REFERENCES = re.compile(r"\$\{user_config\.(\w+)\}")
 _MAX_TEXT = 500
 _PLACES = ("skills", "commands", "agents", "hooks", "mcpServers", "outputStyles")
 _NOT_USED = {
@@ -33,7 +37,9 @@ class Plugin(Struct, frozen=True, kw_only=True):
 
     `skills`, `commands` and `agents` are folders, or files by themselves, as a project's `.claude` has them. `hooks` are
     events with their groups, as settings have them; `mcp_servers` are configurations by the name `plugin:NAME:SERVER`, with
-    the plugin's folders put in. `problems` tell what was not understood, and what there is no use for here.
+    the plugin's folders put in, and its answers not: those are in `answers`. `options` are what it asks its user
+    for, `answers` what it was told, secrets among it. `problems` tell what was not understood, and what there is no use for
+    here.
     """
 
     id: str
@@ -50,6 +56,8 @@ class Plugin(Struct, frozen=True, kw_only=True):
     output_styles: tuple[Path, ...] = ()
     programs: Path | None = None
     needs: tuple[str, ...] = ()
+    options: tuple[PluginOption, ...] = ()
+    answers: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
     @property
@@ -57,9 +65,28 @@ class Plugin(Struct, frozen=True, kw_only=True):
         """The variables of its hooks, and what stands for them in its texts."""
         return {ROOT_VARIABLE: str(self.root), DATA_VARIABLE: str(self.data)}
 
+    @property
+    def hook_variables(self) -> dict[str, str]:
+        """The variables that only its hooks have besides: the answers. Claude reads texts, so secrets are in none."""
+        return {**self.variables, **as_variables(self.answers), **self.references}
 
-def read_plugin(root: Path, marketplace: str, data: Path, *, listed: Mapping[str, Any] | None = None) -> Plugin:
+    @property
+    def references(self) -> dict[str, str]:
+        """The texts that stand for `${user_config.NAME}` in its servers and in the arguments of its hooks."""
+        return {f"{REFERENCE}{name}": answer for name, answer in self.answers.items()}
+
+
+def read_plugin(
+    root: Path,
+    marketplace: str,
+    data: Path,
+    *,
+    listed: Mapping[str, Any] | None = None,
+    configs: Mapping[str, Any] | None = None,
+) -> Plugin:
     """Read the plugin in `root`, of which `listed` is what its marketplace says. `data` is the folder of all its data.
+
+    `configs` are the user's answers to what plugins ask for, as settings have them; None: as it is before anybody answers.
 
     Raises CellwrightError CONFIG_INVALID for what is no plugin, or has paths that leave it.
     """
@@ -68,10 +95,13 @@ def read_plugin(root: Path, marketplace: str, data: Path, *, listed: Mapping[str
     name = said.get("name") or root.name
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise _invalid(root, f"its name is {name!r}: letters, digits, `-`, `_` and `.` make up a name")
-    reading = _Reading(root, name, data / f"{name}@{marketplace}", said)
-    problems = reading.problems
+    plugin_id = f"{name}@{marketplace}"
+    problems: list[str] = []
+    options = read_options(said.get("userConfig"), problems)
+    answers = None if configs is None else answers_of(plugin_id, options, configs)
+    reading = _Reading(root, name, data / plugin_id, said, answers, problems)
     plugin = Plugin(
-        id=f"{name}@{marketplace}",
+        id=plugin_id,
         name=name,
         root=root,
         data=reading.data,
@@ -85,10 +115,12 @@ def read_plugin(root: Path, marketplace: str, data: Path, *, listed: Mapping[str
         output_styles=reading.places("outputStyles", "output-styles"),
         programs=root / "bin" if (root / "bin").is_dir() else None,
         needs=reading.needs(),
+        options=options,
+        answers=answers or {},
         problems=(
             *problems,
             *(f"its {what} have no use here" for key, what in _NOT_USED.items() if said.get(key)),
-            *_unasked_options(said.get("userConfig")),
+            *_unanswered(options, answers),
         ),
     )
     brings = (
@@ -100,14 +132,11 @@ def read_plugin(root: Path, marketplace: str, data: Path, *, listed: Mapping[str
     return plugin
 
 
-def _unasked_options(options: Any) -> Iterator[str]:
-    """Say which options a plugin wants to be asked for, and what to do about them."""
-    if isinstance(options, dict) and options:
-        names = ", ".join(str(name)[:80] for name in options)
-        yield (
-            f"it asks for options (`userConfig`: {names}), which are not asked for here: ${{user_config.…}} stays as it is "
-            "in its servers and hooks. Where it has a server, `cellwright mcp add` sets one up with the values put in"
-        )
+def _unanswered(options: Sequence[PluginOption], answers: Mapping[str, str] | None) -> Iterator[str]:
+    """Say what the plugin still has to be told."""
+    wanted = [option.words for option in options if option.required and option.name not in (answers or {})]
+    if wanted and answers is not None:
+        yield f"it wants to be told {', '.join(wanted)}: {CONFIGURE}"
 
 
 class _Reading(Struct):
@@ -117,7 +146,8 @@ class _Reading(Struct):
     name: str
     data: Path
     said: Mapping[str, Any]
-    problems: list[str] = field(default_factory=list)
+    answers: Mapping[str, str] | None
+    problems: list[str]
 
     def places(self, key: str, usual: str) -> tuple[Path, ...]:
         """The files and folders that it has at the usual place, and those that it names."""
@@ -140,8 +170,25 @@ class _Reading(Struct):
                 if not isinstance(groups, list):
                     self.problems.append(f"{where}: `{event}` is not a list")
                     continue
-                joined.setdefault(event, []).extend(groups)
+                joined.setdefault(event, []).extend(self._safe(group, f"{where}: {event}") for group in groups)
         return joined
+
+    def _safe(self, group: Any, where: str) -> Any:
+        """The group without commands of a shell that an answer would be put into: the shell would run what is in it."""
+        handlers = group.get("hooks") if isinstance(group, dict) else None
+        if not isinstance(handlers, list):
+            return group
+        unsafe = [
+            each
+            for each in handlers
+            if isinstance(each, dict) and each.get("args") is None and f"${{{REFERENCE}" in str(each.get("command"))
+        ]
+        self.problems += [
+            f"{where}: a hook has ${{user_config.…}} in a shell's command and is left out: $CLAUDE_PLUGIN_OPTION_NAME has "
+            "the value there"
+            for _ in unsafe
+        ]
+        return {**group, "hooks": [each for each in handlers if each not in unsafe]}
 
     def mcp_servers(self) -> Mapping[str, Mapping[str, Any]]:
         servers: dict[str, Mapping[str, Any]] = {}
@@ -150,6 +197,12 @@ class _Reading(Struct):
             found = content.get("mcpServers", content)
             for server, entry in (found if isinstance(found, dict) else {}).items():
                 if isinstance(entry, dict):
+                    wanted = dict.fromkeys(_REFERENCES.findall(str(entry)))
+                    missing = [each for each in wanted if each not in (self.answers or {})]
+                    if self.answers is not None and missing:
+                        told = ", ".join(missing)
+                        self.problems.append(f"the server {server!r} waits to be told {told}: {CONFIGURE}")
+                        continue
                     servers[f"plugin:{self.name}:{server}"] = put_in(entry, folders)
                 else:
                     self.problems.append(f"{where}: the server {server!r} is not an object")

@@ -198,6 +198,7 @@ KEYS: dict[Path, Key] = {
         _key("deniedModels", text, "list", "tightens"),
         _key("language", text),
         _key("outputStyle", text),
+        _key("agent", text),
         _key("autoMemoryEnabled", flag),
         _key("autoMemoryDirectory", a_path, folder="own"),
         _key("attribution.commit", any_text),
@@ -208,6 +209,7 @@ KEYS: dict[Path, Key] = {
         _key("disableSkillShellExecution", flag, folder="tightens"),
         _key("disableBundledSkills", flag),
         _key("enabledPlugins", flag, "members"),
+        _key("pluginConfigs", anything, "members", "own"),
         _key("extraKnownMarketplaces", known_marketplace, "members"),
         _key("strictKnownMarketplaces", anything, "list", "managed"),
         _key("blockedMarketplaces", anything, "list", "managed"),
@@ -290,7 +292,7 @@ OBJECTS = {path[:length] for path in KEYS for length in range(1, len(path))}
 """Keys that hold others."""
 
 _WITHOUT_EFFECT = """
-advisorModel agent attribution.sessionUrl agentPushNotifEnabled allowAllClaudeAiMcps allowedChannelPlugins
+advisorModel attribution.sessionUrl agentPushNotifEnabled allowAllClaudeAiMcps allowedChannelPlugins
 allowManagedMcpServersOnly autoConnectIde autoContinueAtUsageLimit autoDreamEnabled autoInstallIdeExtension autoMode
 autoScrollEnabled autoUpdatesChannel awaySummaryEnabled awsAuthRefresh awsCredentialExport axScreenReader
 bashEditDiffEnabled browserExternalPageTools channelsEnabled claudeMd companyAnnouncements crossSessionInbound
@@ -301,7 +303,7 @@ enableWorkflows externalEditorContext fastMode fastModePerSessionOptIn feedbackS
 footerLinksRegexes forceLoginGatewayUrl forceLoginMethod forceLoginOrgUUID forceRemoteSettingsRefresh gcpAuthRefresh
 idleCompaction includeGitInstructions inputNeededNotifEnabled isolatePeerMachines keybindingFlavor managedMcpServers
 managedSourcesBehavior minimumVersion modelOverrides modelPicker modelPricing modelSettings otelHeadersHelper
-parentSettingsBehavior permissionExplainerEnabled permissions.disableAutoMode pluginConfigs
+parentSettingsBehavior permissionExplainerEnabled permissions.disableAutoMode
 pluginSuggestionMarketplaces pluginTrustMessage policyHelper precomputeCompactionEnabled preferredNotifChannel
 prefersReducedMotion processWrapper promptSuggestionEnabled proxyAuthHelper prUrlTemplate remote remoteControlAtStartup
 requiredMaximumVersion requiredMinimumVersion respondToBashCommands sandbox.allowAppleEvents sandbox.bwrapPath

@@ -127,6 +127,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     mcp: McpSettings = msgspec.field(default_factory=McpSettings)
     language: str | None = None
     output_style: str | None = None
+    agent: str | None = None
     auto_memory: bool = False
     auto_memory_directory: Path | None = None
     attribution_commit: str | None = None
@@ -134,6 +135,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     claude_md_excludes: tuple[str, ...] = ()
     skill_overrides: Mapping[str, str] = msgspec.field(default_factory=dict)
     enabled_plugins: Mapping[str, bool] = msgspec.field(default_factory=dict)
+    plugin_configs: Mapping[str, Any] = msgspec.field(default_factory=dict)
     known_marketplaces: Mapping[str, Mapping[str, Any]] = msgspec.field(default_factory=dict)
     allowed_marketplaces: tuple[Any, ...] | None = None
     blocked_marketplaces: tuple[Any, ...] = ()
@@ -279,6 +281,7 @@ def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
         "denied_tools": _texts(value("cellwright", "deniedTools")),
         "language": value("language"),
         "output_style": value("outputStyle"),
+        "agent": value("agent"),
         "auto_memory": value("autoMemoryEnabled"),
         "auto_memory_directory": None if memory is None else Path(memory).expanduser().absolute(),
         "always_thinking": value("alwaysThinkingEnabled"),
@@ -288,6 +291,7 @@ def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
         "claude_md_excludes": _texts(value("claudeMdExcludes")),
         "skill_overrides": value("skillOverrides"),
         "enabled_plugins": value("enabledPlugins"),
+        "plugin_configs": value("pluginConfigs"),
         "known_marketplaces": _marketplaces(value("extraKnownMarketplaces")),
         "allowed_marketplaces": _entries(value("strictKnownMarketplaces")),
         "blocked_marketplaces": _entries(value("blockedMarketplaces")),

@@ -238,7 +238,12 @@ class SettingsInForce:
     def plugins(self) -> PluginsInForce:
         """The plugins that count now, and why others that are switched on do not."""
         settings = self.settings
-        return find_plugins(settings.enabled_plugins, settings.allowed_marketplaces, settings.blocked_marketplaces)
+        return find_plugins(
+            settings.enabled_plugins,
+            settings.allowed_marketplaces,
+            settings.blocked_marketplaces,
+            settings.plugin_configs,
+        )
 
     @property
     def notes_folder(self) -> Path | None:

@@ -1,6 +1,7 @@
 """Arguments put into a skill's text: `$ARGUMENTS`, `$0` or `$ARGUMENTS[0]`, `$name`, and `${CLAUDE_…}`.
 
-Numbers begin with 0, as in Claude Code; what was not given stays as it is written; `\\$1` is no argument.
+Numbers begin with 0, as in Claude Code; what was not given stays as it is written; `\\$1` is no argument, nor
+is an amount as `$1.50` or `$1,000`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _PLACE = lazy_pattern(
     r"""(?P<escaped>\\\$(?=\w|\{))
     | \$ARGUMENTS\[(?P<index>\d{1,3})\]
     | \$(?P<all>ARGUMENTS)\b
-    | \$(?P<number>\d{1,3})\b
+    | \$(?P<number>\d{1,3})\b(?![.,]\d)
     | \$\{(?P<variable>CLAUDE_\w+)\}
     | \$(?P<name>[A-Za-z_][\w-]*)""",
     re.VERBOSE,
@@ -33,7 +34,7 @@ class Arguments:
         self._words = words(given)
         self._names = names
         self._variables = variables or {}
-        self._placed = False
+        self._left = set(range(len(self._words)))
 
     def fill(self, text: str) -> str:
         """`text` with what was given in its places.
@@ -44,12 +45,17 @@ class Arguments:
         return _PLACE.sub(self._value, text)
 
     def appended(self, text: str) -> str:
-        """`text` with what was given after it, where no part of it had a place for that.
+        """`text` with what was given after it, where no part of it had a place for some of that.
+
+        So nothing is lost in a text whose author began to count with 1, as many do.
 
         >>> Arguments("quickly").appended("Review it.")
         'Review it.\\n\\nARGUMENTS: quickly'
+        >>> text = Arguments("quickly")
+        >>> text.appended(text.fill("Below $50 or $1.50 it is cheap."))
+        'Below $50 or $1.50 it is cheap.\\n\\nARGUMENTS: quickly'
         """
-        return text if self._placed or not self._given else f"{text}\n\nARGUMENTS: {self._given}"
+        return text if not self._left else f"{text}\n\nARGUMENTS: {self._given}"
 
     def _value(self, match: re.Match[str]) -> str:
         if match["escaped"]:
@@ -58,10 +64,11 @@ class Arguments:
             return self._variables.get(match["variable"], match[0])
         if match["name"] and match["name"] not in self._names:
             return match[0]
-        self._placed = True
         if match["all"]:
+            self._left.clear()
             return self._given
         at = self._names.index(match["name"]) if match["name"] else int(match["index"] or match["number"])
+        self._left.discard(at)
         return self._words[at] if at < len(self._words) else match[0]
 
 

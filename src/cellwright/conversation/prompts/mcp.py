@@ -65,7 +65,8 @@ GiveServers = Callable[[], Iterable[GivenServers]]
 def plugin_servers(in_force: SettingsInForce) -> Iterable[GivenServers]:
     """The servers that plug-ins bring along; whoever switched a plug-in on has said yes to them."""
     for plugin in in_force.plugins.plugins.values():
-        origin = ServerOrigin(scope="plugin", label=f"the plugin {plugin.name}", cwd=in_force.cwd)
+        label = f"the plugin {plugin.name}"
+        origin = ServerOrigin(scope="plugin", label=label, cwd=in_force.cwd, variables=plugin.references)
         yield plugin.mcp_servers, origin
 
 
@@ -103,6 +104,7 @@ class McpServers:
         self._disabled: set[str] = set()
         self._connections: dict[str, ServerConnection] = {}
         self._of_agents: dict[str, tuple[str, ...]] = {}
+        self._lead: AgentDefinition | None = None
         self._tokens = token_store() if tokens is None else tokens
         self._sign_ins: dict[str, SignIn] = {}
         self._following: set[asyncio.Task[None]] = set()
@@ -119,6 +121,10 @@ class McpServers:
         origin = ServerOrigin(scope="flag", label=ARGUMENT, cwd=self._in_force.cwd)
         self._of_run = ((entries, origin),) if entries else ()
         self._only_of_run = only and bool(entries)
+
+    def use_for_lead(self, lead: AgentDefinition | None) -> None:
+        """Have the servers of the agent that works itself count, from the next `connect` on; None: the usual ones."""
+        self._lead = lead
 
     @property
     def found(self) -> FoundServers:
@@ -299,7 +305,7 @@ class McpServers:
             name: entry
             for name, entry in self._found.entries.items()
             if name not in self._disabled
-            and (not entry.agent or any(name in names for names in self._of_agents.values()))
+            and (self._is_for_all(entry) or any(name in names for names in self._of_agents.values()))
             and tool_is_allowed(f"{entry.prefix}x", settings)
             and not denied & {"*", "mcp__*", entry.prefix.removesuffix("__"), f"{entry.prefix}*"}
         }
@@ -385,8 +391,17 @@ class McpServers:
         return self._made[1]
 
     def _common(self) -> Mapping[str, ServerConnection]:
-        """The servers that are for everybody."""
-        return {name: each for name, each in self._connections.items() if not each.entry.agent}
+        """The servers that are for everybody; where an agent works itself that names some, those."""
+        named = None if self._lead is None else self._lead.servers
+        return {
+            name: each
+            for name, each in self._connections.items()
+            if self._is_for_all(each.entry) and (named is None or name in named)
+        }
+
+    def _is_for_all(self, entry: ServerEntry) -> bool:
+        """Return whether the server is no agent's own, or of the agent that works itself."""
+        return not entry.agent or (self._lead is not None and entry.agent == self._lead.name)
 
     def _tools_of(self, connections: Callable[[], Mapping[str, ServerConnection]]) -> tuple[Tool, ...]:
         settings = self._in_force.settings
@@ -475,6 +490,12 @@ class McpServers:
             f"The MCP server {name} needs you to sign in: /mcp login {name}."
             for name, each in self._connections.items()
             if each.state == "needs sign-in"
+        ]
+        named = () if self._lead is None else self._lead.servers or ()
+        failed += [
+            f"The agent works without the MCP server {name}: {self._missing(name)}."
+            for name in named
+            if name not in self._found.entries
         ]
         return [*self._found.notices, *failed]
 

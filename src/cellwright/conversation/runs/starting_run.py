@@ -317,6 +317,23 @@ class StartingRun(Struct, frozen=True):
             raise CellwrightError(ErrorCode.PERMISSION_DENIED, unasked_text(question))
         self.parts.sessions.add_notices(session, [unasked_text(question)])
 
+    def _lead(self) -> tuple[AgentDefinition | None, list[str]]:
+        """The agent that works itself: the one that is asked for, else the session's, else the one that the settings name.
+
+        Also what the user is told of it. Raises CellwrightError INVALID_PARAMETERS where there is not the one asked for.
+        """
+        parts, asked = self.parts, self.request.options.agent
+        if asked is not None:
+            return parts.agents.lead(asked), []
+        session = self.request.session or parts.sessions.current
+        name = parts.in_force.settings.agent if session.is_fresh else session.agent
+        if name is None:
+            return None, []
+        try:
+            return parts.agents.lead(name), []
+        except CellwrightError:  # its file is gone: that is no reason to refuse every prompt
+            return None, [f"There is no agent {name}: Claude works itself. /agents shows those that there are."]
+
     def _led_by(self, lead: AgentDefinition | None, options: RunOptions) -> RunOptions:
         """The options with what the agent that works itself says, where there is one."""
         if lead is None:
@@ -333,13 +350,15 @@ class StartingRun(Struct, frozen=True):
             options = skill_call.options(options)
         elif turn is None:
             parts.skills.check_trusted(request.prompt)
-        lead = parts.agents.lead(options.agent) if turn is None and options.agent is not None else None
+        lead, gone = self._lead() if turn is None else (None, [])
         options = self._led_by(lead, options)
+        parts.mcp.use_for_lead(lead)
         provider = request.provider or turn or parts.model.chosen(options.provider)
         has_servers = request.provider is None and options.has_servers
         listed = (parts.mcp.listing,) if has_servers else ()
         # told with this prompt or an earlier one, and gone with what a summary replaces
-        again = (tool_news, parts.file_blocks.for_prompt, *listed, *request.context)
+        notes = (parts.subagents.told_notes(lead),) if lead is not None else ()
+        again = (tool_news, parts.file_blocks.for_prompt, *listed, *notes, *request.context)
         agent = parts.agent(options, provider, self.run.surface.can_use_tool, again)
         if turn is None:
             agent = parts.subagents.as_lead(agent, lead)
@@ -370,6 +389,10 @@ class StartingRun(Struct, frozen=True):
             session = parts.sessions.with_system(agent.system, session, whole=options.system_prompt is not None)
         if options.mode is not None:
             session.mode = None  # what the user says now goes before what the session came to
+        lead_begins = lead is not None and (session.is_fresh or session.agent != lead.name)
+        if request.provider is None and turn is None:
+            session.agent = None if lead is None else lead.name
+        parts.sessions.add_notices(session, gone)
         self._emit_notices(session)
         full = with_surroundings(request.prompt, session, agent, cwd, parts.interface, settings, parts.subagents.listed)
         if turn is None:  # what is played again is told nothing new
@@ -391,6 +414,7 @@ class StartingRun(Struct, frozen=True):
                 *((parts.mcp.for_prompt,) if has_servers else ()),
                 read_ahead(parts.agents.for_prompt, prompt_context),
                 parts.subagents.for_prompt,
+                *((parts.subagents.for_lead(lead),) if lead is not None and lead_begins else ()),
                 parts.checkpoints.undo_context,
                 *((functools.partial(code_context, cwd),) if options.code_context else ()),
                 mentioned_files(cwd),

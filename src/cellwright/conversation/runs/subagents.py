@@ -21,7 +21,14 @@ from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.context.compaction import TellAgain
 from cellwright.agent.hooks.protocol import Hooks, as_hooks, together
 from cellwright.agent.hooks.run_hooks import session_fields
-from cellwright.agent.prompt import ContextBlock, FullPrompt, PromptContext, ProvidedContext, text_context
+from cellwright.agent.prompt import (
+    ContextBlock,
+    ContextProvider,
+    FullPrompt,
+    PromptContext,
+    ProvidedContext,
+    text_context,
+)
 from cellwright.agent.subagent import MAX_DEPTH, Nesting, Subagent, tokens_of
 from cellwright.agent.tool import TOOL_SEARCH, Tool, ToolContext, ToolResult
 from cellwright.config.agents.definition import AgentDefinition
@@ -337,12 +344,44 @@ class Subagents:
             return agent
         scope: Scope = definition.scope if definition.scope in ("managed", "project") else "user"
         own = self._hooks.of_component(f"the agent {definition.name}", definition.hooks, scope=scope)
+
+        def is_had(tool: Tool) -> bool:
+            of_its_servers = definition.servers is not None and of_servers(tool.name)
+            return (of_its_servers and not _is_withheld(tool, definition)) or _is_had(tool, definition)
+
         return replace(
             agent,
-            tools=tuple(tool for tool in agent.tools if _is_listed(tool, definition)),
-            late_tools=lambda: [tool for tool in agent.late_tools() if _is_listed(tool, definition)],
+            tools=tuple(tool for tool in agent.tools if is_had(tool)),
+            late_tools=lambda: [tool for tool in agent.late_tools() if is_had(tool)],
             hooks=together(as_hooks(agent.hooks), own),
         )
+
+    def for_lead(self, definition: AgentDefinition) -> ContextProvider:
+        """Tell the agent that works itself as it begins, of its skills, its notes, and its first prompt."""
+
+        async def provide(context: PromptContext) -> ProvidedContext:
+            told = await self._its_own(definition, context)
+            first = (
+                [text_context("Its first prompt", "agent", definition.initial_prompt)]
+                if definition.initial_prompt
+                else []
+            )
+            return ProvidedContext(before=(*told, *first))
+
+        return provide
+
+    def told_notes(self, definition: AgentDefinition) -> ContextProvider:
+        """Tell an agent again, behind a summary, of its notes."""
+
+        async def provide(context: PromptContext) -> ProvidedContext:
+            return ProvidedContext(before=tuple(await self._notes(definition, context.agent)))
+
+        return provide
+
+    async def _its_own(self, definition: AgentDefinition, context: PromptContext) -> list[ContextBlock]:
+        """The skills that it begins with, and its notes."""
+        skills = [await self._skill(name, context) for name in definition.skills]
+        return [*skills, *await self._notes(definition, context.agent)]
 
     def _hooks_of(self, definition: AgentDefinition) -> Hooks:
         """The hooks of an agent's own; its end is SubagentStop."""
@@ -377,10 +416,8 @@ class Subagents:
             with_surroundings, task, session, agent, cwd, INTERFACE, in_force.settings, self.listed
         )
         context = PromptContext(words="", agent=agent, session=session, tools={each.name: each for each in agent.tools})
-        begins = not session.encoded
-        skills = [await self._skill(name, context) for name in definition.skills] if begins else []
-        notes = await self._notes(definition, agent) if begins else []
-        full = FullPrompt(words=full.words, before=(*full.before, *skills, *notes), after=full.after)
+        own = [] if session.encoded else await self._its_own(definition, context)
+        full = FullPrompt(words=full.words, before=(*full.before, *own), after=full.after)
         providers = (self._memory.for_prompt,) if definition.instructions else ()
         return gather_context(full, providers, context)
 
@@ -391,11 +428,8 @@ class Subagents:
             place = place_blocks(agent, cwd, INTERFACE, self._in_force.settings, self.listed)
             return (*place, *mode_blocks(session, agent))
 
-        async def notes(context: PromptContext) -> ProvidedContext:
-            return ProvidedContext(before=tuple(await self._notes(definition, context.agent)))
-
         memory = (self._memory.for_prompt,) if definition.instructions else ()
-        return told_again(cwd, surroundings, tools, (*memory, notes))
+        return told_again(cwd, surroundings, tools, (*memory, self.told_notes(definition)))
 
     async def _notes(self, definition: AgentDefinition, agent: AgentSetup) -> list[ContextBlock]:
         """Tell an agent of the notes that it keeps."""
@@ -521,9 +555,7 @@ def given_tools(
             return False
         if background and tool.category == "kernel":
             return False  # they wait for the thread that waits for the run
-        if definition.memory is not None and tool.name in NOTE_TOOLS:
-            return True
-        return _is_listed(tool, definition)
+        return _is_had(tool, definition)
 
     return tuple(tool for tool in tools if is_given(tool))
 
@@ -564,6 +596,11 @@ def led_by(definition: AgentDefinition, options: RunOptions, mode: Mode) -> RunO
         mode=options.mode or (own_mode if own_mode != mode else None),
         system_prompt=options.system_prompt or definition.body or None,
     )
+
+
+def _is_had(tool: Tool, definition: AgentDefinition) -> bool:
+    """Return whether the agent has `tool`: it is listed, or keeps its notes."""
+    return (definition.memory is not None and tool.name in NOTE_TOOLS) or _is_listed(tool, definition)
 
 
 def _is_listed(tool: Tool, definition: AgentDefinition) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import getpass
 import os
 import sys
 from collections.abc import Sequence
 from typing import Literal
 
 from cellwright.commands.extensions.plugins import PluginCommands
+from cellwright.config.plugins.options import PluginOption
 from cellwright.config.settings.read import start_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
 from cellwright.terminal.exit_codes import ExitCode
@@ -21,7 +23,8 @@ def plugin(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="cellwright plugin",
         description="Plugins: list, show NAME, install WHAT (NAME@MARKETPLACE, a folder, a repository), enable NAME, "
-        "disable NAME, update [NAME], remove NAME, marketplace list, add PLACE, update [NAME], remove NAME.",
+        "disable NAME, configure NAME [OPTION[=VALUE]], update [NAME], remove NAME, marketplace list, add PLACE, "
+        "update [NAME], remove NAME.",
         allow_abbrev=False,
     )
     parser.add_argument("words", metavar="COMMAND", nargs="*", help="default: list")
@@ -41,7 +44,16 @@ def plugin(argv: Sequence[str]) -> int:
         refused = refused or answer != "yes"
         return answer
 
+    def ask(option: PluginOption) -> str:
+        default = f" [{option.default}]" if option.default is not None else ""
+        words = f"{visible(option.words)}{default}: "
+        if option.sensitive:
+            return getpass.getpass(words, stream=sys.stderr)
+        print(words, end="", file=sys.stderr, flush=True)
+        return sys.stdin.readline().strip()
+
     in_force = SettingsInForce(start_folder(os.environ), os.environ)
-    page = asyncio.run(PluginCommands(in_force, accept).do(options.words))
+    can_ask = sys.stdin.isatty()
+    page = asyncio.run(PluginCommands(in_force, accept, ask if can_ask else None).do(options.words))
     print(page.plain())
     return ExitCode.FAILED if refused else ExitCode.OK

@@ -43,7 +43,8 @@ class ServerEntry(Struct, frozen=True, kw_only=True):
     `digest` stands for the entry as it was written, before variables: an approval is bound to it. `tool_seconds` bounds a
     call (None: the default). `always_load`: its tools are told before the first word. `headers_helper` is a command whose
     output is further headers, as a JSON object; `oauth` says how to sign in, where that is configured. `agent` is the agent
-    whose definition brings it along: it runs while that works, and has tools for nobody else.
+    whose definition brings it along: it runs while that works, and has tools for nobody else. `written` is the program with
+    its arguments, or the URL, before variables: what they stand for may be a secret.
     """
 
     name: str
@@ -62,6 +63,7 @@ class ServerEntry(Struct, frozen=True, kw_only=True):
     tool_seconds: float | None = None
     always_load: bool = False
     agent: str = ""
+    written: str = ""
 
     @property
     def prefix(self) -> str:
@@ -77,8 +79,8 @@ class ServerEntry(Struct, frozen=True, kw_only=True):
 
     @property
     def address(self) -> str:
-        """The program with its arguments, or the URL, in one line."""
-        return self.url or " ".join([self.command, *self.args])
+        """The program with its arguments, or the URL, in one line, as it may be shown."""
+        return self.written or self.url or " ".join([self.command, *self.args])
 
 
 RESOURCE_TOOLS = frozenset({"ListMcpResourcesTool", "ReadMcpResourceTool"})

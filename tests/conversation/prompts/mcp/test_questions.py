@@ -226,6 +226,23 @@ def test_an_agent_has_the_servers_that_it_names_alone_and_nobody_else_has_its_ow
     assert tools_of(talk, "third task") == []
 
 
+def test_an_agent_that_works_itself_has_the_servers_that_it_names_alone(talk: Talk) -> None:
+    define(talk, ".", f"{OWN}tools: Read, ToolSearch\n")
+    talk.begin()
+    talk.answer = Allow(by="terminal")
+    load = use("ToolSearch", query="select:mcp__own__add")
+    end = talk.say("Go", load, use("mcp__own__add", a=2, b=3), say("It is 5."), agent="helper")
+    assert (end.text, [each.status for each in talk.results]) == ("It is 5.", ["success", "success"])
+    told = json.dumps(talk.server.requests[-1].body["messages"])
+    assert "mcp__own__add" in told
+    assert "mcp__plain__" not in told
+    assert any(
+        "without the MCP server nowhere: there is no such server" in str(getattr(e, "message", "")) for e in talk.events
+    )
+    talk.say("Once more", use("mcp__own__add", a=1, b=1), say("Two."))
+    assert [each.status for each in talk.results] == ["success"], "it stays connected for the session"
+
+
 def test_a_server_of_a_projects_agent_waits_for_a_yes(talk: Talk) -> None:
     define(talk, "project", OWN)
     talk.begin()
