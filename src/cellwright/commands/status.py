@@ -80,7 +80,7 @@ def _calls(conversation: Conversation) -> list[Section]:
     return [Section("Calls of tools", [head, *rows], f"logged in {log}" if log is not None else "")]
 
 
-NO_KEY = "none: `cellwright --help` says how to give one"
+NO_KEY = "none: `cellwright auth login` adds one"
 
 
 def key_source(settings: Settings, environment: Mapping[str, str]) -> str:

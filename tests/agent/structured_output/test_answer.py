@@ -149,7 +149,7 @@ class TestSchemas:
             answer_type(given)
 
     def test_a_dict_that_is_no_schema_is_refused(self):
-        with pytest.raises(CellwrightError, match="is no JSON schema"):
+        with pytest.raises(CellwrightError, match="is not a JSON schema"):
             answer_type({"type": "string", "minLength": "two"})
 
 

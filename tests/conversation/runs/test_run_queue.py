@@ -332,7 +332,7 @@ def test_tasks_shows_what_goes_on_with_its_cost(talk: Talk, gate: Gate):
     end = first.future.result(60)
     second.future.result(60)
     page = talk.page("/tasks")
-    assert "Claude is not at work." in page
+    assert "Claude is not working." in page
     assert dollars(end.cost_usd) in page
     assert "And then?" not in page
 

@@ -25,7 +25,7 @@ _USAGE = (
     "/plugin list, /plugin show NAME, /plugin install NAME@MARKETPLACE or FOLDER or REPOSITORY, /plugin enable, disable or "
     "remove NAME, /plugin update [NAME], /plugin marketplace list, add PLACE, update [NAME], remove NAME."
 )
-_REASON = "What a plugin's hooks and servers run, runs on your machine with your rights. Install only what you know."
+_REASON = "A plugin's hooks and servers run on your machine with your rights. Install only what you trust."
 
 Accept = Callable[[TrustQuestion], Awaitable[Literal["yes", "no", "nobody"]]]
 """Puts a question to the user."""
@@ -111,7 +111,7 @@ class PluginCommands(Struct, frozen=True):
         settings = self.in_force.settings
         found = find_plugins({**settings.enabled_plugins, plugin.id: True})
         why = found.left_out.get(plugin.id)
-        counts = "It counts from the next prompt on." if why is None else f"It does not count yet: {why}"
+        counts = "It takes effect with the next prompt." if why is None else f"It has no effect yet: {why}"
         return CommandPage([Section(f"{plugin.id} is {done}", text="\n".join([*lines, *plugin.problems, counts]))])
 
     async def _update(self, names: Sequence[str]) -> CommandPage:
