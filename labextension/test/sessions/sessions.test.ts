@@ -269,7 +269,7 @@ describe("by keyboard", () => {
     list(scene).focus();
     press(list(scene), "ArrowDown");
     press(list(scene), "Delete");
-    expect(find(scene.host, "form p").textContent).toBe("Delete “Moons”? It cannot be brought back.");
+    expect(find(scene.host, "form p").textContent).toBe("Delete “Moons”? This cannot be undone.");
     expect(focused().textContent).toBe("Keep");
     await expectAccessible(scene.host);
     press(focused(), "Escape");
