@@ -222,7 +222,7 @@ class TestInTheLoop:
     def test_a_second_one_ends_the_run_with_its_text(self, play):
         played = play([say("no JSON"), say("none again"), say(CITY)], answer_type=answer_type(City))
         assert played.end.error["code"] == "EXECUTION_ERROR"
-        assert "no valid City" in played.end.error["message"]
+        assert "not a valid City" in played.end.error["message"]
         assert played.end.text == "none again"
         assert played.go_on("and now?").text == CITY  # the session goes on, and is one that the API takes
 

@@ -163,7 +163,7 @@ def test_what_is_done_at_the_turn_of_a_run_is_done_then(talk: Talk, gate: Gate):
     second = talk.start("two", new_session=True, trust_checks=(asking,))
     gate.wait_until_reached()
     assert turns == []
-    with pytest.raises(CellwrightError, match="still at work"):
+    with pytest.raises(CellwrightError, match="still working"):
         talk.conversation.sessions.start_new()
     gate.open()
     assert first.future.result(60).session_id != second.future.result(60).session_id
@@ -247,7 +247,7 @@ def test_a_session_that_cannot_be_gone_on_with_now_is_not_taken_from_others(talk
     other.close()
     assert other.path is not None
     task = talk.start("one")
-    with pytest.raises(CellwrightError, match="still at work") as refused:
+    with pytest.raises(CellwrightError, match="still working") as refused:
         talk.conversation.sessions.resume(other.id)
     assert not is_held(lease_path(other.path)), refused
     gate.open()
