@@ -104,7 +104,7 @@ export class RunBar {
       const newLine = this.deps.settings().sendKey === "Enter" ? "Shift+Enter" : "Enter";
       return trans.__("/ commands · @ files, cells · $ variables · ↑ history · %1 new line", newLine);
     }
-    if (goesAlong) return trans.__("With a cell or files attached it is asked when this is done; only words can steer · Esc Esc stops");
+    if (goesAlong) return trans.__("With a cell or files attached it is asked when this is done: words alone steer · Esc Esc stops");
     return steers
       ? trans.__("Claude reads it with its next step · Alt+Enter queues · Esc Esc stops")
       : trans.__("Claude is asked when this is done · Alt+Enter steers · Esc Esc stops");

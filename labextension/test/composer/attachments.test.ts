@@ -218,7 +218,7 @@ it("says before it is sent that with a cell it is asked later, and sends the cel
   expect(text(scene.host, ".cellwright-send")).toBe("Steer");
   find(scene.host, ".cellwright-cell-chip").click();
   expect(text(scene.host, ".cellwright-send")).toBe("Queue");
-  expect(text(scene.host, ".cellwright-hint")).toContain("only words can steer");
+  expect(text(scene.host, ".cellwright-hint")).toContain("words alone steer");
   key(scene.area, "Enter");
   await settled();
   expect(scene.chat.sent).toEqual([]);
