@@ -45,11 +45,16 @@ def test_one_line():
 
 
 def test_notices_about_one_file_are_one():
-    notices = ["/p/s.json: `a` is no list.", "Told once.", "/p/s.json: `b` is no key. It is left out.", "Told once."]
-    assert grouped_notices([*notices, "/p/s.json: `a` is no list.", "/q/s.json: `a` is no list."]) == [
-        "/p/s.json:\n- `a` is no list.\n- `b` is no key. It is left out.",
+    notices = [
+        "/p/s.json: `a` is not a list.",
         "Told once.",
-        "/q/s.json: `a` is no list.",
+        "/p/s.json: `b` is not a key. It is left out.",
+        "Told once.",
+    ]
+    assert grouped_notices([*notices, "/p/s.json: `a` is not a list.", "/q/s.json: `a` is not a list."]) == [
+        "/p/s.json:\n- `a` is not a list.\n- `b` is not a key. It is left out.",
+        "Told once.",
+        "/q/s.json: `a` is not a list.",
     ]
 
 

@@ -151,7 +151,7 @@ def fault(error: BaseException) -> CellwrightError:
         error = error.exceptions[0]
     if isinstance(error, CellwrightError):
         return error
-    message = f"This run failed by a fault in Cellwright; its log has the traceback. {error!r:.500}"
+    message = f"This failed because of a bug in Cellwright; its log has the traceback. {error!r:.500}"
     return CellwrightError(ErrorCode.EXECUTION_ERROR, message, details={"exception": type(error).__name__})
 
 

@@ -174,8 +174,8 @@ def counted(number: int, noun: str) -> str:
 def grouped_notices(notices: Iterable[str]) -> list[str]:
     """One notice for each file or thing (`NAME: …`), with all that is said of it, where the first was; the others once.
 
-    >>> grouped_notices(["a.json: `x` is no key.", "No key.", "a.json: `y` is no list."])
-    ['a.json:\\n- `x` is no key.\\n- `y` is no list.', 'No key.']
+    >>> grouped_notices(["a.json: `x` is not a key.", "No key.", "a.json: `y` is not a list."])
+    ['a.json:\\n- `x` is not a key.\\n- `y` is not a list.', 'No key.']
     """
     found: dict[str, list[str]] = {}
     for notice in notices:

@@ -63,9 +63,9 @@ def test_events_are_numbered_without_gaps_also_over_runs(scene):
 
 def test_notices_about_one_file_are_one(scene):
     played = scene([say("one")])
-    played.session.notices += ["/p/s.json: `a` is no list.", "/p/s.json: `b` is no list."]
+    played.session.notices += ["/p/s.json: `a` is not a list.", "/p/s.json: `b` is not a list."]
     played.go_on("first")
-    assert [event.message for event in played.of(Notice)] == ["/p/s.json:\n- `a` is no list.\n- `b` is no list."]
+    assert [event.message for event in played.of(Notice)] == ["/p/s.json:\n- `a` is not a list.\n- `b` is not a list."]
 
 
 def test_a_tool_is_run_and_its_result_goes_back(play):
@@ -537,7 +537,7 @@ class TestLimits:
         # the prompt, written to the cache at worst, and the shortest answer worth asking for
         assert 0.005 < next_request < 0.05
         assert played.end.error["message"] == (
-            "The budget of $0.0001 would be passed by the next request, which can cost up to "
+            "The budget of $0.0001 would be exceeded by the next request, which can cost up to "
             f"{dollars(next_request)}; $0.00 is spent so far. Allow more, or go on without a budget."
         )
 

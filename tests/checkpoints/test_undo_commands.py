@@ -36,7 +36,7 @@ def test_the_last_turn_is_taken_back_and_brought_back(work):
     assert "Brought back: turn 1" in page
     assert there.read("a.py") == "one\n"
     assert there.read("new/deep/b.py") == "b\n"
-    assert "There is no undo to take back" in there.type("/redo")
+    assert "There is nothing to redo" in there.type("/redo")
 
 
 def test_a_changed_file_gets_its_bytes_and_its_mode_back(work):
@@ -107,7 +107,7 @@ def test_where_everything_has_changed_since_nothing_is_asked(work):
     there = work([write("a.py", "one\n")])
     there.say()
     there.put("a.py", "mine\n")
-    assert "`force` takes back what has changed since" in there.type("/undo")
+    assert "`force` also takes back what has changed since" in there.type("/undo")
     assert not there.asked
     assert there.read("a.py") == "mine\n"
 
@@ -116,7 +116,7 @@ def test_nobody_to_ask_means_that_it_is_only_said(work):
     there = work([write("a.py", "one\n")])
     there.say()
     page = there.type("/undo", None)
-    assert "Nobody could be asked, so nothing was changed" in page
+    assert "There was nobody to ask, so nothing was changed" in page
     assert "goes away" in page
     assert there.read("a.py") == "one\n"
     assert "Taken back" in there.type("/undo yes", None)
@@ -272,7 +272,7 @@ def test_words_that_are_not_understood_are_refused(work, line):
     there = work([])
     with pytest.raises(CellwrightError) as caught:
         there.type(line)
-    assert "What may follow is" in caught.value.message
+    assert "Usage" in caught.value.message
 
 
 def test_a_button_takes_back_one_turn_and_leaves_what_later_ones_did(work):

@@ -171,7 +171,7 @@ def test_a_diff_shows_what_the_session_and_what_a_turn_changed(talk: Talk) -> No
     # what somebody else has changed since is said
     talk.write("project/b.txt", "other\n")
     assert "changed again since" in talk.page("/diff last").plain()
-    with pytest.raises(CellwrightError, match="is no turn of this session"):
+    with pytest.raises(CellwrightError, match="is not a turn of this session"):
         talk.page("/diff 77")
 
 

@@ -108,7 +108,7 @@ def test_plan_mode_and_automatic_summaries_are_chosen(talk: Talk) -> None:
     assert not (talk.project / "a.txt").exists()
     assert "fills 80% of" in talk.page("/autocompact").plain()
     assert "fills 40% of" in talk.page("/autocompact 40%").plain()
-    assert "not summarised by itself" in talk.page("/autocompact off").plain()
+    assert "not summarised automatically" in talk.page("/autocompact off").plain()
     assert "fills 40% of" in talk.page("/autocompact on").plain()
     for wrong in ("5%", "often"):
         with pytest.raises(CellwrightError, match="takes on, off"):

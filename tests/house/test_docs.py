@@ -30,3 +30,11 @@ def test_every_tool_is_in_the_table_with_its_category(tmp_path: Path) -> None:
     # made in the kernel; made when tasks are not; made where the API can load tools
     elsewhere = {"Python", "Variables", "NotebookRun", "NotebookVerify", "TodoWrite", "TodoRead", "ToolSearch"}
     assert set(documented) - set(there) <= elsewhere
+
+
+def test_the_index_of_decisions_lists_each_page_once_by_its_title() -> None:
+    folder = DOCS / "decisions"
+    listed = re.findall(r"^- \[(.*)\]\(([\w-]+\.md)\)$", (folder / "README.md").read_text("utf-8"), re.MULTILINE)
+    pages = {page.name: page.read_text("utf-8").splitlines()[0].removeprefix("# ") for page in folder.glob("*.md")}
+    del pages["README.md"]
+    assert sorted(listed) == sorted((title, name) for name, title in pages.items())

@@ -104,7 +104,7 @@ def test_the_background_is_refused_where_it_could_not_be_seen(ipython: Any, mode
     ipython.expect_exact("--background needs a notebook")
     ipython.expect_exact("In [3]: ")
     ipython.sendline("%claude /tasks")
-    ipython.expect_exact("Claude is not at work.")
+    ipython.expect_exact("Claude is not working.")
 
 
 BOLD = "\x1b[1m"

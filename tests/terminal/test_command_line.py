@@ -272,7 +272,7 @@ def test_a_schema_makes_the_answer_json_that_fits(messages_server: Server, comma
     assert server.requests[-1].body["output_config"]["format"]["schema"]["additionalProperties"] is False
     done = command.run("--schema", "tide.json", "how high?")
     assert done.returncode == 1
-    assert "no valid tide.json" in done.stderr
+    assert "not a valid tide.json" in done.stderr
     assert "tide_m" in command.run("--schema", "tide.json", "--dry-run", "how high?").stdout
 
 

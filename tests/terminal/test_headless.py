@@ -49,7 +49,7 @@ def test_a_folder_is_trusted_beforehand(messages_server: Server, command_for: Fo
     trusted = command.run("trust", str(command.folder))
     assert trusted.returncode == 0
     assert "hook UserPromptSubmit: touch ran" in trusted.stdout
-    assert "--redirects takes it" in trusted.stdout
+    assert "--redirects accepts it" in trusted.stdout
     assert [each["redirects"] for each in json.loads(command.run("trust", "--show", "--json").stdout)["waiting"]] == [
         True
     ]

@@ -102,7 +102,7 @@ def test_export_to_stdout_and_into_a_file_that_is_new(command: Any) -> None:
     assert "> since when?" in (command.folder / "tides.md").read_text()
     again = command.run("sessions", "export", tides, "--output", "tides.md")
     assert again.returncode == 1
-    assert "is there already" in again.stderr
+    assert "already exists" in again.stderr
 
 
 def test_delete_asks_and_is_refused_while_another_process_has_the_session(

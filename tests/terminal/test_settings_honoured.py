@@ -206,7 +206,7 @@ def test_a_chosen_model_goes_before_the_command_lines(
 ) -> None:
     server = messages_server([say("One."), say("Two.")])
     child = command_for(server).terminal("--model", "haiku")
-    for words, answer in (("first", "One."), ("/model sonnet", "answers from the next prompt on"), ("second", "Two.")):
+    for words, answer in (("first", "One."), ("/model sonnet", "answers from the next prompt"), ("second", "Two.")):
         child.wait_for_prompt()
         child.sendline(words)
         child.expect(answer)

@@ -50,9 +50,9 @@ def users_file(own_place: Path) -> Path:
     [
         (["mcp", "frob"], 2, "invalid choice"),
         (["mcp", "add", "x"], 2, "COMMAND-OR-URL"),
-        (["auth", "login"], 2, "That is no key"),
+        (["auth", "login"], 2, "That is not a key"),
         (["config", "frob"], 2, "invalid choice"),
-        (["trust", "no-such-folder"], 1, "is no folder"),
+        (["trust", "no-such-folder"], 1, "is not a folder"),
     ],
 )
 def test_a_command_is_no_prompt(
@@ -214,7 +214,7 @@ def test_what_is_not_taken_is_not_kept(messages_server: Server, command_for: For
     wrong = command.run("auth", "login", piped="sk-ant-wrong", **places)
     assert (wrong.returncode, "was not kept" in wrong.stderr) == (3, True)
     empty = command.run("auth", "login", piped="\n", **places)
-    assert (empty.returncode, "That is no key" in empty.stderr) == (2, True)
+    assert (empty.returncode, "That is not a key" in empty.stderr) == (2, True)
     away = command.run("auth", "login", piped=server.api_key, **{**places, "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"})
     assert "was not kept" in away.stderr
     assert not (state / "api-key.json").exists()

@@ -238,7 +238,7 @@ def test_what_a_run_writes_into_the_settings_waits_for_the_user(
     terminal.sendline("again")
     terminal.expect(r"\[1/4\] ")
     shown = ESCAPE.sub("", terminal.before)
-    assert "changed while Claude was at work" in shown
+    assert "changed while Claude was working" in shown
     assert "new: allow rule Bash" in shown
     terminal.sendline("4")
     terminal.expect(r"\[1/.*4/e\] ")  # the call itself asks
@@ -258,7 +258,7 @@ def test_commands_send_nothing_and_need_no_key(messages_server: Server, command_
         "/help": ["/permissions"],
         "/config": ["claude-opus-5-5", "the folder is not trusted"],
         "/permissions": ["Bash(rm *)", "mode", "not trusted"],
-        "/status": ["session", "none: `cellwright --help`", "Bash"],
+        "/status": ["session", "none: `cellwright auth login`", "Bash"],
     }.items():
         done = command.run(prompt, ANTHROPIC_API_KEY="")
         assert done.returncode == 0

@@ -55,7 +55,7 @@ export const completionPlugin: JupyterFrontEndPlugin<void> = {
     manager.registerInlineProvider(completion);
     commands.addCommand(TOGGLE, {
       label: trans.__("Inline Completion by Claude"),
-      caption: trans.__("Suggest code as you type; each suggestion is paid for"),
+      caption: trans.__("Suggest code as you type; each suggestion costs money"),
       isToggleable: true,
       isToggled: () => choices().enabled,
       describedBy: { args: { type: "object", properties: {} } },

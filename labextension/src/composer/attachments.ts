@@ -72,7 +72,7 @@ export class Attachments {
     if (file.size > 4 * MAX_TEXT_CHARS) throw new Refusal(this.tooLong(name));
     const text = decoded(await file.arrayBuffer());
     if (text === null) {
-      const why = "%1 was not attached: it is no text and no picture. Put it into the project, and mention it with @.";
+      const why = "%1 was not attached: it is neither text nor a picture. Put it into the project and mention it with @.";
       throw new Refusal(this.trans.__(why, name));
     }
     if (text.length > MAX_TEXT_CHARS) throw new Refusal(this.tooLong(name));
@@ -81,14 +81,14 @@ export class Attachments {
 
   private async readImage(file: File, name: string): Promise<Attachment> {
     if (file.size > MAX_IMAGE_BYTES) {
-      throw new Refusal(this.trans.__("%1 was not attached: it has more than %2 MB. Scale it down.", name, MAX_IMAGE_BYTES / 1e6));
+      throw new Refusal(this.trans.__("%1 was not attached: it is larger than %2 MB. Scale it down.", name, MAX_IMAGE_BYTES / 1e6));
     }
     const url = await dataUrl(file);
     return { kind: "image", media_type: file.type, data: url.slice(url.indexOf(",") + 1), name };
   }
 
   private tooLong(name: string): string {
-    const why = "%1 was not attached: it has more than %2 characters. Put it into the project, and mention it with @.";
+    const why = "%1 was not attached: it has more than %2 characters. Put it into the project and mention it with @.";
     return this.trans.__(why, name, MAX_TEXT_CHARS.toLocaleString("en"));
   }
 }
@@ -227,8 +227,8 @@ export class AttachmentBar {
     this.chip.disabled = cell === null;
     setText(this.chip, cell ? cellLabel(cell, trans) : trans.__("No cell"));
     this.chip.setAttribute("aria-pressed", String(this.withCell && cell !== null));
-    const goes = this.withCell ? trans.__("goes along with the prompt") : trans.__("does not go along with the prompt");
-    this.chip.title = cell ? `${revealed(firstLine(cell))}\n(${goes})` : trans.__("No notebook's cell could go along.");
+    const goes = this.withCell ? trans.__("is sent with the prompt") : trans.__("is not sent with the prompt");
+    this.chip.title = cell ? `${revealed(firstLine(cell))}\n(${goes})` : trans.__("There is no notebook cell to send along.");
     this.showAttached();
   }
 

@@ -365,7 +365,7 @@ class PanelComposer {
   private restoreText(text: string, late: boolean): void {
     const { area } = this;
     replaceText(area, 0, 0, area.value.trim() ? `${text}\n\n` : text);
-    if (late) this.tell(this.deps.trans.__("Claude was done before it could read this: it stands in the prompt again."));
+    if (late) this.tell(this.deps.trans.__("Claude finished before it could read this, so it is back in the prompt."));
   }
 
   /** Another kernel's conversation has what was being written there. */

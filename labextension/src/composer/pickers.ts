@@ -36,7 +36,7 @@ export class Pickers {
       model: this.select("model", trans.__("Model")),
       mode: this.select("mode", trans.__("Permission mode (Shift+Tab)")),
       effort: this.select("effort", trans.__("Effort: how hard the model thinks")),
-      context: this.select("context", trans.__("What goes with a prompt")),
+      context: this.select("context", trans.__("What is sent with a prompt")),
     };
     this.confirm = this.bypassQuestion();
     this.node = element("div", { class: "cellwright-pickers" }, ...Object.values(this.selects), this.status);
@@ -125,7 +125,7 @@ export class Pickers {
     if (setting === "model") return named(state.models);
     if (setting === "mode") return named(state.modes);
     if (state.efforts.length === 0) return [];
-    const byItself = { id: "", name: this.trans.__("effort default"), about: this.trans.__("as the model has it") };
+    const byItself = { id: "", name: this.trans.__("effort default"), about: this.trans.__("the model's default") };
     return [byItself, ...state.efforts.map((id) => ({ id, name: this.trans.__("effort %1", id), about: "" }))];
   }
 
@@ -133,8 +133,8 @@ export class Pickers {
     const { trans } = this;
     const choices = [
       { id: "auto", name: trans.__("context auto"), about: trans.__("what changed in the notebook since the last prompt") },
-      { id: "none", name: trans.__("context none"), about: trans.__("nothing of the notebook") },
-      { id: "code", name: trans.__("context code"), about: trans.__("what changed, and the project's code that fits the prompt") },
+      { id: "none", name: trans.__("context none"), about: trans.__("nothing from the notebook") },
+      { id: "code", name: trans.__("context code"), about: trans.__("what changed, and project code that fits the prompt") },
       { id: "cells", name: trans.__("context cells"), about: trans.__("the code of all cells") },
       { id: "full", name: trans.__("context full"), about: trans.__("all cells with their outputs") },
     ];
@@ -152,13 +152,13 @@ export class Pickers {
       this.set("mode", BYPASS, name);
       this.selects.mode.focus();
     };
-    const words = trans.__("Without any question Claude then runs whatever it wants: commands, code, changes of files.");
+    const words = trans.__("Claude will then run anything without asking: commands, code, file changes.");
     const node = element(
       "div",
-      { class: "cellwright-confirm", role: "alertdialog", "aria-label": trans.__("Leave out all permission questions?"), hidden: "" },
+      { class: "cellwright-confirm", role: "alertdialog", "aria-label": trans.__("Turn off all permission questions?"), hidden: "" },
       element("span", {}, words),
       button(trans.__("Keep asking"), back),
-      button(trans.__("Leave out all questions"), yes, { class: "cellwright-mod-danger" }),
+      button(trans.__("Turn off all questions"), yes, { class: "cellwright-mod-danger" }),
     );
     node.addEventListener("keydown", (event) => {
       if (event.key !== "Escape") return;

@@ -21,10 +21,10 @@ export function currentRun(chat: Chat): string | null {
 export function sendBlocker(chat: Chat, trans: Trans): string {
   switch (chat.connection) {
     case "lost":
-      return trans.__("The kernel does not answer. What you have written stays here.");
+      return trans.__("The kernel is not answering. What you wrote stays here.");
     case "missing":
     case "unsupported":
-      return trans.__("This kernel cannot be asked yet: the note above says why. What you have written stays here.");
+      return trans.__("This kernel can't be asked yet; the note above says why. What you wrote stays here.");
     case "none":
     case "connecting":
     case "connected":
@@ -79,7 +79,7 @@ export class RunBar {
       button(label, () => { choose(how); }, { title, "aria-pressed": "false" });
     this.buttons = {
       steer: way("steer", trans.__("Steer"), trans.__("Claude reads it with its next step")),
-      queue: way("queue", trans.__("Queue"), trans.__("Claude is asked when this run is over")),
+      queue: way("queue", trans.__("Queue"), trans.__("Claude is asked once it is done with this")),
     };
     this.ways = element("span", { class: "cellwright-ways", role: "group", "aria-label": trans.__("While Claude works") });
     this.ways.append(this.buttons.steer, this.buttons.queue);
@@ -98,13 +98,13 @@ export class RunBar {
 
   private words({ isRunning, steers, goesAlong, isStopping, about }: RunBarState): string {
     const { trans } = this.deps;
-    if (isStopping) return trans.__("Esc once more stops Claude");
+    if (isStopping) return trans.__("Press Esc again to stop Claude");
     if (about) return about;
     if (!isRunning) {
       const newLine = this.deps.settings().sendKey === "Enter" ? "Shift+Enter" : "Enter";
       return trans.__("/ commands · @ files, cells · $ variables · ↑ history · %1 new line", newLine);
     }
-    if (goesAlong) return trans.__("With a cell or files it is asked when this is done: words alone steer · Esc Esc stops");
+    if (goesAlong) return trans.__("With a cell or files attached it is asked when this is done: words alone steer · Esc Esc stops");
     return steers
       ? trans.__("Claude reads it with its next step · Alt+Enter queues · Esc Esc stops")
       : trans.__("Claude is asked when this is done · Alt+Enter steers · Esc Esc stops");

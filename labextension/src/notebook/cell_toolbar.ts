@@ -18,7 +18,7 @@ import css from "./cell_toolbar.css";
 type Args = { of?: "menu" };
 
 const COMMAND_TEXTS: Record<CellAction, { label: string; caption: string }> = {
-  fix: { label: "Fix with Claude", caption: "Have Claude fix the error of this cell" },
+  fix: { label: "Fix with Claude", caption: "Have Claude fix the error in this cell" },
   edit: { label: "Edit with Claude…", caption: "Say what Claude should change in this cell" },
   explain: { label: "Explain with Claude", caption: "Have Claude explain this cell" },
   document: { label: "Document with Claude", caption: "Have Claude document the code of this cell" },

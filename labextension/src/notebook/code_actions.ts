@@ -34,7 +34,7 @@ export const codeActionsPlugin: JupyterFrontEndPlugin<void> = {
       "no notebook": trans.__("Open a notebook first."),
       "read-only": trans.__("The notebook is open read-only."),
       "no cell": trans.__("The notebook has no active cell."),
-      locked: trans.__("The active cell is locked against changes."),
+      locked: trans.__("The active cell can't be edited."),
     };
     const content = (): Notebook | null => tracker.currentWidget?.content ?? null;
     /** Has the notebook in front, for what is changed must be seen. */
@@ -132,7 +132,7 @@ export class CodeButtons {
       },
       {
         label: trans.__("Replace"),
-        title: trans.__("Put it in the place of the active cell's text"),
+        title: trans.__("Replace the active cell's text with it"),
         done: trans.__("Replaced"),
         panelOnly: true,
         problem: () => home.replaceProblem(),

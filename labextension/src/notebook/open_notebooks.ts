@@ -113,7 +113,7 @@ export function putOutputs(model: INotebookModel, put: PutOutputs): void {
   const cell: CellModel | undefined = [...model.cells].find(({ id }) => id === put.id);
   const shared = model.sharedModel.cells.find(({ id }) => id === put.id);
   if (!cell || !shared) throw new RequestError("no_cell", `There is no cell ${put.id}.`);
-  if (!cell.outputs) throw new RequestError("not_code", `Cell ${put.id} is no code cell: it has no outputs.`);
+  if (!cell.outputs) throw new RequestError("not_code", `Cell ${put.id} is not a code cell: it has no outputs.`);
   const source = shared.getSource();
   if (put.expect !== null && source !== put.expect) {
     throw new RequestError("conflict", "The cell has changed.", { conflicts: [{ id: put.id, now: source }] });

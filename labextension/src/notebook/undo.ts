@@ -142,7 +142,7 @@ function textElement(tag: "button" | "strong" | "pre" | "span", text: string): H
 
 export const undoPlugin: JupyterFrontEndPlugin<void> = {
   id: "cellwright:undo",
-  description: "Takes back what Claude changed in a turn, by a button under its answer.",
+  description: "A button under an answer takes back what Claude changed in that turn.",
   autoStart: true,
   optional: [INotebookTracker],
   activate: (_, tracker: INotebookTracker | null) => {

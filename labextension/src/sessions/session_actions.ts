@@ -75,7 +75,7 @@ export class SessionActions {
       return;
     }
     this.host.form(entry, {
-      label: trans.__("Delete “%1”? It cannot be brought back.", titleOf(entry, trans)),
+      label: trans.__("Delete “%1”? This cannot be undone.", titleOf(entry, trans)),
       action: trans.__("Delete"),
       leave: trans.__("Keep"),
       run: () => this.change("session_delete", { id: entry.id }),
@@ -99,7 +99,7 @@ export class SessionActions {
   private fork(entry: SessionEntry): void {
     const { trans } = this.deps;
     this.host.form(entry, {
-      label: trans.__("Go on in a copy, up to turn"),
+      label: trans.__("Continue in a copy, up to turn"),
       action: trans.__("Fork"),
       leave: trans.__("Cancel"),
       field: { value: `${entry.turns}`, type: "number", max: entry.turns, hint: trans.__("The session itself stays as it is.") },
@@ -159,7 +159,7 @@ export class SessionActions {
   private busy(): string {
     const { state } = this.chat;
     if (!state || (state.current === null && !state.waiting.length)) return "";
-    return this.deps.trans.__("Claude is still at work in this session. Stop the run or wait for its end, then go on with another.");
+    return this.deps.trans.__("Claude is still working in this session. Stop it or wait until it is done, then switch to another.");
   }
 }
 

@@ -31,7 +31,7 @@ export function sessionRow(entry: SessionEntry, trans: Trans, { id, position, cu
 }
 
 export function titleOf(entry: SessionEntry, trans: Trans): string {
-  return revealed(entry.title) || trans.__("Without a title");
+  return revealed(entry.title) || trans.__("Untitled");
 }
 
 function badges(entry: SessionEntry, trans: Trans, current: boolean): HTMLElement[] {

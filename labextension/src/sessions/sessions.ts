@@ -148,11 +148,11 @@ class SessionPicker implements Disposable {
   private statusText(): string {
     const { trans } = this.deps;
     const { entries, loading, more, problem, query } = this.list;
-    if (this.chat.connection !== "connected") return trans.__("Sessions are listed when the panel is connected to a kernel.");
+    if (this.chat.connection !== "connected") return trans.__("Sessions are listed once the panel is connected to a kernel.");
     if (problem) return trans.__("The sessions could not be listed: %1", problem);
     if (loading && !entries.length) return trans.__("Looking for sessions…");
     if (!entries.length) {
-      return query ? trans.__("Nothing was found for “%1”.", query) : trans.__("There is no session yet. What you and Claude say is kept here.");
+      return query ? trans.__("Nothing was found for “%1”.", query) : trans.__("No sessions yet. Your conversations with Claude are kept here.");
     }
     if (more) return trans.__("More than %1 sessions", entries.length);
     return entries.length === 1 ? trans.__("1 session") : trans.__("%1 sessions", entries.length);

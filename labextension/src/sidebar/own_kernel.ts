@@ -66,7 +66,7 @@ export class OwnKernel {
     const { sessions, kernelspecs } = this.services;
     await kernelspecs.ready;
     const name = pythonSpec(kernelspecs.specs);
-    if (!name) throw new RequestError("no_python", "This server has no Python kernel that Claude could work in.");
+    if (!name) throw new RequestError("no_python", "This server has no Python kernel for Claude to work in.");
     await sessions.refreshRunning();
     const left = [...sessions.running()].find((model) => isUnused(model, folder));
     if (left) return sessions.connectTo({ model: left });

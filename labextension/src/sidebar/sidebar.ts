@@ -131,7 +131,7 @@ export class Sidebar {
       more: () => this.more(),
       openSettings: () => { void page.run("settingeditor:open", { query: "Claude" }); },
       showCell: (place) => {
-        if (!goToCell(choice.notebook, place)) page.tell(trans.__("The cell %1 is not in the notebook any more.", place));
+        if (!goToCell(choice.notebook, place)) page.tell(trans.__("Cell %1 is no longer in the notebook.", place));
       },
       leave: () => { this.returnToNotebook(); },
       run: (command, args) => page.run(command, args),
@@ -146,7 +146,7 @@ export class Sidebar {
     const options: MenuItem[] = this.kernelChoice.options(words, () => { this.startKernel(); });
     const { pinned } = this.kernelChoice;
     return [
-      { label: trans.__("The current notebook's"), about: trans.__("goes along with you"), chosen: pinned === null, choose: () => { this.kernelChoice.choose(null); } },
+      { label: trans.__("The current notebook's"), about: trans.__("follows you"), chosen: pinned === null, choose: () => { this.kernelChoice.choose(null); } },
       ...options.map((option) => ({ ...option, chosen: pinned !== null && option.chosen === true })),
     ];
   }

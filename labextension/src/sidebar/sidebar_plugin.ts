@@ -146,11 +146,11 @@ export function addCommands(commands: CommandRegistry, sidebar: Sidebar, trans: 
     },
   });
   add(COMMANDS.open, trans.__("Show Claude"), () => sidebar.open());
-  add(COMMANDS.newSession, trans.__("New Session with Claude"), async () => { (await sidebar.open()).newSession(); }, connected);
-  add(COMMANDS.sessions, trans.__("Sessions with Claude"), async () => { (await sidebar.open()).open("sessions"); }, connected);
+  add(COMMANDS.newSession, trans.__("New Claude Session"), async () => { (await sidebar.open()).newSession(); }, connected);
+  add(COMMANDS.sessions, trans.__("Claude Sessions"), async () => { (await sidebar.open()).open("sessions"); }, connected);
   add(COMMANDS.stop, trans.__("Stop Claude"), () => { sidebar.stop(); }, () => store.state?.current != null);
-  add(COMMANDS.help, trans.__("Help on Claude"), async () => { (await sidebar.open()).open("help"); });
-  add(COMMANDS.log, trans.__("Log of Claude"), async () => { (await sidebar.open()).open("log"); });
+  add(COMMANDS.help, trans.__("Claude Help"), async () => { (await sidebar.open()).open("help"); });
+  add(COMMANDS.log, trans.__("Claude Log"), async () => { (await sidebar.open()).open("log"); });
   commands.addCommand(COMMANDS.enterKey, {
     label: trans.__("Enter a Key for Claude"),
     describedBy: { args: { type: "object", properties: { way: { type: "string", enum: WAYS } } } },

@@ -4,7 +4,7 @@ import { element } from "../transcript/dom";
 import type { Trans } from "../translation";
 
 export function staleBundleMessage(trans: Trans): string {
-  return trans.__("A part of Cellwright could not be loaded. Perhaps it was upgraded meanwhile: reload the page.");
+  return trans.__("Part of Cellwright could not be loaded. It may have been upgraded: reload the page.");
 }
 
 /** Has `use` take what `loading` gives; where either fails, `host` says so. */

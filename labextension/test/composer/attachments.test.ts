@@ -100,12 +100,12 @@ it("mentions the files that are dragged from the file browser, as the kernel kno
 });
 
 it.each([
-  ["data.bin", () => new Uint8Array([0xff, 0xfe, 0x00]), "", "data.bin was not attached: it is no text"],
-  ["zero.txt", () => "a\0b", "", "zero.txt was not attached: it is no text"],
+  ["data.bin", () => new Uint8Array([0xff, 0xfe, 0x00]), "", "data.bin was not attached: it is neither text"],
+  ["zero.txt", () => "a\0b", "", "zero.txt was not attached: it is neither text"],
   ["long.log", () => "x".repeat(200_001), "", "long.log was not attached: it has more than 200,000 characters"],
   ["longer.log", () => "x".repeat(900_000), "", "longer.log was not attached: it has more than 200,000 characters"],
   ["scan.tiff", () => "II", "image/tiff", "PNG, JPEG, GIF and WebP"],
-  ["huge.png", () => new Uint8Array(20_000_001), "image/png", "more than 20 MB"],
+  ["huge.png", () => new Uint8Array(20_000_001), "image/png", "larger than 20 MB"],
 ])("says why it does not take %s", async (name, content, kind, why) => {
   const scene = composerScene();
   scene.composer.attach([new File([content()], name, { type: kind })]);

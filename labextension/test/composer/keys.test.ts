@@ -219,7 +219,7 @@ it("stops a run with Esc Esc, not with one, nor with another key between", () =>
   scene.chat.begin();
   key(scene.area, "Escape");
   expect(scene.chat.sent).toEqual([]);
-  expect(text(scene.host, ".cellwright-hint")).toContain("once more");
+  expect(text(scene.host, ".cellwright-hint")).toContain("Press Esc again");
   key(scene.area, "a");
   key(scene.area, "Escape");
   expect(scene.chat.sent).toEqual([]);

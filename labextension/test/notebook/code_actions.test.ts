@@ -186,7 +186,7 @@ describe("replace", () => {
     expect(page.cells.slice(0, 2)).toEqual([["code", "x = 1"], ["code", "y = 2"]]);
     expect(shown).toEqual([
       "Cell a is running, or waits to be run: it can be changed when it has ended.",
-      "The active cell is locked against changes.",
+      "The active cell can't be edited.",
     ]);
   });
 });

@@ -81,7 +81,7 @@ describe("a proposal", () => {
     expect(page.sent).toMatchObject([{ type: "request", method: "answer", params: { question: "q", behavior: "allow" } }]);
     page.link.receive({ type: "reply", id: page.sent[0]?.id, result: null });
     await Promise.resolve();
-    expect(text(shadowOf(first), ".ask-status")).toBe("The answer was taken.");
+    expect(text(shadowOf(first), ".ask-status")).toBe("The answer was received.");
     page.proposals.withdraw({ question: "q" });
     expect(hosts(document)).toEqual([]);
   });

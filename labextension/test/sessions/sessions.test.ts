@@ -78,7 +78,7 @@ afterEach(() => {
 describe("what is listed", () => {
   it("says of each session what tells it from the others", async () => {
     const scene = await open();
-    expect(titles(scene)).toEqual(["Tides", "Moons", "Without a title"]);
+    expect(titles(scene)).toEqual(["Tides", "Moons", "Untitled"]);
     const shown = (selector: string): (string | undefined)[] => rows(scene).map((row) => row.querySelector(selector)?.textContent);
     expect(shown(".about")).toEqual([
       "tides · 2 hours ago · 12 turns · $0.13",
@@ -103,7 +103,7 @@ describe("what is listed", () => {
   it("says what there is where nothing is to be listed", async () => {
     all = [];
     const scene = await open();
-    expect(find(scene.host, ".status").textContent).toContain("There is no session yet");
+    expect(find(scene.host, ".status").textContent).toContain("No sessions yet");
     await expectAccessible(scene.host);
   });
 
@@ -230,7 +230,7 @@ describe("by keyboard", () => {
     press(list(scene), "Enter");
     await settled();
     expect(chat.last("session_resume")).toBeUndefined();
-    expect(notice(scene)).toContain("Claude is still at work in this session. Stop the run");
+    expect(notice(scene)).toContain("Claude is still working in this session. Stop it");
     expect(scene.panel.closed).toBe(0);
     press(list(scene), "ContextMenu");
     const disabled = [...scene.host.querySelectorAll("[role=menuitem][aria-disabled=true]")];
@@ -269,7 +269,7 @@ describe("by keyboard", () => {
     list(scene).focus();
     press(list(scene), "ArrowDown");
     press(list(scene), "Delete");
-    expect(find(scene.host, "form p").textContent).toBe("Delete “Moons”? It cannot be brought back.");
+    expect(find(scene.host, "form p").textContent).toBe("Delete “Moons”? This cannot be undone.");
     expect(focused().textContent).toBe("Keep");
     await expectAccessible(scene.host);
     press(focused(), "Escape");
@@ -278,7 +278,7 @@ describe("by keyboard", () => {
     press(list(scene), "Delete");
     find(scene.host, "form button.danger").click();
     await settled();
-    expect(titles(scene)).toEqual(["Tides", "Without a title"]);
+    expect(titles(scene)).toEqual(["Tides", "Untitled"]);
     expect(scene.chat.last("session_delete")).toEqual({ id: "s2" });
   });
 

@@ -136,7 +136,7 @@ describe("the footer", () => {
 
   it.each([
     [{ stop_reason: "interrupted", error: { code: "INTERRUPTED", message: "" } }, "Stopped", "interrupted", ""],
-    [{ stop_reason: "max_turns", error: { code: "MAX_TURNS_REACHED", message: "m" } }, "Stopped: most turns reached", "failed", "As many steps as were allowed"],
+    [{ stop_reason: "max_turns", error: { code: "MAX_TURNS_REACHED", message: "m" } }, "Stopped: step limit reached", "failed", "Step limit reached"],
     [{ stop_reason: "error", error: { code: "API_OVERLOADED", message: "m" } }, "Failed", "failed", "Claude is overloaded"],
     [{ stop_reason: "pause_turn", error: null }, "Done", "done", ""],
   ])("names the end %j", async (changes, words, state, error) => {

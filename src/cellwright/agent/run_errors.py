@@ -67,7 +67,7 @@ def nearly_full(tokens: int, window: int, model: str) -> str:
 
 def too_many_turns(max_turns: int) -> CellwrightError:
     """The run has made as many requests as it may."""
-    message = f"Stopped after {max_turns} requests to the model (max_turns). Ask to go on, or allow more."
+    message = f"Stopped after {max_turns} requests to the model (max_turns). Ask Claude to go on, or allow more."
     return CellwrightError(ErrorCode.MAX_TURNS_REACHED, message, recoverable=True)
 
 
@@ -77,7 +77,7 @@ def budget_spent(
     """The next request could cost more than the budget has left: the run's, or `whose` ("day"), which `set_by` names."""
     of_whom, more = f"{whose}'s " if whose else "", f"Allow more in {set_by}" if set_by else "Allow more"
     message = (
-        f"The {of_whom}budget of {dollars(budget)} would be passed by the next request, which can cost up to "
+        f"The {of_whom}budget of {dollars(budget)} would be exceeded by the next request, which can cost up to "
         f"{dollars(next_request)}; {dollars(cost)} is spent so far. {more}, or go on without a budget."
     )
     details = {"budget_usd": budget, "cost_usd": cost, "next_request_usd": next_request, "budget_of": whose or "run"}
@@ -118,7 +118,7 @@ def context_full() -> CellwrightError:
 
 def cut_too_often(max_tokens: int) -> CellwrightError:
     """The answer does not fit into the output limit."""
-    message = f"The answer met the output limit of {max_tokens:,} tokens again and again. Ask for less at a time."
+    message = f"The answer reached the output limit of {max_tokens:,} tokens again and again. Ask for less at a time."
     details = {"max_tokens": max_tokens}
     return CellwrightError(ErrorCode.API_REQUEST_INVALID, message, details=details, recoverable=True)
 
@@ -127,5 +127,5 @@ def refused(turn: TurnEnd) -> CellwrightError:
     """The model declined the request."""
     details = dict(turn.stop_details or {})
     why = details.get("explanation") or details.get("category") or "no reason was given"
-    message = f"{turn.model} declined this request ({why}). Put it differently, or try another model."
+    message = f"{turn.model} declined this request ({why}). Rephrase it, or try another model."
     return CellwrightError(ErrorCode.REFUSED, message, details=details, recoverable=True)

@@ -50,7 +50,7 @@ def model_page(call: CommandCall) -> CommandPage:
     else:
         now = _named_model(conversation, name)
         choose(conversation, model=name)
-    text = f"{now} answers from the next prompt on."
+    text = f"{now} answers from the next prompt."
     if name.lower() == OPUS_PLAN:
         text = f"{full_name('opus', conversation.in_force.environment)} answers in plan mode, {now} else."
     if now != before:
@@ -63,7 +63,9 @@ def _named_model(conversation: Conversation, name: str) -> str:
     now = full_name(name, environ)
     known = canonical(now).startswith("claude-") or name in named_models(settings) or now != name
     if not known and not environ.get("ANTHROPIC_BASE_URL"):
-        message = f"There is no model {name!r}. /model shows the models; a full name such as claude-sonnet-5-5 will do."
+        message = (
+            f"There is no model {name!r}. /model shows the models; a full name such as claude-sonnet-5-5 works too."
+        )
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     check_allowed(now, settings, environ)
     if name.lower() == OPUS_PLAN:
@@ -75,7 +77,7 @@ def _switching(conversation: Conversation, model: str) -> str:
     """Tell what it costs that another model reads the conversation."""
     session = conversation.sessions.current
     if not session.encoded or not session.context_tokens:
-        return "Nothing was said yet, so nothing has to be read again."
+        return "Nothing has been said yet, so nothing has to be read again."
     tokens = session.context_tokens
     price = price_of(model, tokens)
     cost = "its price is not known" if price is None else f"about {usd(tokens * price.cache_write_5m / 1e6)}"
@@ -154,7 +156,7 @@ def mode_page(call: CommandCall) -> CommandPage:
         )
     choose(conversation, mode=mode)
     leave_other_modes(conversation.sessions.current, conversation.runs, mode)
-    text = f"{MODE_LABELS[mode][1]}. It holds until you choose another one. {remark}".strip()
+    text = f"{MODE_LABELS[mode][1]}. It applies until you choose another one. {remark}".strip()
     return CommandPage([Section(f"Mode {mode}", text=text)])
 
 
@@ -201,7 +203,7 @@ def output_style_page(call: CommandCall) -> CommandPage:
         if conversation.sessions.current.has_begun
         else "It holds from the first prompt on."
     )
-    text = f'{style.description}.\n{when} `"outputStyle": "{style.name}"` in the settings makes it yours for good.'
+    text = f'{style.description}.\n{when} `"outputStyle": "{style.name}"` in the settings makes it your default.'
     return CommandPage([Section(f"Output style {style.name}", text=text)])
 
 

@@ -35,7 +35,7 @@ async def context_page(call: CommandCall) -> CommandPage:
     session = conversation.sessions.current
     if not session.encoded:
         return CommandPage(
-            [Section("Context", text="Nothing was said yet in this conversation, so its context is empty.")]
+            [Section("Context", text="Nothing has been said in this conversation yet, so its context is empty.")]
         )
     model = session.last_model or model_of(
         call.options, conversation.in_force.settings, conversation.in_force.environment
@@ -90,7 +90,7 @@ async def _counted(call: CommandCall, contents: ContextContents, model: str, cle
 
 def _until_compaction(settings: CompactionSettings, model: str, used: int) -> str:
     if not settings.automatic:
-        return "It is not summarised by itself (autoCompactEnabled); /compact does it."
+        return "It is not summarised automatically (autoCompactEnabled); /compact does it."
     limit = settings.limit(model)
     return f"It is summarised at {limit:,}: {max(0, limit - used):,} tokens are left until then."
 

@@ -60,7 +60,7 @@ def _turns(history: History, text: str) -> tuple[list[CheckpointTurn], str]:
         case number if number.isdecimal() and (turn := history.turn(int(number))) is not None:
             return [turn], f"What turn {turn.number} has changed"
         case _:
-            message = f"{text!r} is no turn of this session. What may follow is: {DIFF}; /rewind lists the turns."
+            message = f"{text!r} is not a turn of this session. Usage: {DIFF}; /rewind lists the turns."
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
 
 

@@ -28,7 +28,7 @@ def config_page(call: CommandCall) -> CommandPage:
     # /permissions shows the rules
     rules = ("permissions.allow", "permissions.ask", "permissions.deny")
     rows = [*in_force, *(row for row in setting_rows(settings) if row[0] not in rules)]
-    sections = [Section("Settings", rows, "The highest place that says a value counts; lists are joined.")]
+    sections = [Section("Settings", rows, "The topmost place that sets a value wins; lists are joined.")]
     return CommandPage([*sections, *without_effect(settings), *_quarantined(conversation), *_problems(settings)])
 
 
@@ -103,8 +103,8 @@ def _quarantined(conversation: Conversation) -> list[Section]:
         (item.text, "the folder is not trusted" if item.gate == "trust" and not trust.trusted else "not confirmed yet")
         for item in trust.waiting
     ]
-    held += [(text, "changed while Claude was at work") for text in conversation.in_force.quarantined]
-    return [Section("Configured, but not counting", [("what", "because"), *held])] if held else []
+    held += [(text, "changed while Claude was working") for text in conversation.in_force.quarantined]
+    return [Section("Configured, but not in effect", [("what", "because"), *held])] if held else []
 
 
 def _problems(settings: Settings) -> list[Section]:

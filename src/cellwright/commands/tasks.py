@@ -38,7 +38,7 @@ async def tasks_page(call: CommandCall) -> CommandPage:
 def steer_page(call: CommandCall) -> CommandPage:
     """Tell Claude something while it works, and show that it was told."""
     if not call.text:
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, "/steer needs the words that Claude is to be told.")
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, "/steer needs the words to tell Claude.")
     call.conversation.runs.steer(SteeringText(secrets.token_hex(8), call.text, "steer"))
     run = call.conversation.runs.current
     title = "" if run is None else f"“{run.title}” ({run.id})"
@@ -50,7 +50,7 @@ def _sections(conversation: Conversation) -> list[Section]:
     head: Row = ("run", "cell", "prompt", "state", "time", "cost")
     active = [_run_row(run) for run in runs.active]
     ended = [_run_row(run) for run in reversed(runs.finished) if run.background]
-    sections = [Section("Runs", [head, *active], "" if active else "Claude is not at work.")]
+    sections = [Section("Runs", [head, *active], "" if active else "Claude is not working.")]
     if ended:
         sections.append(Section("Ended in the background", [head, *ended]))
     shell = [_shell_row(task) for task in background_tasks().all()]

@@ -114,9 +114,7 @@ def parse(text: str, usage: str) -> UndoArguments:
             case _ if word.isascii() and word.isdigit() and 0 < int(word) < 1_000_000 and usage != REDO:
                 words = replace(words, number=int(word))
             case _:
-                raise CellwrightError(
-                    ErrorCode.INVALID_PARAMETERS, f"{word!r} is not understood. What may follow is: {usage}."
-                )
+                raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{word!r} is not understood. Usage: {usage}.")
     return words
 
 
@@ -211,7 +209,7 @@ async def redo_page(call: CommandCall) -> CommandPage:
     undo = taking.journal.history.to_redo()
     if undo is None:
         return _nothing_to_undo(
-            "There is no undo to take back; one can be until the next turn begins.", taking.journal.history
+            "There is nothing to redo. An undo can be redone until the next turn begins.", taking.journal.history
         )
 
     async def plan(_what: What, force: bool) -> UndoPlan:
@@ -321,7 +319,7 @@ def _nothing_to_undo(text: str, history: History) -> CommandPage:
 
 
 def _unconfirmed(plan: UndoPlan, taking: Undo, verb: str) -> CommandPage:
-    note = "Nobody could be asked, so nothing was changed. Add `yes` to do it without a question."
+    note = "There was nobody to ask, so nothing was changed. Add `yes` to do it without a question."
     section = Section(f"{verb} {names_of(plan.turns)}?", _rows(changes_of_plan(plan, taking.cwd), WOULD_BE), note)
     return CommandPage([section, *_rest(plan, taking)])
 
@@ -341,7 +339,7 @@ def _rest(plan: UndoPlan, taking: Undo) -> list[Section]:
     """List what is left as it is, and what cannot be taken back at all."""
     sections: list[Section] = []
     if plan.refused:
-        note = "`force` takes back what has changed since, too; /redo would bring that back." if plan.conflicts else ""
+        note = "`force` also takes back what has changed since; /redo would bring that back." if plan.conflicts else ""
         sections.append(Section("Left as they are", [("what", "because"), *left_out(plan, taking.cwd)], note))
     return [*sections, *_effects(plan.effects)]
 

@@ -73,7 +73,7 @@ def _yaml_values(text: str) -> tuple[Mapping[str, Any], str]:
     if values is None:
         return {}, ""
     if not isinstance(values, dict):
-        return _lines(text), "the front matter is no list of `key: value`"
+        return _lines(text), "the front matter is not a list of `key: value`"
     if not _can_be_written_out(values):
         return {}, f"the front matter comes to more than {MAX_VALUES:,} values"
     return {str(key): value for key, value in values.items()}, ""

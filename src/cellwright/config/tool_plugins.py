@@ -91,17 +91,17 @@ def _tools_in(value: object) -> Iterator[Tool]:
     elif isinstance(value, list | tuple):
         for item in value:
             if not isinstance(item, Tool):
-                raise TypeError(f"{item!r} is no Tool")
+                raise TypeError(f"{item!r} is not a Tool")
             yield item
     elif callable(value):
         yield from _tools_in(_checked(value()))
     else:
-        raise TypeError(f"{value!r} is no Tool, no list of them and no function that makes them")
+        raise TypeError(f"{value!r} is not a Tool, a list of Tools, or a function that makes them")
 
 
 def _checked(made: object) -> object:
     if not isinstance(made, Tool | list | tuple):
-        raise TypeError(f"the function returned {made!r}, which is no Tool and no list of them")
+        raise TypeError(f"the function returned {made!r}, which is not a Tool or a list of Tools")
     return made
 
 

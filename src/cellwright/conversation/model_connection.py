@@ -83,7 +83,8 @@ class ModelConnection:
     def _claude_code(self) -> ClaudeCodeProvider:
         if not self._in_force.settings.own_credentials:
             message = (
-                "The administrator's settings allow no credentials of your own, so no Claude Code (`--provider api`)."
+                "The administrator's settings don't allow credentials of your own, and that includes Claude Code "
+                "(`--provider api`)."
             )
             raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
         if self._program is None:

@@ -53,7 +53,7 @@ async def make_title(
     Raises `CellwrightError`, INVALID_PARAMETERS where there is nothing to name or nowhere to keep it.
     """
     if session.path is None or not session.encoded:
-        message = "There is nothing to name yet: this session has no messages, or is not kept on disk."
+        message = "There is nothing to name yet: this session has no messages, or is not saved on disk."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
 
     def spend(usage: Mapping[str, Any], cost_usd: float | None) -> None:

@@ -91,7 +91,7 @@ def file_changes() -> Finding:
         record.leave()
     if left:
         found = f"cut off, and not to be ended now: {', '.join(map(str, left[:MAX_NOTICES]))}"
-        return Finding("file changes", "warning", found, "See that these files can be read and written.")
+        return Finding("file changes", "warning", found, "Make sure that these files can be read and written.")
     mixed = [path for outcome in ended for path in outcome.unclear]
     if mixed:
         found = f"cut off, and changed by somebody else since: {', '.join(map(str, mixed[:MAX_NOTICES]))}"
@@ -104,7 +104,7 @@ def _unwritable(folder: Path) -> str:
     """Explain why the folder cannot be written or made; "" where it can. What is tried is taken away again."""
     there = _nearest(folder)
     if not there.is_dir():
-        return f"{there} is no folder"
+        return f"{there} is not a folder"
     try:
         # to be tried: what the modes allow is not all that counts (read-only disks, quotas, containers)
         with tempfile.TemporaryDirectory(prefix=".cellwright-", dir=there):

@@ -108,7 +108,7 @@ def _run_all(checks: Sequence[Check], seconds: float) -> list[Finding]:
 
 def _too_slow(check: Check, seconds: float) -> Finding:
     found = f"it could not be found out within {seconds:g} s"
-    return Finding(check.name, "warning", found, "Try again; if it stays so, something hangs here.")
+    return Finding(check.name, "warning", found, "Try again; if it happens again, something hangs here.")
 
 
 def _without(secrets: Sequence[str], finding: Finding) -> Finding:

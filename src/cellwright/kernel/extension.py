@@ -163,7 +163,7 @@ def _naming_hidden_libraries() -> Iterator[None]:
             raise
         from cellwright.errors import CellwrightError, ErrorCode  # loading the extension needs none
 
-        files = "; ".join(f"{file} was imported in the place of the library {name}" for name, file in hidden)
+        files = "; ".join(f"{file} was imported in place of the library {name}" for name, file in hidden)
         message = f"Cellwright cannot start: {files}. Rename the file and restart the kernel. ({error})"
         raise CellwrightError(ErrorCode.CONFIG_INVALID, message) from error
 

@@ -361,7 +361,7 @@ class Agent:
         >>> with Agent(session=None) as agent:
         ...     print(agent.command("/tasks").plain())
         Runs
-          Claude is not at work.
+          Claude is not working.
         """
         refuse_agent_code("do commands for the user")
         if not isinstance(line, str) or not is_command(command_name(line.strip()) or ""):

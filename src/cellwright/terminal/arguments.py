@@ -331,13 +331,13 @@ def _schema(name: str) -> tuple[dict[str, Any], str]:
 
 
 def _schema_text(text: str) -> tuple[dict[str, Any], str]:
-    return _object(text, text, "is no JSON schema, which is an object"), "--json-schema"
+    return _object(text, text, "is not a JSON schema, which is an object"), "--json-schema"
 
 
 def _settings(given: str) -> tuple[dict[str, Any], str]:
     """The settings that are given as JSON or in a file, and the name of the place they are in."""
     if given.lstrip().startswith("{"):
-        return _object(given, given, "is no JSON object"), "--settings"
+        return _object(given, given, "is not a JSON object"), "--settings"
     return _object(_text_of(given), given, "holds no JSON object"), given
 
 
@@ -384,7 +384,7 @@ def _text_of(name: str) -> str:
 def _folder(name: str) -> Path:
     folder = Path(name).expanduser().absolute()
     if not folder.is_dir():
-        raise argparse.ArgumentTypeError(f"{name!r} is no folder")
+        raise argparse.ArgumentTypeError(f"{name!r} is not a folder")
     return folder
 
 
@@ -404,7 +404,7 @@ def _uuid(text: str) -> str:
     try:
         return str(uuid.UUID(text))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no UUID") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a UUID") from None
 
 
 def _count(text: str) -> int:
@@ -456,6 +456,6 @@ def _piped(stdin: TextIO, wait_seconds: float | None) -> str:
         message = f"More than {MAX_BYTES // 1_000_000} MB were piped in. Save them in a file and name it in the prompt."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     if b"\0" in data:
-        message = "What was piped in is no text. Save it in a file and name it in the prompt."
+        message = "What was piped in is not text. Save it in a file and name it in the prompt."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     return data.decode("utf-8", "replace")

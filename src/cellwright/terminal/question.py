@@ -168,7 +168,7 @@ class Asker(Struct, frozen=True):
             try:
                 changed = json.loads(after)
             except ValueError as error:
-                self.write(f"That is no JSON: {error}", "error")
+                self.write(f"That is not valid JSON: {error}", "error")
         if after is None or not isinstance(changed, dict):
             self.write("The input stays as it was.", "warning")
             return tool_input

@@ -149,7 +149,7 @@ class TestSchemas:
             answer_type(given)
 
     def test_a_dict_that_is_no_schema_is_refused(self):
-        with pytest.raises(CellwrightError, match="is no JSON schema"):
+        with pytest.raises(CellwrightError, match="is not a JSON schema"):
             answer_type({"type": "string", "minLength": "two"})
 
 
@@ -222,7 +222,7 @@ class TestInTheLoop:
     def test_a_second_one_ends_the_run_with_its_text(self, play):
         played = play([say("no JSON"), say("none again"), say(CITY)], answer_type=answer_type(City))
         assert played.end.error["code"] == "EXECUTION_ERROR"
-        assert "no valid City" in played.end.error["message"]
+        assert "not a valid City" in played.end.error["message"]
         assert played.end.text == "none again"
         assert played.go_on("and now?").text == CITY  # the session goes on, and is one that the API takes
 

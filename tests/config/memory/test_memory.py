@@ -193,7 +193,7 @@ def test_a_file_that_is_too_large_or_no_text_is_named(tmp_path: Path) -> None:
     assert [notice.partition(":")[2].strip() for notice in memory.notices] == [
         f"only the first {MAX_CHARS:,} of {5 * MAX_CHARS - 1:,} characters were told.",
         f"it has {MAX_BYTES + 1:,} bytes, and {MAX_BYTES:,} are the most.",
-        "it is no text.",
+        "it is not text.",
     ]
 
 

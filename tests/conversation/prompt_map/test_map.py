@@ -130,7 +130,7 @@ def test_an_answer_that_fits_no_schema_is_that_rows_error(serve):
     serve(lambda body: say("[1, 2]" if prompt_of(body) == "good" else "no JSON"))
     result = cellwright.map(["good", "bad"], schema=list[int], progress=False)
     assert result.values == [[1, 2], None]
-    assert "no valid list[int]" in result[1].error.message
+    assert "not a valid list[int]" in result[1].error.message
     assert result.frame()["value"].iloc[0] == [1, 2]
 
 

@@ -58,7 +58,7 @@ def test_typed_answers_and_refused_requests(serve):
     assert result.values == [[1], None, None, None]
     assert "no such thing" in result[1].error.message
     assert result[2].error.code == ErrorCode.REFUSED
-    assert "no valid list[int]" in result[3].error.message
+    assert "not a valid list[int]" in result[3].error.message
 
 
 def test_an_interrupted_wait_finds_the_batch_again(serve, tmp_path):

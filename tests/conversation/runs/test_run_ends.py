@@ -137,7 +137,7 @@ def test_what_fails_before_the_agent_works_is_an_error_and_an_end(talk: Any) -> 
         def answer(self, *_: Any, **__: Any) -> None: ...
 
     talking.conversation.observers.add(Observer())
-    with pytest.raises(CellwrightError, match="fault in Cellwright"):
+    with pytest.raises(CellwrightError, match="bug in Cellwright"):
         talking.conversation.start(RunRequest(prompt="go", trust_checks=(Broken(),)), RunSurface(emit=talking.emit))
     assert ends == ["failed"]
     [end] = talking.events

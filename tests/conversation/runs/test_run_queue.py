@@ -163,7 +163,7 @@ def test_what_is_done_at_the_turn_of_a_run_is_done_then(talk: Talk, gate: Gate):
     second = talk.start("two", new_session=True, trust_checks=(asking,))
     gate.wait_until_reached()
     assert turns == []
-    with pytest.raises(CellwrightError, match="still at work"):
+    with pytest.raises(CellwrightError, match="still working"):
         talk.conversation.sessions.start_new()
     gate.open()
     assert first.future.result(60).session_id != second.future.result(60).session_id
@@ -247,7 +247,7 @@ def test_a_session_that_cannot_be_gone_on_with_now_is_not_taken_from_others(talk
     other.close()
     assert other.path is not None
     task = talk.start("one")
-    with pytest.raises(CellwrightError, match="still at work") as refused:
+    with pytest.raises(CellwrightError, match="still working") as refused:
         talk.conversation.sessions.resume(other.id)
     assert not is_held(lease_path(other.path)), refused
     gate.open()
@@ -283,7 +283,7 @@ def test_words_reach_the_run_that_goes_on_and_can_be_taken_back(talk: Talk, gate
     states = [(event.text, event.state) for event in events if isinstance(event, Steered)]
     assert ("Never mind.", "withdrawn") in states
     assert ("And tests.", "delivered") in states
-    with pytest.raises(CellwrightError, match="No run goes on"):
+    with pytest.raises(CellwrightError, match="Claude is not working, so there is nothing to tell"):
         talk.steer("Too late.")
 
 
@@ -332,7 +332,7 @@ def test_tasks_shows_what_goes_on_with_its_cost(talk: Talk, gate: Gate):
     end = first.future.result(60)
     second.future.result(60)
     page = talk.page("/tasks")
-    assert "Claude is not at work." in page
+    assert "Claude is not working." in page
     assert dollars(end.cost_usd) in page
     assert "And then?" not in page
 

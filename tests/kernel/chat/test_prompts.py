@@ -80,7 +80,7 @@ def test_what_makes_no_sense_is_said(params: dict[str, Any], problem: str) -> No
 @for_each_row(
     ("data", "problem"),
     [
-        ("%%%", "no base64"),
+        ("%%%", "not valid base64"),
         (base64.b64encode(b"<svg xmlns='http://www.w3.org/2000/svg'/>").decode(), "no picture that is known"),
         (base64.b64encode(b"%PDF-1.7 and more").decode(), "no picture that is known"),
         (picture("TIFF")["data"], "image/tiff"),

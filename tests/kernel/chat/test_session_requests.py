@@ -189,7 +189,7 @@ def test_while_a_run_goes_on_no_other_session_is_gone_on_with(panel_of: Callable
     gate.wait_until_reached(SECONDS)
     going_on = panel.conversation.sessions.current.id
     for method, params in (("resume", {"id": first.id}), ("new", {}), ("fork", {"id": first.id, "turn": None})):
-        with pytest.raises(CellwrightError, match="still at work"):
+        with pytest.raises(CellwrightError, match="still working"):
             panel.ask(method, **params)
     panel.ask("rename", id=going_on, title="Named meanwhile")
     assert [each["id"] for each in panel.listed()] == [going_on, first.id], "a refused fork leaves nothing"

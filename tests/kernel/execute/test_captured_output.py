@@ -123,7 +123,9 @@ def test_a_picture_without_its_end_is_written_anew() -> None:
 
 def test_pictures_are_what_their_bytes_say_and_nothing_else_of_the_output_is_lost() -> None:
     as_png = display_of({"image/png": picture(30, 20, "GIF")})
-    content = kept("before\n", as_png, display_of({"image/png": "no base64"}), display_of({"image/png": 5}), "after")
+    content = kept(
+        "before\n", as_png, display_of({"image/png": "not valid base64"}), display_of({"image/png": 5}), "after"
+    )
     assert isinstance(content, list)
     assert [block.get("text") for block in content][:1] == ["before"]
     assert content[1]["source"]["media_type"] == "image/gif"

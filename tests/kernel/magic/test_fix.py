@@ -89,7 +89,7 @@ def test_of_several_the_last_that_was_not_mended(shell: InteractiveShell, log: C
     assert "ZeroDivisionError" in asked(shell, log).failure_text
     assert "ZeroDivisionError" in asked(shell, log, FixRequest("first", "")).failure_text
     assert fixed(shell, log, FixRequest("second", "")) is None
-    assert "did not fail when it ran last" in nothing_to_fix(FixRequest("second", ""), log)
+    assert "did not fail when it last ran" in nothing_to_fix(FixRequest("second", ""), log)
     run(shell, "1", "first")
     assert fixed(shell, log) is None
 

@@ -60,7 +60,7 @@ def test_a_cell_whose_answer_never_fits_fails_and_binds_nothing(kernel: Notebook
     model.add(say("no"), say("still no"))
     cell = kernel.run("%claude --schema City --out nowhere which?")
     assert "EXECUTION_ERROR" in cell.error
-    assert "no valid City, also when it was asked for again" in cell.error
+    assert "not a valid City, also when it was asked for again" in cell.error
     assert "still no" in cell.outputs[0]["text/markdown"]
     assert kernel.run("print('nowhere' in globals())").stdout == "False\n"
 

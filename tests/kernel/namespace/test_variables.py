@@ -558,7 +558,7 @@ def test_names_may_go_into_a_value(shell: InteractiveShell) -> None:
         ("first + 1", "more than names, attributes and [keys]"),
         ("helper()", "more than names, attributes and [keys]"),
         ("first[", "is not the name of a variable"),
-        ("second[helper]", "a key is no text or number"),
+        ("second[helper]", "a key is neither text nor a number"),
         ("second['x']", "has nothing at ['x']"),
         ("touchy.shape", "is made by code of Touchy"),
         ("touchy[0]", "would be made by code of Touchy"),

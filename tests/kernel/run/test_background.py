@@ -374,7 +374,7 @@ def test_tasks_lists_runs_and_stops_one(
     kernel.run(f"%claude /tasks stop {run_id}")
     assert "**Stopped.**" in kept(kernel, cell)["text/markdown"]
     listed = kernel.run("%claude /tasks").outputs[0]["text/plain"]
-    assert "Claude is not at work" in listed
+    assert "Claude is not working" in listed
     assert "interrupted" in listed
 
 

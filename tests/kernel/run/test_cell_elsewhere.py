@@ -105,7 +105,7 @@ def test_code_that_claude_runs_cannot_ask_claude(kernel: NotebookKernel, page: P
         block for block in model.requests[-1].body["messages"][-1]["content"] if block["type"] == "tool_result"
     ]
     told = result["content"] if isinstance(result["content"], str) else result["content"][0]["text"]
-    assert "Code that Claude runs cannot" in told or "still at work" in told
+    assert "Code that Claude runs cannot" in told or "still working" in told
     assert len(cell.outputs) == 1
 
 

@@ -30,6 +30,7 @@ def test_its_page_on_a_package_index_leads_nowhere_that_is_not_there(wheel):
     assert "# Cellwright" in metadata
     assert "%%claude" in metadata
     assert "](" not in metadata.replace("](http", "")
+    assert "make demo" not in metadata, "commands of a clone"
 
 
 def test_the_demo_runs_from_it(python, tmp_path):

@@ -315,7 +315,7 @@ def test_a_run_that_ends_with_its_client(server, model, kernel):
 def test_what_makes_no_sense_is_said(server, kernel):
     path = f"kernels/{kernel}/run"
     for body, words in (
-        (b"{", "no JSON"),
+        (b"{", "not valid JSON"),
         (b"[]", "The body must be object"),
         ({}, "The body must contain ['prompt']"),
         ({"prompt": ""}, "prompt"),

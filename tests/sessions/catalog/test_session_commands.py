@@ -151,7 +151,7 @@ def test_while_a_run_goes_on_its_session_stays(
     gate.wait_until_reached(SECONDS)
     there = sorted(path.name for path in other.parent.glob("*.jsonl"))
     for prompt in (f"/resume {other.stem}", "/clear", "/fork", f"/fork {other.stem} 1"):
-        assert "still at work" in talk.refused(prompt).message, prompt
+        assert "still working" in talk.refused(prompt).message, prompt
     assert sorted(path.name for path in other.parent.glob("*.jsonl")) == there
     talk.do("/rename Bees")
     gate.open()

@@ -161,7 +161,7 @@ def test_nothing_is_overwritten_and_nothing_is_exported_from_nothing(talk_in, tm
         talk.do("/export")
     talk.say("Hi")
     (tmp_path / "mine.md").write_text("mine")
-    with pytest.raises(CellwrightError, match="there already") as caught:
+    with pytest.raises(CellwrightError, match="already exists") as caught:
         talk.do("/export markdown mine.md")
     assert caught.value.code == ErrorCode.FILE_ACCESS_ERROR
     assert (tmp_path / "mine.md").read_text() == "mine"

@@ -76,7 +76,7 @@ if kind == "silent":
     time.sleep(10_000)
 elif kind == "garbage":
     while True:
-        print("this is no JSON {", flush=True)
+        print("this is not valid JSON {", flush=True)
         time.sleep(0.05)
 elif kind == "flood":
     while True:

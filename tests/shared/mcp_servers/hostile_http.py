@@ -94,7 +94,7 @@ class HostileServer:
         if tool == "good":
             await reply(200, text)
         elif tool == "nonsense":
-            await reply(200, b"this is no JSON {")
+            await reply(200, b"this is not valid JSON {")
         elif tool == "bomb":
             body = gzip.compress(b" " * 1_000_000 + text)
             await reply(200, body, (b"content-encoding", b"gzip"))

@@ -62,9 +62,9 @@ def test_servers_are_added_listed_shown_and_removed_in_claude_codes_files(
 
 WRONG = [
     (["add", "x", "https://example.com"], "say --transport http"),
-    (["add", "-t", "http", "x", "file:///etc/passwd"], "no http or https address"),
+    (["add", "-t", "http", "x", "file:///etc/passwd"], "not an http or https address"),
     (["add", "-e", "nonsense", "x", "uvx"], "--env takes NAME=VALUE"),
-    (["add-json", "x", "{"], "is no JSON"),
+    (["add-json", "x", "{"], "is not valid JSON"),
     (["add-json", "x", "{}"], "neither a `command` nor a `url`"),
     (["remove", "x"], "There is no MCP server x"),
     (["approve", "x"], "No MCP server x waits"),

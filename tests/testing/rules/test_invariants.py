@@ -75,7 +75,7 @@ def test_a_beta_adds_its_fields(client, beta, changes):
     [
         (b'{"model":', "The request body is not valid JSON: Expecting value"),
         (b"[]", "The request body is not valid JSON"),
-        (b'{"max_tokens": NaN}', "The request body is not valid JSON: NaN is no JSON"),
+        (b'{"max_tokens": NaN}', "The request body is not valid JSON: NaN is not valid JSON"),
         (b'{"model": "\\ud83d"}', "no low surrogate in string"),
         (b"\xff", "The request body is not valid JSON"),
     ],

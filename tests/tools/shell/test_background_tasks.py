@@ -211,7 +211,7 @@ def test_a_folder_and_variables_for_one_call(shell: Shell, tmp_path: Path) -> No
     ("options", "message"),
     [
         ({"working_directory": ".."}, "is outside the project's folders"),
-        ({"working_directory": "nowhere"}, "is no folder"),
+        ({"working_directory": "nowhere"}, "is not a folder"),
         ({"environment_variables": {"LD_PRELOAD": "x.so"}}, "'LD_PRELOAD' cannot be set"),
         ({"environment_variables": {"a b": "x"}}, "'a b' cannot be set"),
     ],

@@ -36,7 +36,7 @@ type Target = { readonly panel: NotebookPanel; readonly cell: Cell; readonly at:
 export const promptCellsPlugin: JupyterFrontEndPlugin<void> = {
   // the toolbars' items and the keys stand in the schema of this name
   id: "cellwright:prompt-cells",
-  description: "Makes %%claude cells cells of prose, with completions, and inserts them.",
+  description: "Turns %%claude cells into cells of prose with completions, and inserts them.",
   autoStart: true,
   optional: [INotebookTracker, IEditorExtensionRegistry, ICommandPalette, ITranslator],
   activate: async (
@@ -138,8 +138,8 @@ function addCommands(app: JupyterFrontEnd, tracker: INotebookTracker, palette: I
     },
   });
   const turns: [string, boolean, { label: string; caption: string; icon: LabIcon }, (target: Target) => void][] = [
-    [TO_CODE, true, { label: trans.__("Make It Code"), caption: trans.__("Make code of this prompt: its %%claude line goes"), icon: iconOf("code", CODE_SVG) }, makeCode],
-    [TO_PROMPT, false, { label: trans.__("Make It a Prompt"), caption: trans.__("Make a prompt of this cell, for Claude to answer"), icon: iconOf("prompt", svgOf("claude")) }, makePrompt],
+    [TO_CODE, true, { label: trans.__("Make It Code"), caption: trans.__("Turn this prompt into code; its %%claude line is removed"), icon: iconOf("code", CODE_SVG) }, makeCode],
+    [TO_PROMPT, false, { label: trans.__("Make It a Prompt"), caption: trans.__("Turn this cell into a prompt for Claude"), icon: iconOf("prompt", svgOf("claude")) }, makePrompt],
   ];
   for (const [command, prompt, about, turn] of turns) {
     commands.addCommand(command, {

@@ -37,7 +37,7 @@ function noteParts(chat: Chat, deps: ConnectionNoteDeps): Node[] {
       return [];
     case "connecting":
       return [line(chat.waitsForCell
-        ? trans.__("The kernel is running a cell and can take no message before it ends. Claude comes then.")
+        ? trans.__("The kernel is running a cell and takes no messages until it ends. Claude will be there then.")
         : trans.__("Connecting to the kernel…"))];
     case "lost":
       return [

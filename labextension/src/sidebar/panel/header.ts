@@ -23,7 +23,7 @@ export type Header = { readonly node: HTMLElement; update(chat: Chat): void; dis
 export function header(deps: HeaderDeps): Header {
   const { trans } = deps;
   const title = element("h2", { class: "title" });
-  const badge = element("span", { class: "badge", hidden: "", title: trans.__("The answers are written down for the demo: no model is asked.") }, trans.__("Scripted model"));
+  const badge = element("span", { class: "badge", hidden: "", title: trans.__("The answers were written for the demo; no model is asked.") }, trans.__("Scripted model"));
   const newSession = tool("new", trans.__("New session"), () => { deps.newSession(); });
   const sessions = tool("sessions", trans.__("Sessions"), () => { deps.sessions(); });
   const settings = tool("settings", trans.__("Settings"), () => { deps.settings(); });

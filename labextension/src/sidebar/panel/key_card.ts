@@ -49,14 +49,14 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
     element("label", { for: "cellwright-key-field" }, trans.__("API key")),
     element("div", { class: "row" }, field, save),
     element("p", { class: "hint", id: "cellwright-key-about" },
-      trans.__("It is tried at once, then kept for you alone: in the system's keyring, or in a file that only you can read. It is never put into a notebook. "),
+      trans.__("It is tested at once, then kept for you alone: in the system's keyring, or in a file that only you can read. It never goes into a notebook. "),
       element("a", { href: KEYS_PAGE, target: "_blank", rel: "noopener noreferrer" }, trans.__("Get a key"))),
   );
   const clouds = cloudPart({
     trans, server: deps.server,
     say: (text, kind) => { say(text, kind); },
     fail: (error) => { say(problemText(error, trans), "error"); },
-    kept: (kept, name) => accepted(kept, kept.tried ? trans.__("%1 answers, and is in your settings (%2).", name, kept.kept_in) : trans.__("%1 is in your settings (%2). Its address cannot say whether it takes the key.", name, kept.kept_in)),
+    kept: (kept, name) => accepted(kept, kept.tried ? trans.__("%1 works, and is saved in your settings (%2).", name, kept.kept_in) : trans.__("%1 is saved in your settings (%2). Its address can't tell whether it accepts the key.", name, kept.kept_in)),
   });
   const cloud = clouds.node;
   const demo = element("button", { type: "button", class: "way" }, way(trans.__("Try the demo"), trans.__("A small project and a scripted model: no key, no network")));
@@ -105,11 +105,11 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
       return;
     }
     save.disabled = true;
-    say(trans.__("Trying the key…"), "busy");
+    say(trans.__("Testing the key…"), "busy");
     try {
       const kept = await deps.server.keepKey(field.value.trim());
       field.value = "";
-      await accepted(kept, kept.tried ? trans.__("The key works, and is kept in %1.", kept.kept_in) : trans.__("The key is kept in %1. Its address cannot say whether it takes it.", kept.kept_in));
+      await accepted(kept, kept.tried ? trans.__("The key works, and is kept in %1.", kept.kept_in) : trans.__("The key is kept in %1. Its address can't tell whether it accepts it.", kept.kept_in));
     } catch (error) {
       say(problemText(error, trans), "error");
       field.focus();
@@ -122,8 +122,8 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
     const source = await deps.source();
     // what the server has is what the kernel should see
     const goesBefore = kept.overruled_by || (typeof source === "string" && source !== kept.source ? source : "");
-    if (goesBefore) say(`${works} ${trans.__("But %1 goes before it: take that away, and restart the kernel.", goesBefore)}`, "error");
-    else if (source === null) say(`${works} ${trans.__("But this kernel does not see it: it runs for another user, or asks another address.")}`, "error");
+    if (goesBefore) say(`${works} ${trans.__("But %1 takes precedence: remove it, and restart the kernel.", goesBefore)}`, "error");
+    else if (source === null) say(`${works} ${trans.__("But this kernel does not see it: it runs as another user, or uses another address.")}`, "error");
     else {
       say("");
       deps.done(works);
@@ -151,7 +151,7 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
       title.textContent = reason === "asked" ? trans.__("Enter a key") : trans.__("Claude needs a key");
       close.hidden = reason !== "asked";
       for (const each of [enter, save, field]) each.toggleAttribute("disabled", reason === "refused");
-      if (reason === "refused") say(trans.__("Your administrator allows no keys of your own here. Ask them how to reach Claude."));
+      if (reason === "refused") say(trans.__("Your administrator doesn't allow keys of your own here. Ask them how to reach Claude."));
       if (node.hidden || before !== reason) unfold(reason === "refused" ? null : form);
       node.hidden = false;
     },

@@ -17,7 +17,7 @@ export function promptEditor(trans: Trans, text: string, send: (text: string) =>
     "div",
     { class: "prompt-editor" },
     area,
-    element("p", { class: "hint" }, trans.__("The answers from here on are kept as a branch that you can open again.")),
+    element("p", { class: "hint" }, trans.__("The answers after it are kept as a branch that you can open again.")),
     element("div", { class: "prompt-actions" },
       button(trans.__("Ask again"), submit, { class: "primary", "aria-keyshortcuts": "Control+Enter" }),
       button(trans.__("Cancel"), cancel, { "aria-keyshortcuts": "Escape" })),

@@ -139,7 +139,7 @@ function demoSuggestions(trans: Trans): Suggestion[] {
 
 function keyLine({ trans, shortcut }: StartPageDeps): Node[] {
   const keys: [string, string][] = [["/", trans.__("commands")], ["@", trans.__("files and cells")], ["$", trans.__("variables")]];
-  if (shortcut) keys.push([shortcut, trans.__("comes here from anywhere")]);
+  if (shortcut) keys.push([shortcut, trans.__("opens this panel from anywhere")]);
   return keys.map(([key, meaning]) => element("span", {}, element("kbd", {}, key), ` ${meaning}`));
 }
 

@@ -127,13 +127,13 @@ function longText({ context_tokens, context_window, cost_usd }: CurrentSession, 
 export type ContextUse = { parts: { name: string; tokens: number }[]; tokens: number; window: number | null };
 
 export function contextTable(use: ContextUse, trans: Trans): HTMLElement {
-  if (!use.parts.length) return element("p", {}, trans.__("Nothing was said yet: the context is empty."));
+  if (!use.parts.length) return element("p", {}, trans.__("Nothing has been said yet, so the context is empty."));
   const names = partNames(trans);
   const whole = use.window ?? use.tokens;
   const rows = use.parts.map(({ name, tokens }) => row(names[name] ?? name, tokens, whole, name));
   if (use.window) rows.push(row(trans.__("Free"), Math.max(0, use.window - use.tokens), whole, "free"));
   const head = [trans.__("Part"), trans.__("Tokens"), trans.__("Share")].map((title) => element("th", { scope: "col" }, title));
-  const about = trans.__("The number of tokens is the API's; how they are shared out is estimated by size.");
+  const about = trans.__("The total is the API's count; the shares are estimated by size.");
   return element(
     "div",
     {},

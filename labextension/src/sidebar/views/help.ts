@@ -19,7 +19,7 @@ export const mountHelp: Mount = (host, chat, deps) => {
   );
   const node = element(
     "section",
-    { class: "cw-help", "aria-label": trans.__("Help on Claude") },
+    { class: "cw-help", "aria-label": trans.__("Claude Help") },
     element("style", {}, css),
     element("div", { class: "top" }, element("h2", {}, trans.__("Help")), close),
     body,
@@ -32,7 +32,7 @@ export const mountHelp: Mount = (host, chat, deps) => {
     if (about === asked) return;
     asked = about;
     if (chat.connection !== "connected") {
-      commands.replaceChildren(element("p", {}, trans.__("They are listed when the panel is connected to a kernel.")));
+      commands.replaceChildren(element("p", {}, trans.__("They are listed once the panel is connected to a kernel.")));
       return;
     }
     chat.request("complete", { kind: "command", text: "", notebook: chat.kernelInfo?.notebook ?? "" }).then(
@@ -100,8 +100,8 @@ export function keyTable(trans: Trans, { sendKey }: Pick<PanelSettings, "sendKey
         line("/", trans.__("Slash commands")),
         line("@", trans.__("Mention a file, a cell or an agent")),
         line("$", trans.__("Mention a variable")),
-        line("Tab, Enter", trans.__("Take what is chosen in the list")),
-        line("Escape", trans.__("Close the list; twice: stop Claude; else back to the notebook")),
+        line("Tab, Enter", trans.__("Insert the selected entry")),
+        line("Escape", trans.__("Close the list; twice: stop Claude; otherwise back to the notebook")),
       ],
     },
     {
@@ -109,7 +109,7 @@ export function keyTable(trans: Trans, { sendKey }: Pick<PanelSettings, "sendKey
       lines: [
         line("1", trans.__("Allow once; the first answer of a question or a plan")),
         line("2", trans.__("Allow for this session")),
-        line("3", trans.__("Always allow: keeps the rule that is shown")),
+        line("3", trans.__("Always allow: saves the rule shown")),
         line("4, Escape", trans.__("Deny, with a reason if you type one")),
         line("e", trans.__("Edit what Claude wants to run before you allow it")),
       ],
@@ -117,12 +117,12 @@ export function keyTable(trans: Trans, { sendKey }: Pick<PanelSettings, "sendKey
     {
       title: trans.__("Sessions"),
       lines: [
-        line("ArrowDown, ArrowUp", trans.__("From the search into the list, and through it")),
+        line("ArrowDown, ArrowUp", trans.__("From the search box into the list, and through it")),
         line("Enter", trans.__("Resume")),
         line("F2", trans.__("Rename")),
-        line("Delete", trans.__("Delete, after a question")),
-        line("ArrowRight, Shift+F10", trans.__("All that can be done with a session")),
-        line("Home, End, PageUp, PageDown", trans.__("Far through the list")),
+        line("Delete", trans.__("Delete, after asking")),
+        line("ArrowRight, Shift+F10", trans.__("Everything you can do with a session")),
+        line("Home, End, PageUp, PageDown", trans.__("Jump through the list")),
       ],
     },
   ].filter(({ lines }) => lines.length > 0);

@@ -14,10 +14,10 @@ export const mountLogView: Mount = (host, chat, deps) => {
   let lines: readonly string[] = [];
   let asked = 0;
   const status = element("p", { role: "status" });
-  const text = element("pre", { tabindex: "0", "aria-label": trans.__("Log of Claude"), role: "group" });
+  const text = element("pre", { tabindex: "0", "aria-label": trans.__("Claude Log"), role: "group" });
   const node = element(
     "section",
-    { class: "cw-log", "aria-label": trans.__("Log of Claude") },
+    { class: "cw-log", "aria-label": trans.__("Claude Log") },
     element("style", {}, css),
     element(
       "div",
@@ -40,7 +40,7 @@ export const mountLogView: Mount = (host, chat, deps) => {
       const found = ((await chat.request("log", { limit: LINES })) as { lines: string[] }).lines;
       if (mine !== asked) return;
       lines = found;
-      message = found.length ? "" : trans.__("Nothing was logged yet.");
+      message = found.length ? "" : trans.__("Nothing has been logged yet.");
     } catch (error) {
       if (mine !== asked) return;
       message = error instanceof Error ? error.message : String(error);

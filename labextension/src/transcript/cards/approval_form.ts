@@ -139,7 +139,7 @@ function rulesOf({ choices }: AskOp): HTMLElement[] {
   const lines = keeping.map(({ key, scope, rules }) =>
     element("p", { "data-scope": scope }, `${key}, ${KEPT[scope]}: `, ...rules.flatMap((rule) => [element("code", {}, revealed(rule)), " "])),
   );
-  const title = keeping.flatMap(({ rules }) => rules).length > 1 ? "The rules that would be kept" : "The rule that would be kept";
+  const title = keeping.flatMap(({ rules }) => rules).length > 1 ? "The rules that would be saved" : "The rule that would be saved";
   return [element("details", { class: "rules" }, element("summary", {}, title), ...lines)];
 }
 
@@ -205,7 +205,7 @@ function parseObject(text: string): ParsedInput {
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return { input: value as JsonObject };
     return { problem: "The input must be a JSON object: { … }" };
   } catch (error) {
-    return { problem: `This is no JSON: ${error instanceof Error ? error.message : String(error)}` };
+    return { problem: `This is not valid JSON: ${error instanceof Error ? error.message : String(error)}` };
   }
 }
 

@@ -24,7 +24,7 @@ export function proposalCard(host: HTMLElement, ask: AskOp, send: (answer: Answe
       if (message.type === "answer") send(message);
     },
   });
-  const body = element("section", { class: "transcript proposal", "aria-label": "Claude proposes a change of this cell" }, card.node);
+  const body = element("section", { class: "transcript proposal", "aria-label": "Claude proposes a change to this cell" }, card.node);
   body.addEventListener("keydown", stopNotebookKeys);
   root.replaceChildren(body);
   adoptStyle(root);

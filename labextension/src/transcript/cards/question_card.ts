@@ -79,7 +79,7 @@ export function questionCard(question: Question, place: QuestionContext): Questi
   };
   const offerAgain = (): void => {
     if (question.taken || question.answer) return;
-    setText(status, "The kernel has not taken the answer yet. It may be busy; you can answer again.");
+    setText(status, "The kernel has not received the answer yet. It may be busy; you can answer again.");
     setReady(true);
   };
   const card: AnswerTarget = {
@@ -141,7 +141,7 @@ export function questionCard(question: Question, place: QuestionContext): Questi
       turn = rank === 0;
       const all = total + (ask.next?.length ?? 0);
       setText(count, all > 1 ? `${rank + 1} of ${all}` : "");
-      if (question.taken) setText(status, "The answer was taken.");
+      if (question.taken) setText(status, "The answer was received.");
       else if (!turn) setText(status, "Waits for the question before it.");
       draw();
     },
@@ -332,7 +332,7 @@ function headline(ask: AskOp, answer: AnsweredOp): string {
       if (allowed && answers(answer).length === 0) return "Not answered in time";
       return allowed ? "Answered" : "Dismissed";
     case "plan":
-      if (!allowed) return "Goes on planning";
+      if (!allowed) return "Keeps planning";
       return answer.input?.decision === "accept_edits" ? "Plan approved, edits accepted" : "Plan approved";
   }
 }
@@ -379,7 +379,7 @@ export function cellChangesBar(place: TranscriptContext): { readonly node: HTMLE
   };
   const node = element(
     "fieldset",
-    { class: "cell-changes", hidden: "", disabled: "", "aria-label": "All changes of cells" },
+    { class: "cell-changes", hidden: "", disabled: "", "aria-label": "All cell changes" },
     what,
     button("Accept all", answer("allow"), { class: "primary" }),
     button("Reject all", answer("deny"), { class: "deny" }),
@@ -391,7 +391,7 @@ export function cellChangesBar(place: TranscriptContext): { readonly node: HTMLE
       const questions = waiting(place);
       node.hidden = questions.length < 2;
       if (node.hidden) return;
-      setText(what, `${questions.length} changes of cells wait for you`);
+      setText(what, `${questions.length} cell changes wait for you`);
       const now = questions.map(({ ask }) => ask.question).join();
       // fewer of the same are no news
       if (questions.every(({ ask }) => asked.includes(ask.question))) return;

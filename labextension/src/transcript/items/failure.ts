@@ -37,7 +37,7 @@ const WORDS: Record<string, string> = {
   API_REQUEST_INVALID: "The request was not accepted",
   CONTEXT_TOO_LONG: "The conversation is too long",
   BUDGET_EXCEEDED: "The budget is used up",
-  MAX_TURNS_REACHED: "As many steps as were allowed",
+  MAX_TURNS_REACHED: "Step limit reached",
   REFUSED: "Claude declined",
   PERMISSION_DENIED: "Not permitted",
   CONFIG_INVALID: "The settings cannot be used",
@@ -46,11 +46,11 @@ const WORDS: Record<string, string> = {
 };
 
 /** What the buttons leave to be said: the message lists the ways of those who have none. */
-const MISSING_KEY = "There is none yet. Choose how to go on, then ask again.";
+const MISSING_KEY = "There is none yet. Choose one of these, then ask again.";
 
 /** The error of a run, in words. */
 export function errorWords({ code }: ErrorInfo): string {
-  return WORDS[code] ?? "It did not work";
+  return WORDS[code] ?? "Something went wrong";
 }
 
 const REQUEST = / ?\[request ([\w-]+)\]/;

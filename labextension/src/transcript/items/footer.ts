@@ -15,7 +15,7 @@ const ENDS: Record<string, string> = {
   end_turn: "Done",
   stop_sequence: "Done",
   interrupted: "Stopped",
-  max_turns: "Stopped: most turns reached",
+  max_turns: "Stopped: step limit reached",
   budget: "Stopped: budget reached",
   max_tokens: "Stopped: answer too long",
   refusal: "Refused",

@@ -69,8 +69,8 @@ export function steerInput(place: TranscriptContext): ItemView {
   };
   /** The run has ended while the user was writing: the field stays, with the keyboard in it, and says so. */
   const keepField = (): void => {
-    setText(late, hasPageActions() ? "Claude is done, so this was not sent." : "Claude is done, so this was not sent. Copy it into the next prompt.");
-    area.setAttribute("aria-label", "Not sent: Claude is done");
+    setText(late, hasPageActions() ? "Claude had finished, so this was not sent." : "Claude had finished, so this was not sent. Copy it into the next prompt.");
+    area.setAttribute("aria-label", "Not sent: Claude had finished");
     const next = hasPageActions() ? [button("Ask it next", askNext, { class: "primary", title: "Write it into Claude's panel (Enter)" })] : [];
     buttons.replaceChildren(...next, button("Discard", empty));
   };

@@ -144,7 +144,7 @@ describe("the log", () => {
 
   it("says that it is empty, or why it cannot be read", async () => {
     answer = () => ({ lines: [] });
-    expect(find((await log()).host, "[role=status]").textContent).toBe("Nothing was logged yet.");
+    expect(find((await log()).host, "[role=status]").textContent).toBe("Nothing has been logged yet.");
     answer = () => { throw new Error("The kernel is gone."); };
     const scene = await log();
     expect(find(scene.host, "[role=status]").textContent).toBe("The kernel is gone.");

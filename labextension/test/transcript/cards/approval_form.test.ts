@@ -186,7 +186,7 @@ describe("what is asked", () => {
     });
     const rules = find<HTMLDetailsElement>(card, ".rules");
     expect(rules.open).toBe(false);
-    expect(text(rules, "summary")).toBe("The rules that would be kept");
+    expect(text(rules, "summary")).toBe("The rules that would be saved");
     for (const scope of ["session", "always"]) {
       expect([...rules.querySelectorAll(`[data-scope=${scope}] code`)].map((code) => code.textContent)).toEqual(both);
     }
@@ -349,11 +349,11 @@ describe("after the answer", () => {
       press(card, "1");
       expect(card.hasAttribute("data-ready")).toBe(false);
       vi.advanceTimersByTime(5000);
-      expect(text(card, ".ask-status")).toMatch(/not taken/);
+      expect(text(card, ".ask-status")).toMatch(/not received/);
       press(card, "4");
       kernel.tell({ type: "ack", question: "q" });
       vi.advanceTimersByTime(5000);
-      expect(text(card, ".ask-status")).toBe("The answer was taken.");
+      expect(text(card, ".ask-status")).toBe("The answer was received.");
       press(card, "1");
       expect(kernel.answers.map((answer) => answer.behavior)).toEqual(["allow", "deny"]);
     } finally {

@@ -58,7 +58,7 @@ describe("several changes of cells", () => {
     const { kernel, root } = scene();
     kernel.say(RUN, change("a"), change("b"), change("c"));
     const bar = await readyBar(root);
-    expect(text(bar, ".what")).toBe("3 changes of cells wait for you");
+    expect(text(bar, ".what")).toBe("3 cell changes wait for you");
     [...bar.querySelectorAll("button")].find((node) => node.textContent === label)?.click();
     expect(kernel.answers.map(({ question, behavior }) => [question, behavior])).toEqual(["a", "b", "c"].map((id) => [id, behavior]));
   });
@@ -70,7 +70,7 @@ describe("several changes of cells", () => {
     expect(find(root, ".cell-changes").hidden).toBe(true);
     kernel.say(change("c"));
     await drawn();
-    expect(text(root, ".cell-changes .what")).toBe("2 changes of cells wait for you");
+    expect(text(root, ".cell-changes .what")).toBe("2 cell changes wait for you");
     kernel.say(answered("c", "deny", "no"));
     await drawn();
     expect(find(root, ".cell-changes").hidden).toBe(true);
@@ -102,6 +102,6 @@ describe("at the cell itself", () => {
     press(node, "4");
     expect(sent).toEqual([{ type: "answer", question: "q", behavior: "deny", scope: "once", reason: "", input: null }]);
     card.acknowledge();
-    expect(text(root, ".ask-status")).toBe("The answer was taken.");
+    expect(text(root, ".ask-status")).toBe("The answer was received.");
   });
 });

@@ -44,7 +44,7 @@ it("can be stopped while it waits for its turn, and takes no words before that",
   const { kernel, root } = scene();
   await drawn();
   expect(find(root, ".stop").hidden).toBe(true);
-  kernel.say({ op: "notice", level: "info", text: "Claude is still at work on “a” (run-1). This waits for its turn." });
+  kernel.say({ op: "notice", level: "info", text: "Claude is still working on “a” (run-1). This waits for its turn." });
   await drawn();
   expect(text(root, ".state")).toBe("Waiting…");
   expect(find(root, ".steer").hidden).toBe(true);
@@ -156,7 +156,7 @@ it("keeps the words and the keyboard when the run ends while the user writes; th
   await drawn();
   expect(find(root, ".steer .field").hidden).toBe(false);
   expect(root.activeElement).toBe(field(root));
-  expect(text(root, ".steer .late")).toBe("Claude is done, so this was not sent.");
+  expect(text(root, ".steer .late")).toBe("Claude had finished, so this was not sent.");
   type(root, "And the neap tide?");
   const wanted = vi.fn();
   host.addEventListener(ACTION_EVENT, (event) => { wanted((event as CustomEvent<PageAction>).detail); });

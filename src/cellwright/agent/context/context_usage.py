@@ -214,7 +214,7 @@ def _measure_answer(block: Json) -> Measured:
     match block["type"]:
         case "text":
             return "answers", _tokens(str(block["text"]))
-        case "thinking":  # its signature is no text that the model reads
+        case "thinking":  # its signature is not text that the model reads
             return "thinking", _tokens(str(block.get("thinking", "")))
         case "compaction":
             return "summary", _tokens(str(block.get("content") or ""))

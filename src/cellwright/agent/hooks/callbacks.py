@@ -90,7 +90,7 @@ def matcher_problem(matcher: str) -> str | None:
     try:
         re.compile(_as_python(matcher))
     except (re.error, RecursionError, OverflowError) as error:
-        return f"is no regular expression ({error})"
+        return f"is not a regular expression ({error})"
     return None
 
 

@@ -148,7 +148,7 @@ def parse_recording(data: bytes, path: Path) -> list[RecordedTurn]:
             number += 1
             turns += [turn_from_json(json.loads(line))]
     except (ValueError, TypeError, KeyError) as error:
-        message = f"{path} is no recording that can be played: line {number} cannot be read ({error!s:.200})."
+        message = f"{path} is not a recording that can be played: line {number} cannot be read ({error!s:.200})."
         raise CellwrightError(
             ErrorCode.CONFIG_PARSE_ERROR, f"{message} Record it again.", details={"path": str(path), "line": number}
         ) from error

@@ -74,7 +74,7 @@ def _schema_check(schema: Mapping[str, Any], name: str) -> Callable[[Any], Any]:
     try:
         return compile_schema(json.loads(json.dumps(schema)))
     except (fastjsonschema.JsonSchemaDefinitionException, TypeError, ValueError, RecursionError) as error:
-        raise refusal(name, f"is no JSON schema: {error}.", "Correct it.") from None
+        raise refusal(name, f"is not a JSON schema: {error}.", "Correct it.") from None
 
 
 def _read_typed(adapter: Any, text: str) -> Any:
@@ -106,7 +106,7 @@ def _adapted(given: Any, name: str) -> tuple[Any, dict[str, Any]]:
         adapter: Any = given if ready else pydantic.TypeAdapter(_with_known_dicts(given))
         return adapter, adapter.json_schema()
     except (PydanticSchemaGenerationError, PydanticUserError, TypeError, NameError) as error:
-        problem = f"is no type that an answer can have: {str(error).splitlines()[0]}."
+        problem = f"is not a type that an answer can have: {str(error).splitlines()[0]}."
         advice = "Give a pydantic model, a dataclass, a TypedDict, an annotation such as list[str], or a JSON schema."
         raise refusal(name, problem, advice) from None
     except RecursionError:  # a TypedDict that holds itself
@@ -202,7 +202,7 @@ class AnswerCheck:
 def _does_not_fit(answer_type: AnswerType, problem: str, *, asked_again: bool) -> CellwrightError:
     again = "also when it was asked for again" if asked_again else "and no request is left to ask for it again"
     message = (
-        f"Claude's answer is no valid {answer_type.name}, {again}: {problem}. Its text is kept in the conversation."
+        f"Claude's answer is not a valid {answer_type.name}, {again}: {problem}. Its text is kept in the conversation."
     )
     details = {"schema": answer_type.name, "problem": problem}
     return CellwrightError(ErrorCode.EXECUTION_ERROR, message, details=details, recoverable=True)

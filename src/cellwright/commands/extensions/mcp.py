@@ -63,7 +63,7 @@ async def _act(servers: McpServers, action: str, name: str) -> str:
         case _:
             if (connection := servers.connections.get(name)) is not None:
                 connection.reconnect()
-            return f"{name} was connected anew."
+            return f"{name} was reconnected."
 
 
 async def _log_in(servers: McpServers, words: list[str]) -> CommandPage:

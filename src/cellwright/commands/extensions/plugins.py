@@ -31,7 +31,7 @@ _USAGE = (
     "/plugin configure NAME OPTION=VALUE, /plugin enable, disable or "
     "remove NAME, /plugin update [NAME], /plugin marketplace list, add PLACE, update [NAME], remove NAME."
 )
-_REASON = "What a plugin's hooks and servers run, runs on your machine with your rights. Install only what you know."
+_REASON = "A plugin's hooks and servers run on your machine with your rights. Install only what you trust."
 
 Answer = Callable[[PluginOption], str]
 """Asks the user for what a plugin wants to be told, in a place that keeps it to itself; "" for no answer."""
@@ -126,7 +126,7 @@ class PluginCommands(Struct, frozen=True):
         found = find_plugins({**settings.enabled_plugins, plugin.id: True}, configs=settings.plugin_configs)
         known = found.plugins.get(plugin.id, plugin) if self.ask is None else plugin  # who was asked has answered
         why = found.left_out.get(plugin.id)
-        counts = "It counts from the next prompt on." if why is None else f"It does not count yet: {why}"
+        counts = "It takes effect with the next prompt." if why is None else f"It has no effect yet: {why}"
         return CommandPage([Section(f"{plugin.id} is {done}", text="\n".join([*lines, *known.problems, counts]))])
 
     async def _update(self, names: Sequence[str]) -> CommandPage:

@@ -31,7 +31,7 @@ def autocompact_page(call: CommandCall) -> CommandPage:
     now = compaction_settings(conversation.in_force.settings, conversation.in_force.environment)
     text = _sentence(now)
     if word == "on" and not now.automatic:
-        text += " A variable of the environment or the administrator switches it off."
+        text += " An environment variable or the administrator switches it off."
     return CommandPage([Section("Compaction", text=f"{text} /compact does it now.")])
 
 
@@ -45,6 +45,6 @@ def _share(word: str) -> float:
 
 def _sentence(now: CompactionSettings) -> str:
     if not now.automatic:
-        return "The conversation is not summarised by itself: where it fills the window, a run ends."
+        return "The conversation is not summarised automatically: when it fills the window, Claude stops."
     window = "the model's window" if now.window is None else f"{now.window:,} tokens, or of the model's window if less"
-    return f"The conversation is summarised by itself when it fills {now.share:.0%} of {window}."
+    return f"The conversation is summarised automatically when it fills {now.share:.0%} of {window}."

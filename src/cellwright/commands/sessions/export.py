@@ -200,7 +200,7 @@ def free_path(folder: Path, name: str, default: str) -> Path:
     if name:
         path = (folder / Path(name).expanduser()).absolute()
         if path.exists():
-            message = f"{path} is there already, and nothing was written. Name another file, or move it away."
+            message = f"{path} already exists, so nothing was written. Name another file, or move it away."
             raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message, details={"path": str(path)})
         return path
     path, number = folder / default, 1

@@ -40,7 +40,7 @@ async def bug_page(call: CommandCall) -> CommandPage:
     title = rest.strip() if with_messages else call.text.strip()
     text = await asyncio.to_thread(_report, call.conversation, title, with_messages=with_messages)
     file = await asyncio.to_thread(_kept, text)
-    lines = ["Read it, take out what is nobody's business, then attach it. Nothing was sent."]
+    lines = ["Read it, remove anything private, then attach it. Nothing was sent."]
     if address := issue_address(title):
         lines.append(f"Open an issue: {address}")
     else:

@@ -17,7 +17,7 @@ OTHER_NAMES: Mapping[str, str] = {
 
 _EXIT = "In a terminal /exit or Ctrl-D leaves; a kernel's conversation ends with its kernel, and is kept."
 _LOOKS = "Answers look as JupyterLab's theme and your terminal do."
-_FRESH = "Nothing has to be read anew: skills, agents and plugins are looked at with each prompt."
+_FRESH = "Nothing has to be reloaded: skills, agents and plugins are looked at with each prompt."
 
 INSTEAD: Mapping[str, str] = {
     "background": "--background in the first line of a cell lets Claude work while you use the kernel.",
@@ -27,16 +27,16 @@ INSTEAD: Mapping[str, str] = {
     "debug": "/doctor looks for what is wrong, /bug collects a report, and `cellwright --verbose` logs what happens.",
     "exit": _EXIT,
     "fast": "/model sonnet or /effort low answer faster.",
-    "fewer-permission-prompts": "“Always” in a question keeps a rule, and /permissions shows those there are.",
-    "ide": "There is no editor to connect to: JupyterLab's open notebooks and files are seen by themselves.",
+    "fewer-permission-prompts": "“Always” in a question saves a rule, and /permissions shows your rules.",
+    "ide": "There is no editor to connect to: Claude sees JupyterLab's open notebooks and files anyway.",
     "login": "`%claude login` in a cell, `cellwright auth login` in a terminal; /mcp login NAME for an MCP server.",
     "logout": "`cellwright auth logout` in a terminal; /mcp logout NAME for an MCP server.",
-    "loop": "Claude begins nothing by itself. /goal GOAL has it work on until something is reached.",
+    "loop": "Claude starts nothing by itself. /goal GOAL makes it work until something is reached.",
     "quit": _EXIT,
     "release-notes": "/upgrade says which version this is and how to get another one.",
     "reload-plugins": _FRESH,
     "reload-skills": _FRESH,
-    "schedule": 'Claude begins nothing by itself; a scheduler can run `cellwright -p "…"` or a notebook.',
+    "schedule": 'Claude starts nothing by itself; a scheduler can run `cellwright -p "…"` or a notebook.',
     "statusline": _LOOKS,
     "subtask": "@agent-general-purpose in a prompt hands a task to an agent; /fork goes on in a copy.",
     "terminal-setup": "Alt-Enter begins a new line; so does Enter behind a \\.",

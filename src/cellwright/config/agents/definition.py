@@ -83,7 +83,7 @@ def definition_of(
         missing = " and ".join(what for what, given in (("name", name), ("description", description)) if not given)
         raise NoAgent(f"its front matter has no {missing}")
     if any(character.isspace() or character in "(),<>\"'" for character in name):
-        raise NoAgent(f"its name {name!r} is no single word")
+        raise NoAgent(f"its name {name!r} is not a single word")
     model = _text(values.get("model"))
     servers, own_servers = _servers(values, problems)
     return AgentDefinition(
@@ -161,7 +161,7 @@ def _text_of(file: Path) -> str:
     try:
         facts = file.stat()
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > MAX_BYTES:
-            raise NoAgent(f"it is no file of at most {MAX_BYTES:,} bytes")
+            raise NoAgent(f"it is not a file of at most {MAX_BYTES:,} bytes")
         return file.read_bytes().decode("utf-8", "replace")
     except (OSError, ValueError) as error:
         raise NoAgent(f"it cannot be read: {error}") from None
@@ -247,7 +247,7 @@ def _servers(
                 if isinstance(entry, Mapping):
                     entries[str(name)] = entry
                 elif entry is not None:
-                    problems.append(f"mcpServers: {name} is no entry")
+                    problems.append(f"mcpServers: {name} is not an entry")
         elif name := _text(each):
             names[name] = None
         else:

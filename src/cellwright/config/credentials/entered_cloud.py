@@ -153,7 +153,7 @@ async def try_and_keep_cloud(
 ) -> KeptCloud:
     """Try the cloud with what was entered, and keep it. Raises `CellwrightError`, keeping nothing."""
     if not own_credentials:
-        message = "The administrator's settings allow no credentials of your own. Nothing was kept."
+        message = "The administrator's settings don't allow credentials of your own. Nothing was saved."
         raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
     cloud = next((each for each in CLOUDS if each.id == id), None)
     if cloud is None:

@@ -54,7 +54,7 @@ async def try_and_keep(
 ) -> KeptKey:
     """Try the key that `text` is at the address that `environ` says, and keep it. Raises `CellwrightError`, keeping none."""
     if not own_credentials:
-        message = "The administrator's settings allow no keys of your own. Nothing was kept."
+        message = "The administrator's settings don't allow keys of your own. Nothing was saved."
         raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
     key, address = key_of(text), address_of(environ)
     tried = await _is_taken(key, address)
@@ -70,7 +70,7 @@ def key_of(text: str) -> str:
     """The key in what was typed. Raises `CellwrightError`."""
     key = text.strip()
     if not key or len(key) > MAX_KEY_CHARS or not key.isascii() or not key.isprintable() or " " in key:
-        message = "That is no key: a key is one word of letters, digits and signs. Nothing was sent or kept."
+        message = "That is not a key: a key is one word of letters, digits and signs. Nothing was sent or kept."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     return key
 

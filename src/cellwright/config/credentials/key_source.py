@@ -8,7 +8,7 @@ from cellwright.config.credentials.kept_key import kept_source
 from cellwright.config.settings.settings import Settings
 from cellwright.model.credentials import source_of_credential
 
-NO_KEY = "none: `cellwright --help` says how to give one"
+NO_KEY = "none: `cellwright auth login` adds one"
 
 
 def key_source(settings: Settings, environment: Mapping[str, str]) -> str:

@@ -67,7 +67,7 @@ def read_entries(values: object, origin: ServerOrigin, environ: Mapping[str, str
     (('b',), ['~/.claude.json: the MCP server c has a `url` and no `type`: say "http" or "sse". It is left out.'])
     """
     if not isinstance(values, Mapping):
-        return ReadEntries({}, {}, [f"{origin.label}: `mcpServers` is no object. It is left out."])
+        return ReadEntries({}, {}, [f"{origin.label}: `mcpServers` is not an object. It is left out."])
     found = ReadEntries({}, {}, [])
     taken: dict[str, str] = {}
     for given, value in list(values.items())[:MAX_SERVERS]:
@@ -125,7 +125,7 @@ def described_entry(value: Mapping[str, Any]) -> list[str]:
 
 def _entry(name: str, value: object, origin: ServerOrigin, environ: Mapping[str, str]) -> tuple[ServerEntry, list[str]]:
     if not isinstance(value, Mapping):
-        raise BadEntry("is no object")
+        raise BadEntry("is not an object")
     if not name or len(name) > MAX_NAME_CHARS or not name.isprintable():
         raise BadEntry(f"needs a name of 1 to {MAX_NAME_CHARS} characters")
     variables = {**environ, **origin.variables, "CLAUDE_PROJECT_DIR": str(origin.cwd)}
@@ -181,7 +181,7 @@ def _seconds(value: Mapping[str, Any]) -> float | None:
     if given is None:
         return None
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < 1e9:
-        raise BadEntry("has a `timeout` that is no number of milliseconds")
+        raise BadEntry("has a `timeout` that is not a number of milliseconds")
     return given / 1_000
 
 
@@ -202,18 +202,18 @@ def _oauth(given: object) -> OAuthClient | None:
     if given is None:
         return None
     if not isinstance(given, Mapping):
-        raise BadEntry("has `oauth` that is no object")
+        raise BadEntry("has `oauth` that is not an object")
     texts = {key: given.get(key, "") for key in ("clientId", "authServerMetadataUrl")}
     scopes, port = given.get("scopes", ""), given.get("callbackPort", 0)
     scopes = " ".join(map(str, scopes)) if isinstance(scopes, list) else scopes
     for key, each in (*texts.items(), ("scopes", scopes)):
         if not isinstance(each, str) or not each.isprintable():
-            raise BadEntry(f"has `oauth` in which `{key}` is no text")
+            raise BadEntry(f"has `oauth` in which `{key}` is not text")
     if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 65_536:
-        raise BadEntry("has `oauth` in which `callbackPort` is no port")
+        raise BadEntry("has `oauth` in which `callbackPort` is not a port")
     metadata = texts["authServerMetadataUrl"]
     if metadata and not metadata.startswith("https://") and urlsplit(_address(metadata)).hostname not in _LOOPBACK:
-        raise BadEntry("has `oauth` in which `authServerMetadataUrl` is no https address")
+        raise BadEntry("has `oauth` in which `authServerMetadataUrl` is not an https address")
     return OAuthClient(client_id=texts["clientId"], callback_port=port, scopes=scopes, metadata_url=metadata)
 
 
@@ -224,7 +224,7 @@ def _address(url: str) -> str:
     except ValueError:
         fits = False
     if not fits or not url.isprintable() or " " in url:
-        raise BadEntry("has a `url` that is no http or https address")
+        raise BadEntry("has a `url` that is not an http or https address")
     return url
 
 

@@ -187,7 +187,7 @@ def read_json(file: Path, notices: list[str]) -> Mapping[str, Any] | None:
             raise ValueError("it is too large")
         content = json.loads(file.read_bytes())
         if not isinstance(content, dict):
-            raise TypeError("it is no object")
+            raise TypeError("it is not an object")
     except (OSError, ValueError, TypeError, RecursionError) as error:
         notices.append(f"{file}: cannot be read ({error}). Its MCP servers are left out.")
         return None

@@ -62,7 +62,7 @@ def read_memory_file(
     except OSError as error:
         return _left_out(path, scope, base, error.strerror or str(error)) if imported_by is None else None
     if b"\0" in content:
-        return _left_out(path, scope, base, "it is no text") if imported_by is None else None
+        return _left_out(path, scope, base, "it is not text") if imported_by is None else None
     front = read_front_matter(content.decode("utf-8", "replace"))
     text = without_comments(front.body).strip()
     notice = ""

@@ -71,7 +71,7 @@ def read_marketplace(folder: Path) -> Marketplace:
     if not isinstance(name, str) or not NAME.fullmatch(name) or name == LOCAL:
         raise _invalid(folder, f"its name is {name!r}")
     if not isinstance(listed, list):
-        raise _invalid(folder, "`plugins` is no list")
+        raise _invalid(folder, "`plugins` is not a list")
     plugin_root = meta.get("pluginRoot", "") if isinstance(meta, dict) else ""
     if not isinstance(plugin_root, str) or ".." in plugin_root or plugin_root.startswith(("/", "~")):
         raise _invalid(folder, f"`pluginRoot` is {plugin_root!r}")
@@ -130,4 +130,4 @@ def _plain(url: str) -> str:
 
 
 def _invalid(folder: Path, why: str) -> CellwrightError:
-    return CellwrightError(ErrorCode.CONFIG_INVALID, f"{folder} is no list of plugins: {why}. Nothing was changed.")
+    return CellwrightError(ErrorCode.CONFIG_INVALID, f"{folder} is not a list of plugins: {why}. Nothing was changed.")

@@ -284,4 +284,4 @@ def _text(value: Any) -> str:
 
 
 def _invalid(root: Path, why: str) -> CellwrightError:
-    return CellwrightError(ErrorCode.CONFIG_INVALID, f"{root} is no plugin that can be used: {why}.")
+    return CellwrightError(ErrorCode.CONFIG_INVALID, f"{root} is not a plugin that can be used: {why}.")

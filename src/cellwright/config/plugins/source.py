@@ -58,7 +58,7 @@ def parse_source(text: str, cwd: Path) -> PluginSource:
     folder = Path(place).expanduser()
     if place.startswith((".", "/", "~")) or (cwd / folder).is_dir():
         if not (cwd / folder).is_dir():
-            raise _wrong(f"{cwd / folder} is no folder.")
+            raise _wrong(f"{cwd / folder} is not a folder.")
         return read_source({"source": "directory", "path": str((cwd / folder).absolute())})
     more = {"ref": ref} if ref else {}
     if _GITHUB.fullmatch(place):
@@ -72,13 +72,13 @@ def read_source(record: Mapping[str, Any]) -> PluginSource:
     ref = record.get("ref") or record.get("sha") or ""
     path = record.get("path") or ""
     if not isinstance(ref, str) or (ref and not _REF.fullmatch(ref)) or ".." in ref:
-        raise _wrong(f"{ref!r} is no branch, tag or commit.")
+        raise _wrong(f"{ref!r} is not a branch, tag or commit.")
     if not isinstance(path, str):
         raise _wrong(f"`path` is {path!r}.")
     if kind in ("directory", "file", "folder") and path:
         folder = Path(path).expanduser()
         if not folder.is_absolute():
-            raise _wrong(f"{path} is no absolute path.")
+            raise _wrong(f"{path} is not an absolute path.")
         if kind == "file":  # the list itself, in `.claude-plugin` or beside it
             folder = folder.parent.parent if folder.parent.name == ".claude-plugin" else folder.parent
         return PluginSource(record, folder=folder)
@@ -94,7 +94,7 @@ def read_source(record: Mapping[str, Any]) -> PluginSource:
             "Fetch and unpack it yourself (`npm pack`, `pip download`), look at it, and /plugin install its folder."
         )
     raise _wrong(
-        f"{record} is no place that plugins are fetched from: a folder, https://…, git@host:…, owner/repository."
+        f"{record} is not a place that plugins are fetched from: a folder, https://…, git@host:…, owner/repository."
     )
 
 
@@ -167,9 +167,9 @@ def _protocol(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError:
-        raise _wrong(f"{url!r} is no address.") from None
+        raise _wrong(f"{url!r} is not an address.") from None
     if parts.scheme not in _PROTOCOLS or (parts.scheme != "file" and not parts.hostname) or url.startswith("-"):
-        raise _wrong(f"{url!r} is no address of a repository: https://…, git@host:…, owner/repository, or a folder.")
+        raise _wrong(f"{url!r} is not a address of a repository: https://…, git@host:…, owner/repository, or a folder.")
     if parts.password:
         raise _wrong("An address with a password in it is not kept. Use the address for SSH (git@host:…).")
     return _PROTOCOLS[parts.scheme]

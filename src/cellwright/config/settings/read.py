@@ -65,7 +65,7 @@ class SettingsSources(Struct, frozen=True, kw_only=True):
 def start_folder(environ: Mapping[str, str]) -> Path:
     """The folder that a session works in: CELLWRIGHT_BASE_PATH, else the process's.
 
-    Raises CellwrightError CONFIG_INVALID for one that is no folder, FILE_NOT_FOUND where the process's is gone.
+    Raises CellwrightError CONFIG_INVALID for one that is not a folder, FILE_NOT_FOUND where the process's is gone.
     """
     base = environ.get("CELLWRIGHT_BASE_PATH", "").strip()
     if not base:
@@ -76,7 +76,7 @@ def start_folder(environ: Mapping[str, str]) -> Path:
             raise CellwrightError(ErrorCode.FILE_NOT_FOUND, message) from None
     folder = Path(os.path.expanduser(base)).absolute()  # noqa: PTH111  `~name` stays as it is where nobody has the name
     if not folder.is_dir():
-        raise CellwrightError(ErrorCode.CONFIG_INVALID, f"CELLWRIGHT_BASE_PATH is {base!r}, which is no folder.")
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, f"CELLWRIGHT_BASE_PATH is {base!r}, which is not a folder.")
     return folder
 
 
@@ -135,7 +135,7 @@ def read_all(
                 raise SettingsProblem(f"{layer.file}: `permissions` is not an object")
         except SettingsProblem as problem:
             broken = True
-            notices.append(f"{problem}. The file is left out until it is mended; no edit is allowed unasked meanwhile.")
+            notices.append(f"{problem}. The file is left out until it is fixed; until then every edit asks.")
             continue
         layered = entries_of(layer, values)
         entries += layered.entries

@@ -116,9 +116,9 @@ def hooks_of(values: Mapping[str, Any], problems: list[str]) -> Mapping[str, Any
     if found is None:
         return {}
     if not isinstance(found, Mapping):
-        problems.append("`hooks` is no object of events")
+        problems.append("`hooks` is not an object of events")
         return {}
-    problems += [f"`hooks`: {event} is no list" for event, groups in found.items() if not isinstance(groups, list)]
+    problems += [f"`hooks`: {event} is not a list" for event, groups in found.items() if not isinstance(groups, list)]
     return {str(event): groups for event, groups in found.items() if isinstance(groups, list)}
 
 

@@ -44,7 +44,7 @@ def _pointed_at(file: Path, prefix: str = "") -> str:
     with file.open("rb") as opened:
         line = opened.read(_LONGEST_LINK).decode("utf-8").strip()
     if not line.startswith(prefix) or "\n" in line or not line:
-        raise ValueError(f"{file} is no link of git's")
+        raise ValueError(f"{file} is not a link of git's")
     return line.removeprefix(prefix)
 
 

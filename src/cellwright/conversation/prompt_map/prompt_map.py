@@ -311,7 +311,7 @@ class PromptMap:
             try:
                 value = answer_type.read(answer.text)
             except AnswerProblem as problem:  # a batch asks once
-                message = f"The answer is no valid {answer_type.name}: {problem}."
+                message = f"The answer is not a valid {answer_type.name}: {problem}."
                 failure = CellwrightError(ErrorCode.EXECUTION_ERROR, message)
         return MapRow(
             prompt.index,

@@ -156,6 +156,6 @@ def _with_value(result: Result, answer_type: AnswerType) -> Result:
     try:
         return replace(result, value=answer_type.read(result.text))
     except AnswerProblem as problem:  # the model stopped for a reason that is not known here
-        error = RunError(ErrorCode.EXECUTION_ERROR, f"The answer is no valid {answer_type.name}: {problem}.")
+        error = RunError(ErrorCode.EXECUTION_ERROR, f"The answer is not a valid {answer_type.name}: {problem}.")
         error.result = result
         raise error from None

@@ -116,7 +116,7 @@ class RunQueue:
     def refuse_while_running(self) -> None:
         """Raises `CellwrightError` while a run goes on or waits; what belongs to the beginning of a run may go on."""
         if self.current is not None and not _preparing.get():
-            message = "Claude is still at work in this conversation. Wait for the answer, or interrupt it first."
+            message = "Claude is still working in this conversation. Wait for the answer, or interrupt it first."
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message, recoverable=True)
 
     def end_all(self, seconds: float) -> None:
@@ -160,7 +160,7 @@ class RunQueue:
         refuse_agent_code("speak for the user")
         run = next((run for run in self.active if run_id in (None, run.id)), None)
         if run is None:
-            message = "No run goes on that could be told anything. Ask with a prompt instead."
+            message = "Claude is not working, so there is nothing to tell. Ask with a prompt instead."
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message, recoverable=True)
         self._thread.call(functools.partial(run.steering.add, words))
 

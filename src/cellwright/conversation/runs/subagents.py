@@ -325,7 +325,7 @@ class Subagents:
         made = await hooks.fire("WorktreeCreate", {**common, "name": name}, None)
         folder = Path(made.worktree)
         if not made.worktree or not folder.is_absolute() or not await asyncio.to_thread(folder.is_dir):
-            why = " ".join((*made.messages, *made.problems)) or f"it named {made.worktree!r}, which is no folder"
+            why = " ".join((*made.messages, *made.problems)) or f"it named {made.worktree!r}, which is not a folder"
             raise ToolError(f"A WorktreeCreate hook made no work tree: {why}")
         return Worktree(folder, "", folder, "")
 

@@ -138,7 +138,7 @@ def _image(name: str, data: str) -> ContextBlock:
     try:
         content = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        raise _invalid(f"{name}: the picture's data is no base64.") from None
+        raise _invalid(f"{name}: the picture's data is not valid base64.") from None
     if len(content) > IMAGE_BYTES:
         raise _invalid(f"{name} has {len(content):,} bytes; a picture may have {IMAGE_BYTES:,}. Scale it down.")
     # what it is says its content, whatever it was called
@@ -220,9 +220,7 @@ def _attached_cell_provider(cell: AttachedCell, served: Served, notebooks: OpenN
     async def provide(prompt_context: PromptContext) -> ProvidedContext:
         notebook = served(cell.path) or notebooks.own()
         if notebook is None:
-            return ProvidedContext(
-                notices=("The cell was not sent along: its notebook cannot be seen from this kernel.",)
-            )
+            return ProvidedContext(notices=("The cell was not sent along: this kernel cannot see its notebook.",))
         try:
             cells = await notebook.cells(outputs=False)
         except ToolError as error:

@@ -39,7 +39,7 @@ _CELL = lazy_pattern(r"@cell:(?:(?:In)?\[(?P<count>\d+)\]|(?P<cell>[\w.-]*\w))(?
 _WORD = lazy_pattern(r"(?P<cell>[\w-]+)(?:\s+|$)")
 
 NOTHING_FAILED = "Nothing has failed in this kernel, so there is nothing to fix. Nothing was sent."
-ASK_ANYWAY = " To have Claude do it all the same, put the words into a %%claude cell."
+ASK_ANYWAY = " To ask Claude anyway, put the words into a %%claude cell."
 
 
 class FixRequest(Struct, frozen=True):
@@ -177,7 +177,7 @@ def nothing_to_fix(request: FixRequest, log: CellLog) -> str:
     """Word what the user is told when there is nothing to fix."""
     if request.cell_id and (last := log.last_run(request.cell_id)) is not None and last.success:
         return (
-            f"The cell {request.cell_id} did not fail when it ran last, so there is nothing to fix. Nothing was sent."
+            f"The cell {request.cell_id} did not fail when it last ran, so there is nothing to fix. Nothing was sent."
         )
     return NOTHING_FAILED + (ASK_ANYWAY if request.words else "")
 

@@ -35,7 +35,7 @@ WANTED = "Enter it in the field below, or leave that empty and choose another wa
 NONE_YET = "Claude needs a key, and none was entered. `%claude login` asks for one."
 
 MAX_ATTEMPTS = 5
-_PROMPT = "API key (it is not shown; empty: not now): "
+_PROMPT = "API key (hidden; leave it empty to skip): "
 
 
 def lacks_key(conversation: Conversation, options: MagicOptions) -> bool:
@@ -63,13 +63,13 @@ def offer_to_enter_key(
 def enter_key(conversation: Conversation, front_end: FrontEnd) -> None:
     """Ask for a key and keep it: `%claude login`. Raises `CellwrightError` where none can be typed or kept."""
     if not front_end.allows_input:
-        message = "Nobody can type a key here. Enter it in a terminal with `cellwright auth login`."
+        message = "A key cannot be typed here. Enter it in a terminal with `cellwright auth login`."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     if not conversation.in_force.settings.own_credentials:
-        message = "The administrator's settings allow no keys of your own. Nothing was kept."
+        message = "The administrator's settings don't allow keys of your own. Nothing was saved."
         raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
     address = visible_line(address_of(conversation.in_force.environment), 200)
-    print(f"The key is tried at {address} and kept for you alone, outside the notebook. Keys: {KEYS_PAGE}")
+    print(f"The key is tested at {address} and kept for you alone, outside the notebook. Keys: {KEYS_PAGE}")
     _ask(conversation, print, lambda: False)
 
 
@@ -144,5 +144,5 @@ def _kept(conversation: Conversation, text: str) -> KeptKey:
 
 def _words(kept: KeptKey) -> str:
     if kept.overruled_by:
-        return f"{kept.sentence} But {kept.overruled_by} goes before it here: take that away, and the key counts."
+        return f"{kept.sentence} But {kept.overruled_by} takes precedence here: remove it to use the key."
     return kept.sentence

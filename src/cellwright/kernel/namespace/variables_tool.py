@@ -273,7 +273,7 @@ def _constant(node: ast.AST, path: str) -> Any:
     except (ValueError, TypeError, SyntaxError):
         key = MISSING
     if type(key) not in (str, int, tuple):
-        raise NoSuchValue(f"In {path!r} a key is no text or number. Python can evaluate it.")
+        raise NoSuchValue(f"In {path!r} a key is neither text nor a number. Python can evaluate it.")
     return key
 
 

@@ -156,7 +156,7 @@ async def until_end(run: Run, output: CellOutput, finish: Callable[[RunEnd], obj
         output.emit(Notice(f"{error.code}: {error.message}", "error"))
     except Exception:  # nobody waits who could raise it: without a word the cell would look as if it were at work
         logger.exception("a run in the background failed")
-        output.emit(Notice("This run failed by a fault in Cellwright; its log has the traceback.", "error"))
+        output.emit(Notice("This failed because of a bug in Cellwright; its log has the traceback.", "error"))
     finally:
         output.close()
 

@@ -174,8 +174,8 @@ class AnswerQuestion:
             about="answer",
             title="Answer this cell again",
             detail=f"It holds the answer of an earlier session already ({visible_line(self.earlier.session)}). "
-            "To run it again costs what a new question costs, and Claude may change things again.",
-            reason="What you choose holds for all such cells of this notebook until the kernel is restarted.",
+            "Running it again costs as much as a new question, and Claude may change things again.",
+            reason="Your choice applies to all such cells of this notebook until the kernel is restarted.",
             yes=REPLAY if self._replayable else RUN,
             no=SKIP,
             ids=frozenset((self.earlier.session,)),

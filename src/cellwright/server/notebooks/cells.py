@@ -119,7 +119,7 @@ def put_outputs(cells: Cells, put: Mapping[str, Any]) -> None:
         raise NotebookRefusal("no_cell", f"There is no cell {name}.")
     cell = cell_json(cells, position)
     if cell["cell_type"] != "code":
-        raise NotebookRefusal("not_code", f"Cell {name} is no code cell: it has no outputs.")
+        raise NotebookRefusal("not_code", f"Cell {name} is not a code cell: it has no outputs.")
     if put.get("expect") is not None and cell["source"] != put["expect"]:
         raise _conflict([{"id": name, "now": cell["source"]}])
     outputs = added_outputs(() if put.get("clear") else cell["outputs"], put.get("outputs") or ())

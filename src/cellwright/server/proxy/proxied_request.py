@@ -274,4 +274,4 @@ def _is_proxys(body: bytes) -> bool:
 def _about_our_key(status: int, body: bytes) -> str:
     kind = _error(body).get("type")
     what = f"with {kind}" if kind in ("authentication_error", "permission_error") else f"with status {status}"
-    return f"The API refused the key of this server {what}. Its administrator has to look after it."
+    return f"The API refused this server's key {what}. Its administrator has to look into it."

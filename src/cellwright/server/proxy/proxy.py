@@ -224,7 +224,7 @@ def _left(spent: Spent, rules: ProxyLimits) -> list[tuple[float, str]]:
     if (day := rules.budget_usd_per_day) is not None:
         words = f"Today's budget of {dollars(day)} that the administrator of this server gives you is used up"
         left.append(
-            (day - spent.day, f"{words} ({dollars(spent.day)} spent or reserved). It begins anew at 00:00 UTC.")
+            (day - spent.day, f"{words} ({dollars(spent.day)} spent or reserved). It starts again at 00:00 UTC.")
         )
     if (kernel := rules.budget_usd_per_kernel) is not None:
         words = f"The budget of {dollars(kernel)} that the administrator of this server gives a kernel is used up"

@@ -141,4 +141,4 @@ class GatewayChannels:
 def _time(value: Any) -> str:
     if isinstance(value, datetime.datetime):
         return value.isoformat()
-    raise TypeError(f"{type(value).__name__} is no JSON")
+    raise TypeError(f"{type(value).__name__} is not valid JSON")

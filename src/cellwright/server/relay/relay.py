@@ -196,7 +196,7 @@ class KernelRelay:
         log, self._log = self._log, str(welcome["log"])
         self.executable, self.version = str(welcome.get("executable", "")), str(welcome.get("version", ""))
         if log and log != self._log:
-            self._fail_all("The kernel was restarted while Claude was at work. What it had done is in the session.")
+            self._fail_all("The kernel was restarted while Claude was working. What it had done is in the session.")
 
     # ---- what is asked of the kernel ----
 
@@ -417,7 +417,7 @@ class KernelRelay:
 
     def _process_ended(self) -> None:
         self.ended = True
-        self._fail_all("The kernel died or was restarted while Claude was at work. What it had done is in the session.")
+        self._fail_all("The kernel died or was restarted while Claude was working. What it had done is in the session.")
         self._fail_replies(f"Kernel {self.kernel_id} died or was restarted.")
 
     def _fail_replies(self, message: str) -> None:

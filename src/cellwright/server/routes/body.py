@@ -38,7 +38,7 @@ def checked_body(body: bytes, schema: str) -> dict[str, Any]:
     try:
         content = json.loads(body or b"{}", parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
-        raise RouteError(400, "INVALID_PARAMETERS", f"The body is no JSON: {error}") from error
+        raise RouteError(400, "INVALID_PARAMETERS", f"The body is not valid JSON: {error}") from error
     try:
         _validator(schema)(content)
     except fastjsonschema.JsonSchemaValueException as problem:
@@ -55,7 +55,7 @@ def _shortened(message: str) -> str:
 
 
 def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def _finite(text: str) -> float:

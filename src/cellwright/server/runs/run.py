@@ -148,7 +148,7 @@ class ClientRun:
             self.state = str(run.get("state", self.state))
         if run.get("state") in _FINISHED_STATES and not self.finished and self._finishing is None:
             # its last lines may still be on their way; a run that never began has none
-            words = "The run was taken out of the line before it began, or ended without a result."
+            words = "The run was removed from the queue before it began, or ended without a result."
             loop = asyncio.get_running_loop()
             self._finishing = loop.call_later(LAST_LINES_SECONDS, lambda: self.fail("INTERRUPTED", words))
 

@@ -211,7 +211,7 @@ class ClaudeMessages:
             return {
                 "subtype": "error_max_structured_output_retries",
                 "is_error": True,
-                "errors": [f"The answer is no valid {self._output.answer_type.name}: {problem}."],
+                "errors": [f"The answer is not a valid {self._output.answer_type.name}: {problem}."],
             }
 
 

@@ -65,7 +65,7 @@ def _login(as_json: bool) -> int:
         return ExitCode.OK
     print(kept.sentence)
     if kept.overruled_by:
-        print(f"But {kept.overruled_by} goes before it here: `cellwright auth status`.", file=sys.stderr)
+        print(f"But {kept.overruled_by} takes precedence here: see `cellwright auth status`.", file=sys.stderr)
     return ExitCode.OK
 
 

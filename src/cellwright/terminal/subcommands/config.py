@@ -156,7 +156,7 @@ def _problem(known: Key, path: tuple[str, ...], value: Any) -> str:
 def _rule_problem(known: Key, values: Sequence[Any]) -> str:
     for value in values:
         if not isinstance(value, str):
-            return f"{value!r} is no rule."
+            return f"{value!r} is not a rule."
         try:
             rule = parse_rule(value)
         except CellwrightError as error:

@@ -179,7 +179,7 @@ def _add_json(options: argparse.Namespace) -> int:
     try:
         entry = json.loads(options.entry)
     except ValueError as error:
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"The entry is no JSON: {error}") from None
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"The entry is not valid JSON: {error}") from None
     return _write(options.name, entry, options.scope)
 
 

@@ -20,7 +20,7 @@ from cellwright.text import visible_line
 def trust(argv: Sequence[str]) -> int:
     """Trust what a folder brings along as it is now, or show it; FAILED where `--show` finds something that waits.
 
-    Raises `CellwrightError` for what is no folder, and where the administrator lets none be trusted.
+    Raises `CellwrightError` for what is not a folder, and where the administrator lets none be trusted.
     """
     parser = argparse.ArgumentParser(
         prog="cellwright trust",
@@ -31,22 +31,24 @@ def trust(argv: Sequence[str]) -> int:
     parser.add_argument("folder", metavar="FOLDER", nargs="?", type=Path, help="default: the one you are in")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--show", action="store_true", help="trust nothing; the exit code is 1 when something waits")
-    what.add_argument("--revoke", action="store_true", help="trust the folder no more")
+    what.add_argument("--revoke", action="store_true", help="stop trusting the folder")
     parser.add_argument(
-        "--redirects", action="store_true", help="also what says where the conversation goes and who gives the key"
+        "--redirects",
+        action="store_true",
+        help="also settings that decide where the conversation goes and who gives the key",
     )
     parser.add_argument("--json", action="store_true", help="with --show: one JSON object, for programs")
     options = parser.parse_args(argv)
     folder = start_folder(os.environ) if options.folder is None else options.folder.expanduser()
     if not folder.is_dir():
-        raise CellwrightError(ErrorCode.FILE_NOT_FOUND, f"{folder} is no folder.")
+        raise CellwrightError(ErrorCode.FILE_NOT_FOUND, f"{folder} is not a folder.")
     found = judge(read_all(folder, os.environ), os.environ)
     if options.show:
         print(json.dumps(_as_json(found)) if options.json else _as_text(found))
         return ExitCode.FAILED if found.waiting or found.refused else ExitCode.OK
     if options.revoke:
         revoke(found.folder)
-        print(f"{found.folder} is not trusted any more.")
+        print(f"{found.folder} is no longer trusted.")
         return ExitCode.OK
     return _accept(found, redirects=options.redirects)
 
@@ -63,7 +65,7 @@ def _accept(found: Trust, *, redirects: bool) -> int:
         print(f"{found.folder} brings nothing along that is not trusted.")
     if left:
         print(
-            "Not taken over, because it says where the conversation goes or who gives the key (--redirects takes it):\n"
+            "Not taken over, because it decides where the conversation goes or who gives the key (--redirects accepts it):\n"
             f"{_listed(left)}"
         )
     return ExitCode.OK
@@ -91,7 +93,7 @@ def trust_recordings(argv: Sequence[str]) -> int:
     """Sign the recordings that `argv` names, as they are now. Raises CellwrightError for what is none."""
     parser = argparse.ArgumentParser(
         prog="cellwright trust-recording",
-        description="Say that recordings may be played although you did not make them. Playing one sends nothing, but runs "
+        description="Allow recordings to be played although you did not make them. Playing one sends nothing, but runs "
         "its Python code and writes its files. A recording that changes afterwards is asked about again.",
     )
     parser.add_argument("files", metavar="FILE", nargs="+", type=Path)

@@ -289,7 +289,7 @@ def _unknown_model(name: object) -> NoReturn:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def parsed(raw: bytes) -> Any:

@@ -238,7 +238,7 @@ def fault(
     "cut"          the connection is reset (TCP RST): before the response's head, or after `after` events
     "close"        the connection is closed (TCP FIN) in the middle of the body, or before the head
     "truncated"    the body ends cleanly before `message_stop`
-    "malformed"    an SSE event whose data is no JSON
+    "malformed"    an SSE event whose data is not valid JSON
     "error_event"  an `event: error` in the stream: `error_type`, `message`
     "stall"        nothing is sent any more, for `seconds`, or until `gate` is opened, or until the client goes away;
                    then the connection is reset. Before the response's head, or after `after` events

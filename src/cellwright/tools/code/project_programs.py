@@ -90,7 +90,7 @@ def check_folder(cwd: Path, folder: Path) -> None:
     """Raise ToolError unless `folder`, a tool's `path`, is one."""
     if not folder.is_dir():
         hint = " path is the project's folder; name files in paths." if folder.exists() else ""
-        raise ToolError(f"{shown_path(cwd, folder)} is no folder.{hint}", code=ErrorCode.FILE_PATH_INVALID)
+        raise ToolError(f"{shown_path(cwd, folder)} is not a folder.{hint}", code=ErrorCode.FILE_PATH_INVALID)
 
 
 def python_with(module: str, folder: Path) -> str | None:

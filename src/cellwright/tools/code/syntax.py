@@ -107,7 +107,7 @@ def _checked(file: EditedFile, problem: SyntaxProblem | None, *, allowed: bool) 
     raise ToolError(
         f"{file.display_path} would no longer parse; nothing was written. After the change, {where}"
         + (f"\n{problem.line:6d}\t{line[0][:300]}" if line else "")
-        + "\nMend the new text, or set allow_syntax_errors if the file is to be broken for a while.",
+        + "\nFix the new text, or set allow_syntax_errors if the file is meant to be broken for a while.",
         code=ErrorCode.INVALID_PARAMETERS,
         details={"line": problem.line, "message": problem.message},
     )

@@ -106,7 +106,7 @@ def read_junit(path: Path) -> Report:
                 _add_junit_case(report, element)
                 element.clear()
     except ElementTree.ParseError as error:
-        raise ValueError(f"the report is no XML: {error}") from error
+        raise ValueError(f"the report is not valid XML: {error}") from error
     return report
 
 
@@ -165,7 +165,7 @@ def read_jest(path: Path) -> Report:
     try:
         data = json.loads(_bounded(path).read_text("utf-8"))
     except json.JSONDecodeError as error:
-        raise ValueError(f"the report is no JSON: {error}") from error
+        raise ValueError(f"the report is not valid JSON: {error}") from error
     report = Report()
     for file in data.get("testResults", ()):
         name = file.get("name", "")

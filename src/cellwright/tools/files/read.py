@@ -287,7 +287,7 @@ def read_file(
         is_pdf = head.startswith(PDF_SIGNATURE) or (real.suffix.lower() == ".pdf" and PDF_SIGNATURE in head)
         if request.pages is not None and not is_pdf:
             raise ToolError(
-                f"{display_path} is no PDF: pages is for PDFs only. Use offset and limit.",
+                f"{display_path} is not a PDF: pages is for PDFs only. Use offset and limit.",
                 code=ErrorCode.INVALID_PARAMETERS,
             )
         if media_type(head) is not None:

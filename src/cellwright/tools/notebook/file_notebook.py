@@ -74,7 +74,7 @@ class FileNotebook:
             cell = _cell(notebook, position, outputs=True)
             if cell.cell_type != "code":
                 raise ToolError(
-                    f"Cell {cell_id} is no code cell: it has no outputs.", code=ErrorCode.INVALID_PARAMETERS
+                    f"Cell {cell_id} is not a code cell: it has no outputs.", code=ErrorCode.INVALID_PARAMETERS
                 )
             if expect is not None:
                 self._check(cell, expect)

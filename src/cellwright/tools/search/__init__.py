@@ -1,4 +1,4 @@
-"""`Glob`, `Grep` and `LS`, by ripgrep.
+"""`Glob`, `Grep`, `LS` and `FileTree`, by ripgrep, and `ToolSearch`, which finds tools.
 
 Start with `grep.py`.
 

@@ -215,7 +215,7 @@ class ShellFolder(Struct):
             message = f"working_directory {folder} is outside the project's folders. Use `cd` in the command instead."
             raise ToolError(message, code=ErrorCode.INVALID_PARAMETERS)
         if not folder.is_dir():
-            raise ToolError(f"working_directory {folder} is no folder.", code=ErrorCode.FILE_NOT_FOUND)
+            raise ToolError(f"working_directory {folder} is not a folder.", code=ErrorCode.FILE_NOT_FOUND)
         return folder
 
     def _inside(self, folder: Path) -> bool:

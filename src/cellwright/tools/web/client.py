@@ -92,7 +92,7 @@ def _host(url: str, host: str) -> str:
         try:
             return str(ipaddress.IPv6Address(host))
         except ValueError as error:
-            raise _refused(url, "has a host that is no address") from error
+            raise _refused(url, "has a host that is not an address") from error
     import idna
 
     try:

@@ -215,10 +215,10 @@ def test_an_approval_shows_what_runs_for_headers_and_how_one_signs_in() -> None:
     assert "runs for its headers: evil" in lines
     assert 'signs you in with: {"clientId": "mine"}' in lines
     for oauth, words in (
-        (3, "`oauth` that is no object"),
-        ({"clientId": 3}, "`clientId` is no text"),
-        ({"callbackPort": 70_000}, "`callbackPort` is no port"),
-        ({"authServerMetadataUrl": "http://example.com/x"}, "no https address"),
+        (3, "`oauth` that is not an object"),
+        ({"clientId": 3}, "`clientId` is not text"),
+        ({"callbackPort": 70_000}, "`callbackPort` is not a port"),
+        ({"authServerMetadataUrl": "http://example.com/x"}, "not an https address"),
     ):
         origin = ServerOrigin(scope="user", label="a test", cwd=Path.cwd())
         read = read_entries({"a": {"type": "http", "url": "https://x.example", "oauth": oauth}}, origin, {})

@@ -75,7 +75,7 @@ def code_context_tool(code: ProjectCode) -> Tool:
             )
         parsed = await asyncio.to_thread(code.parsed, path)
         if parsed is None:
-            raise ToolError(f"{path} is no text that is known here: use Read.", code=ErrorCode.FILE_ACCESS_ERROR)
+            raise ToolError(f"{path} is not text that is known here: use Read.", code=ErrorCode.FILE_ACCESS_ERROR)
         file, facts, source = parsed
         last = min(last, first + MAX_LINES - 1, source.lines)
         text = source.text.decode("utf-8", "replace").split("\n")[first - 1 : last]

@@ -275,7 +275,7 @@ def image_block(data: str) -> dict[str, Any] | str:
     try:
         raw = base64.b64decode(data)
     except ValueError:
-        return "[a picture that cannot be shown: its data is no base64]"
+        return "[a picture that cannot be shown: its data is not valid base64]"
     if media_type(raw[:16]) not in SENT_AS_THEY_ARE.values():
         return "[a picture that cannot be shown: its data is no PNG, JPEG, GIF or WebP]"
     try:
