@@ -22,7 +22,7 @@ NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 CONFIGURE = "/plugin configure, or in a terminal `cellwright plugin configure`"
 
-_REFERENCES = re.compile(r"\$\{user_config\.(\w+)\}")
+_REFERENCES = lazy_pattern(r"\$\{user_config\.(\w+)\}")
 _MAX_TEXT = 500
 _PLACES = ("skills", "commands", "agents", "hooks", "mcpServers", "outputStyles")
 _NOT_USED = {
