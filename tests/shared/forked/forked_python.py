@@ -18,6 +18,7 @@ import os
 import resource
 import runpy
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
@@ -149,6 +150,21 @@ def forked_python(folder: Path) -> Iterator[Path]:
 def program_in(environ: Mapping[str, str]) -> str:
     """The program of the tests that run, or Python itself."""
     return environ.get(VARIABLE, sys.executable)
+
+
+def jupyter_place(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment in which Jupyter's own kernel, python3, runs the program of the tests."""
+    program = Path(program_in(environ))
+    there = program.parent / "jupyter"
+    spec = there / "kernels" / "python3" / "kernel.json"
+    if VARIABLE in environ and not spec.exists():
+        from jupyter_client.kernelspec import KernelSpecManager
+
+        own = KernelSpecManager().get_kernel_spec("python3")
+        shutil.copytree(own.resource_dir, spec.parent)
+        own.argv[0] = str(program)
+        spec.write_text(own.to_json(), "utf-8")
+    return {"JUPYTER_PATH": str(there)} if VARIABLE in environ else {}
 
 
 def spent_in(folder: Path) -> float:
