@@ -4,7 +4,7 @@
 forked from one of its kind, which has imported `LIBRARIES`; it has the program's arguments, environment, folder, files and
 signals, a session of its own if the program has one, and its end is the program's. Where that cannot be (a system without
 `pidfd_open`, coverage, which begins with the interpreter, anything but a module or a script) the program is Python itself.
-Servers of MCP that tests start run so, kernels, and our command where it has no terminal; on a terminal, and where a test
+Servers that tests start run so, kernels, and our command where it has no terminal; on a terminal, and where a test
 asks how a kernel begins, they begin as they do for users, with nothing imported.
 """
 
@@ -36,12 +36,8 @@ COMMAND = (
 # not `ipykernel.kernelapp`, which reads on import who its parent is
 KERNEL = (
     *("ipykernel.ipkernel", "ipykernel.zmqshell", "ipykernel.heartbeat", "IPython.core.application"),
-    *(
-        "anywidget",
-        "cellwright.kernel.extension",
-        "cellwright.kernel.conversation",
-        "cellwright.kernel.widgets.transcript",
-    ),
+    *("anywidget", "cellwright.kernel.extension", "cellwright.kernel.conversation"),
+    *("cellwright.kernel.widgets.transcript",),
     *("cellwright.conversation.conversation", "cellwright.agent.agent_setup", "cellwright.agent.loop"),
     *("cellwright.model.anthropic", "cellwright.model.transport", "httpcore2._sync.connection", "httpx2", "truststore"),
 )
