@@ -134,7 +134,7 @@ def without_iri_parsers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 
 @pytest.fixture(scope="session", autouse=True)
 def forked_pythons(without_iri_parsers: None) -> Iterator[None]:
-    """Servers of MCP that tests start are forked from a process that has imported the SDK."""
+    """Servers and kernels that tests start are forked from processes that have imported their libraries."""
     folder = Path(tempfile.mkdtemp(prefix="forked-"))  # a socket's path has 107 bytes at most
     with forked_python(folder) as program, pytest.MonkeyPatch.context() as environ:
         environ.setenv(VARIABLE, str(program))

@@ -4,7 +4,7 @@
 forked from one of its kind, which has imported `LIBRARIES`; it has the program's arguments, environment, folder, files and
 signals, a session of its own if the program has one, and its end is the program's. Where that cannot be (a system without
 `pidfd_open`, coverage, which begins with the interpreter, anything but a module or a script) the program is Python itself.
-Servers of MCP that tests start run so, kernels, and our command where it has no terminal; on a terminal, and where a test
+Servers that tests start run so, kernels, and our command where it has no terminal; on a terminal, and where a test
 asks how a kernel begins, they begin as they do for users, with nothing imported.
 """
 
@@ -18,6 +18,7 @@ import os
 import resource
 import runpy
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
@@ -35,12 +36,8 @@ COMMAND = (
 # not `ipykernel.kernelapp`, which reads on import who its parent is
 KERNEL = (
     *("ipykernel.ipkernel", "ipykernel.zmqshell", "ipykernel.heartbeat", "IPython.core.application"),
-    *(
-        "anywidget",
-        "cellwright.kernel.extension",
-        "cellwright.kernel.conversation",
-        "cellwright.kernel.widgets.transcript",
-    ),
+    *("anywidget", "cellwright.kernel.extension", "cellwright.kernel.conversation"),
+    *("cellwright.kernel.widgets.transcript",),
     *("cellwright.conversation.conversation", "cellwright.agent.agent_setup", "cellwright.agent.loop"),
     *("cellwright.model.anthropic", "cellwright.model.transport", "httpcore2._sync.connection", "httpx2", "truststore"),
 )
@@ -149,6 +146,21 @@ def forked_python(folder: Path) -> Iterator[Path]:
 def program_in(environ: Mapping[str, str]) -> str:
     """The program of the tests that run, or Python itself."""
     return environ.get(VARIABLE, sys.executable)
+
+
+def jupyter_place(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment in which Jupyter's own kernel, python3, runs the program of the tests."""
+    program = Path(program_in(environ))
+    there = program.parent / "jupyter"
+    spec = there / "kernels" / "python3" / "kernel.json"
+    if VARIABLE in environ and not spec.exists():
+        from jupyter_client.kernelspec import KernelSpecManager
+
+        own = KernelSpecManager().get_kernel_spec("python3")
+        shutil.copytree(own.resource_dir, spec.parent)
+        own.argv[0] = str(program)
+        spec.write_text(own.to_json(), "utf-8")
+    return {"JUPYTER_PATH": str(there)} if VARIABLE in environ else {}
 
 
 def spent_in(folder: Path) -> float:
