@@ -44,7 +44,7 @@ export function footer(place: TranscriptContext): ItemView {
   const facts = element("span", { class: "facts" });
   const stop = button("Stop", () => {
     place.send({ type: "stop" });
-    // what is disabled loses the keyboard to nobody
+    // a button that is disabled drops the keyboard
     returnFocus(stop, null, place.host);
     stop.disabled = true;
     setText(stop, "Stopping…");
