@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from cellwright.commands.command import CommandPage, Section
 from cellwright.errors import ErrorCode
@@ -16,6 +17,7 @@ from cellwright.events import (
     Answered,
     Asked,
     Call,
+    ContextCompacted,
     ModeChanged,
     Notice,
     Preview,
@@ -195,6 +197,18 @@ def test_a_notice_that_is_said_again_is_counted_at_the_end() -> None:
     ):
         view.emit(event)
     assert out.getvalue().splitlines()[:3] == ["warning: Cut off.", "info: Cut off.", "warning: Cut off. (2 times)"]
+
+
+def test_a_summary_that_failed_is_told_once() -> None:
+    why = "The conversation was not summarised. a picture is gone"
+    out, screen = io.StringIO(), Console(file=io.StringIO(), width=120)
+    views = PlainView(out), LiveView(screen)
+    for view in views:
+        view.emit(ContextCompacted("started", "auto", 9_000))
+        view.emit(ContextCompacted("failed", "auto", 9_000, reason="a picture is gone"))
+        view.emit(Notice(why, "warning"))
+    for said in (out.getvalue(), screen.file.getvalue()):  # type: ignore[attr-defined]
+        assert said.count("a picture is gone") == said.count("not summarised") == 1, said
 
 
 def test_logs_hold_no_secrets() -> None:

@@ -128,7 +128,11 @@ async function requestPreview(host: HTMLElement, offer: HTMLElement, ask: () => 
 function showMessage(host: HTMLElement, text: string, ...beside: HTMLElement[]): void {
   const line = textElement("span", text);
   line.setAttribute("role", "status");
+  line.tabIndex = -1;
+  // the button that was pressed goes: who works by keys stays here
+  const hadFocus = host.contains(document.activeElement);
   host.replaceChildren(...beside, line);
+  if (hadFocus) (beside[0] ?? line).focus();
 }
 
 function textElement(tag: "button" | "strong" | "pre" | "span", text: string): HTMLElement {

@@ -5,6 +5,7 @@ import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
 
 import type { ActiveCell } from "../composer/composer_deps";
 import type { CellModel } from "../notebook/cell_language";
+import { asksClaude } from "../notebook/magic_cells";
 
 /** The active cell of `panel`; null where there is none. */
 export function activeCell(panel: NotebookPanel | null): ActiveCell | null {
@@ -45,14 +46,25 @@ export function onActiveCell(tracker: INotebookTracker | null, listener: () => v
 
 /** Goes to the cell of `panel` that was run as `[count]`. Whether there is one. */
 export function goToCell(panel: NotebookPanel | null, place: string): boolean {
-  const count = Number(/^\[(\d+)\]$/.exec(place)?.[1]);
-  const at = panel?.content.widgets.findIndex(({ model }) => (model as CellModel).executionCount === count) ?? -1;
+  const at = indexAt(panel, place);
   const cell = panel?.content.widgets[at];
   if (!panel || !cell) return false;
   panel.content.activeCellIndex = at;
   cell.node.scrollIntoView({ block: "center" });
   panel.content.activate();
   return true;
+}
+
+/** The cell of `panel` that was run as `[count]` and still asks `prompt`, whatever its options are by now; else null. */
+export function promptCell(panel: NotebookPanel | null, place: string, prompt: string): Cell | null {
+  const cell = panel?.content.widgets[indexAt(panel, place)];
+  const source = cell?.model.sharedModel.getSource() ?? "";
+  return cell && asksClaude(source) && source.includes(prompt.trim()) ? cell : null;
+}
+
+function indexAt(panel: NotebookPanel | null, place: string): number {
+  const count = Number(/^\[(\d+)\]$/.exec(place)?.[1]);
+  return panel?.content.widgets.findIndex(({ model }) => (model as CellModel).executionCount === count) ?? -1;
 }
 
 function selectedText({ editor, model }: Cell): string {

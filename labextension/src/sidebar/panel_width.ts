@@ -1,4 +1,4 @@
-/** The panel's width: wide enough to read when it is opened first, then as its user has made it. */
+/** The panel's width: wide enough to read when it is opened first, then as its user has made it; toasts stay beside it. */
 
 import type { Widget } from "@lumino/widgets";
 
@@ -8,6 +8,10 @@ const KEY = "cellwright:panel-width";
 const TOLERANCE_PX = 8;
 /** The notebook keeps so much of the window. */
 const MAX_SHARE = 0.45;
+/** How far from the window's right edge toasts stay, in the style of the body. */
+const TOASTS_RIGHT = "--cellwright-toasts-right";
+/** A toast and its margins: so much of a narrow window stays beside the panel, or it lies over its edge. */
+const TOAST_PX = 350;
 
 type SplitPanel = Widget & { relativeSizes(): number[]; setRelativeSizes(sizes: number[]): void };
 
@@ -48,9 +52,19 @@ export class PanelWidth {
     this.observer = new ResizeObserver(() => {
       const { clientWidth } = this.widget.node;
       if (clientWidth > 0) this.memory.setItem(KEY, `${clientWidth}`);
+      keepToastsBeside(this.widget.node);
     });
     this.observer.observe(this.widget.node);
   }
+}
+
+/** JupyterLab's toasts come up in the lower right corner, where one writes to Claude: they make way for the panel that is in sight there. */
+function keepToastsBeside(node: HTMLElement): void {
+  const { left, right, width } = node.getBoundingClientRect();
+  const { clientWidth } = document.body;
+  const isInTheWay = width > 0 && left + right > clientWidth;
+  if (isInTheWay) document.body.style.setProperty(TOASTS_RIGHT, `${clientWidth - Math.max(left, Math.min(TOAST_PX, clientWidth))}px`);
+  else document.body.style.removeProperty(TOASTS_RIGHT);
 }
 
 /** The panel of JupyterLab's whose parts lie side by side. */

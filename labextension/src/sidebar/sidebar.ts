@@ -1,6 +1,7 @@
 /** The sidebar's composition: the store, the choice of a kernel, the widget, and the panel's parts. */
 
 import type { INotebookTracker } from "@jupyterlab/notebook";
+import { NotebookActions } from "@jupyterlab/notebook";
 import type { Kernel, ServiceManager } from "@jupyterlab/services";
 
 import { serverRoot } from "../page";
@@ -9,7 +10,7 @@ import type { Trans } from "../translation";
 import { ChatStore } from "../transport/chat_store";
 import { RequestError } from "../transport/rpc";
 import { serverApi } from "../transport/server_api";
-import { activeCell, goToCell, onActiveCell } from "./active_cell";
+import { activeCell, goToCell, onActiveCell, promptCell } from "./active_cell";
 import { KernelChoice } from "./kernel_choice";
 import { notebookFacts } from "./notebook_facts";
 import { OwnKernel } from "./own_kernel";
@@ -132,6 +133,12 @@ export class Sidebar {
       openSettings: () => { void page.run("settingeditor:open", { query: "Claude" }); },
       showCell: (place) => {
         if (!goToCell(choice.notebook, place)) page.tell(trans.__("Cell %1 is no longer in the notebook.", place));
+      },
+      runCell: (place, prompt) => {
+        const { notebook } = choice;
+        const cell = promptCell(notebook, place, prompt);
+        if (notebook && cell) void NotebookActions.runCells(notebook.content, [cell], notebook.sessionContext);
+        return cell !== null;
       },
       leave: () => { this.returnToNotebook(); },
       run: (command, args) => page.run(command, args),

@@ -56,7 +56,7 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
   const announcer = element("p", { class: "unseen", role: "status", "aria-live": "polite" });
   // below the last part alone
   const ending = element("div", { class: "ending" }, waiting, failure, changes.node, todos.node, steer.node, foot.node, announcer);
-  const body = element("section", { class: "transcript", "aria-label": "Claude" }, items, ending);
+  const body = element("section", { class: "transcript", role: "group", "aria-label": "Claude's answer" }, items, ending);
   body.addEventListener("keydown", stopNotebookKeys);
   root.replaceChildren(body);
   const stopKeeping = guardFocus(root);

@@ -28,13 +28,13 @@ export async function loadForCell(kernel: Pick<Kernel.IKernelConnection, "reques
   // what is loaded already stays as it is
   const request = { code: LOAD, silent: true, store_history: false, allow_stdin: false, stop_on_error: false };
   const { content } = await kernel.requestExecute(request).done;
-  if (content.status === "ok") return null;
-  const { ename, evalue } = content.status === "error" ? content : { ename: "", evalue: "" };
+  // it was not tried where a cell before it failed in Run All: then the cell is not run, either
+  if (content.status !== "error") return null;
+  const { ename, evalue } = content;
   if (ename === "ModuleNotFoundError") {
     return "Cellwright is not installed in this notebook's kernel. Run %pip install cellwright in a cell, then ask again.";
   }
-  const reason = ename ? ` (${ename}: ${evalue})` : "";
-  return `Cellwright could not be loaded into this notebook's kernel${reason}. Run %load_ext cellwright to see why.`;
+  return `Cellwright could not be loaded into this notebook's kernel (${ename}: ${evalue}). Run %load_ext cellwright to see why.`;
 }
 
 /** The kernel's Python and the version of the package in it, empty where it does not say. */

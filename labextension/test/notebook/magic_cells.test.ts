@@ -52,8 +52,12 @@ it("has the kernel load the package before such a cell, and before no other", ()
   expect(executed).toEqual([LOADS]);
 });
 
-it("says what keeps a kernel from it", async () => {
+it("says what keeps a kernel from it, and nothing where the kernel did not come to it", async () => {
   const warn = vi.spyOn(Notification, "warning");
+  reply = { status: "aborted" }; // a cell before it has failed
+  schedule("%%claude\nHow is the tide?");
+  await new Promise((resolve) => { setTimeout(resolve); });
+  expect(warn).not.toHaveBeenCalled();
   reply = LACKING;
   schedule("%%claude\nHow is the tide?");
   await vi.waitFor(() => { expect(warn).toHaveBeenCalledWith(expect.stringContaining("Run %pip install cellwright"), expect.anything()); });

@@ -70,7 +70,9 @@ it("shows first, then does it", async () => {
   press(one.node, "Take back");
   await settled();
   expect(asked.at(-1)).toEqual(["undo_turn", { session: "s1", turn: 3, preview: false, force: false }]);
-  expect(one.node.querySelector("[role=status]")?.textContent).toContain("Taken back: turn 3");
+  const said = one.node.querySelector("[role=status]");
+  expect(said?.textContent).toContain("Taken back: turn 3");
+  expect(document.activeElement).toBe(said);
 });
 
 it("leaves everything, by Escape as well, and overwrites only when told", async () => {

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 
-import { activeCell, goToCell, onActiveCell } from "../../src/sidebar/active_cell";
+import { activeCell, goToCell, onActiveCell, promptCell } from "../../src/sidebar/active_cell";
 import { KernelChoice } from "../../src/sidebar/kernel_choice";
 import { OwnKernel } from "../../src/sidebar/own_kernel";
 import type { KernelInfo } from "../../src/transport/chat";
@@ -274,5 +274,12 @@ describe("the cell that the user is at", () => {
     const panel = new OnePanel("a.ipynb", null, cellOf("c1", "x", 3), cellOf("c2", "y", 7));
     expect([goToCell(standIn(panel), "[7]"), panel.content.activeCellIndex]).toEqual([true, 1]);
     expect([goToCell(standIn(panel), "[8]"), goToCell(standIn(panel), "sidebar"), goToCell(null, "[7]")]).toEqual([false, false, false]);
+  });
+
+  it("is asked again while it still asks the same, with other options, too", () => {
+    const cells = [cellOf("c1", "%%claude --budget 0.5\nPlot it.\n", 3), cellOf("c2", "tide = 4", 7)];
+    const found = (place: string, prompt: string): unknown => promptCell(standIn(new OnePanel("a.ipynb", null, ...cells)), place, prompt);
+    expect(found("[3]", "Plot it.")).toBe(cells[0]);
+    expect([found("[3]", "Explain it."), found("[7]", "tide"), found("sidebar", "Plot it.")]).toEqual([null, null, null]);
   });
 });

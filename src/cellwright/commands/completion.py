@@ -133,7 +133,8 @@ MAX_FILES = 50_000
 FRESH_SECONDS = 2.0
 """The time for which a listing is used again: who types a path asks with each letter."""
 
-ARGUMENTS = ("--files", "--hidden", "--null", *NO_VERSION_CONTROL)
+# Jupyter's copies of notebooks: nobody means them
+ARGUMENTS = ("--files", "--hidden", "--null", *NO_VERSION_CONTROL, "--glob=!.ipynb_checkpoints")
 
 
 class ProjectFiles:

@@ -228,7 +228,7 @@ class LiveView(Struct):
             case Notice():
                 if self._notices.is_first(event):
                     self._notice(event)
-            case ContextCompacted():
+            case ContextCompacted() if event.state != "failed":  # an error or a notice says why
                 self._print(visible_line(compacted_line(event), 1_000), "dim")
             case TurnChanged() if event.counts:
                 self._print(run_lines.changed(event), "dim")

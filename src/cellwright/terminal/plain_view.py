@@ -174,7 +174,7 @@ class CallLines:
             case Notice():
                 if self._notices.is_first(event):
                     self._notice(event)
-            case ContextCompacted():
+            case ContextCompacted() if event.state != "failed":  # an error or a notice says why
                 self._print(visible_line(compacted_line(event), 1_000))
             case TurnChanged() if event.counts:
                 self._print(run_lines.changed(event))

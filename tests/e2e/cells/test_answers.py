@@ -1,6 +1,11 @@
 """Claude's answer as one document: streaming, when the run is over, and reopened without a kernel."""
 
+import io
+
 import pytest
+from lab_notebook import IMAGES, TAKE_PICTURES
+from lab_tab import VIEWPORT
+from PIL import Image, ImageChops, ImageDraw
 from playwright.sync_api import expect
 
 from cellwright.testing import Gate, hold, say, think, turn, use
@@ -36,7 +41,31 @@ BOXES = """node => {
 """The places of all that an answer shows, in order."""
 
 
-def test_nothing_moves_when_the_run_ends_and_everything_can_be_unfolded_when_reopened(notebook, model, lab):
+def look(book):
+    """What is seen of the answer, from its first line to its last one."""
+    items = book.output(1).locator(".items")
+    book.page.mouse.move(0, 0)
+    book.go_to_top()
+    first, last = items.first.bounding_box(), items.last.bounding_box()
+    width, height = first["width"] + 8, last["y"] + last["height"] - first["y"]
+    area = {"x": first["x"] - 4, "y": first["y"], "width": width, "height": height}
+    return Image.open(io.BytesIO(book.page.screenshot(clip=area, caret="hide"))).convert("RGB")
+
+
+def side_by_side(**states):
+    """One picture of the states, each below its name."""
+    width, height = next(iter(states.values())).size
+    whole = Image.new("RGB", (len(states) * (width + 40) + 40, height + 72), "white")
+    draw = ImageDraw.Draw(whole)
+    for number, (name, state) in enumerate(states.items()):
+        left = 40 + number * (width + 40)
+        draw.text((left + 4, 14), name.capitalize(), fill="#444", font_size=24)
+        whole.paste(state, (left, 56))
+    return whole
+
+
+def test_nothing_moves_when_the_run_ends_and_everything_can_be_unfolded_when_reopened(notebook, model, lab, page):
+    page.set_viewport_size({"width": 900, "height": 1500})
     gate = Gate()
     model.add(
         turn(think("What is there to see?"), say("I look at the **tides**.\n"), use("Python", code=PLOTS)),
@@ -56,10 +85,12 @@ def test_nothing_moves_when_the_run_ends_and_everything_can_be_unfolded_when_reo
     code = output.locator("details.fold pre.exact")
     expect(code).to_contain_text("pd.DataFrame")
     streaming = output.evaluate(BOXES)
+    as_streaming = look(book)
     gate.open()
     book.wait_done(1)
     output.locator("footer[data-state=done]:visible").wait_for()
     assert output.evaluate(BOXES) == streaming
+    as_finished = look(book)
     saved = book.save()["cells"][1]["outputs"]
     kinds = [sorted(each["data"]) for each in saved]
     assert kinds == [
@@ -80,3 +111,13 @@ def test_nothing_moves_when_the_run_ends_and_everything_can_be_unfolded_when_reo
     expect(output.locator("details.fold pre.exact")).to_contain_text("pd.DataFrame")
     expect(output.locator("details.fold pre.output")).to_contain_text("thirty-six values")
     assert output.evaluate(BOXES) == streaming
+    as_reopened = look(book)
+    if TAKE_PICTURES:
+        side_by_side(streaming=as_streaming, finished=as_finished, reopened=as_reopened).save(
+            IMAGES / "three-states.png"
+        )
+    # not one pixel is another
+    assert as_streaming.size == as_finished.size == as_reopened.size
+    assert ImageChops.difference(as_streaming, as_finished).getbbox() is None
+    assert ImageChops.difference(as_finished, as_reopened).getbbox() is None
+    page.set_viewport_size(VIEWPORT)

@@ -70,7 +70,9 @@ CELLS = [
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     folder = tmp_path / "project"
-    for name in ("src/app.py", "src/deep/app_test.py", "notes.md", "two words.txt", "node/index.js", ".hidden/x.py"):
+    checkpoint = ".ipynb_checkpoints/app-checkpoint.ipynb"
+    names = ("src/app.py", "src/deep/app_test.py", "notes.md", "two words.txt", "node/index.js", ".hidden/x.py")
+    for name in (*names, checkpoint):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("x")
     (folder / ".ignore").write_text("node/\n")
@@ -145,7 +147,7 @@ def test_files_of_the_project_but_not_the_ignored_ones(room: Completions) -> Non
     assert '@"two words.txt"' in found
     assert "@src/" in found
     assert "@.hidden/x.py" in found
-    assert not any("node/" in each for each in found)
+    assert not any("node/" in each or "checkpoint" in each for each in found)
     assert inserts(ask(room, "mention", "app"))[:2] == ["@src/app.py", "@src/deep/app_test.py"]
     assert inserts(ask(room, "mention", "sapp"))[0] == "@src/app.py"
     assert inserts(ask(room, "mention", "src/d"))[0] == "@src/deep/"

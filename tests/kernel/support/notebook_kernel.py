@@ -61,11 +61,20 @@ class Cell:
 
     @property
     def outputs(self) -> list[dict[str, Any]]:
-        """The mimebundles as a notebook would hold them now: updates put in the place of what they update."""
+        """The mimebundles as a notebook would hold them now: updates put in the place of what they update, and what was
+        cleared away is gone once something else is shown.
+        """
         shown: list[dict[str, Any]] = []
         places: dict[str, int] = {}
+        is_cleared = False
         for message in self.messages:
             content = message["content"]
+            if message["msg_type"] == "clear_output":
+                is_cleared = True
+            elif message["msg_type"] == "display_data" and is_cleared:
+                is_cleared = False
+                shown.clear()
+                places.clear()
             display_id = content.get("transient", {}).get("display_id", "")
             if message["msg_type"] == "display_data":
                 if display_id:

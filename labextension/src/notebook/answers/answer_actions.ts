@@ -69,8 +69,13 @@ export class AnswerActions {
   private async runAgain(host: Element): Promise<void> {
     const node = host.closest(".jp-Cell");
     for (const panel of this.panels()) {
-      const cell = panel.content.widgets.find((widget) => widget.node === node);
-      if (cell) await NotebookActions.runCells(panel.content, [cell], panel.sessionContext);
+      const at = panel.content.widgets.findIndex((widget) => widget.node === node);
+      const cell = panel.content.widgets[at];
+      if (!cell) continue;
+      // the button that was pressed goes with the output
+      panel.content.activeCellIndex = at;
+      panel.content.activate();
+      await NotebookActions.runCells(panel.content, [cell], panel.sessionContext);
     }
   }
 

@@ -67,6 +67,7 @@ function proseEditor(trans: Trans): Extension {
       EditorView.editorAttributes.of({ class: "cellwright-prompt-cell" }),
     ]),
     EditorView.lineWrapping,
+    EditorView.perLineTextDirection.of(true),
     EditorView.decorations.compute(["doc"], (state) => decorations(state, hint)),
   ];
 }
@@ -76,6 +77,7 @@ const MARKS: Record<MarkKind, Decoration> = {
   option: Decoration.mark({ class: "cellwright-prompt-option" }),
   mention: Decoration.mark({ class: "cellwright-prompt-mention" }),
 };
+const TEXT_LINE = Decoration.line({ attributes: { dir: "auto" } });
 const HEADER_LINE = Decoration.line({ class: "cellwright-prompt-header", attributes: { spellcheck: "false" } });
 const CODE_LINE = Decoration.line({ class: "cellwright-prompt-code", attributes: { spellcheck: "false" } });
 
@@ -83,14 +85,16 @@ function decorations({ doc }: EditorState, hint: string): DecorationSet {
   const source = doc.toString();
   const marks = marksOf(source);
   const header = doc.lineAt(marks[0]?.from ?? 0);
-  const code = fencedCode(source).flatMap(({ from, to }) => {
+  const code = new Set(fencedCode(source).flatMap(({ from, to }) => {
     const [first, last] = [doc.lineAt(from).number, doc.lineAt(to).number];
-    return Array.from({ length: last - first + 1 }, (_, index) => CODE_LINE.range(doc.line(first + index).from));
-  });
+    return Array.from({ length: last - first + 1 }, (_, index) => first + index);
+  }));
+  const text = Array.from({ length: doc.lines }, (_, index) => index + 1).filter((line) => line !== header.number && !code.has(line));
   const isEmpty = header.number < doc.lines && !source.slice(header.to).trim() && header.text.trim() === PROMPT_HEADER.trim();
   return Decoration.set([
     HEADER_LINE.range(header.from),
-    ...code,
+    ...[...code].map((line) => CODE_LINE.range(doc.line(line).from)),
+    ...text.map((line) => TEXT_LINE.range(doc.line(line).from)),
     ...marks.map(({ kind, from, to }) => MARKS[kind].range(from, to)),
     ...(isEmpty ? [Decoration.widget({ widget: new Hint(hint), side: 1 }).range(header.to + 1)] : []),
   ], true);

@@ -41,8 +41,8 @@ export function cloudPart(deps: CloudFormDeps): CloudPart {
       ...(cloud.install ? [element("p", { class: "hint" }, trans.__("Install what it needs first:")), command(cloud.install)] : []),
       ...cloud.fields.flatMap(({ variable, label, example, optional }) => row(variable, label, { placeholder: example, ...(optional ? {} : { required: "" }) })),
       ...(cloud.key ? row("key", trans.__("Key"), { type: "password", autocomplete: "off" }) : []),
-      element("p", { class: "hint" }, cloud.credential, " ", trans.__("What you enter is tested at once, then saved in your own settings. The same as variables: %1.", cloud.settings.join(", "))),
       element("div", { class: "row end" }, save),
+      element("p", { class: "hint" }, cloud.credential, " ", trans.__("What you enter is tested at once, then saved in your own settings. The same as variables: %1.", cloud.settings.join(", "))),
     );
   };
   choice.addEventListener("change", draw);

@@ -52,6 +52,8 @@ export type PanelHost = {
   more(): readonly MenuItem[];
   openSettings(): void;
   showCell(place: string): void;
+  /** Runs the cell at `place` anew if it still asks `prompt`; false where there is no such cell. */
+  runCell(place: string, prompt: string): boolean;
   /** Gives the focus back to the notebook. */
   leave(): void;
   run(command: string, args?: Record<string, unknown>): Promise<unknown>;
@@ -126,7 +128,10 @@ export class Panel implements Disposable {
       draw: () => page.parts.transcript(),
       showCell: (kernelInfo) => { page.showCell(kernelInfo); },
       send: (message) => { chat.send(message); },
-      again: (run) => { this.ask(run.prompt); },
+      again: (run) => {
+        // as a cell asks it: with the budget, the mode and the model of its first line
+        if (!page.runCell(run.place, run.prompt)) this.ask(run.prompt);
+      },
       edit: (run, text) => { void this.askAnew(run, text); },
       request: (method, params) => chat.request(method, params, UNDO_TIMEOUT_MS),
       canUndo: (session, turn) => {

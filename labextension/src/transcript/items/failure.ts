@@ -68,7 +68,7 @@ export function fillFailure(node: HTMLElement, error: ErrorInfo | null): void {
   const ways = error === null ? [AGAIN] : (WAYS[error.code] ?? [AGAIN]);
   const canAct = hasPageActions();
   const said = error === null ? [] : [element("b", {}, errorWords(error)), ...messageOf(error, canAct)];
-  const buttons = canAct ? ways.map(({ label, act }, index) => button(label, () => { request(node, act); }, { class: index === 0 && "primary" })) : [];
+  const buttons = canAct ? ways.map(({ label, act }, index) => button(label, () => { request(node, act); }, { class: error !== null && index === 0 && "primary" })) : [];
   node.replaceChildren(...said, ...(buttons.length > 0 ? [element("div", { class: "choices" }, ...buttons)] : []));
   node.hidden = said.length + buttons.length === 0;
   node.classList.toggle("stopped", error === null);

@@ -2,6 +2,7 @@
 
 import { copyButton } from "../clipboard";
 import { button, element, setText } from "../dom";
+import { returnFocus } from "../focus";
 import { count, dollars, duration, wholeSeconds } from "../format";
 import type { ChangesOp, EndOp } from "../protocol";
 import type { TranscriptStore } from "../store";
@@ -43,6 +44,8 @@ export function footer(place: TranscriptContext): ItemView {
   const facts = element("span", { class: "facts" });
   const stop = button("Stop", () => {
     place.send({ type: "stop" });
+    // a button that is disabled drops the keyboard
+    returnFocus(stop, null, place.host);
     stop.disabled = true;
     setText(stop, "Stopping…");
     setTimeout(() => {
@@ -52,7 +55,7 @@ export function footer(place: TranscriptContext): ItemView {
   }, { class: "stop" });
   const copy = copyButton(() => answerOf(store));
   copy.title = "Copy the answer";
-  const node = element("footer", {}, element("span", { class: "dot", "aria-hidden": "true" }), state, mode, facts, copy, stop);
+  const node = element("footer", {}, element("span", { class: "dot", "aria-hidden": "true" }), element("span", { class: "about" }, state, mode, facts), copy, stop);
 
   const tick = (): void => {
     setText(state, stateText(store));
@@ -66,7 +69,9 @@ export function footer(place: TranscriptContext): ItemView {
       // nothing was run: a card that asks for a key
       node.hidden = store.end !== null && store.run === null && store.items.length === 0 && store.end.error !== null;
       // a command is no run that the panel's own button could stop
-      stop.hidden = store.end !== null || store.have === 0 || (store.run !== null && isInPanel(place));
+      const noStop = store.end !== null || store.have === 0 || (store.run !== null && isInPanel(place));
+      if (noStop) returnFocus(stop, null, place.host);
+      stop.hidden = noStop;
       copy.hidden = store.end === null || answerOf(store) === "";
       setText(mode, `${store.mode} mode`);
       mode.hidden = ["", "default"].includes(store.mode);

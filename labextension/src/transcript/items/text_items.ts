@@ -80,15 +80,16 @@ export function compacted(item: CompactedItem): ItemView {
   const body = element("pre", { tabindex: "0" });
   const node = element("details", { class: "told compacted" }, summary, body);
   const update = (): void => {
+    // the error or the notice that goes with it says why
+    node.hidden = item.op.state === "failed";
     setText(summary, compactedLine(item.op));
-    body.replaceChildren(visibleText(item.op.summary || item.op.reason || "The summary is being written."));
+    body.replaceChildren(visibleText(item.op.summary || "The summary is being written."));
   };
   return { node, update };
 }
 
 function compactedLine({ state, before, after, cost_usd: cost }: CompactedOp): string {
   if (state === "started") return "Summarising the earlier conversation…";
-  if (state === "failed") return "The earlier conversation was not summarised";
   const price = cost === null ? "" : `, ${dollars(cost)}`;
   return `Earlier conversation summarised: ${before.toLocaleString("en")} → ${after.toLocaleString("en")} tokens${price}`;
 }

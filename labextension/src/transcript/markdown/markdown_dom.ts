@@ -11,6 +11,9 @@ import { codeBlock } from "./code_block";
 import { codeOrFile, withFiles } from "./file_link";
 import { formulaElement } from "./formula";
 
+/** Bars and bullets stand where the text begins, in Hebrew on the right; what has lines alone is given its direction by the style. */
+const AUTO = { dir: "auto" };
+
 /** A block-level token; `key` of two tokens is equal when they look the same. */
 export function renderBlock(token: Token): Node {
   const known = token as MarkedToken;
@@ -23,7 +26,7 @@ export function renderBlock(token: Token): Node {
     case "paragraph":
       return element("p", {}, ...inline(known.tokens));
     case "blockquote":
-      return element("blockquote", {}, ...known.tokens.map(renderBlock));
+      return element("blockquote", AUTO, ...known.tokens.map(renderBlock));
     case "list":
       return listElement(known, known.items.map((item) => renderListItem(item)));
     case "table":
@@ -48,8 +51,8 @@ export function language(token: Tokens.Code): string {
 }
 
 export function listElement(list: Tokens.List, items: Node[]): HTMLElement {
-  if (!list.ordered) return element("ul", {}, ...items);
-  return element("ol", { start: list.start === 1 || list.start === "" ? false : `${list.start}` }, ...items);
+  if (!list.ordered) return element("ul", AUTO, ...items);
+  return element("ol", { ...AUTO, start: list.start === 1 || list.start === "" ? false : `${list.start}` }, ...items);
 }
 
 export function renderListItem(item: Tokens.ListItem): HTMLElement {

@@ -5,6 +5,7 @@ import type { MountComposer } from "../../../src/panel_view";
 import type { PanelHost } from "../../../src/sidebar/panel/panel";
 import { Panel } from "../../../src/sidebar/panel/panel";
 import { focused } from "../../../src/transcript/focus";
+import { offerPageActions } from "../../../src/transcript/items/page_actions";
 import type { Op } from "../../../src/transcript/protocol";
 import { view } from "../../../src/transcript/view";
 import type { KernelInfo } from "../../../src/transport/chat";
@@ -65,6 +66,7 @@ async function scene(prepare: (kernel: OneKernel) => void = () => undefined, pla
     more: () => [],
     openSettings: vi.fn(),
     showCell: vi.fn(),
+    runCell: vi.fn(() => false),
     leave: vi.fn(),
     run: vi.fn(() => Promise.resolve()),
     shortcuts: () => [{ label: "Ask Claude", keys: "Ctrl+Shift+Y", inPanel: false }],
@@ -183,6 +185,26 @@ describe("a conversation", () => {
     expect(kernel.comm.sent.at(-1)?.message).toEqual({ type: "stop", run: "r2" });
     expect(find(host, ".first-page").hidden).toBe(true);
     await real(() => expectAccessible(host));
+  });
+
+  it("asks a cell's prompt again in its cell, with the options that it has there, and here where the cell is gone", async () => {
+    const { host, kernel, home } = await scene();
+    offerPageActions();
+    kernel.tell(
+      state(), run("r1", { prompt: "Plot it", place: "[3]", state: "failed" }),
+      ops("r1", 0, RUN, { op: "end", stop_reason: "budget", cost_usd: null, session_cost_usd: null, ms: 9, error: { code: "BUDGET_EXCEEDED", message: "m" } }),
+    );
+    await drawn();
+    const again = async (isThere: boolean): Promise<string> => {
+      vi.mocked(home.runCell).mockReturnValueOnce(isThere);
+      const buttons = [...(find(host, ".answer").shadowRoot?.querySelectorAll<HTMLElement>(".failure button") ?? [])];
+      buttons.find(({ textContent }) => textContent === "Try again")?.click();
+      await drawn();
+      return JSON.stringify(kernel.comm.sent.map(({ message }) => message));
+    };
+    expect(await again(true)).not.toContain("Plot it");
+    expect(home.runCell).toHaveBeenLastCalledWith("[3]", "Plot it");
+    expect(await again(false)).toContain("Plot it");
   });
 
   it("folds a long prompt, and shows all of it when asked to", async () => {

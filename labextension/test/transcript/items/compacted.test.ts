@@ -22,10 +22,11 @@ it("is one line that ends as it began", async () => {
   expect(text(root, ".compacted > pre")).toBe("<b>The tides⟦U+202E⟧</b>");
 });
 
-it("says why nothing came of it", async () => {
+it("leaves it to the notice to say that nothing came of it, and why", async () => {
   const { kernel, root } = scene();
-  kernel.say(RUN, STARTED, { ...STARTED, state: "failed", reason: "The budget is spent." });
+  const why = "The conversation was not summarised. The budget is spent.";
+  kernel.say(RUN, STARTED, { ...STARTED, state: "failed", reason: "The budget is spent." }, { op: "notice", level: "warning", text: why });
   await drawn();
-  expect(text(root, ".compacted > summary")).toBe("The earlier conversation was not summarised");
-  expect(text(root, ".compacted > pre")).toBe("The budget is spent.");
+  expect(find<HTMLDetailsElement>(root, ".compacted").hidden).toBe(true);
+  expect(text(root, ".notice")).toContain(why);
 });

@@ -13,7 +13,7 @@ const ELEMENTS = new Set(
     "TH THEAD TR UL").split(" "),
 );
 const ATTRIBUTES = new Set(
-  ("alt aria-label checked class disabled href rel role src start style tabindex target title type").split(" "),
+  ("alt aria-label checked class dir disabled href rel role src start style tabindex target title type").split(" "),
 );
 
 /** Everything in `node` is of a kind that can do no harm. */

@@ -25,6 +25,12 @@ const SAMPLES: Record<string, string> = {
   marks: "a * b * c ** d\n\n**kw** and *a **b** c*\n\n`` a ` b `` \\*x\\* ***both***\n\n_under_ __score__ $a_1$ 5 * 3\n",
 };
 
+it("has lists and quotes begin where their text does", () => {
+  const node = document.createElement("div");
+  new Markdown(node).update("- \u05d0\u05d7\u05d3\n\n1. one\n\n> \u05d0", false);
+  expect([...node.children].map(({ localName, attributes }) => [localName, attributes.getNamedItem("dir")?.value])).toEqual([["ul", "auto"], ["ol", "auto"], ["blockquote", "auto"]]);
+});
+
 describe("what was streamed is what would have been drawn at once", () => {
   it.each(Object.entries(SAMPLES))("%s, cut at every place", (_, source) => {
     const expected = whole(source);

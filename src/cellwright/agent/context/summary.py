@@ -70,11 +70,9 @@ The conversation was summarised here. What is told beside this is as it stands n
 
 
 def compacted_line(event: ContextCompacted) -> str:
-    """The event for people, in one line."""
+    """The event for people, in one line; that nothing came of it is told by the error or the notice that goes with it."""
     if event.state == "started":
         return "Summarising the earlier conversation…"
-    if event.state == "failed":
-        return f"The earlier conversation was not summarised. {event.reason}".strip()
     cost = "" if event.cost_usd is None else f", {dollars(event.cost_usd)}"
     return f"Earlier conversation summarised: {event.tokens_before:,} → {event.tokens_after:,} tokens{cost}"
 

@@ -75,11 +75,12 @@ def enter_key(conversation: Conversation, front_end: FrontEnd) -> None:
 
 @contextlib.contextmanager
 def _shown_card(is_settled: Callable[[], bool]) -> Iterator[Callable[[str], None]]:
-    """Show the card while the question is open; what was said last takes its place.
+    """Show the card while the question is open; what was said last takes its place, and that of the field.
 
     Where no key came of it the card stays, and the cell ends with an error that it has told.
     """
-    from IPython.display import display
+    from IPython.core.getipython import get_ipython
+    from IPython.display import clear_output, display
 
     said: list[str] = []
     handle = display(_bundle(CARD % IN_THE_FIELD, _KEY_WANTED, WANTED), raw=True, display_id=True)
@@ -93,13 +94,25 @@ def _shown_card(is_settled: Callable[[], bool]) -> Iterator[Callable[[str], None
         yield say
     finally:
         settled = is_settled()
-        if handle is not None and settled:
-            handle.update(_markdown(said[-1] if said else "There is a key now."), raw=True)
-        elif handle is not None:
-            handle.update(_bundle(CARD % IN_A_CELL, ErrorCode.API_KEY_MISSING, NONE_YET), raw=True)
+        if settled:
+            end = _markdown(said[-1] if said else "There is a key now.")
+        else:
+            end = _bundle(CARD % IN_A_CELL, ErrorCode.API_KEY_MISSING, NONE_YET)
+        if handle is not None and _is_prompt_cell(get_ipython()):
+            # front ends leave the label of a field that was filled in, and that would be saved with the answer
+            clear_output(wait=True)
+            display(end, raw=True)
+        elif handle is not None:  # what stands above a line is the user's
+            handle.update(end, raw=True)
     if not settled:
         with telling_once(lambda: handle is not None):
             raise CellwrightError(ErrorCode.API_KEY_MISSING, NONE_YET)
+
+
+def _is_prompt_cell(shell: Any) -> bool:
+    """Return whether the cell that runs is one prompt, so that all of its output is ours."""
+    request = shell.kernel.get_parent("shell") if hasattr(shell, "kernel") else {}
+    return str(request.get("content", {}).get("code", "")).lstrip().startswith("%%claude")
 
 
 _KEY_WANTED = "API_KEY_WANTED"

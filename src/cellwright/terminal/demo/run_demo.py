@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from cellwright.model.credential_names import key_in
 from cellwright.terminal.demo.demo_project import NOTEBOOK, RULES, make_project, trust_notebook
 from cellwright.terminal.demo.script import PAUSE_SECONDS, TEST_COMMAND, demo_script, scripted_environ
+
+NO_NEWS = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}
+"""At its first start JupyterLab asks whether it may fetch news, in a toast that lies over the panel."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -157,13 +163,40 @@ def _show_outputs(console: Any, cell: Any) -> None:
 
 def _open_lab(project: Path, environ: Mapping[str, str]) -> int:
     trust_notebook(project / NOTEBOOK)
+    config = project.parent / "config"
+    (config / "labconfig").mkdir(parents=True)
+    # defaults only: what the user has chosen in their own JupyterLab counts here, too
+    (config / "labconfig" / "default_setting_overrides.json").write_text(json.dumps(NO_NEWS), "utf-8")
+    search = [str(config), *filter(None, [environ.get("JUPYTER_CONFIG_PATH")])]
     # the address of the notebook, as a file to open is not in the address that is printed
     command = [sys.executable, "-m", "jupyterlab", f"--LabApp.default_url=/lab/tree/{NOTEBOOK}"]
     if not environ.get("DISPLAY") and not environ.get("BROWSER") and sys.platform.startswith("linux"):
         command.append("--no-browser")
     if getattr(os, "geteuid", lambda: 1)() == 0:
         command.append("--allow-root")
+    lab = subprocess.Popen(command, cwd=project, env={**environ, "JUPYTER_CONFIG_PATH": os.pathsep.join(search)})
     try:
-        return subprocess.run(command, cwd=project, env=dict(environ), check=False).returncode
+        with _stop_requests_raise():
+            return lab.wait()
     except KeyboardInterrupt:
         return 0
+    finally:
+        # it ends its kernels when it is asked to; Ctrl-C has reached it as well
+        lab.terminate()
+        lab.wait()
+
+
+@contextlib.contextmanager
+def _stop_requests_raise() -> Iterator[None]:
+    """Have SIGTERM and SIGHUP end the process as `sys.exit` does: what was started and written is cleared away."""
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.signal(number, leave) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
