@@ -63,4 +63,4 @@ def test_who_types_nothing_reads_the_ways(keyless: NotebookKernel, model: Messag
     answer(keyless, model.api_key)
     keyless.finish(login)
     assert "takes the key" in login.stdout
-    assert keyless.run("%claude login").reply["evalue"].startswith("INVALID_PARAMETERS: Nobody can type a key here.")
+    assert keyless.run("%claude login").reply["evalue"].startswith("INVALID_PARAMETERS: A key cannot be typed here.")
