@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from cellwright.permissions.confined.programs import Arguments, Use, use_of
 from cellwright.permissions.shell.command_paths import is_harmless
+from cellwright.permissions.shell.grammar import tree_of
 from cellwright.permissions.shell.tokens import MAX_LENGTH
 from cellwright.text import unseen_characters
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node
 
-MAX_DEPTH = 4
-"""Scripts in scripts: `bash -c "bash -c …"`."""
+MAX_DEPTH = 10
+"""Programs that run others, scripts that hold scripts: `nice timeout 5 bash -c "bash -c …"`."""
 MAX_NODES = 20_000
 
 _SHELLS = frozenset({"bash", "sh", "dash"})
@@ -64,7 +65,7 @@ def command_use(command: str) -> CommandUse:
     except _Unreadable:
         return _UNREADABLE
     worst: Use = max(reader.uses, key=_RANK.index, default="unknown")
-    return CommandUse(worst, tuple(dict.fromkeys(reader.words)), tuple(reader.targets), reader.runs_git)
+    return CommandUse(worst, tuple(dict.fromkeys(reader.words)), tuple(dict.fromkeys(reader.targets)), reader.runs_git)
 
 
 class _Unreadable(Exception):
@@ -84,46 +85,44 @@ class _Reader:
 
     def read(self, text: str, depth: int) -> None:
         """Add what the script `text` does. Raises _Unreadable."""
-        if depth > MAX_DEPTH:
+        tree = tree_of(text)
+        if tree is None or tree.root_node.has_error:
             raise _Unreadable
-        source = text.encode("utf-8", "surrogatepass")
-        root = _parser().parse(source).root_node
-        if root.has_error:
-            raise _Unreadable
-        found = list(_nodes(root))
+        found = list(_nodes(tree.root_node))
         if len(found) > MAX_NODES:
             raise _Unreadable
         for node in found:
             if node.type == "function_definition" and (name := node.child_by_field_name("name")):
-                self.functions.add(_text(name))
+                self.functions.add(_text(name, text))
         for node in found:
-            self._node(node, depth)
+            self._node(node, text, depth)
 
-    def _node(self, node: Node, depth: int) -> None:
+    def _node(self, node: Node, text: str, depth: int) -> None:
         match node.type:
             case "command":
                 name = node.child_by_field_name("name")
                 if name is not None:
-                    arguments = [_value(each) for each in node.children_by_field_name("argument")]
-                    self._program([_value(name.named_children[0] if name.named_children else name), *arguments], depth)
+                    words = [name.named_children[0] if name.named_children else name]
+                    words += node.children_by_field_name("argument")
+                    self._program([_value(word, text) for word in words], depth)
             case "variable_assignment":
                 name = node.child_by_field_name("name")
-                odd = name is None or _ODD_VARIABLE.fullmatch(_text(name).partition("[")[0])
+                odd = name is None or _ODD_VARIABLE.fullmatch(_text(name, text).partition("[")[0])
                 self.uses.append("unknown" if odd else "reads")
             case "file_redirect":
-                self._redirect(node)
+                self._redirect(node, text)
             case "declaration_command":
                 named = any(child.type in ("variable_assignment", "variable_name") for child in node.named_children)
                 self.uses.append("reads" if named else "unknown")  # alone it shows all variables
             case "test_command" | "unset_command":
                 self.uses.append("reads")
 
-    def _redirect(self, node: Node) -> None:
+    def _redirect(self, node: Node, text: str) -> None:
         operator = next((child.type for child in node.children if not child.is_named), "")
         target = node.child_by_field_name("destination")
         if target is None:
             return
-        value = _value(target)
+        value = _value(target, text)
         if value is not None and value.startswith(("/dev/tcp/", "/dev/udp/")):
             self.uses.append("unknown")
         if ">" not in operator:
@@ -139,6 +138,8 @@ class _Reader:
 
     def _program(self, words: Sequence[str | None], depth: int) -> None:
         """Add what the program does that stands first in `words`, and those that it runs."""
+        if depth > MAX_DEPTH:
+            raise _Unreadable
         program, *arguments = words
         self.words += [word for word in arguments if word is not None]
         if program is None:
@@ -189,7 +190,7 @@ class _Reader:
                     self.uses.append("unknown")
         del left[:own]
         if left:
-            self._program(left, depth)
+            self._program(left, depth + 1)
         else:
             self.uses.append("reads" if wrapper == "xargs" else "unknown")  # alone `xargs` is `echo`
 
@@ -206,7 +207,7 @@ class _Reader:
                 run.append(left.pop(0))
             if left:
                 left.pop(0)
-            self._program(run or [None], depth)
+            self._program(run or [None], depth + 1)
         self.uses.append(use_of("find", kept))
 
 
@@ -228,15 +229,6 @@ _WRAPPERS = {
 """Programs that run the one behind them: their flags with a value of its own, and how many operands come before it."""
 
 
-@cache
-def _parser() -> Parser:
-    # the grammar takes 30 ms to load: only who judges a command pays
-    import tree_sitter_bash
-    from tree_sitter import Language, Parser
-
-    return Parser(Language(tree_sitter_bash.language()))
-
-
 def _nodes(root: Node) -> Iterator[Node]:
     """Yield all named nodes below `root`, in no order."""
     left = [root]
@@ -246,17 +238,17 @@ def _nodes(root: Node) -> Iterator[Node]:
         left.extend(node.named_children)
 
 
-def _text(node: Node) -> str:
-    return (node.text or b"").decode("utf-8", "replace")
+def _text(node: Node, whole: str) -> str:
+    return whole[node.start_byte : node.end_byte]
 
 
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED_IN_QUOTES = re.compile(r'\\(["\\$`\n])')
 
 
-def _value(node: Node) -> str | None:
-    """The value of a word as far as its text says it; None where the shell makes it when the command runs."""
-    text = _text(node)
+def _value(node: Node, whole: str) -> str | None:
+    """The value of a word of the script `whole`; None where the shell makes it when the command runs."""
+    text = _text(node, whole)
     match node.type:
         case "word" | "number" | "command_name" | "variable_name" | "test_operator" | "regex":
             if node.named_children:
@@ -269,7 +261,7 @@ def _value(node: Node) -> str | None:
                 return None
             return _ESCAPED_IN_QUOTES.sub(r"\1", text[1:-1])
         case "concatenation":
-            values = [_value(child) for child in node.children]
+            values = [_value(child, whole) for child in node.children]
             return None if None in values else "".join(value or "" for value in values)
         case "{" | "}" | "[" | "]" | ",":
             return text

@@ -34,7 +34,14 @@ if TYPE_CHECKING:
 UNCONFINED = "dangerouslyDisableSandbox"
 """Claude Code's field of Bash's input by which Claude asks to run a command without the sandbox."""
 
+MOST_LOOKED_UP = 2_000
+"""Words looked up on the disk, counted for each folder that they may be meant from: what names more asks."""
+_USERS_HOME = 20
+"""For how many words one counts that names a user: there may be many on a server."""
+MOST_WRITTEN = 100
+
 _GLOB = re.compile(r"[*?\[]")
+_OTHERS_HOME = re.compile(r"~[^/]")
 _BASH_RULE = re.compile(r"Bash\((?P<pattern>.*)\)", re.DOTALL)
 
 
@@ -200,6 +207,9 @@ class ConfinableCommand:
         """Return whether all that the command names and that is there can be read in bounds; else a question is better."""
         if not inside(self.call.folder, self.book.folders) and not bounds.may_read(self.book, self.call.folder):
             return False
+        looked_up = sum(_USERS_HOME if _OTHERS_HOME.match(word) else 1 for word in use.words)
+        if looked_up * len(self.call.folders) > MOST_LOOKED_UP:
+            return False
         return all(bounds.may_read(self.book, place) for word in use.words for place in self._places(word))
 
     def _places(self, word: str) -> Iterator[str]:
@@ -222,6 +232,8 @@ class ConfinableCommand:
         if book.mode != "acceptEdits" or use.use == "unknown" or self.call.problem or not self._is_readable(use):
             return None
         starts = starts_at(self.call.folders)
+        if len(use.targets) * len(starts) > MOST_WRITTEN:
+            return None
         if not self.call.all_names or any(
             protected_among(places_named(name, starts) or ()) for name in self.call.names
         ):
