@@ -38,6 +38,13 @@ _ODD_VARIABLE = re.compile(
 _RANK: tuple[Use, ...] = ("reads", "changes", "unknown")
 
 
+class ProgramUse(Struct, frozen=True):
+    """The use that a command makes of one program. `text`: its words, "" where these show only when it runs."""
+
+    use: Use
+    text: str = ""
+
+
 class CommandUse(Struct, frozen=True):
     """The use that a command makes of its programs. `words` have a fixed value; to `targets` it redirects its output.
 
@@ -49,6 +56,7 @@ class CommandUse(Struct, frozen=True):
     targets: tuple[str, ...] = ()
     runs_git: bool = False
     is_readable: bool = True
+    programs: tuple[ProgramUse, ...] = ()
 
 
 _UNREADABLE = CommandUse("unknown", is_readable=False)
@@ -64,8 +72,15 @@ def command_use(command: str) -> CommandUse:
         reader.read(command, 0)
     except _Unreadable:
         return _UNREADABLE
-    worst: Use = max(reader.uses, key=_RANK.index, default="unknown")
-    return CommandUse(worst, tuple(dict.fromkeys(reader.words)), tuple(dict.fromkeys(reader.targets)), reader.runs_git)
+    uses = [program.use for program in reader.programs]
+    uses += ["changes"] if reader.writes else []
+    return CommandUse(
+        max(uses, key=_RANK.index, default="unknown"),
+        tuple(dict.fromkeys(reader.words)),
+        tuple(dict.fromkeys(reader.targets)),
+        reader.runs_git,
+        programs=tuple(reader.programs),
+    )
 
 
 class _Unreadable(Exception):
@@ -76,7 +91,8 @@ class _Reader:
     """The findings of reading a command so far."""
 
     def __init__(self) -> None:
-        self.uses: list[Use] = []
+        self.programs: list[ProgramUse] = []
+        self.writes = False
         self.words: list[str] = []
         self.targets: list[str] = []
         self.functions: set[str] = set()
@@ -108,14 +124,17 @@ class _Reader:
             case "variable_assignment":
                 name = node.child_by_field_name("name")
                 odd = name is None or _ODD_VARIABLE.fullmatch(_text(name, text).partition("[")[0])
-                self.uses.append("unknown" if odd else "reads")
+                self._add("unknown" if odd else "reads")
             case "file_redirect":
                 self._redirect(node, text)
             case "declaration_command":
                 named = any(child.type in ("variable_assignment", "variable_name") for child in node.named_children)
-                self.uses.append("reads" if named else "unknown")  # alone it shows all variables
+                self._add("reads" if named else "unknown")  # alone it shows all variables
             case "test_command" | "unset_command":
-                self.uses.append("reads")
+                self._add("reads")
+
+    def _add(self, use: Use, words: Sequence[str | None] = ()) -> None:
+        self.programs.append(ProgramUse(use, "" if None in words[:1] else " ".join(word or "" for word in words)))
 
     def _redirect(self, node: Node, text: str) -> None:
         operator = next((child.type for child in node.children if not child.is_named), "")
@@ -124,7 +143,7 @@ class _Reader:
             return
         value = _value(target, text)
         if value is not None and value.startswith(("/dev/tcp/", "/dev/udp/")):
-            self.uses.append("unknown")
+            self._add("unknown")
         if ">" not in operator:
             self.words += [value] if value is not None else []
             return
@@ -132,7 +151,7 @@ class _Reader:
             return
         if value is not None and is_harmless(value):
             return
-        self.uses.append("changes")
+        self.writes = True
         if value is not None:
             self.targets.append(value)
 
@@ -143,7 +162,7 @@ class _Reader:
         program, *arguments = words
         self.words += [word for word in arguments if word is not None]
         if program is None:
-            self.uses.append("unknown")  # its name shows only when it runs
+            self._add("unknown")  # its name shows only when it runs
         elif program in self.functions:
             return
         elif program in _SHELLS:
@@ -154,7 +173,7 @@ class _Reader:
             self._find(arguments, depth)
         else:
             self.runs_git |= program == "git"
-            self.uses.append(use_of(program, arguments))
+            self._add(use_of(program, arguments), words)
 
     def _script(self, arguments: Arguments, depth: int) -> None:
         left = list(arguments)
@@ -162,16 +181,16 @@ class _Reader:
             left.pop(0)
         flag, script = (*left, None, None)[:2]
         if flag in ("--version", "--help") and len(left) == 1:
-            self.uses.append("reads")
+            self._add("reads")
             return
         if flag is None or script is None or not re.fullmatch(r"-[eux]*c", flag):
-            self.uses.append("unknown")
+            self._add("unknown")
         else:
             self.read(script, depth + 1)
 
     def _wrapped(self, wrapper: str, arguments: Arguments, depth: int) -> None:
         if wrapper == "command" and arguments[:1] in (["-v"], ["-V"]):
-            self.uses.append("reads")
+            self._add("reads")
             return
         left = list(arguments)
         valued, own = _WRAPPERS[wrapper]
@@ -180,19 +199,19 @@ class _Reader:
             if flag == "--":
                 break
             if flag in ("--version", "--help") and not left:
-                self.uses.append("reads")
+                self._add("reads")
                 return
             if flag in valued and left:
                 left.pop(0)
         if wrapper == "env":
             while left and left[0] is not None and "=" in left[0]:
                 if _ODD_VARIABLE.fullmatch(str(left.pop(0)).partition("=")[0]):
-                    self.uses.append("unknown")
+                    self._add("unknown")
         del left[:own]
         if left:
             self._program(left, depth + 1)
         else:
-            self.uses.append("reads" if wrapper == "xargs" else "unknown")  # alone `xargs` is `echo`
+            self._add("reads" if wrapper == "xargs" else "unknown")  # alone `xargs` is `echo`
 
     def _find(self, arguments: Arguments, depth: int) -> None:
         kept: list[str | None] = []
@@ -208,7 +227,7 @@ class _Reader:
             if left:
                 left.pop(0)
             self._program(run or [None], depth + 1)
-        self.uses.append(use_of("find", kept))
+        self._add(use_of("find", kept), ["find", *kept])
 
 
 _WRAPPERS = {

@@ -27,6 +27,7 @@ from cellwright.permissions.paths import PathProblem, inside, normalised, places
 from cellwright.permissions.rules.command_pattern import RestrictedCommand
 from cellwright.permissions.rules.rule import BYPASSED, EDIT, RuleBook
 from cellwright.permissions.shell.command_paths import is_harmless, paths_named, places_named, starts_at
+from cellwright.permissions.shell.conservative_parse import parse_conservatively
 
 if TYPE_CHECKING:
     from cellwright.permissions.judges.bash import ShellCall
@@ -41,6 +42,7 @@ _USERS_HOME = 20
 MOST_WRITTEN = 100
 
 _GLOB = re.compile(r"[*?\[]")
+_OPERATORS = re.compile(r"[^\w\s./:=@%+,*?~-]|[\n\r]")
 _OTHERS_HOME = re.compile(r"~[^/]")
 _BASH_RULE = re.compile(r"Bash\((?P<pattern>.*)\)", re.DOTALL)
 
@@ -50,10 +52,27 @@ def confinable(book: RuleBook, call: ShellCall, tool_input: Mapping[str, Any]) -
     rules = book.sandbox
     if rules.abilities is None or (book.mode == "bypassPermissions" and not rules.enabled):
         return None
-    if any(pattern.touches(call.rough) for pattern in map(_excluded, rules.excluded)):
+    if rules.excluded and _is_excluded(rules.excluded, command_use(call.command)):
         return None
     wants_none = tool_input.get(UNCONFINED) is True and rules.allow_unsandboxed
     return ConfinableCommand(book, call, wants_none)
+
+
+def _is_excluded(rules: Sequence[str], command: CommandUse) -> bool:
+    """Return whether a program is excluded, and everything beside it is, too, or only reads.
+
+    What a rule allows to run confined does not get out by standing beside it (`false && docker ps; make`).
+    """
+    patterns = [_excluded(rule) for rule in rules]
+
+    def is_excluded(text: str) -> bool:
+        # nothing in its words is another command
+        rough = parse_conservatively(_OPERATORS.sub("_", text))
+        return any(pattern.touches(rough) for pattern in patterns)
+
+    named = [is_excluded(program.text) for program in command.programs]
+    beside = (program for program, excluded in zip(command.programs, named, strict=True) if not excluded)
+    return any(named) and all(program.use == "reads" for program in beside)
 
 
 @lru_cache(maxsize=256)
