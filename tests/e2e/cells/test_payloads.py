@@ -203,6 +203,45 @@ def test_saved_outputs_are_only_shown_in_jupyterlab(page, tab, lab, notebook_at,
     assert watch.end() == [f"https://{HOST}/control"]
 
 
+def test_widget_state_of_a_foreign_notebook_does_nothing(page, tab, lab, notebook_at):
+    """Outputs with widgets, and the state that they are drawn from, which holds HTML and a script: their text is shown."""
+    script = f"export default {{ render({{el}}) {{ {RUN}; el.innerHTML = {CONTROL!r}; }} }}"
+    models = {
+        "anywidget": {
+            "_esm": script,
+            "_anywidget_id": "cellwright.TranscriptWidget",
+            "_css": f"@import 'https://{HOST}'",
+        },
+        "@jupyter-widgets/controls": {"value": f"<img src=https://{HOST}/a onerror={RUN}>"},
+    }
+    state = {}
+    for module, fields in models.items():
+        name = "Any" if module == "anywidget" else "HTML"
+        kind = {"model_module": module, "model_name": f"{name}Model", "model_module_version": "*"}
+        view = {"_view_module": module, "_view_name": f"{name}View", "_view_module_version": "*"}
+        state[name] = {**kind, "state": {**fields, **view, **{f"_{key}": value for key, value in kind.items()}}}
+    notebook = notebook_of([])
+    for name in state:
+        view = {"application/vnd.jupyter.widget-view+json": {"model_id": name, "version_major": 2, "version_minor": 0}}
+        output = nbformat.v4.new_output("display_data", {**view, "text/plain": f"a widget, {name}"})
+        notebook.cells.append(nbformat.v4.new_code_cell("", outputs=[output], id=name))
+    notebook.cells += notebook_of([], [list(PAYLOADS)[:40]]).cells
+    kept = {"version_major": 2, "version_minor": 0, "state": state}
+    notebook.metadata["widgets"] = {"application/vnd.jupyter.widget-state+json": kept}
+    folder = lab.root / "foreign-widgets"
+    folder.mkdir(exist_ok=True)
+    path = folder / "notebook.ipynb"
+    nbformat.write(notebook, path)
+    watch = Watch(page, lab.url, lab.url.replace("http", "ws"))
+    notebook_at(str(path.relative_to(lab.root))).open()
+    expect(page.locator(".cellwright-answer > div")).to_have_count(1)
+    for name in state:
+        expect(page.get_by_text(f"a widget, {name}")).to_be_visible()
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate(ACTIVE, [".jp-OutputArea, .cellwright-answer", lab.url]) == []
+    assert watch.end() == []
+
+
 def test_exports_are_only_shown_as_nbconvert_writes_them(page, tab, tmp_path):
     about = {"title": "".join(PAYLOADS[:9]), "about": "".join(PAYLOADS[9:30])}
     exchanges = exchanges_of(messages())

@@ -76,6 +76,10 @@ def test_everyday_commands_run_unasked_where_there_is_a_sandbox(repository, caps
     assert len(set(commands)) == len(commands) >= 250
     with capsys.disabled():
         print(f"\nof {len(commands)} reading commands ask: {len(confined)} with a sandbox, {len(without)} without one")
+    for each in commands:  # seen with `-rP`
+        print(
+            f"{'asks' if each in confined else 'runs'} with a sandbox, {'asks' if each in without else 'runs'} alone: {each}"
+        )
     assert len(confined) < SHARE_THAT_ASKS * len(commands), confined
     assert len(without) > len(confined)
 
