@@ -205,7 +205,7 @@ def test_saved_outputs_are_only_shown_in_jupyterlab(page, tab, lab, notebook_at,
 
 def test_widget_state_of_a_foreign_notebook_does_nothing(page, tab, lab, notebook_at):
     """Outputs with widgets, and the state that they are drawn from, which holds HTML and a script: their text is shown."""
-    script = f"export default {{ render({{el}}) {{ {RUN}; el.innerHTML = {CONTROL!r}; }} }}"
+    script = f"{RUN}; export default {{ render({{el}}) {{ {RUN}; el.innerHTML = {CONTROL!r}; }} }}"
     models = {
         "anywidget": {
             "_esm": script,
