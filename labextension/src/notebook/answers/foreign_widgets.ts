@@ -6,7 +6,7 @@
  */
 
 import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
-import type { CodeCellModel } from "@jupyterlab/cells";
+import { isCodeCellModel } from "@jupyterlab/cells";
 import { type INotebookModel, INotebookTracker, type NotebookPanel } from "@jupyterlab/notebook";
 
 const WIDGETS = "widgets";
@@ -25,13 +25,12 @@ export const foreignWidgetsPlugin: JupyterFrontEndPlugin<void> = {
 
 function keepStateBack(panel: NotebookPanel): void {
   const { model } = panel.context;
-  if (!model) return;
   const read = model.getMetadata.bind(model);
   model.getMetadata = (key: string): unknown => (key === WIDGETS && !isTrusted(model) ? undefined : read(key));
 }
 
 /** A notebook without code has nothing by which it could be. */
 function isTrusted(model: INotebookModel): boolean {
-  const code = [...model.cells].filter((cell) => cell.type === "code") as CodeCellModel[];
+  const code = [...model.cells].filter(isCodeCellModel);
   return code.length > 0 && code.every((cell) => cell.trusted);
 }
