@@ -6,7 +6,6 @@
  */
 
 import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
-import { isCodeCellModel } from "@jupyterlab/cells";
 import { type INotebookModel, INotebookTracker, type NotebookPanel } from "@jupyterlab/notebook";
 
 const WIDGETS = "widgets";
@@ -31,6 +30,6 @@ function keepStateBack(panel: NotebookPanel): void {
 
 /** A notebook without code has nothing by which it could be. */
 function isTrusted(model: INotebookModel): boolean {
-  const code = [...model.cells].filter(isCodeCellModel);
-  return code.length > 0 && code.every((cell) => cell.trusted);
+  const code = [...model.cells].filter(({ type }) => type === "code");
+  return code.length > 0 && code.every(({ trusted }) => trusted);
 }
