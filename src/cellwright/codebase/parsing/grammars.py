@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from cellwright.syntax_trees import parse_until
+from cellwright.permissions.shell.syntax_trees import parse_until
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Parser, Tree

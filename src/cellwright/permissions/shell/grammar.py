@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
+from cellwright.permissions.shell.syntax_trees import parse_until
 from cellwright.permissions.shell.tokens import RESERVED_WORDS, Token, Unreadable
-from cellwright.syntax_trees import parse_until
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Tree

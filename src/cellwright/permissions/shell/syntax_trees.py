@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from tree_sitter import Language, Tree
 
 _BUFFERS: list[bytearray] = []
-"""What no parser reads from now; as many as there were ever read at once."""
+"""Buffers that no parser reads from now; as many as there were ever read at once."""
 
 
 def parse_until(language: Language, source: bytes, stop: Callable[[], bool]) -> Tree | None:

@@ -7,7 +7,7 @@ import tracemalloc
 import tree_sitter_bash
 from tree_sitter import Language, Parser
 
-from cellwright.syntax_trees import parse_until
+from cellwright.permissions.shell.syntax_trees import parse_until
 
 BASH = Language(tree_sitter_bash.language())
 TEXT = b"for f in *.csv; do cat <<E | sort > $f\n$f {\nE\ndone\n" * 200
