@@ -103,6 +103,7 @@ it("the plugins have their ids and start by themselves", () => {
     ["cellwright:rendering", true],
     ["cellwright:answers", true],
     ["cellwright:saved-output", true],
+    ["cellwright:foreign-widgets", true],
     ["cellwright:unsaved-documents", true],
     ["cellwright:notebooks", true],
     ["cellwright:proposals", true],

@@ -18,6 +18,7 @@ from nbconvert import HTMLExporter
 from nbformat.sign import NotebookNotary
 from playwright.sync_api import expect
 
+from cellwright.commands.completion import file_mention
 from cellwright.events import Call, RunEnd, TextDelta, TodosChanged, ToolEnd, ToolStart, TurnEnd
 from cellwright.kernel.output.saved_markdown import SavedTranscript
 from cellwright.kernel.output.saved_ops import TRANSCRIPT
@@ -25,6 +26,8 @@ from cellwright.markdown.safe_markdown import safe_markdown
 from cellwright.sessions.export.exchanges import exchanges_of
 from cellwright.sessions.export.markdown import as_markdown
 from cellwright.sessions.export.notebook import as_notebook
+from cellwright.sessions.session import Session
+from cellwright.sessions.state_dir import sessions_folder
 from cellwright.testing import say, turn, use
 from markdown_payloads import HOST, PAYLOADS, RUN, cuts
 
@@ -200,6 +203,45 @@ def test_saved_outputs_are_only_shown_in_jupyterlab(page, tab, lab, notebook_at,
     assert watch.end() == [f"https://{HOST}/control"]
 
 
+def test_widget_state_of_a_foreign_notebook_does_nothing(page, tab, lab, notebook_at):
+    """Outputs with widgets, and the state that they are drawn from, which holds HTML and a script: their text is shown."""
+    script = f"{RUN}; export default {{ render({{el}}) {{ {RUN}; el.innerHTML = {CONTROL!r}; }} }}"
+    models = {
+        "anywidget": {
+            "_esm": script,
+            "_anywidget_id": "cellwright.TranscriptWidget",
+            "_css": f"@import 'https://{HOST}'",
+        },
+        "@jupyter-widgets/controls": {"value": f"<img src=https://{HOST}/a onerror={RUN}>"},
+    }
+    state = {}
+    for module, fields in models.items():
+        name = "Any" if module == "anywidget" else "HTML"
+        kind = {"model_module": module, "model_name": f"{name}Model", "model_module_version": "*"}
+        view = {"_view_module": module, "_view_name": f"{name}View", "_view_module_version": "*"}
+        state[name] = {**kind, "state": {**fields, **view, **{f"_{key}": value for key, value in kind.items()}}}
+    notebook = notebook_of([])
+    for name in state:
+        view = {"application/vnd.jupyter.widget-view+json": {"model_id": name, "version_major": 2, "version_minor": 0}}
+        output = nbformat.v4.new_output("display_data", {**view, "text/plain": f"a widget, {name}"})
+        notebook.cells.append(nbformat.v4.new_code_cell("", outputs=[output], id=name))
+    notebook.cells += notebook_of([], [list(PAYLOADS)[:40]]).cells
+    kept = {"version_major": 2, "version_minor": 0, "state": state}
+    notebook.metadata["widgets"] = {"application/vnd.jupyter.widget-state+json": kept}
+    folder = lab.root / "foreign-widgets"
+    folder.mkdir(exist_ok=True)
+    path = folder / "notebook.ipynb"
+    nbformat.write(notebook, path)
+    watch = Watch(page, lab.url, lab.url.replace("http", "ws"))
+    notebook_at(str(path.relative_to(lab.root))).open()
+    expect(page.locator(".cellwright-answer > div")).to_have_count(1)
+    for name in state:
+        expect(page.get_by_text(f"a widget, {name}")).to_be_visible()
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate(ACTIVE, [".jp-OutputArea, .cellwright-answer", lab.url]) == []
+    assert watch.end() == []
+
+
 def test_exports_are_only_shown_as_nbconvert_writes_them(page, tab, tmp_path):
     about = {"title": "".join(PAYLOADS[:9]), "about": "".join(PAYLOADS[9:30])}
     exchanges = exchanges_of(messages())
@@ -288,13 +330,51 @@ def test_the_widget_only_shows_them(page):
     shown.close()
 
 
-def test_cards_sessions_and_file_names_only_show_them(notebook, model, page, lab):
+ALL_LISTED = """(count) => {
+    const scroller = document.querySelector('.cw-sessions .found');
+    scroller.scrollTop = scroller.scrollHeight;  // the next page is loaded
+    return document.querySelectorAll('.cw-sessions .session').length >= count;
+}"""
+
+
+def file_names(folder: Path) -> dict[str, int]:
+    """Files in `folder` that are called as the payloads: by words that find some of them each, how many these are."""
+    named = {}
+    # in lists of half as many as the palette shows, since there is a folder for each
+    for letter, batch in zip("qzjxkvwyfhgb9753", batches(list(PAYLOADS), 24), strict=True):
+        word = letter * 8
+        named[word] = 0
+        for index, payload in enumerate(batch):
+            # only what prints and stands between double quotes is offered; the first slash makes a folder
+            name = " ".join("".join(each if each.isprintable() else " " for each in payload.replace('"', "'")).split())
+            parts = [part.replace("/", "\u2215")[:78].rstrip() for part in name.split("/", 1)]
+            path = folder / f"{word} {index} {parts[0]}" / "/".join(part for part in parts[1:] if part.strip("."))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"x")
+            named[word] += bool(file_mention(str(path.relative_to(folder))))
+    return named
+
+
+def sessions_called_so(folder: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions of `folder` that began with each of the payloads, which titles them."""
+    monkeypatch.setenv("CELLWRIGHT_HOME", str(home))
+    for payload in PAYLOADS:
+        session = Session.create(folder, sessions_folder(folder))
+        session.begin(model="claude-opus-5-5", system=[], tools=[])
+        session.next_seq += 1
+        session.append({"role": "user", "content": payload})
+        session.close()
+
+
+def test_cards_sessions_and_file_names_only_show_them(notebook, model, page, lab, monkeypatch):
     element = f"<img src=x onerror={RUN}>"
     link = f"[a](javascript:{RUN}) ![b](https://{HOST}/a)"
     model.add(turn(use("Bash", command=f"touch '{element}' '{link}'")), turn(say(element), say(link)))
-    named = f"moons {element} ![b]($x$).md"
     watch = Watch(page, lab.url, lab.url.replace("http", "ws"))
-    book = notebook("%load_ext cellwright", f"%%claude\n{element} {link}", files={named: element})
+    book = notebook("%load_ext cellwright", f"%%claude\n{element} {link}")
+    folder = (lab.root / book.path).parent
+    named = file_names(folder)
+    sessions_called_so(folder, lab.state, monkeypatch)
     book.run(0)
     book.wait_done(0)
     book.run(1)
@@ -308,12 +388,16 @@ def test_cards_sessions_and_file_names_only_show_them(notebook, model, page, lab
     panel.locator(".kernel[data-connection=connected]").wait_for()
     prompt = panel.locator(".cellwright-prompt")
     expect(prompt).to_be_focused()
-    page.keyboard.type("Read @moo")
-    panel.get_by_text(named).first.wait_for()
-    assert page.evaluate(ACTIVE, [".cellwright-panel li", lab.url]) == []
+    for word, count in named.items():
+        prompt.fill("")
+        page.keyboard.type(f"Read @{word}")
+        listed = panel.get_by_role("option").filter(has_text=word)
+        listed.nth(count - 1).wait_for(state="attached")
+        assert page.evaluate(ACTIVE, [".cellwright-panel [role=option]", lab.url]) == []
     prompt.fill("")
     panel.get_by_role("button", name="Sessions", exact=True).click()
-    panel.locator(".cw-sessions .session", has_text="<img src=x").first.wait_for()
+    panel.locator(".cw-sessions .session").first.wait_for()
+    page.wait_for_function(ALL_LISTED, arg=len(PAYLOADS), polling=50)
     assert page.evaluate(ACTIVE, [".cellwright-panel li, .cw-sessions .session, .jp-Cell-outputArea", lab.url]) == []
     assert json.dumps(book.save()["cells"][1]["outputs"]).count("&lt;img") > 0
     assert watch.end() == []

@@ -50,6 +50,17 @@ def outcome(decision: Decision) -> str:
     return f"{decision.behavior} {how}"
 
 
+BESIDE_EXCLUDED = (
+    *("timeout 5 docker ps | head -3", "cd src && docker build .", "sudo docker ps", "DOCKER_HOST=x docker ps"),
+    *("bash -c 'docker ps'", "docker run \\\n -v $PWD:/x a 'b; c'", "for i in 1 2; do docker ps -f $i; done"),
+)
+AROUND_EXCLUDED = (
+    *("false && docker ps; make all", "docker ps; make all", "echo '\ndocker ps'; make all", "make '\ndocker ps'"),
+    *("cat <<E\ndocker ps\nE\nmake all", "docker() { make all; }; docker ps", "PATH=.:$PATH docker ps"),
+    *("x=make; docker ps && $x all", "docker ps | sh", "docker ps $(make all)", "make all `docker ps`"),
+)
+
+
 def on(**settings: Any) -> SandboxRules:
     return SandboxRules(means=ALL, enabled=True, **settings)
 
@@ -65,6 +76,10 @@ def test_everyday_commands_run_unasked_where_there_is_a_sandbox(repository, caps
     assert len(set(commands)) == len(commands) >= 250
     with capsys.disabled():
         print(f"\nof {len(commands)} reading commands ask: {len(confined)} with a sandbox, {len(without)} without one")
+    for each in commands:  # seen with `-rP`
+        print(
+            f"{'asks' if each in confined else 'runs'} with a sandbox, {'asks' if each in without else 'runs'} alone: {each}"
+        )
     assert len(confined) < SHARE_THAT_ASKS * len(commands), confined
     assert len(without) > len(confined)
 
@@ -192,6 +207,11 @@ def test_what_a_sandbox_cannot_enforce_is_decided_as_without(repository, rules, 
         (on(excluded=("Bash(docker *)",)), "default", {}, "ls && docker ps", "ask free"),
         (on(excluded=("docker *",)), "default", {"allow": ["Bash(docker *)"]}, "docker ps", "allow free"),
         (on(excluded=("docker *",)), "default", {}, "make all", "allow write"),
+        *(
+            (on(excluded=("docker *",)), "default", {"allow": ["Bash"]}, command, f"allow {how}")
+            for how, commands in {"free": BESIDE_EXCLUDED, "write": AROUND_EXCLUDED}.items()
+            for command in commands
+        ),
         (SandboxRules(enabled=True), "default", {}, "make all", "ask free"),
     ],
 )

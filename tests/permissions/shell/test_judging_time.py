@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from cellwright.permissions.confined import commands
 from cellwright.permissions.judges import bash, python
 from cellwright.permissions.policy import PermissionPolicy
+from cellwright.permissions.sandboxing import NO_SANDBOX, SandboxAbilities, SandboxRules
 from cellwright.permissions.shell import grammar
 from declared_tools import tool_named
 
@@ -35,6 +38,9 @@ def counted(piece: Callable[[int], str], before: str = "", after: str = "") -> s
 
 COMMANDS = {
     "words": counted(lambda number: f"w{number} ", "cat "),
+    "files": counted(lambda number: f"{'./' * (number // 150)}f{number % 150}.txt ", "cat "),
+    "files written": counted(lambda number: f"> {'./' * (number // 150)}f{number % 150}.txt ", "cat a "),
+    "new files": counted(lambda number: f"touch ../proj/w{number};"),
     "one word": filled("a", "cat "),
     "folders": counted(lambda number: f"cd d{number};"),
     "folders and names": "".join(f"cd d{number};" for number in range(40)) + counted(lambda n: f"w{n} ", "cat ")[:9000],
@@ -82,6 +88,38 @@ COMMANDS = {
     "folders to pack": filled("src ", "tar c "),
     "git": filled("git show a;"),
     "letters of others": filled("é", "echo '", "'"),
+    "scripts in scripts": filled("bash -c 'a' && ", after="bash -c \"bash -c 'bash -c a'\""),
+    "scripts of nonsense": "".join(
+        f"bash -c '{piece * 900}'\n" for piece in ("a@", "((", "{ ", "$(", "<<E ", "[[ ", "`a")
+    ),
+    "nested braces": "{ " * 2400 + "a" + "; }" * 1700,
+    "nested quotes": 'echo "$(' * 900 + "a" + ')"' * 900,
+    "backticks": filled("`a`", "echo "),
+    "open backticks": filled("`"),
+    "arithmetic": filled("((1+", "echo $"),
+    "nested arithmetic": "echo " + "$((" * 1600 + "1" + "))" * 1600,
+    "nested expansions": "echo " + "${a:-" * 1600 + "b" + "}" * 1600,
+    "slices": filled("${a[@]:1:2}", "echo "),
+    "cases": "case a in b) " * 500 + "c" + ";; esac" * 500,
+    "functions": counted(lambda number: f"f{number}() {{ a; }}; "),
+    "tests": filled("[[ a == b || ", after="a ]]"),
+    "here-documents in each other": counted(lambda number: f"cat <<E{number} && "),
+    "here-documents in substitutions": counted(lambda number: f"$(cat <<E{number}\na\nE{number}\n) "),
+    "here-strings": filled("<<<a ", "cat "),
+    "process substitutions": filled("<(a) ", "cat "),
+    "dollars": filled("$"),
+    "odd quotes": filled("$'\\x41'", "echo "),
+    "all quotes": filled("\"'`$(", "echo "),
+    "operators": filled("&|;<>"),
+    "nonsense": "".join(chr(33 + number * number * 7919 % 94) for number in range(LENGTH)),
+    "nonsense with words": "".join(f"{chr(33 + number * 7919 % 94)} if do [[ " for number in range(LENGTH // 12)),
+    "groups of nonsense": filled("{(|)}! "),
+    "loops without an end": filled("while a; do "),
+    "conditions without an end": filled("if a; then b; elif "),
+    "awk": filled("{print $1} ", "awk '", "' f"),
+    "finds": filled("-exec a {} + ", "find . "),
+    "xargs": filled("xargs "),
+    "environments": filled("env A=b ", after="c"),
 }
 CODE = {
     "shell": counted(lambda number: f"!cat f{number}\n"),
@@ -115,11 +153,20 @@ RULES = {
 }
 
 
+SANDBOXES = {
+    "no sandbox": NO_SANDBOX,
+    "a sandbox": SandboxRules(
+        means=SandboxAbilities(name="one", hides=True, protects=True, hosts=True, protects_patterns=True)
+    ),
+}
+
+
+@pytest.mark.parametrize("sandbox", SANDBOXES)
 @pytest.mark.parametrize("rules", RULES)
-def test_no_input_keeps_judging_busy(place, rules):
+def test_no_input_keeps_judging_busy(place, rules, sandbox):
     for number in range(150):
         (place.project / f"f{number}.txt").write_text("x", "utf-8")
-    policy = place.policy(**RULES[rules])
+    policy = replace(place.policy("acceptEdits", **RULES[rules]), sandbox=SANDBOXES[sandbox])
     policy.decide(tool_named("Bash"), {"command": "ls"})  # what is imported with the first one
     slow = {}
     for tool, name, tool_input in INPUTS:
@@ -134,6 +181,7 @@ def judged(policy: PermissionPolicy, tool: str, tool_input: dict[str, str]) -> l
     taken: list[float] = []
     while len(taken) < TRIES and not (taken and taken[-1] < SECONDS):
         bash._taken_apart.cache_clear()
+        commands.command_use.cache_clear()
         grammar._tree.cache_clear()
         python._uses.cache_clear()
         before = slowness() if taken else 1.0  # it changes within a second

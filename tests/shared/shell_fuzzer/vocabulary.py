@@ -192,7 +192,13 @@ CHANGES = _words(
     mkdir new  mkdir -p new/deep  touch new.txt  touch sub/new.txt  rm b.txt  rm -f nums.txt  rmdir sub/none
     rm -r src/deep  mv notes.txt moved.txt  cp notes.txt copy.txt  cp -r src copied  sed -i s/one/1/ notes.txt
     mv src moved  cp b.txt src  cp -r src/. sub  mv notes.txt sub  mv link-in sub/l  mv link-out inner
-    mv link-out src  rm link-in  rm -rf node_modules
+    mv link-out src  rm link-in  rm -rf node_modules  tar xf packed.tar  tar xf plain.tar  tar xf plain.tar -C sub
+    tar xf packed.tar x  tar cf new.tar src  find . -name notes.txt -exec cp {} sub/.envrc \;
+    find src -type f -exec cp {} made/ \;  find sub -type f -exec mv {} {}.pth \;  find . -name '*.md' -delete
+    dd if=notes.txt of=.git/hooks/x  dd if=/dev/zero of=made count=1  patch -p0 -o .mcp.json b.txt names
+    split -b 1 notes.txt .git/hooks/  gzip -k notes.txt  zip -q new.zip notes.txt  mknod made c 1 3  mkfifo made
+    rm -rf src && ln -s ../outside src  rm -rf sub && ln -s .git sub  awk '{print > ".envrc"}' notes.txt
+    tee .git/hooks/x made < notes.txt  rm -rf src && mkdir src && touch src/new
 """
 )
 PLAIN_PLACES = _words(
@@ -223,7 +229,9 @@ MOVERS = _words(
 )
 LOOP_BODIES = _words(
     r"""
-    cat $f  echo "$f"  cat "$f"  ls $f  echo $f  wc -l -- "$f"  cd "$f"
+    cat $f  echo "$f"  cat "$f"  ls $f  echo $f  wc -l -- "$f"  cd "$f"  cp "$f" made  mv $f $f.bak  rm -rf $f
+    touch .git/hooks/x$f  touch $f.pth  ln -s $f .envrc  ln -s ../$f out  chmod +x $f  mkdir -p .vscode/$f
+    cp $f sub/.$f  echo x >> $f  gzip -kf $f  ln -sf /etc $f
 """
 )
 SUBSTITUTIONS = _words(
@@ -275,7 +283,8 @@ INSERTED = (
 CHANGERS = _words(
     r"""
     mkdir  touch  rm  rmdir  mv  cp  sed -i s/o/0/  mkdir -p  rm -rf  cp -r  ln -s  cp -a  mv -n  chmod +x  tee
-    touch -d 2020-01-01  cp --preserve  rm -d  sed -i.bak p  touch -r
+    touch -d 2020-01-01  cp --preserve  rm -d  sed -i.bak p  touch -r  ln  ln -sf  ln -sr  tar cf  gzip -f  split -b 4
+    truncate -s 0  install -m 4755  chmod u+s  chmod -R 777  cp -al  cp -rs  mv -T  mv -f -t  sort -o  unzip -o  rm -r
 """
 )
 TESTS_OF_FIND = _words(

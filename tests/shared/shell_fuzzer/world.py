@@ -7,9 +7,11 @@ rules. Every file that must not be read holds a text of its own, by which it is 
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import shutil
 import subprocess
+import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,6 +192,13 @@ def _write_lists_of_names(world: World) -> None:
     secret = world.outside / "secret.txt"
     (world.project / "log.gz").write_bytes(gzip.compress(b"log\n"))
     (world.outside / "x.gz").write_bytes(gzip.compress(_canary(world.base, world.outside / "x.gz").encode()))
+    packed = {"x/.envrc": b"x", "y/ok.txt": b"x", "sub/.git/hooks/post-commit": b"x", "../escaped": b"x"}
+    for archive, names in {"plain.tar": ["y/ok.txt"], "packed.tar": list(packed)}.items():
+        with tarfile.open(world.project / archive, "w") as made:
+            for name in names:
+                about = tarfile.TarInfo(name)
+                about.size = len(packed[name])
+                made.addfile(about, io.BytesIO(packed[name]))
     _write(world.project / "names", f"{secret}\n.env\nnotes.txt\n")
     _write(world.project / "names0", f"{secret}\0.env\0")
     _write(world.project / "sums.md5", f"d41d8cd98f00b204e9800998ecf8427e  {secret}\n")

@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from cellwright.permissions.shell.syntax_trees import parse_until
+
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Parser, Tree
 
 PIECE_BYTES = 32 * 1024
 """So much is parsed in some 5 ms, in which other threads may wait: a larger text grows by it, and what was parsed stays."""
-
-
-_READ: dict[bytes, bytes] = {}
 
 
 class Grammar(Struct, frozen=True):
@@ -79,44 +78,26 @@ def parse(grammar: Grammar, source: bytes) -> Tree:
     """The syntax tree of `source` (UTF-8). Always one: what is wrong is an error node in it."""
     from tree_sitter import Parser  # native code, and not needed before the first edit of a source file
 
-    parser = Parser(language_of(grammar))
+    language = language_of(grammar)
     if len(source) <= PIECE_BYTES or threading.active_count() == 1:
-        whole: Tree = parser.parse(source, encoding="utf8")
-        return whole
+        return Parser(language).parse(source)
     # the parser holds the interpreter's lock
-    grown = _grown(parser, source)
+    grown = _grown(Parser(language), source)
     # what ended a piece may have been taken for an error, and not be looked at again
-    return _read(parser, source) if grown.root_node.has_error else grown
+    whole = parse_until(language, source, lambda: False) if grown.root_node.has_error else None
+    return whole or grown
 
 
 def _grown(parser: Parser, source: bytes) -> Tree:
     """The tree of a text that grows piece by piece."""
     ends = list(_piece_ends(source))
-    tree: Tree = parser.parse(source[: ends[0]], encoding="utf8")
+    tree: Tree = parser.parse(source[: ends[0]])
     row = source.count(b"\n", 0, ends[0])
     for at, end in itertools.pairwise(ends):
         here, row = (row, _column(source, at)), row + source.count(b"\n", at, end)
         tree.edit(at, at, end, here, here, (row, _column(source, end)))
-        tree = parser.parse(source[:end], tree, encoding="utf8")
+        tree = parser.parse(source[:end], tree)
     return tree
-
-
-def _read(parser: Parser, source: bytes) -> Tree:
-    """The tree of a text that the parser reads by a function, so that it reports its progress.
-
-    What the function returns is never freed (py-tree-sitter 0.26.1), so the same text is always the same object.
-    """
-    source = _READ.setdefault(source, source)
-
-    def from_offset(offset: int, _position: object) -> bytes:
-        return source[offset:]
-
-    tree: Tree = parser.parse(from_offset, encoding="utf8", progress_callback=_go_on)
-    return tree
-
-
-def _go_on(_offset: int, _has_error: bool) -> bool:
-    return False
 
 
 def _piece_ends(source: bytes) -> Iterator[int]:

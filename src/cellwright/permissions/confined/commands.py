@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from cellwright.permissions.confined.programs import Arguments, Use, use_of
 from cellwright.permissions.shell.command_paths import is_harmless
+from cellwright.permissions.shell.grammar import tree_of
 from cellwright.permissions.shell.tokens import MAX_LENGTH
 from cellwright.text import lazy_pattern, unseen_characters
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node
 
-MAX_DEPTH = 4
-"""Scripts in scripts: `bash -c "bash -c …"`."""
+MAX_DEPTH = 10
+"""Programs that run others, scripts that hold scripts: `nice timeout 5 bash -c "bash -c …"`."""
 MAX_NODES = 20_000
 
 _SHELLS = frozenset({"bash", "sh", "dash"})
@@ -37,6 +38,13 @@ _ODD_VARIABLE = lazy_pattern(
 _RANK: tuple[Use, ...] = ("reads", "changes", "unknown")
 
 
+class ProgramUse(Struct, frozen=True):
+    """The use that a command makes of one program. `text`: its words, "" where these show only when it runs."""
+
+    use: Use
+    text: str = ""
+
+
 class CommandUse(Struct, frozen=True):
     """The use that a command makes of its programs. `words` have a fixed value; to `targets` it redirects its output.
 
@@ -48,6 +56,7 @@ class CommandUse(Struct, frozen=True):
     targets: tuple[str, ...] = ()
     runs_git: bool = False
     is_readable: bool = True
+    programs: tuple[ProgramUse, ...] = ()
 
 
 _UNREADABLE = CommandUse("unknown", is_readable=False)
@@ -63,8 +72,15 @@ def command_use(command: str) -> CommandUse:
         reader.read(command, 0)
     except _Unreadable:
         return _UNREADABLE
-    worst: Use = max(reader.uses, key=_RANK.index, default="unknown")
-    return CommandUse(worst, tuple(dict.fromkeys(reader.words)), tuple(reader.targets), reader.runs_git)
+    uses = [program.use for program in reader.programs]
+    uses += ["changes"] if reader.writes else []
+    return CommandUse(
+        max(uses, key=_RANK.index, default="unknown"),
+        tuple(dict.fromkeys(reader.words)),
+        tuple(dict.fromkeys(reader.targets)),
+        reader.runs_git,
+        programs=tuple(reader.programs),
+    )
 
 
 class _Unreadable(Exception):
@@ -75,7 +91,8 @@ class _Reader:
     """The findings of reading a command so far."""
 
     def __init__(self) -> None:
-        self.uses: list[Use] = []
+        self.programs: list[ProgramUse] = []
+        self.writes = False
         self.words: list[str] = []
         self.targets: list[str] = []
         self.functions: set[str] = set()
@@ -84,48 +101,49 @@ class _Reader:
 
     def read(self, text: str, depth: int) -> None:
         """Add what the script `text` does. Raises _Unreadable."""
-        if depth > MAX_DEPTH:
+        tree = tree_of(text)
+        if tree is None or tree.root_node.has_error:
             raise _Unreadable
-        source = text.encode("utf-8", "surrogatepass")
-        root = _parser().parse(source).root_node
-        if root.has_error:
-            raise _Unreadable
-        found = list(_nodes(root))
+        found = list(_nodes(tree.root_node))
         if len(found) > MAX_NODES:
             raise _Unreadable
         for node in found:
             if node.type == "function_definition" and (name := node.child_by_field_name("name")):
-                self.functions.add(_text(name))
+                self.functions.add(_text(name, text))
         for node in found:
-            self._node(node, depth)
+            self._node(node, text, depth)
 
-    def _node(self, node: Node, depth: int) -> None:
+    def _node(self, node: Node, text: str, depth: int) -> None:
         match node.type:
             case "command":
                 name = node.child_by_field_name("name")
                 if name is not None:
-                    arguments = [_value(each) for each in node.children_by_field_name("argument")]
-                    self._program([_value(name.named_children[0] if name.named_children else name), *arguments], depth)
+                    words = [name.named_children[0] if name.named_children else name]
+                    words += node.children_by_field_name("argument")
+                    self._program([_value(word, text) for word in words], depth)
             case "variable_assignment":
                 name = node.child_by_field_name("name")
-                odd = name is None or _ODD_VARIABLE.fullmatch(_text(name).partition("[")[0])
-                self.uses.append("unknown" if odd else "reads")
+                odd = name is None or _ODD_VARIABLE.fullmatch(_text(name, text).partition("[")[0])
+                self._add("unknown" if odd else "reads")
             case "file_redirect":
-                self._redirect(node)
+                self._redirect(node, text)
             case "declaration_command":
                 named = any(child.type in ("variable_assignment", "variable_name") for child in node.named_children)
-                self.uses.append("reads" if named else "unknown")  # alone it shows all variables
+                self._add("reads" if named else "unknown")  # alone it shows all variables
             case "test_command" | "unset_command":
-                self.uses.append("reads")
+                self._add("reads")
 
-    def _redirect(self, node: Node) -> None:
+    def _add(self, use: Use, words: Sequence[str | None] = ()) -> None:
+        self.programs.append(ProgramUse(use, "" if None in words[:1] else " ".join(word or "" for word in words)))
+
+    def _redirect(self, node: Node, text: str) -> None:
         operator = next((child.type for child in node.children if not child.is_named), "")
         target = node.child_by_field_name("destination")
         if target is None:
             return
-        value = _value(target)
+        value = _value(target, text)
         if value is not None and value.startswith(("/dev/tcp/", "/dev/udp/")):
-            self.uses.append("unknown")
+            self._add("unknown")
         if ">" not in operator:
             self.words += [value] if value is not None else []
             return
@@ -133,16 +151,18 @@ class _Reader:
             return
         if value is not None and is_harmless(value):
             return
-        self.uses.append("changes")
+        self.writes = True
         if value is not None:
             self.targets.append(value)
 
     def _program(self, words: Sequence[str | None], depth: int) -> None:
         """Add what the program does that stands first in `words`, and those that it runs."""
+        if depth > MAX_DEPTH:
+            raise _Unreadable
         program, *arguments = words
         self.words += [word for word in arguments if word is not None]
         if program is None:
-            self.uses.append("unknown")  # its name shows only when it runs
+            self._add("unknown")  # its name shows only when it runs
         elif program in self.functions:
             return
         elif program in _SHELLS:
@@ -153,7 +173,7 @@ class _Reader:
             self._find(arguments, depth)
         else:
             self.runs_git |= program == "git"
-            self.uses.append(use_of(program, arguments))
+            self._add(use_of(program, arguments), words)
 
     def _script(self, arguments: Arguments, depth: int) -> None:
         left = list(arguments)
@@ -161,16 +181,16 @@ class _Reader:
             left.pop(0)
         flag, script = (*left, None, None)[:2]
         if flag in ("--version", "--help") and len(left) == 1:
-            self.uses.append("reads")
+            self._add("reads")
             return
         if flag is None or script is None or not re.fullmatch(r"-[eux]*c", flag):
-            self.uses.append("unknown")
+            self._add("unknown")
         else:
             self.read(script, depth + 1)
 
     def _wrapped(self, wrapper: str, arguments: Arguments, depth: int) -> None:
         if wrapper == "command" and arguments[:1] in (["-v"], ["-V"]):
-            self.uses.append("reads")
+            self._add("reads")
             return
         left = list(arguments)
         valued, own = _WRAPPERS[wrapper]
@@ -179,19 +199,19 @@ class _Reader:
             if flag == "--":
                 break
             if flag in ("--version", "--help") and not left:
-                self.uses.append("reads")
+                self._add("reads")
                 return
             if flag in valued and left:
                 left.pop(0)
         if wrapper == "env":
             while left and left[0] is not None and "=" in left[0]:
                 if _ODD_VARIABLE.fullmatch(str(left.pop(0)).partition("=")[0]):
-                    self.uses.append("unknown")
+                    self._add("unknown")
         del left[:own]
         if left:
-            self._program(left, depth)
+            self._program(left, depth + 1)
         else:
-            self.uses.append("reads" if wrapper == "xargs" else "unknown")  # alone `xargs` is `echo`
+            self._add("reads" if wrapper == "xargs" else "unknown")  # alone `xargs` is `echo`
 
     def _find(self, arguments: Arguments, depth: int) -> None:
         kept: list[str | None] = []
@@ -206,8 +226,8 @@ class _Reader:
                 run.append(left.pop(0))
             if left:
                 left.pop(0)
-            self._program(run or [None], depth)
-        self.uses.append(use_of("find", kept))
+            self._program(run or [None], depth + 1)
+        self._add(use_of("find", kept), ["find", *kept])
 
 
 _WRAPPERS = {
@@ -228,15 +248,6 @@ _WRAPPERS = {
 """Programs that run the one behind them: their flags with a value of its own, and how many operands come before it."""
 
 
-@cache
-def _parser() -> Parser:
-    # the grammar takes 30 ms to load: only who judges a command pays
-    import tree_sitter_bash
-    from tree_sitter import Language, Parser
-
-    return Parser(Language(tree_sitter_bash.language()))
-
-
 def _nodes(root: Node) -> Iterator[Node]:
     """Yield all named nodes below `root`, in no order."""
     left = [root]
@@ -246,17 +257,17 @@ def _nodes(root: Node) -> Iterator[Node]:
         left.extend(node.named_children)
 
 
-def _text(node: Node) -> str:
-    return (node.text or b"").decode("utf-8", "replace")
+def _text(node: Node, whole: str) -> str:
+    return whole[node.start_byte : node.end_byte]
 
 
 _ESCAPED = lazy_pattern(r"\\(.)", re.DOTALL)
 _ESCAPED_IN_QUOTES = lazy_pattern(r'\\(["\\$`\n])')
 
 
-def _value(node: Node) -> str | None:
-    """The value of a word as far as its text says it; None where the shell makes it when the command runs."""
-    text = _text(node)
+def _value(node: Node, whole: str) -> str | None:
+    """The value of a word of the script `whole`; None where the shell makes it when the command runs."""
+    text = _text(node, whole)
     match node.type:
         case "word" | "number" | "command_name" | "variable_name" | "test_operator" | "regex":
             if node.named_children:
@@ -269,7 +280,7 @@ def _value(node: Node) -> str | None:
                 return None
             return _ESCAPED_IN_QUOTES.sub(r"\1", text[1:-1])
         case "concatenation":
-            values = [_value(child) for child in node.children]
+            values = [_value(child, whole) for child in node.children]
             return None if None in values else "".join(value or "" for value in values)
         case "{" | "}" | "[" | "]" | ",":
             return text

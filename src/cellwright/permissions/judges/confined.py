@@ -27,6 +27,7 @@ from cellwright.permissions.paths import PathProblem, inside, normalised, places
 from cellwright.permissions.rules.command_pattern import RestrictedCommand
 from cellwright.permissions.rules.rule import BYPASSED, EDIT, RuleBook
 from cellwright.permissions.shell.command_paths import is_harmless, paths_named, places_named, starts_at
+from cellwright.permissions.shell.conservative_parse import parse_conservatively
 from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
@@ -35,7 +36,15 @@ if TYPE_CHECKING:
 UNCONFINED = "dangerouslyDisableSandbox"
 """Claude Code's field of Bash's input by which Claude asks to run a command without the sandbox."""
 
+MOST_LOOKED_UP = 2_000
+"""Words looked up on the disk, counted for each folder that they may be meant from: what names more asks."""
+_USERS_HOME = 20
+"""For how many words one counts that names a user: there may be many on a server."""
+MOST_WRITTEN = 100
+
 _GLOB = lazy_pattern(r"[*?\[]")
+_OPERATORS = lazy_pattern(r"[^\w\s./:=@%+,*?~-]|[\n\r]")
+_OTHERS_HOME = lazy_pattern(r"~[^/]")
 _BASH_RULE = lazy_pattern(r"Bash\((?P<pattern>.*)\)", re.DOTALL)
 
 
@@ -44,10 +53,27 @@ def confinable(book: RuleBook, call: ShellCall, tool_input: Mapping[str, Any]) -
     rules = book.sandbox
     if rules.abilities is None or (book.mode == "bypassPermissions" and not rules.enabled):
         return None
-    if any(pattern.touches(call.rough) for pattern in map(_excluded, rules.excluded)):
+    if rules.excluded and _is_excluded(rules.excluded, command_use(call.command)):
         return None
     wants_none = tool_input.get(UNCONFINED) is True and rules.allow_unsandboxed
     return ConfinableCommand(book, call, wants_none)
+
+
+def _is_excluded(rules: Sequence[str], command: CommandUse) -> bool:
+    """Return whether a program is excluded, and everything beside it is, too, or only reads.
+
+    What a rule allows to run confined does not get out by standing beside it (`false && docker ps; make`).
+    """
+    patterns = [_excluded(rule) for rule in rules]
+
+    def is_excluded(text: str) -> bool:
+        # nothing in its words is another command
+        rough = parse_conservatively(_OPERATORS.sub("_", text))
+        return any(pattern.touches(rough) for pattern in patterns)
+
+    named = [is_excluded(program.text) for program in command.programs]
+    beside = (program for program, excluded in zip(command.programs, named, strict=True) if not excluded)
+    return any(named) and all(program.use == "reads" for program in beside)
 
 
 @lru_cache(maxsize=256)
@@ -201,6 +227,9 @@ class ConfinableCommand:
         """Return whether all that the command names and that is there can be read in bounds; else a question is better."""
         if not inside(self.call.folder, self.book.folders) and not bounds.may_read(self.book, self.call.folder):
             return False
+        looked_up = sum(_USERS_HOME if _OTHERS_HOME.match(word) else 1 for word in use.words)
+        if looked_up * len(self.call.folders) > MOST_LOOKED_UP:
+            return False
         return all(bounds.may_read(self.book, place) for word in use.words for place in self._places(word))
 
     def _places(self, word: str) -> Iterator[str]:
@@ -223,6 +252,8 @@ class ConfinableCommand:
         if book.mode != "acceptEdits" or use.use == "unknown" or self.call.problem or not self._is_readable(use):
             return None
         starts = starts_at(self.call.folders)
+        if len(use.targets) * len(starts) > MOST_WRITTEN:
+            return None
         if not self.call.all_names or any(
             protected_among(places_named(name, starts) or ()) for name in self.call.names
         ):

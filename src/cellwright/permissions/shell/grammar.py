@@ -11,20 +11,19 @@ from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
+from cellwright.permissions.shell.syntax_trees import parse_until
 from cellwright.permissions.shell.tokens import RESERVED_WORDS, Token, Unreadable
 from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser, Tree
+    from tree_sitter import Language, Node, Tree
 
 Piece = tuple[str, int, int]
 """Kind (`w`ord, `k`eyword, `o`perator, `r`edirect, `;`), start and end."""
 
 MAX_DEPTH = 60
-MAX_SECONDS = 0.015
+MAX_SECONDS = 0.01
 """Computing time that reading may take: sense takes less, in ten thousand characters of nonsense it is looked for long."""
-WHOLE_BYTES = 1_000
-"""Up to here reading takes a few milliseconds, whatever it is, and nobody has to be able to stop it."""
 _NOT_ASCII = lazy_pattern(r"[^\x00-\x7f]")
 
 
@@ -50,40 +49,35 @@ _REDIRECTS = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirec
 
 
 @cache
-def _parser() -> Parser:
+def _language() -> Language:
     # the grammar takes 30 ms to load: only who judges a command pays
     import tree_sitter_bash
-    from tree_sitter import Language, Parser
+    from tree_sitter import Language
 
-    return Parser(Language(tree_sitter_bash.language()))
+    return Language(tree_sitter_bash.language())
 
 
 def parses(command: str) -> bool:
     """Return whether tree-sitter's grammar takes all of `command` for bash."""
-    tree = _tree(_NOT_ASCII.sub("x", command))
+    tree = tree_of(command)
     return tree is not None and not tree.root_node.has_error
 
 
-@lru_cache(maxsize=1)  # a command that cannot be followed is looked at twice
+def tree_of(command: str) -> Tree | None:
+    """The grammar's tree of `command`, whose places count characters; None where no sense is found in a reasonable time."""
+    # what is not ASCII stands in quotes, comments and texts; one byte for each keeps places the same
+    return _tree(_NOT_ASCII.sub("x", command))
+
+
+@lru_cache(maxsize=4)  # one command is looked at from several sides
 def _tree(command: str) -> Tree | None:
-    """The grammar's tree of `command`, which is ASCII; None where no sense in it is found in a reasonable time."""
-    data = command.encode("ascii")
     until = time.thread_time() + MAX_SECONDS
-    try:
-        if len(data) <= WHOLE_BYTES:
-            return _parser().parse(data)
-        # py-tree-sitter (0.26.1) can be told to stop where it reads by a function, and never frees what that returns
-        return _parser().parse(lambda at, _: data[at:], progress_callback=lambda *_: time.thread_time() > until)
-    except ValueError:  # it was told to stop
-        _parser().reset()
-        return None
+    return parse_until(_language(), command.encode("ascii"), lambda: time.thread_time() > until)
 
 
 def check_readings(command: str, tokens: Sequence[Token]) -> None:
     """Raise Unreadable unless tree-sitter sees what `tokens` say."""
-    # what is not ASCII stands in quotes, comments and texts; one byte for each keeps places the same
-    command = _NOT_ASCII.sub("x", command)
-    tree = _tree(command)
+    tree = tree_of(command)
     if tree is None or tree.root_node.has_error:
         raise Unreadable("is not understood as bash")
     flat: list[Piece] = []

@@ -7,6 +7,7 @@ another one is marked. Links are followed nowhere: each folder is opened by its 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import shutil
@@ -26,7 +27,8 @@ MOST_GONE = 20_000
 MOST_DEEP = 200
 """Folders in folders: each takes its share of the stack."""
 
-_OVERLAYS_OWN = "user.overlay."
+_NOT_COPIED = ("user.overlay.", "trusted.", "security.")
+"""Attributes that are the overlay's own, or give rights."""
 _REPLACES = "user.overlay.opaque"
 _FOR_ALL_USERS = stat.S_ISUID | stat.S_ISGID
 _AS_IT_IS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -76,8 +78,11 @@ def make_changes(folder: str, upper: str) -> None:
             pass_over(here, there)
 
 
-def _changes(folder: str, upper: str, deep: int) -> Iterator[_Change]:
-    """Yield what differs below a folder: a folder that is there in both is one only where its mode is another."""
+def _changes(folder: str, upper: str, deep: int, *, fresh: bool = False) -> Iterator[_Change]:
+    """Yield what differs below a folder: a folder that is there in both is one only where its mode is another.
+
+    `fresh`: there is no such folder in the lower one. A link there, to wherever, is none.
+    """
     if not deep:
         message = f"there are more than {MOST_DEEP} folders in each other"
         raise OSError(message)
@@ -85,7 +90,7 @@ def _changes(folder: str, upper: str, deep: int) -> Iterator[_Change]:
     for entry in os.scandir(upper):
         path = f"{folder}/{entry.name}"
         names.add(entry.name)
-        new, old = entry.stat(follow_symlinks=False), _status(path)
+        new, old = entry.stat(follow_symlinks=False), None if fresh else _status(path)
         if _is_gone(new):
             yield from _all_gone(path, old)
             continue
@@ -95,12 +100,12 @@ def _changes(folder: str, upper: str, deep: int) -> Iterator[_Change]:
         if not (old and _both_folders(change) and stat.S_IMODE(new.st_mode) == stat.S_IMODE(old.st_mode)):
             yield change
         if stat.S_ISDIR(new.st_mode):
-            yield from _changes(path, entry.path, deep - 1)
-    if _replaces(upper):
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # it replaces nothing
-            for entry in os.scandir(folder):
-                if entry.name not in names:
-                    yield from _all_gone(entry.path, entry.stat(follow_symlinks=False))
+            is_new = old is None or not stat.S_ISDIR(old.st_mode)
+            yield from _changes(path, entry.path, deep - 1, fresh=is_new)
+    if _replaces(upper) and not fresh:
+        for entry in os.scandir(folder):
+            if entry.name not in names:
+                yield from _all_gone(entry.path, entry.stat(follow_symlinks=False))
 
 
 def _all_gone(path: str, old: os.stat_result | None) -> Iterator[_Change]:
@@ -148,7 +153,8 @@ class _Making:
         if old is None:
             os.mkdir(name, 0o700, dir_fd=here)
         with _opened(name, here) as mine, _opened(name, there) as its:
-            self(mine, its, path)
+            with _writable(mine):
+                self(mine, its, path)
             if old is None or stat.S_IMODE(old.st_mode) != stat.S_IMODE(new.st_mode):
                 os.fchmod(mine, stat.S_IMODE(new.st_mode))
             if old is None:
@@ -182,7 +188,7 @@ def _remove_gone(here: int, there: int) -> None:
         if _is_gone(status):
             _remove(here, entry.name)
         elif stat.S_ISDIR(status.st_mode):
-            with _opened(entry.name, here) as mine, _opened(entry.name, there) as its:
+            with _opened(entry.name, here) as mine, _opened(entry.name, there) as its, _writable(mine):
                 _remove_gone(mine, its)
     if _replaces(there):
         for name in set(os.listdir(here)) - names:
@@ -190,18 +196,35 @@ def _remove_gone(here: int, there: int) -> None:
 
 
 def _copy(here: int, there: int, name: str, temporary: str, new: os.stat_result) -> None:
-    source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=there)
-    with os.fdopen(source, "rb") as old:
+    if not new.st_mode & stat.S_IRUSR:
+        os.chmod(name, stat.S_IRUSR, dir_fd=there)  # no link: that was looked at
+    with _closing(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=there)) as source:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        with os.fdopen(os.open(temporary, flags, 0o600, dir_fd=here), "wb") as copied:
-            shutil.copyfileobj(old, copied, 1024 * 1024)
-            copied.flush()
+        with _closing(os.open(temporary, flags, 0o600, dir_fd=here)) as copied:
+            _copy_data(source, copied, new.st_size)
             for attribute in os.listxattr(source):
-                if not attribute.startswith(_OVERLAYS_OWN):
+                if not attribute.startswith(_NOT_COPIED):
                     with contextlib.suppress(OSError):  # the disk, or the system, keeps it for others
-                        os.setxattr(copied.fileno(), attribute, os.getxattr(source, attribute))
-            os.fchmod(copied.fileno(), stat.S_IMODE(new.st_mode))
-            os.utime(copied.fileno(), ns=(new.st_atime_ns, new.st_mtime_ns))
+                        os.setxattr(copied, attribute, os.getxattr(source, attribute))
+            os.fchmod(copied, stat.S_IMODE(new.st_mode))
+            os.utime(copied, ns=(new.st_atime_ns, new.st_mtime_ns))
+
+
+def _copy_data(source: int, copied: int, size: int) -> None:
+    """Copy what a file holds; where nothing was written (`truncate -s 1T`) no room is taken, either."""
+    at = 0
+    while at < size:
+        try:
+            at = os.lseek(source, at, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # nothing is behind it
+                raise
+            break
+        end = os.lseek(source, at, os.SEEK_HOLE)
+        os.lseek(copied, at, os.SEEK_SET)
+        while at < end and (sent := os.sendfile(copied, source, at, end - at)):
+            at += sent
+    os.ftruncate(copied, size)
 
 
 def _remove(at: int, name: str) -> None:
@@ -246,8 +269,27 @@ def _status(path: str, folder: int | None = None) -> os.stat_result | None:
 
 @contextmanager
 def _opened(name: str, folder: int | None = None) -> Iterator[int]:
-    fd = os.open(name, _AS_IT_IS, dir_fd=folder)
+    with _closing(os.open(name, _AS_IT_IS, dir_fd=folder)) as fd:
+        yield fd
+
+
+@contextmanager
+def _closing(fd: int) -> Iterator[int]:
     try:
         yield fd
     finally:
         os.close(fd)
+
+
+@contextmanager
+def _writable(folder: int) -> Iterator[None]:
+    """Write in an open folder, which its owner may have closed to himself as the command did."""
+    mode = stat.S_IMODE(os.fstat(folder).st_mode)
+    if mode & stat.S_IRWXU == stat.S_IRWXU:
+        yield
+        return
+    os.fchmod(folder, mode | stat.S_IRWXU)
+    try:
+        yield
+    finally:
+        os.fchmod(folder, mode)
