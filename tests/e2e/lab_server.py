@@ -18,12 +18,25 @@ from pathlib import Path
 from typing import Any
 
 from eventual import SECONDS
+from forked.forked_python import program_in
 
 TESTS = Path(__file__).parents[1]
 # not by a cell: when `sys.path` changes, coverage takes modules away that another thread is importing
 IN_KERNELS = (TESTS / "e2e", TESTS / "tools")
 ALONE = {"ServerApp": {"jpserver_extensions": {"jupyter_server_fileid": False, "jupyter_server_ydoc": False}}}
 """Nobody shares these notebooks; tests/server has some that are shared."""
+DISABLED = [
+    f"@jupyterlab/{name}-extension"
+    for name in (
+        *("audio", "celltags", "debugger", "extensionmanager", "help", "hub", "inspector", "logconsole", "lsp"),
+        *("metadataform", "pluginmanager", "terminal", "tooltip", "video"),
+    )
+]
+"""What no scene uses, and a sixth of what it takes to load a page."""
+PAGE_CONFIG = {
+    "buildCheck": False,  # with every page it would start node to see whether JupyterLab's own code is to be built again
+    "disabledExtensions": dict.fromkeys(DISABLED, True),
+}
 
 
 @dataclass
@@ -93,6 +106,7 @@ def running_lab(root: Path, home: Path, model_url: str, api_key: str) -> Iterato
         "CELLWRIGHT_HOME": str(home / "state"),
         "JUPYTER_CONFIG_DIR": str(home / "config"),
         "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+        "JUPYTER_PATH": str(home / "forked"),
         "IPYTHONDIR": str(home / "ipython"),
         "ANTHROPIC_BASE_URL": model_url,
         "ANTHROPIC_API_KEY": api_key,
@@ -106,9 +120,9 @@ def running_lab(root: Path, home: Path, model_url: str, api_key: str) -> Iterato
     notifications.parent.mkdir(parents=True)
     notifications.write_text('{"fetchNews": "false", "checkForUpdates": false}')  # their toasts cover what is clicked
     (home / "config" / "labconfig").mkdir(parents=True)
-    # with every page it would start node to see whether JupyterLab's own code is to be built again
-    (home / "config" / "labconfig" / "page_config.json").write_text('{"buildCheck": false}')
+    (home / "config" / "labconfig" / "page_config.json").write_text(json.dumps(PAGE_CONFIG))
     (home / "config" / "jupyter_server_config.json").write_text(json.dumps(ALONE))
+    _add_forked_kernel(home / "forked" / "kernels" / "python3")
     command = [
         *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
         *("--ServerApp.port=0", "--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True"),
@@ -123,6 +137,17 @@ def running_lab(root: Path, home: Path, model_url: str, api_key: str) -> Iterato
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait(SECONDS)
+
+
+def _add_forked_kernel(spec: Path) -> None:
+    """Have the notebooks' kernels begin with their libraries imported, in the place of the environment's own."""
+    spec.mkdir(parents=True)
+    kernel = {
+        "argv": [program_in(os.environ), "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        "display_name": "Python 3 (ipykernel)",
+        "language": "python",
+    }
+    (spec / "kernel.json").write_text(json.dumps(kernel))
 
 
 def _wait_for_url(runtime: Path, process: subprocess.Popen[bytes], log: Path) -> str:

@@ -5,7 +5,8 @@ forked from one of its kind, which has imported `LIBRARIES`; it has the program'
 signals, a session of its own if the program has one, and its end is the program's. Where that cannot be (a system without
 `pidfd_open`, coverage, which begins with the interpreter, anything but a module or a script) the program is Python itself.
 Servers of MCP that tests start run so, and our command where it has no terminal; on a terminal it begins as it does for
-users, with nothing imported.
+users, with nothing imported. So do the kernels of the
+browser's scenes; those of tests/kernel and tests/server begin as users' do.
 """
 
 from __future__ import annotations
@@ -32,7 +33,20 @@ COMMAND = (
     *("cellwright.conversation.conversation", "cellwright.agent.agent_setup", "cellwright.agent.loop"),
     *("cellwright.model.transport", "httpcore2._sync.connection", "httpx2", "jsonschema", "truststore"),
 )
-LIBRARIES = {"": ("mcp.server.mcpserver",), "cellwright.terminal.main": COMMAND, "claude": COMMAND}
+# neither ipywidgets nor what imports it: it looks for the kernel when it is imported
+KERNEL = (
+    *("ipykernel.kernelapp", "IPython.extensions.storemagic", "psygnal", "anyio._backends._asyncio"),
+    *("cellwright.kernel.extension", "cellwright.kernel.conversation", "cellwright.kernel.magic.magics"),
+    *("cellwright.conversation.conversation", "cellwright.agent.agent_setup", "cellwright.agent.loop"),
+    *("cellwright.model.anthropic", "cellwright.model.transport", "httpcore2._sync.connection", "httpx2", "truststore"),
+    *("cellwright.sandbox.confined_process", "cellwright.tools.shell.bash", "cellwright.tools.files.read"),
+)
+LIBRARIES = {
+    "": ("mcp.server.mcpserver",),
+    "cellwright.terminal.main": COMMAND,
+    "claude": COMMAND,
+    "ipykernel_launcher": KERNEL,
+}
 """By the module that is run with `-m`, or the script's name; "" are other scripts."""
 
 KINDS = tuple(dict.fromkeys(LIBRARIES.values()))
