@@ -32,7 +32,7 @@ DISABLED = [
         *("metadataform", "pluginmanager", "terminal", "tooltip", "video"),
     )
 ]
-"""What no scene uses, and a sixth of what it takes to load a page."""
+"""What no scene uses: a page loads the quicker without it."""
 PAGE_CONFIG = {
     "buildCheck": False,  # with every page it would start node to see whether JupyterLab's own code is to be built again
     "disabledExtensions": dict.fromkeys(DISABLED, True),

@@ -5,8 +5,8 @@ forked from one of its kind, which has imported `LIBRARIES`; it has the program'
 signals, a session of its own if the program has one, and its end is the program's. Where that cannot be (a system without
 `pidfd_open`, coverage, which begins with the interpreter, anything but a module or a script) the program is Python itself.
 Servers of MCP that tests start run so, and our command where it has no terminal; on a terminal it begins as it does for
-users, with nothing imported. So do the kernels of the
-browser's scenes; those of tests/kernel and tests/server begin as users' do.
+users, with nothing imported. Kernels of the browser's scenes run so as well; those of tests/kernel and tests/server begin
+as users' do.
 """
 
 from __future__ import annotations
