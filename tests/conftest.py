@@ -34,8 +34,14 @@ hypothesis.settings.register_profile("explore", deadline=None, max_examples=2_00
 hypothesis.settings.load_profile("tests")
 
 VERSIONS = ("ipykernel", "ipython", "jupyterlab", "jupyter-client", "ipywidgets", "anthropic")
+# the first is Chromium without what it has for windows, which is half of what its main process computes
 CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
+    (
+        path
+        for name in ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+        if (path := shutil.which(name))
+    ),
+    "",
 )
 REQUIRED = os.environ.get("CELLWRIGHT_REQUIRE_BROWSER") == "1"
 # jsonschema would import it for a format that nothing here has: 38 parsers, made in 1.4 s of the processor in every server
@@ -45,6 +51,7 @@ EXPECTED = {"CELLWRIGHT_EXPECT_IPYKERNEL": "ipykernel", "CELLWRIGHT_EXPECT_LAB":
 
 CHROMIUM_ARGUMENTS = [
     "--no-sandbox",
+    "--disable-dev-shm-usage",  # Debian's script gives it to Chromium where /dev/shm is small, as it is in containers
     "--disable-gpu",
     "--disable-quic",
     "--no-first-run",

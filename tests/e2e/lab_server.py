@@ -18,12 +18,25 @@ from pathlib import Path
 from typing import Any
 
 from eventual import SECONDS
+from forked.forked_python import jupyter_place
 
 TESTS = Path(__file__).parents[1]
 # not by a cell: when `sys.path` changes, coverage takes modules away that another thread is importing
 IN_KERNELS = (TESTS / "e2e", TESTS / "tools")
 ALONE = {"ServerApp": {"jpserver_extensions": {"jupyter_server_fileid": False, "jupyter_server_ydoc": False}}}
 """Nobody shares these notebooks; tests/server has some that are shared."""
+DISABLED = [
+    f"@jupyterlab/{name}-extension"
+    for name in (
+        *("audio", "celltags", "debugger", "extensionmanager", "help", "hub", "inspector", "logconsole", "lsp"),
+        *("metadataform", "pluginmanager", "terminal", "tooltip", "video"),
+    )
+]
+"""What no scene uses: a page loads the quicker without it."""
+PAGE_CONFIG = {
+    "buildCheck": False,  # with every page it would start node to see whether JupyterLab's own code is to be built again
+    "disabledExtensions": dict.fromkeys(DISABLED, True),
+}
 
 
 @dataclass
@@ -93,6 +106,7 @@ def running_lab(root: Path, home: Path, model_url: str, api_key: str) -> Iterato
         "CELLWRIGHT_HOME": str(home / "state"),
         "JUPYTER_CONFIG_DIR": str(home / "config"),
         "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+        **jupyter_place(os.environ),
         "IPYTHONDIR": str(home / "ipython"),
         "ANTHROPIC_BASE_URL": model_url,
         "ANTHROPIC_API_KEY": api_key,
@@ -106,8 +120,7 @@ def running_lab(root: Path, home: Path, model_url: str, api_key: str) -> Iterato
     notifications.parent.mkdir(parents=True)
     notifications.write_text('{"fetchNews": "false", "checkForUpdates": false}')  # their toasts cover what is clicked
     (home / "config" / "labconfig").mkdir(parents=True)
-    # with every page it would start node to see whether JupyterLab's own code is to be built again
-    (home / "config" / "labconfig" / "page_config.json").write_text('{"buildCheck": false}')
+    (home / "config" / "labconfig" / "page_config.json").write_text(json.dumps(PAGE_CONFIG))
     (home / "config" / "jupyter_server_config.json").write_text(json.dumps(ALONE))
     command = [
         *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
