@@ -216,7 +216,7 @@ async function kernelProblem({ sessionContext }: NotebookPanel): Promise<string 
   await sessionContext.ready;
   const kernel = sessionContext.session?.kernel;
   if (!kernel) return "This notebook has no kernel. Start one, then ask Claude again.";
-  return await loadForCell(kernel);
+  return await loadForCell(kernel, "The kernel dropped this because a cell before it failed. Ask Claude again.");
 }
 
 /** A question that could not be asked does not stay in the notebook, unless the user has changed it meanwhile. */

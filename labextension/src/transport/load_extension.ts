@@ -23,13 +23,17 @@ export async function loadExtension(kernel: Kernel.IKernelConnection, subshell: 
   return { ...NO_PROBLEM, executable, message: lacking ? "" : `${ename}: ${evalue}` };
 }
 
-/** Loads the package before the cell that is sent next; null, or what keeps the kernel from it, with what to do. */
-export async function loadForCell(kernel: Pick<Kernel.IKernelConnection, "requestExecute">): Promise<string | null> {
+/** Loads the package before the cell that is sent next; null, or what keeps the kernel from it, with what to do.
+ * `dropped` is told where the kernel did not try: a cell before it failed in Run All, and the next cell is not run, either. */
+export async function loadForCell(
+  kernel: Pick<Kernel.IKernelConnection, "requestExecute">,
+  dropped: string | null = null,
+): Promise<string | null> {
   // what is loaded already stays as it is
   const request = { code: LOAD, silent: true, store_history: false, allow_stdin: false, stop_on_error: false };
   const { content } = await kernel.requestExecute(request).done;
-  // it was not tried where a cell before it failed in Run All: then the cell is not run, either
-  if (content.status !== "error") return null;
+  if (content.status === "ok") return null;
+  if (content.status !== "error") return dropped;
   const { ename, evalue } = content;
   if (ename === "ModuleNotFoundError") {
     return "Cellwright is not installed in this notebook's kernel. Run %pip install cellwright in a cell, then ask again.";

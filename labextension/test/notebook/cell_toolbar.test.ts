@@ -202,7 +202,7 @@ describe("when the kernel cannot be asked", () => {
   it.each([
     [{ status: "error", ename: "ModuleNotFoundError" }, "%pip install cellwright"],
     [{ status: "error", ename: "ImportError", evalue: "broken" }, "(ImportError: broken). Run %load_ext cellwright"],
-    [{ status: "aborted" }, "could not be loaded"],
+    [{ status: "aborted" }, "because a cell before it failed"],
   ])("for %j it says so, and leaves nothing behind", async (reply, said) => {
     const scene = new Scene(new TestCell("a", "x = 1"));
     scene.reply = reply;
