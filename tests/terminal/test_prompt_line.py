@@ -128,7 +128,7 @@ def test_a_model_is_chosen_from_a_list(messages_server: Server, command_for: For
     terminal.send("/model\r")
     terminal.expect_exact("Enter takes")
     terminal.send("sonnet-5-5\r")
-    terminal.expect_exact("claude-sonnet-5-5 answers from the next prompt on")
+    terminal.expect_exact("claude-sonnet-5-5 answers from the next prompt.")
     terminal.wait_for_prompt()
     terminal.send("go\r")
     terminal.expect("Fine")

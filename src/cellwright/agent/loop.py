@@ -219,13 +219,17 @@ class AgentRun:
         if self.within is None:
             self.calls.record = self.record = agent.checkpoints.begin(self.session, full.text, self.seq_before)
         self.journal.begin_turn()
-        for notice in grouped_notices((*self.session.notices, *full.notices)):
-            self.emit(Notice(notice, "warning"))
-        self.session.notices.clear()
+        self._tell_notices(full.notices)
         if (attached := full.attached_event()) is not None:
             self.emit(attached)
         await self.compaction.before_prompt(self.model, full.blocks)
         self.journal.add_prompt(full.blocks)
+
+    def _tell_notices(self, more: Sequence[str] = ()) -> None:
+        """Tell what the session has to say, what is known since its last request too."""
+        found, self.session.notices = self.session.notices, []
+        for notice in grouped_notices((*found, *more)):
+            self.emit(Notice(notice, "warning"))
 
     def _take_late_tools(self) -> None:
         """Have the tools that are there now be callable, and declared behind the others where that keeps the prefix."""
@@ -395,6 +399,7 @@ class AgentRun:
     async def _streamed_answer(self, request: Request) -> TurnEnd | None:
         """The answer; None when attempts that failed have spent too much, or are enough to turn to another model."""
         waits, self.sent = False, self.sent + 1
+        self._tell_notices()
         asyncio.get_running_loop().call_soon(self.agent.request_leaves)  # when this thread has nothing else to do
         try:
             async with contextlib.aclosing(self.agent.provider.stream(request)) as events:

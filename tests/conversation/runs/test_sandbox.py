@@ -82,6 +82,17 @@ def test_where_nothing_confines_commands_it_is_told_once(conversing):
     assert notices_of(conversation, "And now?") == []
 
 
+def test_it_is_told_in_the_first_run_that_calls_a_tool(messages_server, tmp_path, own_place):
+    (tmp_path / "tides.csv").write_text("2.1", "utf-8")
+    server = messages_server([turn(use("Read", file_path="tides.csv")), say("The tide."), say("The same.")])
+    environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
+    missing = SandboxFound(None, {"Landlock": "this Linux has none"})
+    conversation = Conversation(cwd=tmp_path, interface="a test", environ=environ, find_sandbox=lambda: missing)
+    assert len(notices_of(conversation, "What is it?")) == 1
+    assert notices_of(conversation, "And now?") == []
+    conversation.close()
+
+
 def test_where_something_does_nothing_is_told(conversing):
     assert notices_of(conversing(), "What is it?") == []
 

@@ -24,7 +24,7 @@ from cellwright.kernel.context.notebook_context import (
     KernelContext,
     kernel_context,
 )
-from cellwright.kernel.magic.line import How
+from cellwright.kernel.magic.options import How
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session

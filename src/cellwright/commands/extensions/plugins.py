@@ -162,7 +162,7 @@ class PluginCommands(Struct, frozen=True):
                 raise CellwrightError(ErrorCode.INVALID_PARAMETERS, _secret_elsewhere(kept.id, each))
             if equals:
                 lines.append(f"{each} is kept {self._installer.answer(kept.id, options[each], text)}.")
-        counts = "It counts from the next prompt on." if lines else ""
+        counts = "It takes effect with the next prompt." if lines else ""
         rows: list[Row] = [("option", "what it is", "how to set it")]
         rows += [
             (option.name, _about(option), _how(kept.id, option, can_ask=self.ask is not None))

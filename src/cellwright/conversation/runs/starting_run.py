@@ -428,7 +428,8 @@ class StartingRun(Struct, frozen=True):
     def _request_leaves(self) -> None:
         self.run.request_leaves.set()
         # two threads at work hinder each other: what the answer's calls need is looked for while the model thinks
-        self.parts.sandbox.begin()
+        search, session = self.parts.sandbox.begin(), self.parts.sessions.current
+        search.add_done_callback(lambda _: self.parts.sessions.add_notices(session, self._unconfined()))
 
     def _with_called(
         self, full: FullPrompt, skill_call: SkillCall | None, agent: AgentSetup, session: Session
@@ -465,7 +466,7 @@ class StartingRun(Struct, frozen=True):
             parts.sessions.add_notices(session, parts.mcp.notices())
 
     def _unconfined(self) -> list[str]:
-        """Tell that nothing confines commands here, where it is so: with the first run that begins when that is known."""
+        """Tell that nothing confines commands here, where it is so: with the first request that is made when it is known."""
         found = self.parts.sandbox.found_by_now()
         if self.request.provider is not None or found is None or found.abilities is not None:
             return []
