@@ -28,8 +28,8 @@ ALONE = {"ServerApp": {"jpserver_extensions": {"jupyter_server_fileid": False, "
 DISABLED = [
     f"@jupyterlab/{name}-extension"
     for name in (
-        *("audio", "celltags", "debugger", "extensionmanager", "help", "hub", "inspector", "logconsole", "lsp"),
-        *("metadataform", "pluginmanager", "terminal", "tooltip", "video"),
+        *("audio", "celltags", "debugger", "extensionmanager", "help", "hub", "inspector", "logconsole"),
+        *("pluginmanager", "terminal", "tooltip", "video"),
     )
 ]
 """What no scene uses: a page loads the quicker without it."""

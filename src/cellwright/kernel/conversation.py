@@ -180,6 +180,7 @@ class NotebookConversation:
         """Build what the line `fix …` asks Claude; None when nothing has failed: then the user was told so."""
         from cellwright.kernel.magic.fix import NothingToFix, fix_of  # most prompts are others
 
+        self._cell_runs()  # right after loading no page may have said yet what it shows
         try:
             return fix_of(line, self.shell, self.cells, self.notebooks)
         except NothingToFix as nothing:
@@ -269,11 +270,15 @@ class NotebookConversation:
         if run is not None and isinstance(run.surface, CellSurface):
             run.surface.output.stuck(tool_use_id)
 
+    def _cell_runs(self, named: Path | None = None) -> None:
+        """Have the notebooks know which one the cell that is running stands in; `named` is what its user says."""
+        front_end = front_end_of(self.shell)
+        document = this_notebook(front_end, self.shell.user_ns, self.conversation.in_force.environ)
+        self.notebooks.cell_runs(front_end, document, named)
+
     def _new_surface(self, options: MagicOptions) -> CellSurface:
         conversation, front_end = self.conversation, front_end_of(self.shell)
-        document = this_notebook(front_end, self.shell.user_ns, conversation.in_force.environ)
-        named = None if options.notebook is None else conversation.cwd / options.notebook
-        self.notebooks.cell_runs(front_end, document, named)
+        self._cell_runs(None if options.notebook is None else conversation.cwd / options.notebook)
         return cell_surface(
             self.shell,
             front_end,

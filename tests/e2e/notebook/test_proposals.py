@@ -78,7 +78,7 @@ def test_each_cell_has_its_own_answer(proposed, model, page, app):
 def test_all_are_accepted_at_once_in_the_turns_card(proposed, page, app):
     book = proposed(app)
     bar = book.output(1).locator(".cell-changes:not([disabled])")
-    expect(bar).to_contain_text("3 changes of cells")
+    expect(bar).to_contain_text("3 cell changes")
     bar.get_by_role("button", name="Accept all").click()
     book.wait_done(1)
     saved = ["".join(cell["source"]) for cell in book.save()["cells"]]
@@ -100,7 +100,7 @@ def test_a_proposal_is_edited_at_its_cell_by_keyboard(proposed, model, page):
     page.keyboard.press("Control+Enter")
     expect(book.cell(2).locator(".cm-content")).to_have_text("radius = 4")
     bar = book.output(1).locator(".cell-changes:not([disabled])")
-    expect(bar).to_contain_text("2 changes of cells")
+    expect(bar).to_contain_text("2 cell changes")
     bar.get_by_role("button", name="Reject all").click()
     book.wait_done(1)
     told = str(model.requests[-1].body["messages"][-1]["content"])
