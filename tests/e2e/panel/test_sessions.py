@@ -94,7 +94,7 @@ def test_code_of_an_answer_goes_into_the_notebook_and_ctrl_z_takes_it_out(notebo
     panel = opened(book)
     run = ask(panel, "Give me code")
     cells = book.page.locator(".jp-Notebook .jp-Cell")
-    block = run.locator("figure", has_text="heights")
+    block = run.locator("figure", has_text="heights = [1, 2, 3]")  # all of it: its last words are drawn a frame later
     block.get_by_role("button", name="Insert").click()
     expect(cells.nth(2)).to_contain_text("heights = [1, 2, 3]")
     undo(book)
