@@ -18,15 +18,20 @@ from typing import Any
 
 import httpx2
 import pytest
+from msgspec.structs import replace
 
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import TurnEnd
 from cellwright.model.anthropic import AnthropicProvider, connect, encode
+from cellwright.model.provider import request_sent
 from cellwright.model.retry import Clock
 from cellwright.model.sdk_transport import SdkTransport, with_explicit_breakpoint
 from cellwright.model.transport import QUICK_WAITS, READ_SECONDS, KeyTransport, network_failure, paced
 from cellwright.testing import fault, say, think, turn
 from row_tables import for_each_row
+
+BIG = 24_000_000
+"""Bytes of a body."""
 
 OURS = {"user-agent", "host", "content-length"}
 
@@ -411,3 +416,27 @@ def test_tls_is_verified_against_the_user_s_certificates(certificate, key_line, 
     assert "SSL_CERT_FILE" in refused.message
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
     assert asyncio.run(failure()).code == ErrorCode.API_KEY_INVALID
+
+
+def test_a_request_has_left_when_its_body_is_written(key_line):
+    request = replace(key_line([]).request(), messages=[json.dumps({"role": "user", "content": "x" * BIG}).encode()])
+    left: list[bool] = []
+    seen_half_way: list[bool] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(BIG // 100)
+        seen_half_way.extend(left)  # the rest is more than any buffer on the way holds
+        await reader.readexactly(BIG - BIG // 100)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 2\r\n\r\n{}")
+        await writer.drain()
+
+    async def ask() -> None:
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            host, port = server.sockets[0].getsockname()
+            request_sent.set(lambda: left.append(True))
+            async with AnthropicProvider(KeyTransport(token="key", base_url=f"http://{host}:{port}")) as provider:
+                with pytest.raises(ApiError):
+                    assert [event async for event in provider.stream(request)]
+
+    asyncio.run(ask())
+    assert (seen_half_way, left) == ([], [True])

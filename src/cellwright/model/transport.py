@@ -13,13 +13,14 @@ import asyncio
 import contextlib
 import functools
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.model.provider import request_sent
 from cellwright.model.retry import Clock, FailedAttempt, RequestFailed, broken_stream
 from cellwright.text import lazy_pattern
 
@@ -226,6 +227,7 @@ class KeyTransport:
             content=body,
             headers=self._beta_header(betas),
             timeout=stall_timeout(stall_seconds),
+            extensions={"trace": _when_written(request_sent.get())},
         )
         async with _sent(client, request, stall_seconds) as reply:
             yield reply
@@ -253,6 +255,16 @@ class KeyTransport:
         return self._url.startswith("https://") or any(
             proxy.startswith("https://") for proxy in urllib.request.getproxies().values()
         )
+
+
+def _when_written(call: Callable[[], None]) -> Callable[[str, Mapping[str, object]], Coroutine[Any, Any, None]]:
+    """Have httpcore2 call `call` when the body of a request is written."""
+
+    async def trace(step: str, _about: Mapping[str, object]) -> None:
+        if step == "http11.send_request_body.complete":
+            call()
+
+    return trace
 
 
 @contextlib.asynccontextmanager
