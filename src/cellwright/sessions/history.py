@@ -6,7 +6,6 @@ All of it is pure: messages in, messages out. What is said in the user's place, 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
