@@ -70,7 +70,7 @@ def _make_all_old() -> None:
 def _import_http_library() -> None:
     # what fails here fails again, with its message, when it is needed
     with contextlib.suppress(Exception):
-        from cellwright.model.transport import import_http_library
+        from cellwright.model.transports.transport import import_http_library
 
         import_http_library()
 

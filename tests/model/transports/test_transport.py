@@ -18,22 +18,23 @@ from typing import Any
 
 import httpx2
 import pytest
-from msgspec.structs import replace
 
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import TurnEnd
 from cellwright.model.anthropic import AnthropicProvider, connect, encode
 from cellwright.model.provider import request_sent
 from cellwright.model.retry import Clock
-from cellwright.model.sdk_transport import SdkTransport, with_explicit_breakpoint
-from cellwright.model.transport import QUICK_WAITS, READ_SECONDS, KeyTransport, network_failure, paced
+from cellwright.model.transports.direct_client import DirectClient
+from cellwright.model.transports.httpx_client import HttpxClient, network_failure
+from cellwright.model.transports.sdk_transport import SdkTransport, with_explicit_breakpoint
+from cellwright.model.transports.transport import QUICK_WAITS, READ_SECONDS, KeyTransport, paced
 from cellwright.testing import fault, say, think, turn
 from row_tables import for_each_row
 
 BIG = 24_000_000
 """Bytes of a body."""
 
-OURS = {"user-agent", "host", "content-length"}
+OURS = {"user-agent", "host", "content-length", "connection", "accept-encoding"}
 
 
 def headers_that_matter(headers: dict[str, str]) -> dict[str, str]:
@@ -123,10 +124,9 @@ def test_an_explicit_breakpoint_goes_to_the_last_block_that_can_have_one():
     assert message["content"] == [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}]
 
 
-def test_connections_stay_warm_between_turns(line, caplog):
+def test_connections_stay_warm_between_turns(line):
     """Also after a failed try: one connection serves them all."""
-    caplog.set_level(logging.DEBUG, "httpcore2")
-    playing = line([say("a"), fault("status", status=529), turn(think("b"), say("c"))])
+    playing = line([say("a"), fault("status", status=529), turn(think("b"), say("c"))], counts=True)
 
     async def turns() -> None:
         async with playing.provider() as provider:
@@ -135,7 +135,7 @@ def test_connections_stay_warm_between_turns(line, caplog):
 
     asyncio.run(turns())
     assert len(playing.server.requests) == 3
-    assert caplog.text.count("connect_tcp.started") == 1
+    assert playing.relay.connections == 1
 
 
 KEY = "sk-ant-api03-very-secret-0123456789"
@@ -193,7 +193,6 @@ def test_the_key_shows_nowhere(key_line, gateway, caplog):
         shown += traceback.TracebackException.from_exception(error, capture_locals=True).format()
         shown += [repr(provider), str(error.to_json()), repr(error), repr(error.__context__), repr(error.__cause__)]
     assert "bad headers" in "".join(shown), "the gateway did answer"
-    assert "httpx2" in caplog.text
     assert KEY not in "".join(shown)
     assert KEY not in caplog.text
 
@@ -316,11 +315,11 @@ def test_a_request_that_cannot_be_sent_is_not_quoted():
     assert "sk-ant-1" not in failure.message
 
 
-def test_no_way_logs_its_credential(line, caplog):
+def test_no_way_logs_its_credential(line, way, caplog):
     caplog.set_level(logging.DEBUG)
     playing = line([fault("status", status=400)])
     assert playing.play().error is not None
-    assert "httpx2" in caplog.text
+    assert way == "key" or "httpx2" in caplog.text
     assert playing.server.api_key not in caplog.text
 
 
@@ -418,25 +417,27 @@ def test_tls_is_verified_against_the_user_s_certificates(certificate, key_line, 
     assert asyncio.run(failure()).code == ErrorCode.API_KEY_INVALID
 
 
-def test_a_request_has_left_when_its_body_is_written(key_line):
-    request = replace(key_line([]).request(), messages=[json.dumps({"role": "user", "content": "x" * BIG}).encode()])
+@pytest.mark.parametrize("client_of", [DirectClient, HttpxClient])
+def test_a_request_has_left_when_its_body_is_written(client_of):
     left: list[bool] = []
-    seen_half_way: list[bool] = []
+    left_half_way: list[bool] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readexactly(BIG // 100)
-        seen_half_way.extend(left)  # the rest is more than any buffer on the way holds
+        left_half_way.extend(left)  # the rest is more than any buffer on the way holds
         await reader.readexactly(BIG - BIG // 100)
-        writer.write(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 2\r\n\r\n{}")
-        await writer.drain()
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}")
+        writer.close()
 
-    async def ask() -> None:
+    async def ask() -> bytes:
+        request_sent.set(lambda: left.append(True))
         async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
             host, port = server.sockets[0].getsockname()
-            request_sent.set(lambda: left.append(True))
-            async with AnthropicProvider(KeyTransport(token="key", base_url=f"http://{host}:{port}")) as provider:
-                with pytest.raises(ApiError):
-                    assert [event async for event in provider.stream(request)]
+            client = await asyncio.to_thread(client_of, f"http://{host}:{port}", {}, idle_seconds=1.0)
+            async with client.send("POST", "/", body=b"x" * BIG, headers={}, seconds=60) as reply:
+                answer = await reply.body()
+            await client.aclose()
+        return answer
 
-    asyncio.run(ask())
-    assert (seen_half_way, left) == ([], [True])
+    assert asyncio.run(ask()) == b"{}"
+    assert (left_half_way, left) == ([], [True])
