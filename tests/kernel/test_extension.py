@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -78,6 +80,16 @@ def _parent(pid):
 
 def state(kernel: NotebookKernel) -> dict[str, Any]:
     return dict(json.loads(kernel.run(STATE, cell_id=None).stdout))
+
+
+STARTED = """
+import gc, json
+from cellwright.conversation.process_conversation import starting_up
+with starting_up():
+    imported = [[] for _ in range(300_000)]
+young = sum(len(gc.get_objects(generation)) for generation in (0, 1))
+print(json.dumps([gc.isenabled(), gc.get_freeze_count(), young < len(imported)]))
+"""
 
 
 @pytest.fixture
@@ -178,3 +190,9 @@ def test_a_killed_kernel_takes_its_children_along(bare: NotebookKernel, model: M
     page.close()
     bare.manager.shutdown_kernel(now=True)
     eventually(lambda: not Path(f"/proc/{pid}").exists())
+
+
+def test_what_a_start_made_is_not_looked_through_by_the_next_collections() -> None:
+    # in a process of its own: this one's objects are frozen
+    shown = subprocess.run([sys.executable, "-c", STARTED], capture_output=True, text=True, check=True).stdout
+    assert json.loads(shown) == [True, 0, True]
