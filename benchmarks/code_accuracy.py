@@ -30,7 +30,7 @@ import msgspec
 from benchmarks.code_index import CONTEXT, Indexed, run_indexer
 from cellwright.codebase.embedding.provider import KEY_NAMES, EmbeddingSettings
 from cellwright.codebase.embedding.worker import EmbedRequest
-from cellwright.codebase.reader import Hit, fused, reading, status_of
+from cellwright.codebase.index_reader import Hit, fused, reading, status_of
 from cellwright.codebase.store import index_path, models_folder
 from cellwright.tools.code.navigation.find_references import find_references_tool
 from cellwright.tools.code.navigation.project_code import SEMANTIC_HITS

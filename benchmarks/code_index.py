@@ -28,8 +28,8 @@ from msgspec import Struct
 
 from benchmarks.code_tables import Table
 from cellwright.agent.tool import ToolContext
+from cellwright.codebase.index_reader import reading, status_of
 from cellwright.codebase.indexer import IndexRequest
-from cellwright.codebase.reader import reading, status_of
 from cellwright.codebase.store import index_path
 from cellwright.tools.code.navigation.find_definitions import find_definitions_tool
 from cellwright.tools.code.navigation.find_references import find_references_tool

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from benchmarks.row import Row
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.sandbox.means import Sandbox, find_sandbox
-from cellwright.tools.process.children import ChildProcesses, Command
+from cellwright.sandbox.mechanisms import Sandbox, find_sandbox
+from cellwright.tools.process.child_processes import ChildProcesses, Command
 from cellwright.tools.process.environment import child_environment
 from cellwright.tools.process.runner import RunningProgram
 

@@ -12,8 +12,8 @@ import pytest
 import cellwright
 from cellwright.agent.tool import ToolResult, tool
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, Notice, RunEnd, TextDelta
 from cellwright.sessions.session import Session

@@ -19,7 +19,7 @@ from cellwright.agent.loop import AgentRun
 from cellwright.agent.prompt import ContextBlock, FullPrompt, Prompt
 from cellwright.agent.spending.run_spending import NO_SHARED_BUDGETS, SharedBudgets
 from cellwright.agent.steering import Steering
-from cellwright.agent.structured_output.answer import AnswerType
+from cellwright.agent.structured_output.typed_answer import AnswerType
 from cellwright.agent.tool import TOOL_SEARCH, Tool
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecords
 from cellwright.events import Emit, Event, RunEnd

@@ -25,7 +25,7 @@ from cellwright.agent.hooks.run_hooks import RunHooks, SubagentHooks
 from cellwright.agent.prompt import ContextBlock, FullPrompt, Prompt, full_prompt
 from cellwright.agent.spending.run_spending import Spending
 from cellwright.agent.steering import ReadySteering, Steering, Submit
-from cellwright.agent.structured_output.answer import AnswerCheck
+from cellwright.agent.structured_output.typed_answer import AnswerCheck
 from cellwright.agent.subagent import Nesting, Within
 from cellwright.agent.tool import TOOL_SEARCH
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord

@@ -20,8 +20,8 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.pricing import Total
 from cellwright.sessions import transcript
 from cellwright.sessions import transcript_lock as lease
-from cellwright.sessions.calls.rate import CallRate
-from cellwright.sessions.calls.times import CallTimes, call_times_file
+from cellwright.sessions.calls.call_times import CallTimes, call_times_file
+from cellwright.sessions.calls.rate_limit import CallRate
 from cellwright.sessions.cut_answer import faults_text, keep_cut_answer, recovered_answer, recovered_results
 from cellwright.sessions.file_changes import forget_outcomes, outcomes
 from cellwright.sessions.fork_point import ForkPoint, without_thinking

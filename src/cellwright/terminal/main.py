@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from cellwright.errors import CellwrightError, ErrorCode, fault, log_fault
 from cellwright.terminal.arguments import parse
 from cellwright.terminal.exit_codes import ExitCode, OutputLost, exit_code_of
-from cellwright.terminal.subcommands.names import find_subcommand
+from cellwright.terminal.subcommands.subcommand_names import find_subcommand
 
 if TYPE_CHECKING:
     import argparse
@@ -115,17 +115,17 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
     from cellwright.conversation.process_conversation import starting_up
 
     with starting_up():
-        from cellwright.config.settings.read import start_folder
+        from cellwright.config.settings.settings_files import start_folder
         from cellwright.conversation.conversation import Conversation
         from cellwright.terminal.arguments import is_piped, read_prompt
-        from cellwright.terminal.command import (
+        from cellwright.terminal.interactive.interact import interact
+        from cellwright.terminal.terminal_conversation import (
             TerminalCommand,
             given_servers,
             inline_settings,
             refuse_trust,
             setting_scopes,
         )
-        from cellwright.terminal.interactive.interact import interact
     gc.freeze()  # modules stay, and a collection need not look at them again
 
     one_prompt = any(

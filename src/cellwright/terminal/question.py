@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
-from cellwright.conversation.answers import (
+from cellwright.conversation.user_answers import (
     Choice,
     allowed,
     answered,

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.config.agents.definition import AgentDefinition, AgentScope, NoAgent, read_definition
+from cellwright.config.agents.agent_definition import AgentDefinition, AgentScope, NoAgent, read_definition
 from cellwright.config.plugins.plugin import Plugin, put_in
 from cellwright.config.skills.find_skills import SkillPlace, project_folders
 

@@ -30,7 +30,7 @@ from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.results import BLOCKABLE, JUDGING, blocked, capped, read_answer
 from cellwright.config.hooks.entries import CommandHook, HookEntry
 from cellwright.config.plugins.plugin import put_in
-from cellwright.tools.process.children import MARK_NAME, ChildProcesses, Command, child_processes
+from cellwright.tools.process.child_processes import MARK_NAME, ChildProcesses, Command, child_processes
 from cellwright.tools.process.environment import child_environment
 from cellwright.tools.process.runner import OutputHead, RunningProgram
 

@@ -34,12 +34,12 @@ from cellwright.config.hooks.entries import (
 )
 from cellwright.config.hooks.http import HttpBounds, send
 from cellwright.config.hooks.mcp import CallMcpTool, call_tool
-from cellwright.config.hooks.model import ask_model
+from cellwright.config.hooks.prompt_and_agent import ask_model
 from cellwright.config.settings.settings import HooksSource, Settings
 from cellwright.errors import CellwrightError
 from cellwright.events import Notice, ToolProgress
 from cellwright.permissions.policy import PermissionPolicy
-from cellwright.tools.process.children import ChildProcesses, child_processes
+from cellwright.tools.process.child_processes import ChildProcesses, child_processes
 
 
 def concerns(rule: str, tool: Tool | None, tool_input: Mapping[str, Any], cwd: str) -> bool:

@@ -16,8 +16,8 @@ from cellwright.agent.hooks.run_hooks import session_fields
 from cellwright.agent.thread import AgentThread
 from cellwright.config.plugins.plugin import Plugin
 from cellwright.config.settings.layers import Scope
-from cellwright.config.settings.read import users_folder
 from cellwright.config.settings.settings import HooksSource
+from cellwright.config.settings.settings_files import users_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.session import Session

@@ -64,7 +64,7 @@ class Goal(AwaitedHooks):
             told, self._told = self._told, condition
             return NO_HOOK_RESULT if told == condition else HookResult(context=(_TOLD.format(condition=condition),))
         from cellwright.config.hooks.entries import ModelHook  # few conversations have a goal
-        from cellwright.config.hooks.model import ask_model
+        from cellwright.config.hooks.prompt_and_agent import ask_model
 
         judge = ModelHook(identity="/goal", source="/goal", prompt=_JUDGE.format(condition=condition))
         said = shortened(self._session().messages, JUDGED_CHARS)

@@ -31,8 +31,8 @@ from cellwright.agent.prompt import (
 )
 from cellwright.agent.subagent import MAX_DEPTH, Nesting, Subagent, tokens_of
 from cellwright.agent.tool import TOOL_SEARCH, Tool, ToolContext, ToolResult
-from cellwright.config.agents.definition import AgentDefinition
-from cellwright.config.agents.notes import NOTE_TOOLS, memory_folder, notes_text, read_notes
+from cellwright.config.agents.agent_definition import AgentDefinition
+from cellwright.config.agents.agent_memory import NOTE_TOOLS, memory_folder, notes_text, read_notes
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.layers import Scope
 from cellwright.config.settings.settings_in_force import SettingsInForce

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.run import State
 from cellwright.events import CHARS_PER_TOKEN, Answered, Asked, ContextCompacted, Preview, QuestionKind
-from cellwright.kernel.chat.log import RUNS_KEPT, ConversationLog, LoggedRun, past_run
+from cellwright.kernel.chat.conversation_log import RUNS_KEPT, ConversationLog, LoggedRun, past_run
 from cellwright.kernel.chat.past_agents import PastCall, past_agent_events
 from cellwright.kernel.output.agent_ops import AgentOps
 from cellwright.kernel.output.protocol import Op

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import RunSurface
 from cellwright.conversation.runs.run import Run
+from cellwright.conversation.runs.run_request import RunSurface
 from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.output.cell_output import CellOutput, RenewedOutput, SavedOutput, ViewOutput, WidgetOutput
 from cellwright.kernel.output.op_log import OpLog

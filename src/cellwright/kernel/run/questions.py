@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.agent.calls.permission_gate import no_user_text
 from cellwright.agent.thread import CallerJobs
-from cellwright.conversation.answers import allowed, answered, denied, unanswered_in_time
+from cellwright.conversation.user_answers import allowed, answered, denied, unanswered_in_time
 from cellwright.errors import CellwrightError
 from cellwright.events import AnsweredBy
 from cellwright.kernel.output.protocol import AnswerMessage

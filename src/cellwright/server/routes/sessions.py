@@ -17,7 +17,7 @@ from tornado.web import authenticated
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.server.api_error import RouteError
-from cellwright.server.routes.base import CellwrightRoute, may_read, may_write
+from cellwright.server.routes.base_handler import CellwrightRoute, may_read, may_write
 from cellwright.server.runs.own_kernels import folder_below
 from cellwright.server.runs.runs import ClientRuns
 

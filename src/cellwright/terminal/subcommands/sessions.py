@@ -15,7 +15,7 @@ from typing import Any
 
 from cellwright.commands.sessions.export import free_path, secrets_left_out, write_export
 from cellwright.commands.sessions.sessions import branch, price, when
-from cellwright.config.settings.read import start_folder
+from cellwright.config.settings.settings_files import start_folder
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry, tree_of
 from cellwright.sessions.catalog.metadata import shown_tags

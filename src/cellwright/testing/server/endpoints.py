@@ -26,7 +26,7 @@ from cellwright.testing.server.batches import Batches, BatchRequest
 from cellwright.testing.server.http_connection import HttpRequest, HttpResponse
 from cellwright.testing.server.message_stream import MessageReply, MessageStream
 from cellwright.testing.server.playback import Playback, answer_whole, comes_before_head, sse_frame, strike_before_head
-from cellwright.testing.server.recorded import RecordedRequest, RequestLog, last_user_text
+from cellwright.testing.server.recorded_requests import RecordedRequest, RequestLog, last_user_text
 from cellwright.testing.server.routes import Route, betas_of, check_credentials, check_version, route
 from cellwright.testing.server.script import DEFAULT_DELTA_CHARS, Script, Turn
 
