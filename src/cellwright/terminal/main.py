@@ -24,7 +24,7 @@ from cellwright.terminal.subcommands.subcommand_names import find_subcommand
 if TYPE_CHECKING:
     import argparse
 
-    from cellwright.terminal.views import Streams
+    from cellwright.terminal.views.choose_view import Streams
 
 _NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EIO)
 
@@ -81,7 +81,9 @@ def _forget_stdout() -> None:
 
 
 def _command(options: argparse.Namespace) -> int:
-    from cellwright.terminal.views import Streams  # from here on things cost time; --help and errors need none of it
+    from cellwright.terminal.views.choose_view import (
+        Streams,  # from here on things cost time; --help and errors need none of it
+    )
 
     if options.verbose:
         from cellwright.terminal.stderr_log import log_to_stderr
@@ -167,7 +169,7 @@ def _tell_program(error: CellwrightError, options: argparse.Namespace, streams: 
     """Tell what kept the run from starting, in the format that the program reads."""
     from cellwright.events import RunEnd
     from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS
-    from cellwright.terminal.views import make_view
+    from cellwright.terminal.views.choose_view import make_view
 
     claude = None
     if options.output_format in CLAUDE_FORMATS:

@@ -24,7 +24,7 @@ from cellwright.conversation.user_answers import (
 )
 from cellwright.events import AnsweredBy
 from cellwright.terminal.interactive.keys import ESCAPE
-from cellwright.terminal.screen import Style, style_of_diff_line
+from cellwright.terminal.views.terminal_text import Style, style_of_diff_line
 from cellwright.text import visible, visible_line
 
 Write = Callable[[str, Style], None]

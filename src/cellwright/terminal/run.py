@@ -23,7 +23,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, RunEnd
 from cellwright.terminal.exit_codes import OutputLost
 from cellwright.terminal.interactive.keys import CTRL_O, ESCAPE, KeysAtWork
-from cellwright.terminal.plain_view import View
+from cellwright.terminal.views.plain_view import View
 
 if TYPE_CHECKING:
     from cellwright.terminal.question import Asker

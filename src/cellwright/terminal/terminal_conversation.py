@@ -41,10 +41,10 @@ from cellwright.sessions.session import Session
 from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS
 from cellwright.terminal.exit_codes import ExitCode, exit_code_of
 from cellwright.terminal.interactive.keys import KeysAtWork, reads_keys
-from cellwright.terminal.plain_view import Unseen, View
 from cellwright.terminal.run import TerminalRun
-from cellwright.terminal.screen import columns_of
-from cellwright.terminal.views import Streams, asker_maker, confirmed, make_view
+from cellwright.terminal.views.choose_view import Streams, asker_maker, confirmed, make_view
+from cellwright.terminal.views.plain_view import Unseen, View
+from cellwright.terminal.views.terminal_text import columns_of
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:
@@ -307,7 +307,7 @@ class TerminalCommand:
             case "text":
                 stdout = self.streams.stdout
                 if any(section.answer for section in page.sections) and self.streams.draws_on(stdout):
-                    from cellwright.terminal.live_view import draw_page  # rich: most pages are no answers
+                    from cellwright.terminal.views.live_view import draw_page  # rich: most pages are no answers
 
                     draw_page(page, stdout)
                     return ExitCode.OK

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from cellwright.kernel.widgets.transcript import TranscriptWidget
-    from cellwright.terminal.plain_view import View
+    from cellwright.terminal.views.plain_view import View
 
 
 def cell_publisher(shell: InteractiveShell) -> Any:

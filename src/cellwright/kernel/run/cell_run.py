@@ -255,7 +255,7 @@ def dry_run(
     """A run that shows what `prompt` would send and sends nothing."""
     # not what most runs need
     from cellwright.conversation.dry_run import DryRun, shown, unsaved_copy
-    from cellwright.terminal.plain_view import Unseen
+    from cellwright.terminal.views.plain_view import Unseen
 
     provider = DryRun()
     request = RunRequest(

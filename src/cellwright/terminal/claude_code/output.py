@@ -31,7 +31,7 @@ from cellwright.events import (
     UserPrompt,
 )
 from cellwright.model.models import limits
-from cellwright.terminal.plain_view import Unseen
+from cellwright.terminal.views.plain_view import Unseen
 
 Message = dict[str, Any]
 

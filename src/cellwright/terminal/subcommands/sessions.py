@@ -22,7 +22,7 @@ from cellwright.sessions.catalog.metadata import shown_tags
 from cellwright.sessions.catalog.search import HIT_BEGIN, HIT_END
 from cellwright.sessions.export.exchanges import AnswerText, Exchange
 from cellwright.terminal.exit_codes import ExitCode
-from cellwright.terminal.screen import columns_of
+from cellwright.terminal.views.terminal_text import columns_of
 from cellwright.text import visible_line
 
 WORDS_CHARS = 160

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from cellwright.testing.rules.api_error import ApiRejection
-from cellwright.testing.rules.content_shape import ONLY_ASSISTANT, ONLY_USER
+from cellwright.testing.rules.history.prefix import Block, blocks_of, nested
 from cellwright.testing.rules.models import ServedModel
-from cellwright.testing.rules.prefix import Block, blocks_of, nested
+from cellwright.testing.rules.request.content_blocks import ONLY_ASSISTANT, ONLY_USER
 
 ID_PATTERN = "^[a-zA-Z0-9_-]+$"
 MAX_MESSAGES = 100_000

@@ -16,18 +16,18 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.code_accuracy import NAMES as ACCURACY_NAMES
-from benchmarks.code_accuracy import QUERIES, definitions, embedding_settings, references, retrieval
-from benchmarks.code_index import NAMES, run_indexer, speed
-from benchmarks.code_navigation import navigation
-from benchmarks.code_tables import Table, write_tables
+from benchmarks.code.accuracy import NAMES as ACCURACY_NAMES
+from benchmarks.code.accuracy import QUERIES, definitions, embedding_settings, references, retrieval
+from benchmarks.code.index import NAMES, run_indexer, speed
+from benchmarks.code.navigation import navigation
+from benchmarks.code.tables import Table, write_tables
 from benchmarks.published import measured_code
 
-PAGE = Path(__file__).parents[1] / "docs" / "code-intelligence.md"
+PAGE = Path(__file__).parents[2] / "docs" / "code-intelligence.md"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.code_page", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.code", description=__doc__)
     parser.add_argument("--speed", type=Path, help="a folder, the larger the better")
     parser.add_argument("--accuracy", nargs="*", type=Path, default=[], help="folders")
     parser.add_argument("--flask", type=Path, help="a checkout of Flask, for questions and retrieval")

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cellwright.testing.rules.api_error import ApiRejection
+from cellwright.testing.rules.history.prefix import Block, Prefix, blocks_of
 from cellwright.testing.rules.models import ServedModel
-from cellwright.testing.rules.prefix import Block, Prefix, blocks_of
 
 # no secret: it only has to be the same in every server of a test run, so that a session can go on with another one
 _KEY = b"cellwright local messages server"

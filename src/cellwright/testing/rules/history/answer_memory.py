@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cellwright.testing.rules.api_error import ApiRejection
-from cellwright.testing.rules.conversation import RoleRun
-from cellwright.testing.rules.prefix import Prefix, RecentPrefixes, canonical, next_state
-from cellwright.testing.rules.thinking_binding import is_thinking, signature_of
+from cellwright.testing.rules.history.prefix import Prefix, RecentPrefixes, canonical, next_state
+from cellwright.testing.rules.history.thinking_signatures import is_thinking, signature_of
+from cellwright.testing.rules.history.turn_order import RoleRun
 from cellwright.testing.rules.usage import PromptCache
 
 

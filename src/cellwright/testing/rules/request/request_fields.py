@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from cellwright.testing.rules.api_error import ApiRejection
-from cellwright.testing.rules.content_shape import CACHED, CITATIONS, TEXT, TYPE, message_shape
-from cellwright.testing.rules.shape import (
+from cellwright.testing.rules.request.content_blocks import CACHED, CITATIONS, TEXT, TYPE, message_shape
+from cellwright.testing.rules.request.json_shape import (
     Check,
     anything,
     boolean,

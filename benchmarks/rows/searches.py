@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.loop_rows import nothing
-from benchmarks.row import Row
+from benchmarks.rows.loop import nothing
+from benchmarks.rows.row import Row
 from cellwright.agent.tool import Tool, ToolContext
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.read import read_tool

@@ -1,7 +1,7 @@
 """What is measured: the same work done by a plain floor, by the anthropic SDK, and by Cellwright.
 
-Each is run as `python -m benchmarks.subjects SUBJECT ROW URL FOLDER` in a process of its own, with IPython and ipykernel
-imported first (a kernel that is there already), and prints one JSON object.
+Each is run as `python -m benchmarks.rows.subjects SUBJECT ROW URL FOLDER` in a process of its own, with IPython and
+ipykernel imported first (a kernel that is there already), and prints one JSON object.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from cellwright.testing.rules.shape import (
+from cellwright.testing.rules.request.json_shape import (
     Check,
     anything,
     boolean,

@@ -26,7 +26,7 @@ import msgspec
 import psutil
 from msgspec import Struct
 
-from benchmarks.code_tables import Table
+from benchmarks.code.tables import Table
 from cellwright.agent.tool import ToolContext
 from cellwright.codebase.index_reader import reading, status_of
 from cellwright.codebase.indexer import IndexRequest

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.row import Row
+from benchmarks.rows.row import Row
 from cellwright.testing import MessagesServer, RecordedRequest, Turn, say, turn, use
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 WORD = "some words of an answer "
 DELTAS = 20_000
 
@@ -30,7 +30,7 @@ def _play(
         folder = Path(name)
         (folder / "small.txt").write_text("a line\n" * 20, "utf-8")
         with MessagesServer(script(folder), validate=False, **server_options) as server:
-            command = [sys.executable, "-m", "benchmarks.subjects", subject, row, server.url, name]
+            command = [sys.executable, "-m", "benchmarks.rows.subjects", subject, row, server.url, name]
             run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
             if run.returncode:
                 raise RuntimeError(f"{subject} {row} failed:\n{run.stderr[-3000:]}")

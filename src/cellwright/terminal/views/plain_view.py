@@ -36,8 +36,8 @@ from cellwright.events import (
     UserPrompt,
 )
 from cellwright.telemetry.json_lines import JsonLines, Line, whole_run
-from cellwright.terminal import run_lines
-from cellwright.terminal.screen import harmless
+from cellwright.terminal.views import run_lines
+from cellwright.terminal.views.terminal_text import harmless
 from cellwright.text import visible_line
 from cellwright.tools.planning.todos import MARKS
 

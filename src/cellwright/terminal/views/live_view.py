@@ -47,8 +47,8 @@ from cellwright.events import (
     TurnEnd,
     UserPrompt,
 )
-from cellwright.terminal import run_lines
-from cellwright.terminal.screen import Style, harmless, style_of_diff_line
+from cellwright.terminal.views import run_lines
+from cellwright.terminal.views.terminal_text import Style, harmless, style_of_diff_line
 from cellwright.text import lazy_pattern, visible, visible_line
 
 _FENCE = lazy_pattern(r" {0,3}(`{3,}|~{3,})(.*)")

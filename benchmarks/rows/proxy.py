@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from benchmarks.row import Row
+from benchmarks.rows.row import Row
 from cellwright.testing import MessagesServer, say, turn
 
 DELTAS = 20_000

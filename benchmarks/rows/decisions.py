@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.row import Row
+from benchmarks.rows.row import Row
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.tools.files.edit import edit_tool

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TextIO
 from msgspec import Struct
 
 from cellwright.terminal.interactive.keys import reads_keys
-from cellwright.terminal.plain_view import AnswerView, JsonLinesView, JsonView, PlainView, View
-from cellwright.terminal.screen import Style, can_ask, columns_of, draws
+from cellwright.terminal.views.plain_view import AnswerView, JsonLinesView, JsonView, PlainView, View
+from cellwright.terminal.views.terminal_text import Style, can_ask, columns_of, draws
 from cellwright.text import visible
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def make_view(
         return AnswerView(streams.stdout, None if quiet else streams.stderr)
     if not streams.draws_on(streams.stdout):
         return PlainView(streams.stdout)
-    from cellwright.terminal.live_view import live_view  # rich: imported while the first request is on its way
+    from cellwright.terminal.views.live_view import live_view  # rich: imported while the first request is on its way
 
     return live_view(streams.stdout, details=details)
 
@@ -89,7 +89,7 @@ def _asker(streams: Streams, screen: TextIO, answer_seconds: float | None) -> As
 def line_writer(streams: Streams, screen: TextIO) -> Write:
     """Write the lines of a question on `screen`, in their styles where it can be drawn on."""
     if streams.draws_on(screen):
-        from cellwright.terminal.live_view import styled_writer
+        from cellwright.terminal.views.live_view import styled_writer
 
         return styled_writer(screen)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.row import Figures, Row
+from benchmarks.rows.row import Figures, Row
 
 
 def _cells(row: Row, figures: Figures) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cellwright.testing.rules.api_error import ApiRejection
-from cellwright.testing.rules.prefix import CHARS_PER_TOKEN, Prefix, blocks_of, canonical, chain
+from cellwright.testing.rules.history.prefix import CHARS_PER_TOKEN, Prefix, blocks_of, canonical, chain
 
 CLEARED = "[Old tool result content cleared]"
 EDIT = "clear_tool_uses_20250919"

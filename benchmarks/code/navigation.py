@@ -17,8 +17,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from benchmarks.code_index import CONTEXT
-from benchmarks.code_tables import Table
+from benchmarks.code.index import CONTEXT
+from benchmarks.code.tables import Table
 from cellwright.agent.tool import Tool, ToolResult
 from cellwright.codebase.store import index_path
 from cellwright.config.settings.settings import load_settings

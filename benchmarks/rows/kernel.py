@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.front_end import FrontEnd, wire_bytes
-from benchmarks.loop_rows import ROOT, nothing
-from benchmarks.row import Row
+from benchmarks.rows.front_end import FrontEnd, wire_bytes
+from benchmarks.rows.loop import ROOT, nothing
+from benchmarks.rows.row import Row
 from cellwright.testing import MessagesServer, Turn, say, turn, use
 
 WORD = "some words of an answer "

@@ -18,7 +18,7 @@ from cellwright.events import (
     ToolStatus,
     TurnChanged,
 )
-from cellwright.terminal.screen import Style
+from cellwright.terminal.views.terminal_text import Style
 from cellwright.text import dollars, visible_line
 from cellwright.tools.planning.todos import LIST_TOOLS, describe_progress
 

@@ -27,7 +27,7 @@ from pathlib import Path
 import jedi
 import msgspec
 
-from benchmarks.code_index import CONTEXT, Indexed, run_indexer
+from benchmarks.code.index import CONTEXT, Indexed, run_indexer
 from cellwright.codebase.embedding.provider import KEY_NAMES, EmbeddingSettings
 from cellwright.codebase.embedding.worker import EmbedRequest
 from cellwright.codebase.index_reader import Hit, fused, reading, status_of
