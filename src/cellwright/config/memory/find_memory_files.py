@@ -20,6 +20,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from cellwright.config.folder_files import files_in
 from cellwright.config.memory.memory_file import MemoryFile, MemoryScope, imports, read_memory_file, read_notes
 from cellwright.tools.search.glob_regex import glob_matcher
 
@@ -157,12 +158,7 @@ def _holds(folder: str, path: str) -> bool:
 
 
 def _rule_files(folder: Path) -> list[Path]:
-    if not os.path.isdir(folder):  # noqa: PTH112  most are not there, and every prompt asks: a glob is dear
-        return []
-    try:
-        return sorted(folder.rglob("*.md"))[:MAX_RULES]
-    except OSError:  # there is none, or it may not be looked into
-        return []
+    return files_in(folder, "**/*.md")[:MAX_RULES]
 
 
 def _with_imports(file: MemoryFile, seen: set[Path], hops: int = 0) -> Iterator[MemoryFile]:

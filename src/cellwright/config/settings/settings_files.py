@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from cellwright.config.agents.find_agents import project_agent_files
+from cellwright.config.folder_files import files_in
 from cellwright.config.memory.find_memory_files import outside_files, project_instructions
 from cellwright.config.output_styles.output_style import project_style_files
 from cellwright.config.settings.layers import SCOPES, Layer, Scope, SettingsEntry, entries_of
@@ -237,10 +238,8 @@ def _environment(cwd: Path, environ: Mapping[str, str], notices: list[str]) -> I
 
 def _tool_files(project: Path) -> list[Path]:
     """The folder's tools; what is too large to be one is not read."""
-    if not os.path.isdir(project / TOOLS_FOLDER):  # noqa: PTH112  most are not there, and every prompt asks: a glob is dear
-        return []
     try:
-        files = sorted((project / TOOLS_FOLDER).glob("*.py"))
+        files = files_in(project / TOOLS_FOLDER, "*.py")
         return [file for file in files if file.is_file() and file.stat().st_size <= MAX_BYTES]
     except OSError:
         return []
