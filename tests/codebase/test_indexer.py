@@ -19,7 +19,7 @@ from cellwright.codebase.parsing.facts import facts_of
 from cellwright.codebase.parsing.grammars import CPP, PIECE_BYTES, PYTHON, language_of, parse
 from cellwright.codebase.parsing.python_names import python_names
 from cellwright.codebase.store import index_path, lock_path
-from cellwright.sessions.transcript_lock import acquire, is_held
+from cellwright.sessions.transcripts.transcript_lock import acquire, is_held
 from eventual import eventually
 
 

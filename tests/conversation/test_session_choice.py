@@ -18,7 +18,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, Notice, RunEnd, TextDelta
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import sessions_folder
-from cellwright.sessions.transcript import read_messages
+from cellwright.sessions.transcripts.transcript import read_messages
 from cellwright.testing import Gate, MessagesServer, hold, say, think, turn, use
 
 

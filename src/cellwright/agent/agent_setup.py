@@ -14,7 +14,8 @@ from cellwright.agent.calls.approval import CanUseTool, Policy
 from cellwright.agent.calls.file_blocks import FileProposals
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.context.compaction import AT_80_PERCENT, CompactionSettings, TellAgain
-from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks, as_hooks
+from cellwright.agent.hooks.make_hooks import as_hooks
+from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
 from cellwright.agent.loop import AgentRun
 from cellwright.agent.prompt import ContextBlock, FullPrompt, Prompt
 from cellwright.agent.spending.run_spending import NO_SHARED_BUDGETS, SharedBudgets

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from cellwright.codebase.search_units import searchable
 from cellwright.codebase.store import lock_path, open_to_read, vectors_lock_path
-from cellwright.sessions.transcript_lock import is_held
+from cellwright.sessions.transcripts.transcript_lock import is_held
 
 if TYPE_CHECKING:
     import sqlite3

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.calls.redaction import Redaction
-from cellwright.agent.hooks.protocol import HookResult
+from cellwright.agent.hooks.hook_result import HookResult
 from cellwright.agent.thread import AgentThread, CallerJobs, is_agent_code
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.config.hooks.hooks_in_force import HooksInForce

@@ -9,8 +9,8 @@ from tests.agent.plain_tools import change, fail, look
 
 from cellwright.agent.calls.approval import Allow, Deny
 from cellwright.agent.hooks.callbacks import HookMatcher
+from cellwright.agent.hooks.hook_answers import read_answer
 from cellwright.agent.hooks.protocol import EVENTS
-from cellwright.agent.hooks.results import read_answer
 from cellwright.agent.tool import Tool, ToolAccess, ToolResult
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, Asked, Decided, ModeChanged, Notice, ToolEnd

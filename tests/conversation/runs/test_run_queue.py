@@ -26,7 +26,7 @@ from cellwright.errors import CellwrightError
 from cellwright.events import Event, Notice, Steered, TextDelta, ToolProgress
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import sessions_folder
-from cellwright.sessions.transcript_lock import is_held, lease_path
+from cellwright.sessions.transcripts.transcript_lock import is_held, lease_path
 from cellwright.testing import Gate, MessagesServer, fault, hold, say, turn, use
 from cellwright.text import dollars
 

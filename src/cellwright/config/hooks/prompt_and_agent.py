@@ -12,8 +12,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult, HookRun
-from cellwright.agent.hooks.results import blocked, capped
+from cellwright.agent.hooks.hook_answers import blocked, capped
+from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
+from cellwright.agent.hooks.protocol import HookRun
 from cellwright.agent.side_request import MAX_TOKENS, SideRequest, text_of
 from cellwright.agent.tool import ToolContext
 from cellwright.config.hooks.command import failed, short

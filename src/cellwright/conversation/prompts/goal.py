@@ -8,7 +8,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from cellwright.agent.context.summary import shortened
-from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, NO_HOOKS, AwaitedHooks, HookResult, HookRun, Hooks
+from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
+from cellwright.agent.hooks.protocol import NO_HOOKS, AwaitedHooks, HookRun, Hooks
 from cellwright.agent.side_request import small_model
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.sessions.session import Session

@@ -16,8 +16,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent.agent_setup import AgentSetup
+from cellwright.agent.hooks.hook_answers import HooksTogether
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
-from cellwright.agent.hooks.results import HooksTogether
 from cellwright.agent.prompt import ContextBlock, PromptContext, ProvidedContext, text_context
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.config.hooks.hooks_in_force import HooksInForce

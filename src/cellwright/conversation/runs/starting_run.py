@@ -16,7 +16,7 @@ from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.calls.permission_gate import LEAVING
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.context.compaction import CompactionSettings, TellAgain
-from cellwright.agent.hooks.protocol import as_hooks, together
+from cellwright.agent.hooks.make_hooks import as_hooks, together
 from cellwright.agent.prompt import ContextBlock, ContextProvider, FullPrompt, PromptContext
 from cellwright.agent.spending.run_spending import NO_SHARED_BUDGETS
 from cellwright.agent.thread import CallerJobs

@@ -19,7 +19,8 @@ from msgspec.structs import replace as variant
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.context.compaction import TellAgain
-from cellwright.agent.hooks.protocol import Hooks, as_hooks, together
+from cellwright.agent.hooks.make_hooks import as_hooks, together
+from cellwright.agent.hooks.protocol import Hooks
 from cellwright.agent.hooks.run_hooks import session_fields
 from cellwright.agent.prompt import (
     ContextBlock,

@@ -36,7 +36,8 @@ from cellwright.kernel.output.transcript_ops import (
 from cellwright.model.models import limits
 from cellwright.sessions.export.exchanges import ToolExchange
 from cellwright.sessions.session import Session
-from cellwright.sessions.transcript import COMPACTED, NO_MESSAGES, Line, is_boundary, is_said
+from cellwright.sessions.transcripts.transcript import COMPACTED, NO_MESSAGES, is_boundary, is_said
+from cellwright.sessions.transcripts.transcript_line import Line
 from cellwright.sessions.turns import GO_ON, begins_turn_encoded, is_attached, split_attached
 from cellwright.text import lazy_pattern
 from cellwright.tools.planning.tasks.session_tasks import add_calls

@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-from cellwright.sessions import transcript_lock
 from cellwright.sessions.state_dir import (
     PRIVATE_FILE,
     make_private_folder,
@@ -16,6 +15,7 @@ from cellwright.sessions.state_dir import (
     state_folder,
     write_atomic,
 )
+from cellwright.sessions.transcripts import transcript_lock
 
 KEPT = 20
 """The number of latest calls of a tool that count."""

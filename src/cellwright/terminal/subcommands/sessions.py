@@ -221,7 +221,7 @@ def _joined(words: Sequence[str]) -> str:
 
 def _show(catalog: Catalog, options: argparse.Namespace) -> int:
     from cellwright.sessions.export.exchanges import exchanges_of
-    from cellwright.sessions.transcript import read_messages  # only this and the export read messages
+    from cellwright.sessions.transcripts.transcript import read_messages  # only this and the export read messages
 
     entry = catalog.entry(options.id)
     exchanges = [] if not entry.turns else exchanges_of(read_messages(entry.path))
@@ -290,7 +290,7 @@ def _fork(catalog: Catalog, options: argparse.Namespace) -> int:
 
 def _export(catalog: Catalog, options: argparse.Namespace) -> int:
     from cellwright.sessions.export.formats import exported
-    from cellwright.sessions.transcript import read_messages
+    from cellwright.sessions.transcripts.transcript import read_messages
 
     entry = catalog.entry(options.id)
     path = free_path(Path.cwd(), options.output, "") if options.output else None

@@ -14,8 +14,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_results import bounded
+from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.permission_updates import read_updates
-from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult, HookRun, Hooks
+from cellwright.agent.hooks.protocol import HookRun, Hooks
 from cellwright.text import replace_surrogates, replace_surrogates_in
 
 LONGEST_TEXT = 10_000

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.state_dir import PRIVATE_FILE
-from cellwright.sessions.transcript_lock import Lease
+from cellwright.sessions.transcripts.transcript_lock import Lease
 
 _BINARY = getattr(os, "O_BINARY", 0)
 

@@ -9,15 +9,13 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.sessions.transcripts.transcript_line import Line, encode_json
 from cellwright.text import lazy_pattern
-
-if TYPE_CHECKING:
-    from cellwright.sessions.transcript import Line
 
 ONLY_THINKING = "[Only thinking, which was left out.]"
 
@@ -85,8 +83,6 @@ class ForkPoint(Struct, frozen=True):
 
 def without_thinking(line: Line) -> Line:
     """The line without the message's thinking blocks. Where there was nothing else its place is kept: lines cost."""
-    from cellwright.sessions.transcript import Line, encode_json
-
     if b'thinking"' not in line.message:
         return line
     message = json.loads(line.message)

@@ -25,7 +25,8 @@ from msgspec.structs import replace
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.file_changes import CallOutcome
-from cellwright.sessions.fork_point import ForkPoint, parent_gone, parent_path
+from cellwright.sessions.transcripts.fork_point import ForkPoint, parent_gone, parent_path
+from cellwright.sessions.transcripts.transcript_line import Line, encode_json
 
 FORMAT = 4
 """1 and 2 had no `after` and no asides, 3 no `compacted`; they are read, and written anew in this form by who goes on with
@@ -44,22 +45,6 @@ _MESSAGE = b',"message":'
 NO_MESSAGES = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """The errors from lines that hold no messages, with checksums that are right: another program has written them."""
 
-_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def encode_json(value: object) -> bytes:
-    """Compact UTF-8 JSON: the form in which messages are kept and sent. Halves of surrogate pairs become U+FFFD."""
-    try:
-        text = _encoder.encode(value)
-    except ValueError as error:
-        raise CellwrightError(
-            ErrorCode.API_REQUEST_INVALID, f"The message holds a number that JSON cannot express: {error}."
-        ) from error
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
-
 
 class Header(Struct, frozen=True):
     """The first line: what a session has once. `system` and `tools` are encoded JSON arrays."""
@@ -76,13 +61,6 @@ class Header(Struct, frozen=True):
     """The place whose lines come before those of the file."""
     copied: int | None = None
     """So many of the file's first lines are another session's; None where that is not said."""
-
-
-class Line(Struct, frozen=True):
-    """One message: its encoded JSON, and what is known of it: `seq`, `at`, `epoch`; of answers `usage`, `model`, …"""
-
-    meta: Mapping[str, Any]
-    message: bytes
 
 
 class Fault(Struct, frozen=True):
