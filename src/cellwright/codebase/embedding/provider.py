@@ -1,4 +1,4 @@
-"""What makes vectors of texts, behind one function type, and the settings that name it: a model here, or a service."""
+"""The models that make vectors of texts, behind one function type, and the settings that name one."""
 
 from __future__ import annotations
 
