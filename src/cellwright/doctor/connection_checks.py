@@ -22,8 +22,8 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.claude_code.sign_in import find_program, sign_in
 from cellwright.model.credentials import choose_transport, source_of_credential
 from cellwright.model.retry import RequestFailed, failure_of_response
-from cellwright.model.sdk_transport import SdkTransport
-from cellwright.model.transport import DEFAULT_BASE_URL, Transport
+from cellwright.model.transports.sdk_transport import SdkTransport
+from cellwright.model.transports.transport import DEFAULT_BASE_URL, Transport
 
 SECONDS = 4.5
 SKEW_SECONDS = 120.0

@@ -33,7 +33,7 @@ from cellwright.model.retry import (
     failure_of_event,
     failure_of_response,
 )
-from cellwright.model.transport import MESSAGES_PATH, KeyTransport, Transport, paced
+from cellwright.model.transports.transport import MESSAGES_PATH, KeyTransport, Transport, paced
 
 if TYPE_CHECKING:
     from cellwright.model.message_batches import MessageBatches

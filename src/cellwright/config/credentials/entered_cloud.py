@@ -23,7 +23,7 @@ from cellwright.config.strict_json import SettingsProblem
 from cellwright.errors import CellwrightError, ErrorCode, needs_extra
 from cellwright.model.credentials import choose_transport
 from cellwright.model.retry import RequestFailed, failure_of_response
-from cellwright.model.transport import Transport
+from cellwright.model.transports.transport import Transport
 
 TEST_SECONDS = 60.0
 MAX_VALUE_CHARS = 500

@@ -12,7 +12,7 @@ from cellwright.config.credentials.stored_key import Place, address_of, keep, ke
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.credentials import source_of_credential
 from cellwright.model.retry import RequestFailed, failure_of_response
-from cellwright.model.transport import KeyTransport
+from cellwright.model.transports.transport import KeyTransport
 
 KEYS_PAGE = "https://platform.claude.com/settings/keys"
 """The page where Anthropic gives keys out."""

@@ -18,7 +18,7 @@ from msgspec import Struct
 from cellwright.config.credentials.api_key_helper import with_helpers_key
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.credentials import source_of_credential
-from cellwright.model.transport import DEFAULT_BASE_URL
+from cellwright.model.transports.transport import DEFAULT_BASE_URL
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder, write_atomic
 
 Place = Literal["keyring", "file"]

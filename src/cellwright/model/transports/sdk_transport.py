@@ -15,16 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.errors import CellwrightError, ErrorCode, needs_extra
 from cellwright.model.retry import FailedAttempt, RequestFailed, broken_stream
-from cellwright.model.transport import (
-    BETA_HEADER,
-    KEEP_WARM_SECONDS,
-    MESSAGES_PATH,
-    HttpReply,
-    LoopClients,
-    as_failures,
-    reply_of,
-    stall_timeout,
-)
+from cellwright.model.transports.reply import HttpReply
+from cellwright.model.transports.transport import BETA_HEADER, KEEP_WARM_SECONDS, MESSAGES_PATH, LoopClients
 
 if TYPE_CHECKING:
     import httpx2
@@ -95,6 +87,8 @@ class SdkTransport:
     async def post(
         self, body: bytes, *, stall_seconds: float, betas: Sequence[str] = (), path: str = MESSAGES_PATH
     ) -> AsyncIterator[HttpReply]:
+        from cellwright.model.transports.httpx_client import reply_of
+
         if self.platform in _REWRITTEN:
             content: dict[str, Any] = {"body": with_explicit_breakpoint(json.loads(body))}
         else:
@@ -107,18 +101,22 @@ class SdkTransport:
             if self.platform == "bedrock" and response.is_success:
                 yield HttpReply(response.status_code, dict(response.headers), _sse_of_aws_frames(response))
             else:
-                yield reply_of(response)
+                yield reply_of(response, stall_seconds)
 
     @contextlib.asynccontextmanager
     async def get(self, path: str, *, seconds: float) -> AsyncIterator[HttpReply]:
+        from cellwright.model.transports.httpx_client import reply_of
+
         async def send(client: Any) -> httpx2.Response:
             return await client.get(path, **_as_raw_stream(seconds))  # type: ignore[no-any-return]
 
         async with self._sent(send, seconds) as response:
-            yield reply_of(response)
+            yield reply_of(response, seconds)
 
     @contextlib.asynccontextmanager
     async def _sent(self, send: Send, stall_seconds: float) -> AsyncIterator[httpx2.Response]:
+        from cellwright.model.transports.httpx_client import as_failures
+
         client = await self._clients.get()
         with as_failures(client.base_url.host, stall_seconds):
             response = await self._response(client, send, stall_seconds)
@@ -174,6 +172,8 @@ def _as_raw_stream(stall_seconds: float, betas: Sequence[str] = ()) -> dict[str,
     import httpx2
     from anthropic import AsyncStream
 
+    from cellwright.model.transports.httpx_client import stall_timeout
+
     return {
         "cast_to": httpx2.Response,
         "stream": True,
@@ -201,13 +201,14 @@ def _arguments(platform: str, environ: Mapping[str, str]) -> dict[str, str]:
 def _build_client(platform: str, arguments: Mapping[str, str]) -> Any:
     try:
         import anthropic  # 1.2 s
-        import httpx2
+
+        from cellwright.model.transports.httpx_client import limits
 
         logging.getLogger("anthropic._base_client").addFilter(_without_credentials)
         if platform == "bedrock":
             import botocore.eventstream  # noqa: F401  missed here and not at the first answer
         http_client = anthropic.DefaultAsyncHttpxClient(
-            limits=httpx2.Limits(max_keepalive_connections=10, keepalive_expiry=KEEP_WARM_SECONDS),
+            limits=limits(KEEP_WARM_SECONDS),
             follow_redirects=False,
         )
         return getattr(anthropic, CLIENTS[platform])(max_retries=0, http_client=http_client, **arguments)

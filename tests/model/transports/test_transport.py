@@ -23,12 +23,13 @@ from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import TurnEnd
 from cellwright.model.anthropic import AnthropicProvider, connect, encode
 from cellwright.model.retry import Clock
-from cellwright.model.sdk_transport import SdkTransport, with_explicit_breakpoint
-from cellwright.model.transport import QUICK_WAITS, READ_SECONDS, KeyTransport, network_failure, paced
+from cellwright.model.transports.httpx_client import network_failure
+from cellwright.model.transports.sdk_transport import SdkTransport, with_explicit_breakpoint
+from cellwright.model.transports.transport import QUICK_WAITS, READ_SECONDS, KeyTransport, paced
 from cellwright.testing import fault, say, think, turn
 from row_tables import for_each_row
 
-OURS = {"user-agent", "host", "content-length"}
+OURS = {"user-agent", "host", "content-length", "connection", "accept-encoding"}
 
 
 def headers_that_matter(headers: dict[str, str]) -> dict[str, str]:
@@ -118,10 +119,9 @@ def test_an_explicit_breakpoint_goes_to_the_last_block_that_can_have_one():
     assert message["content"] == [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}]
 
 
-def test_connections_stay_warm_between_turns(line, caplog):
+def test_connections_stay_warm_between_turns(line):
     """Also after a failed try: one connection serves them all."""
-    caplog.set_level(logging.DEBUG, "httpcore2")
-    playing = line([say("a"), fault("status", status=529), turn(think("b"), say("c"))])
+    playing = line([say("a"), fault("status", status=529), turn(think("b"), say("c"))], counts=True)
 
     async def turns() -> None:
         async with playing.provider() as provider:
@@ -130,7 +130,7 @@ def test_connections_stay_warm_between_turns(line, caplog):
 
     asyncio.run(turns())
     assert len(playing.server.requests) == 3
-    assert caplog.text.count("connect_tcp.started") == 1
+    assert playing.relay.connections == 1
 
 
 KEY = "sk-ant-api03-very-secret-0123456789"
@@ -188,7 +188,6 @@ def test_the_key_shows_nowhere(key_line, gateway, caplog):
         shown += traceback.TracebackException.from_exception(error, capture_locals=True).format()
         shown += [repr(provider), str(error.to_json()), repr(error), repr(error.__context__), repr(error.__cause__)]
     assert "bad headers" in "".join(shown), "the gateway did answer"
-    assert "httpx2" in caplog.text
     assert KEY not in "".join(shown)
     assert KEY not in caplog.text
 
@@ -311,11 +310,11 @@ def test_a_request_that_cannot_be_sent_is_not_quoted():
     assert "sk-ant-1" not in failure.message
 
 
-def test_no_way_logs_its_credential(line, caplog):
+def test_no_way_logs_its_credential(line, way, caplog):
     caplog.set_level(logging.DEBUG)
     playing = line([fault("status", status=400)])
     assert playing.play().error is not None
-    assert "httpx2" in caplog.text
+    assert way == "key" or "httpx2" in caplog.text
     assert playing.server.api_key not in caplog.text
 
 
