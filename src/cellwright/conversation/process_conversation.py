@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from cellwright.conversation.conversation import Conversation
-    from cellwright.conversation.runs.request import RunSurface, TrustCheck
+    from cellwright.conversation.runs.run_request import RunSurface, TrustCheck
 
 
 class ProcessConversation(Protocol):

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 COMMAND = (
-    *("cellwright.terminal.command", "cellwright.terminal.plain_view", "cellwright.terminal.run"),
+    *("cellwright.terminal.terminal_conversation", "cellwright.terminal.views.plain_view", "cellwright.terminal.run"),
     *("cellwright.terminal.subcommands.mcp_serve", "cellwright.terminal.subcommands.sessions", "mcp.server.mcpserver"),
     *("cellwright.conversation.conversation", "cellwright.agent.agent_setup", "cellwright.agent.loop"),
     *("cellwright.model.transports.transport", "httpcore2._sync.connection", "httpx2", "jsonschema", "truststore"),

@@ -24,7 +24,7 @@ from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, Too
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.kernel.execute.python_tool import HEAD_CHARS, TAIL_CHARS, run_code
-from cellwright.kernel.magic.rewrite import asks_claude
+from cellwright.kernel.magic.input_rewrite import asks_claude
 from cellwright.kernel.namespace.hidden_state import stale_cells
 from cellwright.text import counted
 from cellwright.tools.inputs import MIN_SECONDS

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cellwright.config.settings.settings_in_force import TrustQuestion
-from cellwright.conversation.runs.request import TrustCheck
+from cellwright.conversation.runs.run_request import TrustCheck
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd, TurnChanged, UserPrompt
-from cellwright.kernel.run.saved_outputs import AnswerQuestion
+from cellwright.kernel.run.saved_answers import AnswerQuestion
 from cellwright.sessions.provenance import provenance
 
 if TYPE_CHECKING:
