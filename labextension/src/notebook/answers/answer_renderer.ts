@@ -108,7 +108,7 @@ export class AnswerRenderer extends Widget implements IRenderMime.IRenderer {
     this.clear();
     this.run = run;
     if (run && isInIdleCell(this.node)) {
-      this.node.append(element("p", {}, element("em", {}, "Claude was still working when this was saved.")));
+      this.node.append(element("div", {}, element("em", {}, "Claude was still working when this was saved.")));
       return;
     }
     const renderer = this.markdown();
