@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import time
-import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -33,7 +32,7 @@ from cellwright.agent.steering import ReadySteering, Steering
 from cellwright.agent.thread import tell_waiting, time_limit
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
-from cellwright.errors import ErrorCode, ToolError
+from cellwright.errors import ErrorCode, ToolError, described, log_fault
 from cellwright.events import (
     Call,
     ContextAttached,
@@ -365,7 +364,7 @@ class ToolCalls(Struct):
             return _failure(error.message, "error", error.code, error.details)
         except LEAVING as error:
             # a preview, facts, a rule: whatever was to find out what the call does
-            logger.warning("the call of %s could not be judged", tool.name, exc_info=True)
+            log_fault(logger, "the call of %s could not be judged", tool.name, level=logging.WARNING)
             unknown = f"It could not be found out what this call of {tool.name} would do, so it was not run"
             return _failure(f"{unknown}: {described(error)}", "error", ErrorCode.EXECUTION_ERROR)
         self._inputs[tool_use["id"]] = verdict.input
@@ -446,7 +445,7 @@ class ToolCalls(Struct):
         except LEAVING as error:
             if limit.expired:
                 return _timed_out(tool.name, min(limits))
-            logger.warning("tool %s raised", tool.name, exc_info=True)
+            log_fault(logger, "tool %s raised", tool.name, level=logging.WARNING)
             return _failure(f"{tool.name} raised {described(error)}", "error", ErrorCode.EXECUTION_ERROR)
 
     def _context(self, running: RunningCall, tool_use_id: str, confinement: Confinement | None) -> ToolContext:
@@ -559,11 +558,6 @@ def _title(tool: Tool | None, tool_use: Mapping[str, Any]) -> str:
         except (KeyError, TypeError, ValueError):
             pass  # the input was not checked yet; its card still needs a name
     return str(tool_use["name"])
-
-
-def described(error: BaseException) -> str:
-    """The error as a traceback ends."""
-    return "".join(traceback.format_exception_only(error)).strip()
 
 
 def _failure(message: str, status: ToolStatus, code: ErrorCode, details: Mapping[str, Any] | None = None) -> Outcome:
