@@ -500,7 +500,7 @@ def test_a_kernel_whose_folder_is_gone_says_so(kernel: Kernel, tmp_path: Path) -
     (tmp_path / "gone").mkdir()
     kernel.cell(f"import os; before = os.getcwd(); os.chdir({str(tmp_path / 'gone')!r}); os.rmdir(os.getcwd())")
     try:
-        reply = kernel.cell("try:\n    cell.tool.facts({"code": "1"})\nexcept Exception as error:\n    print(error)")
+        reply = kernel.cell("try:\n    cell.tool.facts({'code': '1'})\nexcept Exception as error:\n    print(error)")
         assert reply.streams == (
             "The folder that the kernel is in has been deleted. Ask the user to change to another one (`%cd`).\n"
         )

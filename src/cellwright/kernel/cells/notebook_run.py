@@ -270,11 +270,10 @@ class Runner(Struct):
         if own is not None and own.path == path:
             return own
         display_path = shown_path(self.cwd, path)
-        mine = f"; this kernel's is {shown_path(self.cwd, own.path)}" if own is not None else f". {NOT_KNOWN}"
+        mine = f"; this kernel's is {shown_path(self.cwd, own.path)}." if own is not None else f". {NOT_KNOWN}"
         raise ToolError(
-            f"{display_path} "
-            f"is not the notebook that this kernel runs{mine}. Cells of another notebook belong into its kernel; "
-            "NotebookVerify runs a copy of it in a fresh one.",
+            f"{display_path} is not the notebook that this kernel runs{mine} Cells of another notebook belong into its "
+            "kernel; NotebookVerify runs a copy of it in a fresh one.",
             code=ErrorCode.FILE_PATH_INVALID,
         )
 
