@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from cellwright.errors import CellwrightError, ErrorCode, fault, log_fault
 from cellwright.terminal.arguments import parse
 from cellwright.terminal.exit_codes import ExitCode, OutputLost, exit_code_of
-from cellwright.terminal.stop_requests import stop_requests_raise
+from cellwright.terminal.interactive.stop_requests import stop_requests_raise
 from cellwright.terminal.subcommands.names import find_subcommand
 
 if TYPE_CHECKING:

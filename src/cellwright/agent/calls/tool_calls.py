@@ -22,10 +22,9 @@ from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate
 from cellwright.agent.calls.redaction import ResultRedaction
-from cellwright.agent.calls.running_call import RunningCall
 from cellwright.agent.calls.side_by_side import SideBySide, start_at_once
 from cellwright.agent.calls.tool_output import json_of
-from cellwright.agent.calls.tool_results import EDITORS, bounded, edit_note
+from cellwright.agent.calls.tool_results import EDITORS, RunningCall, bounded, edit_note
 from cellwright.agent.hooks.run_hooks import RunHooks, context_blocks
 from cellwright.agent.prompt import ContextBlock
 from cellwright.agent.steering import ReadySteering, Steering

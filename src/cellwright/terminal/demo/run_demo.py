@@ -21,7 +21,7 @@ from typing import Any
 from cellwright.model.credential_names import key_in
 from cellwright.terminal.demo.demo_project import NOTEBOOK, RULES, make_project, trust_notebook
 from cellwright.terminal.demo.script import PAUSE_SECONDS, TEST_COMMAND, demo_script, scripted_environ
-from cellwright.terminal.stop_requests import stop_requests_raise
+from cellwright.terminal.interactive.stop_requests import stop_requests_raise
 
 NO_NEWS = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}
 """At its first start JupyterLab asks whether it may fetch news, in a toast that lies over the panel."""

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from cellwright.errors import CellwrightError
 from cellwright.terminal.interactive.keys import ESCAPE, key_of
-from cellwright.terminal.stop_requests import STOPPED
+from cellwright.terminal.interactive.stop_requests import STOPPED
 
 HELP = """\
 Write what Claude is to do. A line that ends with \\ goes on in the next one.

@@ -23,7 +23,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.styles import Style
 
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder
-from cellwright.terminal.stop_requests import on_stop_request
+from cellwright.terminal.interactive.stop_requests import on_stop_request
 from cellwright.text import visible_line
 
 if TYPE_CHECKING:
