@@ -213,7 +213,7 @@ ACCURACY = $(CODE)
 
 # each with floors of its own in the same run: rg, git grep, ctags, ast, jedi
 bench-code: $(VENV)/.test  ## the index of code, into docs/code-intelligence.md; CODE= a large folder, ACCURACY= folders, FLASK= a checkout, EMBEDDING= a model
-	$(BIN)/python -m benchmarks.code_page --speed $(CODE) --accuracy $(ACCURACY) $(if $(FLASK),--flask $(FLASK)) \
+	$(BIN)/python -m benchmarks.code --speed $(CODE) --accuracy $(ACCURACY) $(if $(FLASK),--flask $(FLASK)) \
 	  $(if $(EMBEDDING),--embedding '$(EMBEDDING)')
 
 SECONDS = 300

@@ -15,15 +15,15 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from benchmarks.decision_rows import DECISION_ROWS
-from benchmarks.kernel_rows import KERNEL_ROWS
-from benchmarks.loop_rows import LOOP_ROWS
-from benchmarks.proxy_rows import PROXY_ROWS
 from benchmarks.published import measured_code, uncommitted
-from benchmarks.row import Figures, Row
-from benchmarks.sandbox_rows import SANDBOX_ROWS
-from benchmarks.search_rows import SEARCH_ROWS
-from benchmarks.table import markdown_table, print_table
+from benchmarks.rows.decisions import DECISION_ROWS
+from benchmarks.rows.kernel import KERNEL_ROWS
+from benchmarks.rows.loop import LOOP_ROWS
+from benchmarks.rows.proxy import PROXY_ROWS
+from benchmarks.rows.row import Figures, Row
+from benchmarks.rows.sandbox import SANDBOX_ROWS
+from benchmarks.rows.searches import SEARCH_ROWS
+from benchmarks.rows.table import markdown_table, print_table
 
 DOCS = Path(__file__).parents[1] / "docs"
 BEGIN, END = "<!-- bench -->", "<!-- /bench -->"

@@ -20,7 +20,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import RunRequest, RunSurface
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import CHARS_PER_TOKEN, Event, TextDelta
 from cellwright.testing import MessagesServer, say
 

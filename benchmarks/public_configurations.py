@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from cellwright.config.agents.definition import NoAgent, read_definition
+from cellwright.config.agents.agent_definition import NoAgent, read_definition
 from cellwright.config.hooks.entries import Entries
 from cellwright.config.mcp.entries import ServerOrigin, read_entries
 from cellwright.config.memory.memory_file import read_memory_file

@@ -22,15 +22,15 @@ from cellwright import errors
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool
 from cellwright.commands.registry import COMMANDS
-from cellwright.config.settings.keys import KEYS, Key
+from cellwright.config.settings.known_settings import KEYS, Key
 from cellwright.kernel.magic.config import Claude
-from cellwright.kernel.magic.line import OPTIONS
+from cellwright.kernel.magic.option_parser import OPTIONS
 from cellwright.server.admin.policy import PolicyTraits
 from cellwright.server.admin.proxy_traits import ProxyTraits
 from cellwright.server.server_extension import CellwrightApp
 from cellwright.terminal.arguments import parser
 from cellwright.terminal.exit_codes import MEANINGS, exit_code_of
-from cellwright.terminal.subcommands.names import SUBCOMMANDS, find_subcommand
+from cellwright.terminal.subcommands.subcommand_names import SUBCOMMANDS, find_subcommand
 from declared_tools import declared
 
 SCHEMA = json.loads((Path(inspect.getfile(Key)).parent / "settings.schema.json").read_text("utf-8"))

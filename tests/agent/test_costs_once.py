@@ -8,9 +8,8 @@ from tests.agent.plain_tools import change, look
 
 from cellwright.agent.tool import ToolContext, tool
 from cellwright.events import RunEnd, TextDelta, TurnEnd
-from cellwright.sessions.catalog.catalog import Catalog
+from cellwright.sessions.catalog.catalog import Catalog, fork_at
 from cellwright.sessions.session import Session
-from cellwright.sessions.turns import fork_at
 from cellwright.testing import Gate, fault, hold, say, turn, use
 
 LONG = "word " * 600

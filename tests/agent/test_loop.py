@@ -31,7 +31,7 @@ from cellwright.events import (
 )
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session
-from cellwright.sessions.transcript import read_messages
+from cellwright.sessions.transcripts.transcript import read_messages
 from cellwright.testing import Gate, hold, say, think, turn, use, use_json
 from cellwright.text import dollars
 from row_tables import for_each_row

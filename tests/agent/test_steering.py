@@ -11,7 +11,7 @@ from cellwright.errors import CellwrightError
 from cellwright.events import Notice, Steered
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session
-from cellwright.sessions.transcript import read_messages
+from cellwright.sessions.transcripts.transcript import read_messages
 from cellwright.testing import Gate, hold, say, turn, use
 
 

@@ -17,7 +17,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import RunRequest, RunSurface
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 real = os.replace
 def killing(source, target, **named):

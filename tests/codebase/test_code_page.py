@@ -14,7 +14,7 @@ REPOSITORY = Path(__file__).parents[2]
 def test_the_tables_of_the_page_are_measured_anew(root: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     shutil.copy(REPOSITORY / "docs" / "code-intelligence.md", page)
-    command = [sys.executable, "-m", "benchmarks.code_page", "--page", page, "--sample", "3"]
+    command = [sys.executable, "-m", "benchmarks.code", "--page", page, "--sample", "3"]
     subprocess.run([*command, "--speed", root, "--accuracy", root], cwd=REPOSITORY, check=True, timeout=300)
     tables = dict(re.findall(r"<!-- (\w+) -->\n(.*?)<!-- /\1 -->", page.read_text("utf-8"), re.DOTALL))
     assert re.search(r"^version .*, load .*\n\n\| what \| measured \| target \|$", tables["speed"], re.MULTILINE)

@@ -21,7 +21,7 @@ from cellwright.config.settings.settings import load_settings
 from cellwright.conversation.toolset import ToolEnvironment, make_tools
 from cellwright.errors import ToolError
 from cellwright.permissions.policy import PermissionPolicy
-from cellwright.sessions.transcript_lock import acquire
+from cellwright.sessions.transcripts.transcript_lock import acquire
 from cellwright.tools.code.navigation.project_code import ProjectCode
 from eventual import SECONDS
 

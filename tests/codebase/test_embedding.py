@@ -20,7 +20,8 @@ import pytest
 from indexed_project import build_index
 
 from cellwright.agent.tool import ToolContext
-from cellwright.codebase.embedding.provider import EmbeddingProblem, EmbeddingSettings, load_embed
+from cellwright.codebase.embedding.load_model import load_embed
+from cellwright.codebase.embedding.provider import EmbeddingProblem, EmbeddingSettings
 from cellwright.codebase.embedding.vectors import QdrantVectors, SqliteVectors
 from cellwright.codebase.embedding.wordpiece import WordPiece
 from cellwright.codebase.store import index_path, open_to_write

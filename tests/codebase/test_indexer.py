@@ -13,13 +13,13 @@ import pytest
 from indexed_project import FILES, build_index, start_indexer
 from tree_sitter import Parser
 
+from cellwright.codebase.index_reader import MIN_SCORE, IndexJob, IndexStatus, reading, status_of
 from cellwright.codebase.indexer import BUSY, HELPED_FILES
 from cellwright.codebase.parsing.facts import facts_of
 from cellwright.codebase.parsing.grammars import CPP, PIECE_BYTES, PYTHON, language_of, parse
 from cellwright.codebase.parsing.python_names import python_names
-from cellwright.codebase.reader import MIN_SCORE, IndexJob, IndexStatus, reading, status_of
 from cellwright.codebase.store import index_path, lock_path
-from cellwright.sessions.transcript_lock import acquire, is_held
+from cellwright.sessions.transcripts.transcript_lock import acquire, is_held
 from eventual import eventually
 
 

@@ -13,8 +13,8 @@ from cellwright.agent.context.context_usage import ContextContents, context_part
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.sessions.session import Session
 from cellwright.testing import say
 

@@ -12,8 +12,8 @@ from cellwright.commands.command import CommandCall
 from cellwright.commands.cost import usd
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.testing import say
 from cellwright.text import dollars
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from cellwright.config.settings.read import InlineSettings
 from cellwright.config.settings.settings import Settings, load_settings
+from cellwright.config.settings.settings_files import InlineSettings
 from cellwright.config.settings.settings_in_force import SettingsInForce
 
 sys.path.insert(0, str(Path(__file__).parent))  # importlib mode leaves a test's own folder out

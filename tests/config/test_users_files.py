@@ -10,7 +10,7 @@ from typing import Any
 from hook_scenes import hooks_of
 
 from cellwright.agent.hooks.protocol import NO_HOOKS
-from cellwright.config.agents.definition import NoAgent, read_definition
+from cellwright.config.agents.agent_definition import NoAgent, read_definition
 from cellwright.config.front_matter import read_front_matter
 from cellwright.config.hooks.entries import Entries
 from cellwright.config.skills.skill import read_skill

@@ -9,8 +9,8 @@ from typing import Any
 import nbformat
 import pytest
 
-from cellwright.agent.recording.edits import Edit
-from cellwright.conversation.replay import ReplayedEdits
+from cellwright.agent.recording.recorded_edits import Edit
+from cellwright.conversation.replayed_edits import ReplayedEdits
 from cellwright.errors import ToolError
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.notebook.file_notebook import FileNotebook

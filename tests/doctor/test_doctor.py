@@ -22,13 +22,23 @@ import trustme
 import cellwright
 from cellwright.config.settings.settings import load_settings
 from cellwright.doctor.check import Check, Finding
-from cellwright.doctor.checks import bash, disk_space, files, git, ripgrep, sandbox, state, trust, working_folder
 from cellwright.doctor.connection_checks import api, credential, proxy
+from cellwright.doctor.environment_checks import (
+    bash,
+    disk_space,
+    files,
+    git,
+    ripgrep,
+    sandbox,
+    state,
+    trust,
+    working_folder,
+)
 from cellwright.doctor.examination import ExaminedEnvironment, examine
 from cellwright.doctor.installation_checks import is_at_least, lab_extension, required, server_extension, widget
 from cellwright.doctor.library_checks import BASE, EXTRAS, libraries
 from cellwright.permissions.sandboxing import SandboxAbilities
-from cellwright.sandbox.advice import advice_on
+from cellwright.sandbox.setup_advice import advice_on
 from cellwright.testing import MessagesServer
 from cellwright.version import VERSION
 
@@ -295,7 +305,7 @@ def test_without_ripgrep_it_is_said_what_needs_it_and_how_it_is_installed(tmp_pa
         (tmp_path / package.__name__).symlink_to(Path(package.__file__).parent)
     script = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from cellwright.doctor.checks import ripgrep\n"
+        "from cellwright.doctor.environment_checks import ripgrep\n"
         "print(ripgrep({'PATH': ''}).status, ripgrep({'PATH': ''}).advice)"
     )
     run = subprocess.run([base, "-I", "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)

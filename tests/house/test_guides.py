@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from cellwright.commands.registry import COMMANDS
-from cellwright.commands.support.other_names import INSTEAD, OTHER_NAMES
-from cellwright.config.settings.keys import KEYS
-from cellwright.kernel.magic.line import OPTIONS
+from cellwright.commands.support.aliases import INSTEAD, OTHER_NAMES
+from cellwright.config.settings.known_settings import KEYS
+from cellwright.kernel.magic.option_parser import OPTIONS
 from cellwright.terminal.arguments import parse
 
 ROOT = Path(__file__).parents[2]

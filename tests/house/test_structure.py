@@ -28,4 +28,4 @@ def test_it_prints_its_figures() -> None:
     command = [sys.executable, "-m", "benchmarks.structure"]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert f"in {SOURCES}" in said
-    assert "to cellwright.errors)" in said
+    assert "(cellwright to cellwright." in said

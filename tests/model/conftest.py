@@ -1,13 +1,17 @@
-"""One suite for every way to the API: a key over httpx2, and each of the SDK's clients that the local server serves."""
+"""One suite for every way to the API: a key, directly and through a proxy, and the SDK's clients that the server serves."""
 
 import asyncio
+import contextlib
 import importlib.util
 import json
 import os
-from collections.abc import Callable
+import socket
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -21,7 +25,7 @@ from cellwright.testing import MessagesServer
 
 SYSTEM = b'[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral","ttl":"1h"}}]'
 TOOLS = b'[{"name":"Read","description":"Read a file.","input_schema":{"type":"object","properties":{}}}]'
-WAYS = ("key", "profile", "foundry", "mantle", "aws", "vertex", "bedrock")
+WAYS = ("key", "proxied", "profile", "foundry", "mantle", "aws", "vertex", "bedrock")
 
 
 def write_profile(folder: Path, *, base_url: str, token: str) -> None:
@@ -36,11 +40,10 @@ def write_profile(folder: Path, *, base_url: str, token: str) -> None:
         path.chmod(0o600)
 
 
-def environment(way: str, server: MessagesServer, home: Path) -> dict[str, str]:
+def environment(way: str, key: str, url: str, home: Path) -> dict[str, str]:
     """What a user of this way has in the environment."""
-    key, url = server.api_key, server.url
     match way:
-        case "key":
+        case "key" | "proxied":
             return {"ANTHROPIC_API_KEY": key, "ANTHROPIC_BASE_URL": url}
         case "profile":
             write_profile(home / ".config" / "anthropic", base_url=url, token=key)
@@ -81,6 +84,63 @@ def environment(way: str, server: MessagesServer, home: Path) -> dict[str, str]:
             }
 
 
+class Relay:
+    """A relay before a server, which counts the connections to it. A request that names the server's whole address, as
+    to a proxy, gets its path.
+    """
+
+    def __init__(self, server_url: str) -> None:
+        self.connections = 0
+        address = urlsplit(server_url)
+        self._server = (address.hostname, address.port)
+        self._whole = f" {server_url}/".encode()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._sockets: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
+        self._start(self._accept)
+
+    def close(self) -> None:
+        for opened in (self._listener, *self._sockets):
+            with contextlib.suppress(OSError):
+                opened.shutdown(socket.SHUT_RDWR)
+            opened.close()
+        for thread in self._threads:
+            thread.join()
+
+    def _start(self, work: Callable[..., None], *arguments: Any) -> None:
+        thread = threading.Thread(target=work, args=arguments, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                self.connections += 1
+                server = socket.create_connection(self._server)
+                self._sockets += [client, server]
+                self._start(self._pass_on, client, server, self._whole)
+                self._start(self._pass_on, server, client, None)
+
+    def _pass_on(self, source: socket.socket, target: socket.socket, whole: bytes | None) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data.replace(whole, b" /", 1) if whole else data)
+        with contextlib.suppress(OSError):
+            target.shutdown(socket.SHUT_WR)
+
+
+@contextlib.contextmanager
+def relayed(server_url: str) -> Iterator[Relay]:
+    """A relay before `server_url`, closed at the end."""
+    relay = Relay(server_url)
+    try:
+        yield relay
+    finally:
+        relay.close()
+
+
 @dataclass
 class Played:
     """What a provider gave for a request: events, and the error that ended it, if one did."""
@@ -98,6 +158,7 @@ class Line:
 
     server: MessagesServer
     retry: RetryPolicy
+    relay: Relay | None = None
     waits: list[float] = field(default_factory=list)
     time: float = 0.0
 
@@ -108,6 +169,12 @@ class Line:
 
         clock = Clock(now=lambda: self.time, today=lambda: 1_000_000.0, sleep=sleep, chance=lambda: 0.0)
         return AnthropicProvider(choose_transport(os.environ), retry=self.retry, clock=clock)
+
+    def stop(self) -> None:
+        """Nobody is at the address any more."""
+        self.server.stop()
+        if self.relay is not None:
+            self.relay.close()
 
     @staticmethod
     def request(*messages: dict[str, Any], **changed: Any) -> Request:
@@ -146,16 +213,21 @@ def line(
     messages_server: Callable[..., MessagesServer],
     own_place: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Callable[..., Line]:
-    """`line(script, retry=…)`: a server and a provider that goes to it, on every way."""
+) -> Iterator[Callable[..., Line]]:
+    """`line(script, retry=…)`: a server and a provider that goes to it, on every way; with `counts` by way of a relay."""
+    with contextlib.ExitStack() as relays:
 
-    def make(script: Any, *, retry: RetryPolicy | None = None, **options: Any) -> Line:
-        server = messages_server(script, **options)
-        for name, value in environment(way, server, own_place).items():
-            monkeypatch.setenv(name, value)
-        return Line(server, retry or RetryPolicy())
+        def make(script: Any, *, retry: RetryPolicy | None = None, counts: bool = False, **options: Any) -> Line:
+            server = messages_server(script, **options)
+            relay = relays.enter_context(relayed(server.url)) if counts or way == "proxied" else None
+            if way == "proxied":
+                monkeypatch.setenv("HTTP_PROXY", relay.url)
+            url = relay.url if relay is not None and way != "proxied" else server.url
+            for name, value in environment(way, server.api_key, url, own_place).items():
+                monkeypatch.setenv(name, value)
+            return Line(server, retry or RetryPolicy(), relay)
 
-    return make
+        yield make
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.model.claude_code.failures import api_error
 from cellwright.model.claude_code.provider import ClaudeCodeProvider
 from cellwright.model.claude_code.sign_in import SignIn, find_program, has_sdk, sign_in
-from cellwright.model.claude_code.wire import (
+from cellwright.model.claude_code.wire_format import (
     GO_ON,
     as_told,
     history_and_prompt,

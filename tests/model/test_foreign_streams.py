@@ -12,7 +12,7 @@ from cellwright.errors import ApiError
 from cellwright.events import Retrying, TurnEnd
 from cellwright.model.anthropic import AnthropicProvider
 from cellwright.model.provider import Request
-from cellwright.model.transport import HttpReply
+from cellwright.model.transports.reply import HttpReply
 from row_tables import for_each_row
 
 REQUEST = Request(model="m", system=b"[]", tools=b"[]", messages=[b'{"role":"user","content":"go"}'], max_tokens=9)

@@ -159,7 +159,7 @@ def test_a_server_that_never_answers_is_left_too(line):
 
 def test_nobody_at_the_address(line):
     playing = line([], retry=RetryPolicy(max_retries=1))
-    playing.server.stop()
+    playing.stop()
     played = playing.play()
     assert isinstance(played.error, ApiError)
     assert played.error.code == ErrorCode.API_NETWORK_ERROR

@@ -15,7 +15,7 @@ from typing import Any
 import cellwright
 import cellwright.events
 from cellwright.commands.registry import COMMANDS
-from cellwright.config.settings.keys import KEYS
+from cellwright.config.settings.known_settings import KEYS
 from cellwright.testing import MessagesServer, say, use
 from cellwright.testing.server.script import Part
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.sandbox.means import Sandbox
+from cellwright.sandbox.mechanisms import Sandbox
 from cellwright.sandbox.private_folder import PrivateFolder
 from confined import Confined, sandbox_by
 

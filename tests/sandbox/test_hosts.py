@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.sandbox.bounds import ConfinementError
+from cellwright.sandbox.resolved_bounds import ConfinementError
 from confined import Confined
 from eventual import eventually
 

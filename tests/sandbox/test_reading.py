@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.sandbox import landlock
-from cellwright.sandbox.bounds import ConfinementError, bounds_of
 from cellwright.sandbox.mounts import bubblewrap
+from cellwright.sandbox.resolved_bounds import ConfinementError, bounds_of
 from confined import Confined
 
 SECRETS = (

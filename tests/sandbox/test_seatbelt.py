@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cellwright.sandbox.bounds import Bounds
+from cellwright.sandbox.resolved_bounds import Bounds
 from cellwright.sandbox.seatbelt import profile
 
 BOUNDS = Bounds(

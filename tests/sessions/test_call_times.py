@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from cellwright.sessions.calls.times import KEPT, MAX_PROJECTS, MAX_TOOLS, CallTimes, call_times_file
+from cellwright.sessions.calls.call_times import KEPT, MAX_PROJECTS, MAX_TOOLS, CallTimes, call_times_file
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import sessions_folder
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cellwright.sessions.session import Session
-from cellwright.sessions.transcript import read_messages
+from cellwright.sessions.transcripts.transcript import read_messages
 
 
 def said(text: str) -> dict[str, Any]:

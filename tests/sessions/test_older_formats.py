@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cellwright.sessions.session import Session
-from cellwright.sessions.transcript import FORMAT, FORMAT_KEY, read_messages, read_transcript
+from cellwright.sessions.transcripts.transcript import FORMAT, FORMAT_KEY, read_messages, read_transcript
 
 FILES = Path(__file__).parent / "older_formats"
 """Written by the code of their time; `format_2.jsonl` has the header of the second format, whose lines were the same.

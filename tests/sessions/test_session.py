@@ -14,7 +14,8 @@ import pytest
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import find_sessions, sessions_folder
-from cellwright.sessions.transcript import Line, encode_line, parse_lines, read_messages
+from cellwright.sessions.transcripts.transcript import encode_line, parse_lines, read_messages
+from cellwright.sessions.transcripts.transcript_line import Line
 from row_tables import for_each_row
 
 SYSTEM = [{"type": "text", "text": "Sei höflich.", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]
@@ -424,7 +425,7 @@ def test_a_full_disk_is_said_and_loses_nothing(tmp_path):
 import resource, sys
 from pathlib import Path
 from cellwright.sessions.session import Session
-from cellwright.sessions.transcript import read_messages
+from cellwright.sessions.transcripts.transcript import read_messages
 from cellwright.errors import CellwrightError
 session = Session.create(Path.cwd(), Path(sys.argv[1]))
 session.begin(model="m", system=[], tools=[])

@@ -9,16 +9,15 @@ from hypothesis import strategies as st
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.session import Session
-from cellwright.sessions.transcript import (
+from cellwright.sessions.transcripts.transcript import (
     Fault,
-    Line,
-    encode_json,
     encode_line,
     interrupted_results,
     parse_lines,
     read_messages,
     read_transcript,
 )
+from cellwright.sessions.transcripts.transcript_line import Line, encode_json
 
 texts = st.text(alphabet=st.characters(exclude_categories=["Cs"]))
 json_values = st.recursive(

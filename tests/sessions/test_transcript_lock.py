@@ -9,8 +9,8 @@ import pytest
 
 from cellwright.errors import CellwrightError
 from cellwright.sessions.session import Session
-from cellwright.sessions.transcript import read_messages, read_transcript
-from cellwright.sessions.transcript_lock import Holder, acquire, lease_path, read_holder
+from cellwright.sessions.transcripts.transcript import read_messages, read_transcript
+from cellwright.sessions.transcripts.transcript_lock import Holder, acquire, lease_path, read_holder
 
 HOLD = """
 import sys

@@ -16,8 +16,8 @@ import pytest
 from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.sandbox import means
-from cellwright.sandbox.means import Sandbox
+from cellwright.sandbox import mechanisms
+from cellwright.sandbox.mechanisms import Sandbox
 from cellwright.sandbox.mounts import staging
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.tools.process.environment import child_environment
@@ -95,7 +95,7 @@ class Confined:
 
 def sandbox_by(name: str) -> Sandbox:
     """The sandbox that has this means alone; the test is skipped where this machine does not have it."""
-    found, missing = means.find_sandbox(), means.missing_means()
+    found, missing = mechanisms.find_sandbox(), mechanisms.missing_means()
     if found is None or name in missing:
         _go_without(f"NO SANDBOX: {missing.get(name, missing)}")
     assert found is not None

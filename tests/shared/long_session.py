@@ -14,8 +14,8 @@ from typing import Any
 from msgspec import Struct
 
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import ContextCompacted, Event
 from cellwright.testing import MessagesServer, say, think, turn, use
 

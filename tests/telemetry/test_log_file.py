@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cellwright.agent.calls.redaction import Redaction
-from cellwright.telemetry import log as log_file
-from cellwright.telemetry.log import LogFile, last_lines, log_path, log_to_file
+from cellwright.telemetry import log_file
+from cellwright.telemetry.log_file import LogFile, last_lines, log_path, log_to_file
 
 SECRET = "hunter2-and-some-more"
 

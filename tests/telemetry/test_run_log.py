@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import RunRequest, RunSurface
-from cellwright.telemetry.log import RunLog, last_lines, log_to_file
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
+from cellwright.telemetry.log_file import RunLog, last_lines, log_to_file
 from cellwright.testing import fault, say, use
 
 

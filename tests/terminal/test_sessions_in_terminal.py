@@ -16,7 +16,7 @@ import pexpect
 import pytest
 
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import RunRequest, RunSurface
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.sessions.state_dir import state_folder
 from cellwright.testing import Gate, MessagesServer, hold, say, think, turn, use
 

@@ -30,13 +30,13 @@ from cellwright.events import (
     ToolStart,
     UserPrompt,
 )
-from cellwright.terminal import run_lines
 from cellwright.terminal.arguments import split_rules
 from cellwright.terminal.exit_codes import MEANINGS, ExitCode, exit_code_of
-from cellwright.terminal.live_view import LiveView, MarkdownBlocks, draw_page
-from cellwright.terminal.plain_view import PlainView
-from cellwright.terminal.screen import harmless
 from cellwright.terminal.stderr_log import Redacting
+from cellwright.terminal.views import run_lines
+from cellwright.terminal.views.live_view import LiveView, MarkdownBlocks, draw_page
+from cellwright.terminal.views.plain_view import PlainView
+from cellwright.terminal.views.terminal_text import harmless
 from row_tables import for_each_row
 
 

@@ -14,12 +14,13 @@ from cellwright.agent.calls.approval import CanUseTool, Policy
 from cellwright.agent.calls.file_blocks import FileProposals
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.context.compaction import AT_80_PERCENT, CompactionSettings, TellAgain
-from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks, as_hooks
+from cellwright.agent.hooks.make_hooks import as_hooks
+from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
 from cellwright.agent.loop import AgentRun
 from cellwright.agent.prompt import ContextBlock, FullPrompt, Prompt
 from cellwright.agent.spending.run_spending import NO_SHARED_BUDGETS, SharedBudgets
 from cellwright.agent.steering import Steering
-from cellwright.agent.structured_output.answer import AnswerType
+from cellwright.agent.structured_output.typed_answer import AnswerType
 from cellwright.agent.tool import TOOL_SEARCH, Tool
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecords
 from cellwright.events import Emit, Event, RunEnd

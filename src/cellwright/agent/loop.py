@@ -20,13 +20,14 @@ from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate
 from cellwright.agent.calls.redaction import ResultRedaction
 from cellwright.agent.calls.tool_calls import ToolCalls
 from cellwright.agent.context.compaction import Compaction
-from cellwright.agent.hooks.protocol import HookRun, as_hooks
+from cellwright.agent.hooks.make_hooks import as_hooks
+from cellwright.agent.hooks.protocol import HookRun
 from cellwright.agent.hooks.run_hooks import RunHooks, SubagentHooks
 from cellwright.agent.prompt import ContextBlock, FullPrompt, Prompt, full_prompt
 from cellwright.agent.spending.run_spending import Spending
 from cellwright.agent.steering import ReadySteering, Steering, Submit
-from cellwright.agent.structured_output.answer import AnswerCheck
-from cellwright.agent.subagent import Nesting, Within
+from cellwright.agent.structured_output.typed_answer import AnswerCheck
+from cellwright.agent.subagent import Nesting, Subagent, Within
 from cellwright.agent.tool import TOOL_SEARCH
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.errors import ApiError, CellwrightError, ErrorCode, fault, log_fault
@@ -136,6 +137,11 @@ class AgentRun:
             # what they change is undone with the run's turn, so only one of them changes something at a time
             self.calls.one_at_a_time = main.calls.one_at_a_time
             self.calls.record = main.calls.record
+
+    def nested(self, agent: AgentSetup, session: Session, emit: Emit, subagent: Subagent) -> AgentRun:
+        """A run of another agent, which works for one of this run's calls."""
+        steering = Steering("An agent that works for Claude is told nothing by the user.")
+        return AgentRun(agent, session, emit, steering, Within(self, subagent))
 
     def emit(self, event: Event) -> None:
         self.journal.take(event)

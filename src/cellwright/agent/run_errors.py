@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import TurnEnd
-from cellwright.sessions.transcript import REATTACHED
+from cellwright.sessions.transcripts.transcript import REATTACHED
 from cellwright.text import dollars
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
-from cellwright.agent.steering import Steering
 from cellwright.events import (
     Answered,
     Asked,
@@ -92,7 +91,6 @@ class Nesting(Struct, frozen=True):
 
         Its questions are asked as the run's, saying who asks; in the background nobody is asked.
         """
-        from cellwright.agent.loop import AgentRun  # which knows this module
 
         def emit(event: Event) -> None:
             on_event(event)
@@ -100,8 +98,7 @@ class Nesting(Struct, frozen=True):
                 self.run.emit(self._of_the_run(event, subagent))
 
         ask = None if subagent.background or agent.can_use_tool is None else self._asking(agent.can_use_tool, subagent)
-        steering = Steering("An agent that works for Claude is told nothing by the user.")
-        nested = AgentRun(variant(agent, can_use_tool=ask), session, emit, steering, Within(self.run, subagent))
+        nested = self.run.nested(variant(agent, can_use_tool=ask), session, emit, subagent)
         return await nested.to_the_end(prompt)
 
     def _of_the_run(self, event: Event, subagent: Subagent) -> Event:

@@ -19,6 +19,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cellwright.agent.calls.offered_schema import offered_examples, offered_schema
+from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Event, Preview, QuestionKind
 from cellwright.text import lazy_pattern
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from cellwright.agent.calls.confinement import Confinement
     from cellwright.agent.calls.tool_input import ToolInput
     from cellwright.agent.calls.tool_output import ToolOutput
-    from cellwright.agent.hooks.protocol import HookResult
     from cellwright.agent.subagent import Nesting
 
 Content = str | list[dict[str, Any]]
@@ -179,8 +179,6 @@ async def _unreachable(_host: str, _port: int) -> bool:
 
 
 async def _no_hooks(_event: str, _fields: Mapping[str, Any]) -> HookResult:
-    from cellwright.agent.hooks.protocol import NO_HOOK_RESULT  # it imports what this module is imported by
-
     return NO_HOOK_RESULT
 
 

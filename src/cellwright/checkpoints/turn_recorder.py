@@ -23,7 +23,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from cellwright.agent.tool import Tool
-from cellwright.checkpoints.effects import effect_of
+from cellwright.checkpoints.irreversible_calls import effect_of
 from cellwright.checkpoints.journal import Journal
 from cellwright.checkpoints.records import UNKNOWN, CellChange, CheckpointTurn, FileChange, FileContent, Json
 from cellwright.events import Changed, TurnChanged

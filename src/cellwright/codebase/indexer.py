@@ -30,10 +30,10 @@ from cellwright.codebase.parsing.source_file import (
     source_text,
 )
 from cellwright.codebase.reading_files import FileContent, SecondReader, WantedFile, read_content, words_of
+from cellwright.codebase.search_units import searchable, units_of
 from cellwright.codebase.store import lock_path, open_to_write, remove, transaction
-from cellwright.codebase.units import searchable, units_of
 from cellwright.sessions.state_dir import make_private_folder
-from cellwright.sessions.transcript_lock import acquire
+from cellwright.sessions.transcripts.transcript_lock import acquire
 from cellwright.text import lazy_pattern
 
 MAX_FILES = 300_000

@@ -199,7 +199,7 @@ class Completion(TypedDict):
 def commands(text: str, skills: Mapping[str, Skill], prompts: ServerPrompts | None = None) -> list[Completion]:
     """The slash commands, skills and MCP servers' prompts whose names fit `text`."""
     from cellwright.commands.registry import COMMANDS  # what does them is heavy
-    from cellwright.commands.support.other_names import OTHER_NAMES
+    from cellwright.commands.support.aliases import OTHER_NAMES
 
     known = {name: (command.takes, command.help) for name, command in COMMANDS.items()}
     for name, skill in skills.items():

@@ -4,17 +4,6 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from cellwright.commands.choices import (
-    EFFORT,
-    MODE,
-    MODEL,
-    STYLE,
-    effort_page,
-    mode_page,
-    model_page,
-    output_style_page,
-    plan_page,
-)
 from cellwright.commands.command import (
     SLASH_COMMAND,
     CommandCall,
@@ -32,8 +21,19 @@ from cellwright.commands.extensions.mcp import MCP, mcp_page
 from cellwright.commands.extensions.memory import memory_page
 from cellwright.commands.extensions.plugins import PLUGIN, plugin_page
 from cellwright.commands.extensions.skills import skills_page
+from cellwright.commands.model_and_mode import (
+    EFFORT,
+    MODE,
+    MODEL,
+    STYLE,
+    effort_page,
+    mode_page,
+    model_page,
+    output_style_page,
+    plan_page,
+)
 from cellwright.commands.sandbox import sandbox_page
-from cellwright.commands.sessions.aside import BTW, GOAL, btw_page, goal_page
+from cellwright.commands.sessions.btw_and_goal import BTW, GOAL, btw_page, goal_page
 from cellwright.commands.sessions.compact import AUTOCOMPACT, COMPACT, autocompact_page, compact_page
 from cellwright.commands.sessions.export import CELLS, EXPORT, cells_page, export_page
 from cellwright.commands.sessions.folders import ADD_DIR, add_dir_page
@@ -52,10 +52,10 @@ from cellwright.commands.sessions.sessions import (
 )
 from cellwright.commands.settings_pages import config_page, permissions_page
 from cellwright.commands.status import status_page
+from cellwright.commands.support.aliases import INSTEAD, OTHER_NAMES
 from cellwright.commands.support.bug import BUG, bug_page
 from cellwright.commands.support.doctor import DOCTOR, doctor_page
 from cellwright.commands.support.index import INDEX, index_page
-from cellwright.commands.support.other_names import INSTEAD, OTHER_NAMES
 from cellwright.commands.support.upgrade import upgrade_page
 from cellwright.commands.tasks import steer_page, tasks_page
 from cellwright.commands.undo import REDO, REWIND, UNDO, redo_page, rewind_page, undo_page

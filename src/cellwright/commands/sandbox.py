@@ -13,13 +13,13 @@ from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.tool import Tool
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.commands.settings_pages import layer_label
-from cellwright.config.settings.keys import KEYS
+from cellwright.config.settings.known_settings import KEYS
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.resolve_options import policy_of
 from cellwright.conversation.runs.sandbox_lookup import SandboxFound
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
-from cellwright.sandbox.advice import advice_on
+from cellwright.sandbox.setup_advice import advice_on
 
 MAX_PATHS = 40
 
@@ -116,7 +116,7 @@ def _what_commands_may(policy: PermissionPolicy, bash: Tool, environ: Mapping[st
 
 def may_rows(confinement: Confinement, environ: Mapping[str, str], cwd: str) -> list[Row]:
     """List what a command within `confinement` may do on this machine, in rows."""
-    from cellwright.sandbox.bounds import ConfinementError, bounds_of  # what confines is needed for few pages
+    from cellwright.sandbox.resolved_bounds import ConfinementError, bounds_of  # what confines is needed for few pages
 
     try:
         bounds = bounds_of(confinement, environ, cwd)

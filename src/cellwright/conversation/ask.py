@@ -20,8 +20,8 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.prompt import Prompt
-from cellwright.agent.structured_output.answer import AnswerType
-from cellwright.config.settings.read import start_folder
+from cellwright.agent.structured_output.typed_answer import AnswerType
+from cellwright.config.settings.settings_files import start_folder
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.process_conversation import ProcessConversation, registered
 from cellwright.conversation.runs.ask_options import (
@@ -34,8 +34,8 @@ from cellwright.conversation.runs.ask_options import (
     run_options,
     spelled_out,
 )
-from cellwright.conversation.runs.request import RunRequest, RunSurface, TrustCheck
 from cellwright.conversation.runs.run_options import Result, result_of
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface, TrustCheck
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event
 from cellwright.sessions.session import Session

@@ -20,12 +20,12 @@ from msgspec.structs import replace
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.calls.redaction import Redaction
-from cellwright.agent.hooks.protocol import HookResult
+from cellwright.agent.hooks.hook_result import HookResult
 from cellwright.agent.thread import AgentThread, CallerJobs, is_agent_code
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.layers import SCOPES, Scope
-from cellwright.config.settings.read import InlineSettings
+from cellwright.config.settings.settings_files import InlineSettings
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.observers import Observers
@@ -37,17 +37,17 @@ from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.output_styles import OutputStyles
 from cellwright.conversation.prompts.prompt import checked
 from cellwright.conversation.prompts.skills import Skills
-from cellwright.conversation.runs.beside_runs import SideAnswer, ask_beside, compact_session
 from cellwright.conversation.runs.budgets_in_force import BudgetsInForce
-from cellwright.conversation.runs.choices import Choices, with_choices
+from cellwright.conversation.runs.compact_and_btw import SideAnswer, ask_beside, compact_session
 from cellwright.conversation.runs.policy_in_force import PolicyInForce
-from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_queue import RunQueue
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.conversation.runs.sandbox_lookup import FindSandbox, SandboxLookup, look_for_sandbox
 from cellwright.conversation.runs.starting_run import RunParts, StartingRun
 from cellwright.conversation.runs.subagents import Subagents
+from cellwright.conversation.runs.user_choices import Choices, with_choices
 from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.conversation.toolset import ConversationTools, ToolMaker, never_unsaved, no_live_definition
 from cellwright.doctor.check import Check

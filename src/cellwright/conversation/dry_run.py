@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from cellwright.agent.context.context_usage import prompt_sections
-from cellwright.agent.structured_output.answer import AnswerType
+from cellwright.agent.structured_output.typed_answer import AnswerType
 from cellwright.events import TurnEnd
 from cellwright.model.provider import ProviderEvent, Request
 from cellwright.sessions.session import Session

@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from cellwright.config.credentials.kept_key import with_key
+from cellwright.config.credentials.stored_key import with_key
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.models import ProviderName
 from cellwright.model.pricing import Tally

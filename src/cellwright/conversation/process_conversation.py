@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from cellwright.conversation.conversation import Conversation
-    from cellwright.conversation.runs.request import RunSurface, TrustCheck
+    from cellwright.conversation.runs.run_request import RunSurface, TrustCheck
 
 
 class ProcessConversation(Protocol):
@@ -59,7 +59,7 @@ def starting_up() -> Iterator[None]:
 def _import_http_library() -> None:
     # what fails here fails again, with its message, when it is needed
     with contextlib.suppress(Exception):
-        from cellwright.model.transport import import_http_library
+        from cellwright.model.transports.transport import import_http_library
 
         import_http_library()
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from cellwright.agent.calls.approval import Allow, CanUseTool, Decision, Deny, ToolUse
 from cellwright.agent.calls.tool_results import output_folder
 from cellwright.agent.context.compaction import CompactionSettings
-from cellwright.config.settings.allowed import mode_is_allowed, model_is_allowed, nearest_mode, origin_of
+from cellwright.config.settings.admin_allow_lists import mode_is_allowed, model_is_allowed, nearest_mode, origin_of
 from cellwright.config.settings.settings import Settings
 from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.conversation.runs.run_options import RunOptions
@@ -31,7 +31,7 @@ from cellwright.sessions.session import Session
 from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
-    from cellwright.conversation.runs.request import TrustCheck
+    from cellwright.conversation.runs.run_request import TrustCheck
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from cellwright.agent.tool import TOOL_ALIASES, TOOL_SEARCH, Tool, own_tool_name
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.checkpoints.notebooks import RecordedNotebooks
 from cellwright.config.hooks.hooks_in_force import HooksInForce
-from cellwright.config.settings.allowed import tool_is_allowed
+from cellwright.config.settings.admin_allow_lists import tool_is_allowed
 from cellwright.config.settings.settings import Settings, load_settings
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.model_connection import ModelConnection
@@ -98,7 +98,7 @@ def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
     from cellwright.tools.code.navigation.find_references import find_references_tool
     from cellwright.tools.code.navigation.import_chain import import_chain_tool
     from cellwright.tools.code.navigation.project_code import project_code
-    from cellwright.tools.code.navigation.related import related_line
+    from cellwright.tools.code.navigation.related_code import related_line
     from cellwright.tools.code.navigation.semantic_search import semantic_search_tool
     from cellwright.tools.code.navigation.similar_code import similar_code_tool
     from cellwright.tools.code.rename_symbol import rename_symbol_tool

@@ -15,15 +15,15 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from cellwright.config.credentials.api_key_helper import with_helpers_key
-from cellwright.config.credentials.kept_key import kept_source, with_key
+from cellwright.config.credentials.stored_key import kept_source, with_key
 from cellwright.config.settings.settings import Settings
 from cellwright.doctor.check import Check, Finding, Status
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.claude_code.sign_in import find_program, sign_in
 from cellwright.model.credentials import choose_transport, source_of_credential
 from cellwright.model.retry import RequestFailed, failure_of_response
-from cellwright.model.sdk_transport import SdkTransport
-from cellwright.model.transport import DEFAULT_BASE_URL, Transport
+from cellwright.model.transports.sdk_transport import SdkTransport
+from cellwright.model.transports.transport import DEFAULT_BASE_URL, Transport
 
 SECONDS = 4.5
 SKEW_SECONDS = 120.0

@@ -14,22 +14,22 @@ from msgspec import structs
 
 from cellwright.agent.thread import CallerJobs, is_agent_code
 from cellwright.agent.tool import Tool
-from cellwright.config.settings.read import start_folder
+from cellwright.config.settings.settings_files import start_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.conversation import END_TIMEOUT_SECONDS, Conversation
-from cellwright.conversation.runs.request import RunRequest, RunSurface, TrustCheck
 from cellwright.conversation.runs.run_options import RunOptions, result_of
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface, TrustCheck
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd
 from cellwright.kernel.chat.completions import kernel_completions
 from cellwright.kernel.chat.connections import Connections
-from cellwright.kernel.chat.log import ConversationLog
+from cellwright.kernel.chat.conversation_log import ConversationLog
 from cellwright.kernel.context.notebook_context import kernel_context
 from cellwright.kernel.kernel_checks import kernel_checks
 from cellwright.kernel.kernel_tools import kernel_tools
-from cellwright.kernel.magic.line import keep_result, named_type
+from cellwright.kernel.magic.displayed_errors import telling_once
+from cellwright.kernel.magic.option_parser import keep_result, named_type
 from cellwright.kernel.magic.options import MagicOptions
-from cellwright.kernel.magic.told import telling_once
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.kernel.namespace.hidden_state import kernel_remarks
 from cellwright.kernel.namespace.live_definitions import live_definitions
@@ -56,10 +56,10 @@ from cellwright.kernel.run.notebook_sessions import NotebookSessions
 from cellwright.kernel.run.notebook_trust import NotebookTrust
 from cellwright.kernel.run.questions import OpenQuestions, mirror_everywhere
 from cellwright.kernel.run.recorded_run import RecordedRun, SkippedRun
-from cellwright.kernel.run.recordings import RunningCell, recorded_runs
+from cellwright.kernel.run.replay_decision import RunningCell, recorded_runs
 from cellwright.kernel.widgets.bundle import why_no_widget
 from cellwright.text import lazy_pattern
-from cellwright.tools.process.children import child_processes
+from cellwright.tools.process.child_processes import child_processes
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

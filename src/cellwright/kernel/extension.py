@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from cellwright.conversation.process_conversation import register, starting_up, unregister
 from cellwright.kernel import library_imports
-from cellwright.kernel.chat.target import ChatTarget
+from cellwright.kernel.chat.comm_target import ChatTarget
 from cellwright.kernel.magic.config import Claude
+from cellwright.kernel.magic.input_rewrite import Rewriting
 from cellwright.kernel.magic.magics import ClaudeMagic, ToldError, ToldInterrupt, show_nothing
-from cellwright.kernel.magic.rewrite import Rewriting
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.kernel.pages.open_documents import OpenDocuments
 from cellwright.kernel.pages.pages import Pages

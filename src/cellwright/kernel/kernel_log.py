@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.conversation.conversation import Conversation
-from cellwright.telemetry.log import RunLog, log_to_file
+from cellwright.telemetry.log_file import RunLog, log_to_file
 from cellwright.tools.process.environment import secret_values
 
 REQUEST_LEFT_SECONDS = 0.05

@@ -26,7 +26,7 @@ _MAX_NESTING = 20
 def safe_markdown(markdown: str) -> str:
     """`markdown` in a form in which nothing is active, images are links, and `safe_markdown` changes nothing more."""
     # 50 ms the first time: nothing needs them before the first answer is saved
-    from cellwright.markdown.inspection import active_parts
+    from cellwright.markdown.active_content import active_parts
     from cellwright.markdown.writer import write
 
     text = visible_controls(markdown)

@@ -19,11 +19,11 @@ from msgspec.structs import replace
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import Retrying
 from cellwright.model.cache_breakpoints import cache_control, system_with_ttl, with_request_ends
+from cellwright.model.context_management import betas_of, fields_of, may_compact, with_summary_as_text
 from cellwright.model.credentials import choose_transport, is_own_platform
 from cellwright.model.deferred_tools import all_loaded, may_defer, without_references
 from cellwright.model.message_stream import MessageBuilder, SseParser, joined_deltas
 from cellwright.model.models import ModelLimits, limits, may_think_now, refined, thinking_field
-from cellwright.model.own_compaction import betas_of, fields_of, may_compact, with_summary_as_text
 from cellwright.model.provider import ProviderEvent, Request
 from cellwright.model.retry import (
     Clock,
@@ -33,7 +33,7 @@ from cellwright.model.retry import (
     failure_of_event,
     failure_of_response,
 )
-from cellwright.model.transport import MESSAGES_PATH, KeyTransport, Transport, paced
+from cellwright.model.transports.transport import MESSAGES_PATH, KeyTransport, Transport, paced
 
 if TYPE_CHECKING:
     from cellwright.model.message_batches import MessageBatches
@@ -72,7 +72,7 @@ class AnthropicProvider:
 
     `retry` and `stall_seconds` (how long an answer may be silent) come from the environment by default. It may be used
     from several event loops; `aclose` closes the running loop's connections. `defers_tools`: the API at the other end loads
-    tools on demand (`deferred_tools.py`); `own_compaction`: it sums conversations up (`own_compaction.py`).
+    tools on demand (`deferred_tools.py`); `own_compaction`: it sums conversations up (`context_management.py`).
     """
 
     def __init__(

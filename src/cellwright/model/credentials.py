@@ -13,8 +13,8 @@ from pathlib import Path
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.credential_names import key_in, variable_with_key
-from cellwright.model.sdk_transport import SdkTransport
-from cellwright.model.transport import DEFAULT_BASE_URL, KeyTransport, Transport
+from cellwright.model.transports.sdk_transport import SdkTransport
+from cellwright.model.transports.transport import DEFAULT_BASE_URL, KeyTransport, Transport
 
 _SWITCHES = {
     "CLAUDE_CODE_USE_BEDROCK": "bedrock",

@@ -18,7 +18,8 @@ from msgspec.structs import replace
 
 from cellwright.errors import ErrorCode
 from cellwright.model.retry import Clock, FailedAttempt, RequestFailed, RetryPolicy, failure_of_response
-from cellwright.model.transport import MESSAGES_PATH, HttpReply, KeyTransport
+from cellwright.model.transports.reply import HttpReply
+from cellwright.model.transports.transport import MESSAGES_PATH, KeyTransport
 
 PATH = f"{MESSAGES_PATH}/batches"
 MAX_REQUESTS = 100_000

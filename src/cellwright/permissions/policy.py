@@ -17,7 +17,7 @@ from cellwright.agent.calls.approval import Decision, describe_rules
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.tool import AccessKind, Tool, ToolAccess
 from cellwright.permissions.judges.files import judge_file, judge_path
-from cellwright.permissions.judges.other import (
+from cellwright.permissions.judges.web_agents_mcp import (
     judge_agent,
     judge_fetch,
     judge_harmless,
@@ -222,13 +222,13 @@ def _judge_git(book: RuleBook, call: JudgedCall) -> Decision:
 
 
 def _judge_lint(book: RuleBook, call: JudgedCall) -> Decision:
-    from cellwright.permissions.judges.project import judge_lint
+    from cellwright.permissions.judges.tests_and_lint import judge_lint
 
     return judge_lint(book, call)
 
 
 def _judge_tests(book: RuleBook, call: JudgedCall) -> Decision:
-    from cellwright.permissions.judges.project import judge_tests
+    from cellwright.permissions.judges.tests_and_lint import judge_tests
 
     return judge_tests(book, call)
 

@@ -22,7 +22,7 @@ from cellwright.commands.command import CommandCall, CommandPage, SlashCommand, 
 from cellwright.commands.registry import COMMANDS, answer_of, command_of, is_command
 from cellwright.commands.undo import rewind_turns
 from cellwright.config.settings.layers import SCOPES, Layer
-from cellwright.config.settings.read import InlineSettings
+from cellwright.config.settings.settings_files import InlineSettings
 from cellwright.conversation.ask import ScriptConversation, ask_in, stream_in
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import full_name, model_of

@@ -17,8 +17,8 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TypeVar
 
-from cellwright.sandbox.bounds import Bounds, ConfinementError
-from cellwright.sandbox.places import below
+from cellwright.sandbox.paths import below
+from cellwright.sandbox.resolved_bounds import Bounds, ConfinementError
 from cellwright.sandbox.seccomp import Filter, program
 
 Result = TypeVar("Result")

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cellwright.permissions.confined.secret_places import SECRET_PLACES
-from cellwright.sandbox.places import Places, exists, outermost
+from cellwright.permissions.confined.secret_paths import SECRET_PLACES
+from cellwright.sandbox.paths import Places, exists, outermost
 from cellwright.sessions.state_dir import state_folder
 from cellwright.text import lazy_pattern
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.sandbox.places import below
+from cellwright.sandbox.paths import below
 from cellwright.text import lazy_pattern
 
 MOST_NAMED = 3

@@ -1,7 +1,7 @@
 """macOS's sandbox: a profile in its own language, which `sandbox-exec` lays on a command and all that it starts.
 
 The later rule counts, so what is hidden and protected comes last, whether it exists or not. It could not be tried where
-this was written: the canary of `means.py` decides whether it is used.
+this was written: the canary of `mechanisms.py` decides whether it is used.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from cellwright.sandbox.bounds import Bounds
+from cellwright.sandbox.resolved_bounds import Bounds
 
 PROGRAM = "/usr/bin/sandbox-exec"
 

@@ -18,7 +18,7 @@ from cellwright.conversation.model_connection import CREDENTIAL_NAMES
 from cellwright.errors import CellwrightError
 from cellwright.model.credentials import choose_transport
 from cellwright.model.retry import RequestFailed, failure_of_response
-from cellwright.model.sdk_transport import SdkTransport
+from cellwright.model.transports.sdk_transport import SdkTransport
 from cellwright.server.proxy.refusal import Refusal
 from cellwright.server.proxy.upstream import Upstream
 

@@ -21,7 +21,7 @@ from cellwright.version import VERSION
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
 
-    from cellwright.server.admin.apply import Administration
+    from cellwright.server.admin.administration import Administration
     from cellwright.server.notebooks.notebook_link import PageOf
     from cellwright.server.routes.mcp import UsersMcpServers
     from cellwright.server.runs.runs import ClientRuns
@@ -88,11 +88,11 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
 
     def initialize_handlers(self) -> None:
         # a server that starts without the extension pays for none of this
-        from cellwright.server.admin import apply as administration
+        from cellwright.server.admin import administration
         from cellwright.server.listed_models import ListedModels
         from cellwright.server.routes.routes import no_such_route, routes
         from cellwright.server.routes.sessions import SessionFiles
-        from cellwright.server.runs.reports import RunReports
+        from cellwright.server.runs.run_reports import RunReports
         from cellwright.server.runs.runs import ClientRuns
 
         # first: whatever fails after it, no kernel gets more than the administrator wants
@@ -114,10 +114,10 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
         if importlib.util.find_spec("mcp") is None:
             self.log.error("Cellwright: mcp_server needs the package mcp: pip install 'cellwright[mcp]'.")
             return
-        from cellwright.server.notebooks.setup import served_notebooks
-        from cellwright.server.notebooks.unsaved import UnsavedDocuments
+        from cellwright.server.notebooks.page_maker import served_notebooks
+        from cellwright.server.notebooks.unsaved_documents import UnsavedDocuments
         from cellwright.server.routes.mcp import DOCUMENTS, PATTERN, DocumentsRoute, McpRoute, UsersMcpServers
-        from cellwright.server.runs.agent_calls import KernelAccess
+        from cellwright.server.runs.kernel_calls import KernelAccess
 
         server, served = self.settings, served_notebooks(self.serverapp)
         unsaved = UnsavedDocuments(root)
@@ -129,7 +129,7 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
         self.handlers.append((PATTERN, McpRoute, {"runs": runs, "servers": self.mcp_servers}))
 
     def _page_of(self) -> PageOf:
-        from cellwright.server.notebooks.setup import page_maker
+        from cellwright.server.notebooks.page_maker import page_maker
 
         return page_maker(self.serverapp)
 

@@ -1,7 +1,7 @@
 """A session on disk and in memory: its messages, its turns, its lock, its transcript.
 
-Start with `session.py`; `transcript.py` is the format. `catalog/` finds sessions, `export/` writes them down for
-people.
+Start with `session.py`; `transcripts/` holds the files and their format. `catalog/` finds sessions, `export/` writes them
+down for people.
 
 Not here: the loop that adds to a session (`agent`).
 """

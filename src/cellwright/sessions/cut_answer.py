@@ -11,7 +11,8 @@ from msgspec import Struct, field
 
 from cellwright.model.pricing import context_tokens, cost_usd
 from cellwright.sessions.history import cut_content, ended_note
-from cellwright.sessions.transcript import ASIDE, Fault, Line
+from cellwright.sessions.transcripts.transcript import ASIDE, Fault
+from cellwright.sessions.transcripts.transcript_line import Line
 
 if TYPE_CHECKING:
     from cellwright.sessions.session import Session

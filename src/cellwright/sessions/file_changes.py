@@ -28,7 +28,7 @@ from typing import Any
 from msgspec import Struct
 
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder
-from cellwright.sessions.transcript_lock import Lease, acquire
+from cellwright.sessions.transcripts.transcript_lock import Lease, acquire
 from cellwright.text import counted
 
 FORMAT = 1

@@ -1,7 +1,4 @@
-"""Session: the messages of one conversation, in memory and, line by line, in its transcript.
-
-`SessionLines` are the lines in memory: which messages are in effect, what they take of the context, what they cost.
-"""
+"""Session: the messages of one conversation, in memory and, line by line, in its transcript."""
 
 from __future__ import annotations
 
@@ -10,135 +7,27 @@ import functools
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from msgspec.structs import replace
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.pricing import Total
-from cellwright.sessions import transcript
-from cellwright.sessions import transcript_lock as lease
-from cellwright.sessions.calls.rate import CallRate
-from cellwright.sessions.calls.times import CallTimes, call_times_file
+from cellwright.sessions.calls.call_times import CallTimes, call_times_file
+from cellwright.sessions.calls.rate_limit import CallRate
 from cellwright.sessions.cut_answer import faults_text, keep_cut_answer, recovered_answer, recovered_results
 from cellwright.sessions.file_changes import forget_outcomes, outcomes
-from cellwright.sessions.fork_point import ForkPoint, without_thinking
 from cellwright.sessions.history import IMPORTED_NOTE, valid_history
+from cellwright.sessions.session_lines import SessionLines
 from cellwright.sessions.state_dir import make_private_folder, new_session_id
-from cellwright.sessions.transcript import Header, Line, Transcript
-from cellwright.sessions.transcript_file import TranscriptFile, create_file, unwritable
-
-_NOTHING = Total({}, 0.0)
-
-
-class SessionLines:
-    """`all` are the lines as they were written; `story` the messages of those that count, `encoded` what is sent of them.
-
-    The first `inherited` are another session's, where they were paid for.
-    `context_tokens` is the API's last count, `uncounted_bytes` what came since. `not_kept` was paid for and is no message.
-    `declared` are the tools that were declared after the session began.
-    """
-
-    def __init__(self, lines: Iterable[Line] = (), *, inherited: int = 0) -> None:
-        self.all: list[Line] = []
-        self.story: list[bytes] = []
-        self.encoded: list[bytes] = []
-        self.context_tokens = 0
-        self.uncounted_bytes = 0
-        self.not_kept = _NOTHING
-        self.declared: list[dict[str, Any]] = []
-        self._decoded: list[dict[str, Any]] = []
-        self._inherited = inherited
-        self._kept, self._summed = _NOTHING, inherited
-        for line in lines:
-            self.add(line)
-
-    @property
-    def messages(self) -> list[dict[str, Any]]:
-        """The messages, decoded as they are asked for."""
-        self._decoded += [json.loads(data) for data in self.encoded[len(self._decoded) :]]
-        return self._decoded
-
-    def in_effect(self) -> list[Line]:
-        """The lines of `encoded`."""
-        return transcript.since_boundary(self.story_lines())
-
-    def story_lines(self) -> list[Line]:
-        """The lines of `story`."""
-        return transcript.in_effect(self.all)
-
-    def add(self, line: Line) -> None:
-        """Take in the next line: a message, or that others were taken back."""
-        self.all.append(line)
-        self.declared += line.meta.get("tools", ())
-        if line.message == transcript.TAKEN_BACK:
-            if transcript.ENDED not in line.meta:  # which takes nothing back
-                self._take_back()
-            return
-        self.story.append(line.message)
-        if transcript.is_boundary(line):
-            self.encoded, self._decoded = [], []
-        self.encoded.append(line.message)
-        self._count(line)
-
-    def _take_back(self) -> None:
-        story = self.story_lines()
-        self.story = [line.message for line in story]
-        kept = transcript.since_boundary(story)
-        same = next((at for at, line in enumerate(kept) if self.encoded[at : at + 1] != [line.message]), len(kept))
-        del self._decoded[same:]
-        self.encoded = [line.message for line in kept]
-        self.context_tokens = self.uncounted_bytes = 0
-        for line in kept:
-            self._count(line)
-
-    def _count(self, line: Line) -> None:
-        self.context_tokens = line.meta.get("context_tokens", self.context_tokens)
-        self.uncounted_bytes = 0 if "context_tokens" in line.meta else self.uncounted_bytes + len(line.message)
-
-    def spend(self, usage: Mapping[str, Any], cost_usd: float | None) -> None:
-        """Count an answer that was paid for and is no message."""
-        self.not_kept = self.not_kept.plus(usage, cost_usd)
-
-    def not_kept_json(self) -> dict[str, Any]:
-        """Build the next line's record of `not_kept`; empty where there is nothing."""
-        return {"usage": self.not_kept.usage, "cost_usd": self.not_kept.cost_usd} if self.not_kept.usage else {}
-
-    def wrote_not_kept(self) -> None:
-        """It is among the lines now."""
-        self.not_kept = _NOTHING
-
-    def spent(self) -> Total:
-        """Sum up what all answers took, those that are no message included."""
-        # on demand: a resume need not wait for it
-        self._kept = _with_paid(self._kept, self.all[self._summed :])
-        self._summed = max(self._summed, len(self.all))
-        return self._kept.plus(self.not_kept.usage, self.not_kept.cost_usd)
-
-    def own(self) -> list[Line]:
-        """The lines that are not another session's."""
-        return self.all[self._inherited :]
-
-    def compactions_usd(self) -> tuple[int, float | None]:
-        """Count the compactions that were paid for here, and sum up what they cost; None where a price is not known."""
-        own = [line.meta[transcript.COMPACTED] for line in self.all[self._inherited :] if transcript.is_boundary(line)]
-        costs = [about.get("cost_usd") for about in own]
-        return len(own), None if None in costs else sum(filter(None, costs))
-
-    def spent_before(self) -> Total:
-        """Sum up what the lines took that are another session's."""
-        return _with_paid(_NOTHING, self.all[: self._inherited])
-
-
-def _with_paid(total: Total, lines: Iterable[Line]) -> Total:
-    for line in lines:
-        for paid in (line.meta, line.meta.get("not_kept", {})):
-            if block := paid.get("usage"):
-                total = total.plus(block, paid.get("cost_usd"))
-    return total
-
+from cellwright.sessions.transcripts import transcript
+from cellwright.sessions.transcripts import transcript_lock as lease
+from cellwright.sessions.transcripts.fork_point import ForkPoint, without_thinking
+from cellwright.sessions.transcripts.transcript import Header, Transcript
+from cellwright.sessions.transcripts.transcript_file import TranscriptFile, create_file, unwritable
+from cellwright.sessions.transcripts.transcript_line import Line, encode_json
+from cellwright.sessions.turns import begins_turn_encoded
 
 EVENTS_NOT_WRITTEN = 1_000_000
 """The jump of the events' numbers on resume: a transcript does not know how many came after its last message."""
@@ -216,8 +105,7 @@ class Session:
         )
         at = round(max(began, ended), 3)
         lines = [
-            Line({"seq": seq, "at": at, "epoch": 1}, transcript.encode_json(message))
-            for seq, message in enumerate(messages, 1)
+            Line({"seq": seq, "at": at, "epoch": 1}, encode_json(message)) for seq, message in enumerate(messages, 1)
         ]
         session._lines = SessionLines(lines)
         session.next_seq = len(lines) + 1
@@ -292,7 +180,7 @@ class Session:
     def replace_history(self, messages: list[dict[str, Any]]) -> None:
         """Have `messages` be the conversation, from where they differ on; what they replace stays in the transcript."""
         lines = self.in_effect()
-        encoded = list(map(transcript.encode_json, messages))
+        encoded = list(map(encode_json, messages))
         same = next((at for at, line in enumerate(lines) if encoded[at : at + 1] != [line.message]), len(lines))
         while 0 < same < len(lines) and lines[same - 1].meta["seq"] == lines[same].meta["seq"]:
             same -= 1  # one cannot return to between the two
@@ -352,9 +240,9 @@ class Session:
             header, lines = self._header, list(self._lines.all)
             point = _point(self.path, lines, without_thinking=tools is not None or system is not None)
             if tools is not None:
-                header = replace(header, tools=transcript.encode_json(tools))
+                header = replace(header, tools=encode_json(tools))
             if system is not None:
-                header = replace(header, system=transcript.encode_json([dict(block) for block in system]))
+                header = replace(header, system=encode_json([dict(block) for block in system]))
             if tools is not None or system is not None:
                 lines = list(map(without_thinking, lines))
             session._take(Transcript(header, lines, self._epoch, 0), id=session.id, path=session.path)
@@ -461,7 +349,7 @@ class Session:
             first = json.loads(self._header.tools)
             names = {tool["name"] for tool in first}
             more = {tool["name"]: tool for tool in reversed(added) if tool["name"] not in names}
-            self._all_tools = transcript.encode_json([*first, *reversed(more.values())])
+            self._all_tools = encode_json([*first, *reversed(more.values())])
             self._tools_of = (self._header.tools, len(added))
         return self._all_tools
 
@@ -553,7 +441,7 @@ class Session:
         if self.has_begun:
             return
         if self._header is not None:
-            self._begin_with_history(model, transcript.encode_json(system), transcript.encode_json(tools))
+            self._begin_with_history(model, encode_json(system), encode_json(tools))
             return
         self._header = Header(
             id=self.id,
@@ -561,8 +449,8 @@ class Session:
             cwd=self.cwd,
             epoch=1,
             model=model,
-            system=transcript.encode_json(system),
-            tools=transcript.encode_json(tools),
+            system=encode_json(system),
+            tools=encode_json(tools),
         )
         try:
             self._create_file([])
@@ -615,7 +503,7 @@ class Session:
         if self._header is None:
             raise RuntimeError("begin the session before its first message: the header comes first")
         facts = {"usage": usage, "model": model, "cost_usd": cost_usd, "context_tokens": context_tokens, "cut": cut}
-        self._write(transcript.encode_json(message), {**facts, "calls": calls or None, "notices": notices or None})
+        self._write(encode_json(message), {**facts, "calls": calls or None, "notices": notices or None})
 
     def note_end(self, facts: Mapping[str, Any]) -> None:
         """Keep how a turn ended, as `transcript.ENDED` has it; what was paid for since the last message goes with it."""
@@ -630,11 +518,11 @@ class Session:
         `tokens` is what the conversation takes then, roughly; `about` as `transcript.COMPACTED` has it.
         """
         facts = {transcript.COMPACTED: dict(about), "context_tokens": tokens}
-        self._write(transcript.encode_json(message), facts)
+        self._write(encode_json(message), facts)
 
     def reattach(self, message: dict[str, Any], *, tokens: int) -> None:
         """Add what Claude is told again behind a boundary; `tokens` is what the conversation takes then, roughly."""
-        self._write(transcript.encode_json(message), {transcript.REATTACHED: True, "context_tokens": tokens})
+        self._write(encode_json(message), {transcript.REATTACHED: True, "context_tokens": tokens})
 
     def take_back(self) -> None:
         """Take the last message out again: the API would refuse every later request for it as well."""
@@ -654,8 +542,6 @@ class Session:
         >>> [message["content"] for message in session.messages]
         ['One?']
         """
-        from cellwright.sessions.turns import begins_turn_encoded  # which knows sessions
-
         lines = self.story_lines()
         begins = [at for at, line in enumerate(lines) if begins_turn_encoded(line.message)]
         if not 0 < turn <= len(begins):

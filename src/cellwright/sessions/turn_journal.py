@@ -32,9 +32,9 @@ from cellwright.events import (
 )
 from cellwright.model.provider import BlockEnd, MessageStart
 from cellwright.sessions.cut_answer import BLOCKS, DRAFT, RESULT, CutAnswer, keep_cut_answer
-from cellwright.sessions.fork_point import without_thinking
 from cellwright.sessions.history import dropped_note, is_known, unique_id, usable_name
 from cellwright.sessions.session import Session
+from cellwright.sessions.transcripts.fork_point import without_thinking
 from cellwright.sessions.turns import begins_turn
 from cellwright.text import lazy_pattern
 

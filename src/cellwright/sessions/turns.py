@@ -1,22 +1,19 @@
-"""The turns of a conversation: finding and counting them, and a session forked at one of them.
-
-A turn is a user's prompt and all that came of it, in the API's messages. A fork holds what was said up to the end of
-its turn, to go on from it another way.
-"""
+"""The turns of a conversation, found and counted: a user's prompt and all that came of it, in the API's messages."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.history import is_after_boundary, is_note
-from cellwright.sessions.session import Session
-from cellwright.sessions.transcript import Line, in_effect, is_said
+from cellwright.sessions.transcripts.transcript import is_said
+from cellwright.sessions.transcripts.transcript_line import Line
 from cellwright.text import lazy_pattern
+
+if TYPE_CHECKING:
+    from cellwright.sessions.session import Session
 
 GO_ON = "Your answer was cut off at the output limit. Go on exactly where it stopped."
 """The agent's words in the user's place when an answer met the output limit."""
@@ -103,25 +100,3 @@ class TurnCount:
         self._messages = len(encoded)
         self._last = encoded[-1] if encoded else b""
         return self._turns
-
-
-def fork_at(path: Path, turn: int | None) -> Session:
-    """A new session with what the one at `path` holds up to the end of its turn `turn`, from 1; None: all of it.
-
-    Turns that were taken back count as little as they do in the session. The session itself stays untouched, and
-    another process may be writing to it. Raises `CellwrightError` INVALID_PARAMETERS where there is no such turn, else as
-    `Session.fork_from`.
-    """
-    if turn is None:
-        return Session.fork_from(path)
-
-    def kept(lines: list[Line]) -> list[Line]:
-        found = until_turn_ended(in_effect(lines), turn) if turn > 0 else None
-        if found is None:
-            message = (
-                f"The session {path.stem} has no turn {turn} that can be read. Turns count from 1; nothing was forked."
-            )
-            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
-        return found
-
-    return Session.fork_from(path, kept)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from cellwright.conversation.runs.output_format import FORMATS, ON_DENIED
+from cellwright.conversation.runs.option_values import FORMATS, ON_DENIED
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.models import EFFORTS, PROVIDERS
 from cellwright.permissions.modes import LISTED_MODES
@@ -23,7 +23,7 @@ from cellwright.terminal.exit_codes import MEANINGS
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:
-    from cellwright.config.agents.definition import AgentDefinition
+    from cellwright.config.agents.agent_definition import AgentDefinition
 
 DESCRIPTION = """\
 Claude at work in this folder: it reads and edits files, runs commands and answers. It asks before it changes anything;
@@ -352,7 +352,7 @@ def _servers(given: str) -> tuple[dict[str, Any], str]:
 
 def _agents(given: str) -> dict[str, AgentDefinition]:
     """The agents that are given as JSON or in a file, by their names."""
-    from cellwright.config.agents.definition import NoAgent, given_definition  # most commands name none
+    from cellwright.config.agents.agent_definition import NoAgent, given_definition  # most commands name none
 
     values, _ = _settings(given)
     found: dict[str, AgentDefinition] = {}

@@ -20,12 +20,12 @@ from cellwright.errors import CellwrightError, ErrorCode, fault, log_fault
 from cellwright.terminal.arguments import parse
 from cellwright.terminal.exit_codes import ExitCode, OutputLost, exit_code_of
 from cellwright.terminal.interactive.stop_requests import stop_requests_raise
-from cellwright.terminal.subcommands.names import find_subcommand
+from cellwright.terminal.subcommands.subcommand_names import find_subcommand
 
 if TYPE_CHECKING:
     import argparse
 
-    from cellwright.terminal.views import Streams
+    from cellwright.terminal.views.choose_view import Streams
 
 _NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EIO)
 
@@ -82,7 +82,9 @@ def _forget_stdout() -> None:
 
 
 def _command(options: argparse.Namespace) -> int:
-    from cellwright.terminal.views import Streams  # from here on things cost time; --help and errors need none of it
+    from cellwright.terminal.views.choose_view import (
+        Streams,  # from here on things cost time; --help and errors need none of it
+    )
 
     if options.verbose:
         from cellwright.terminal.stderr_log import log_to_stderr
@@ -116,17 +118,17 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
     from cellwright.conversation.process_conversation import starting_up
 
     with starting_up():
-        from cellwright.config.settings.read import start_folder
+        from cellwright.config.settings.settings_files import start_folder
         from cellwright.conversation.conversation import Conversation
         from cellwright.terminal.arguments import is_piped, read_prompt
-        from cellwright.terminal.command import (
+        from cellwright.terminal.interactive.interact import interact
+        from cellwright.terminal.terminal_conversation import (
             TerminalCommand,
             given_servers,
             inline_settings,
             refuse_trust,
             setting_scopes,
         )
-        from cellwright.terminal.interactive.interact import interact
     gc.freeze()  # modules stay, and a collection need not look at them again
 
     one_prompt = any(
@@ -169,7 +171,7 @@ def _tell_program(error: CellwrightError, options: argparse.Namespace, streams: 
     """Tell what kept the run from starting, in the format that the program reads."""
     from cellwright.events import RunEnd
     from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS
-    from cellwright.terminal.views import make_view
+    from cellwright.terminal.views.choose_view import make_view
 
     claude = None
     if options.output_format in CLAUDE_FORMATS:

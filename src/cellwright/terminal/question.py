@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
-from cellwright.conversation.answers import (
+from cellwright.conversation.user_answers import (
     Choice,
     allowed,
     answered,
@@ -24,7 +24,7 @@ from cellwright.conversation.answers import (
 )
 from cellwright.events import AnsweredBy
 from cellwright.terminal.interactive.keys import ESCAPE
-from cellwright.terminal.screen import Style, style_of_diff_line
+from cellwright.terminal.views.terminal_text import Style, style_of_diff_line
 from cellwright.text import visible, visible_line
 
 Write = Callable[[str, Style], None]

@@ -17,13 +17,13 @@ from msgspec import Struct, field
 
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.agent.thread import AgentTask
-from cellwright.conversation.runs.request import RunSurface
 from cellwright.conversation.runs.run import Run
+from cellwright.conversation.runs.run_request import RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, RunEnd
 from cellwright.terminal.exit_codes import OutputLost
 from cellwright.terminal.interactive.keys import CTRL_O, ESCAPE, KeysAtWork
-from cellwright.terminal.plain_view import View
+from cellwright.terminal.views.plain_view import View
 
 if TYPE_CHECKING:
     from cellwright.terminal.question import Asker

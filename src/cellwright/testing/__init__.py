@@ -55,7 +55,7 @@ The anthropic SDK's clients for Foundry (`server.url + "/anthropic"`), Vertex (`
 from __future__ import annotations
 
 from cellwright.testing.server.messages_server import MessagesServer
-from cellwright.testing.server.recorded import RecordedRequest
+from cellwright.testing.server.recorded_requests import RecordedRequest
 from cellwright.testing.server.script import (
     Fault,
     Gate,

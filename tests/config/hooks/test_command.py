@@ -21,8 +21,9 @@ from hook_scenes import (
     told,
 )
 
-from cellwright.agent.hooks.protocol import EVENTS, NO_HOOK_RESULT
-from cellwright.agent.hooks.results import BLOCKABLE
+from cellwright.agent.hooks.hook_answers import BLOCKABLE
+from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT
+from cellwright.agent.hooks.protocol import EVENTS
 from cellwright.config.hooks.entries import NEVER_BLOCKED_BY_FAILURE
 from cellwright.config.hooks.hooks import hooks_from
 from marked_processes import marked, wait_until_gone

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cellwright.config.settings.keys import KEYS
+from cellwright.config.settings.known_settings import KEYS
 from cellwright.config.settings.settings import load_settings
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.permissions.modes import MODES

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.config.settings.allowed import nearest_mode, tool_is_allowed
+from cellwright.config.settings.admin_allow_lists import nearest_mode, tool_is_allowed
 from cellwright.config.settings.server_policy import LABEL, VARIABLE
 from cellwright.config.settings.settings import Settings, load_settings
 from cellwright.config.settings.settings_in_force import SettingsInForce

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from cellwright.config.settings.layers import Layer
-from cellwright.config.trust.store import trust_file
+from cellwright.config.trust.trust_store import trust_file
 
 HOOK = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "./guard.sh"}]}]}
 

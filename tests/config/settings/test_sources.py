@@ -13,9 +13,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import cellwright.config
-from cellwright.config.settings.keys import KEYS, WITHOUT_EFFECT
+from cellwright.config.settings.known_settings import KEYS, WITHOUT_EFFECT
 from cellwright.config.settings.layers import SCOPES, Layer, entries_of
-from cellwright.config.settings.read import read_all, start_folder, watched_files
+from cellwright.config.settings.settings_files import read_all, start_folder, watched_files
 from cellwright.errors import CellwrightError, ErrorCode
 from row_tables import for_each_row
 

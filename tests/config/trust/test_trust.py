@@ -9,8 +9,8 @@ import pytest
 
 from cellwright.config.settings.layers import Layer, SettingsEntry
 from cellwright.config.settings.settings import save_allow_rules
-from cellwright.config.trust.store import trust_file
 from cellwright.config.trust.trust import gate_of
+from cellwright.config.trust.trust_store import trust_file
 from row_tables import for_each_row
 
 HOOK = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "./check.sh"}]}]}

@@ -11,8 +11,8 @@ import pytest
 
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.prompts.code_context import FILE_LINES, TAG
-from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import ContextAttached, Event, Notice
 from cellwright.testing import MessagesServer, say
 

@@ -23,13 +23,13 @@ from cellwright.config.mcp.entries import ServerOrigin, read_entries
 from cellwright.config.mcp.find_servers import McpPlace, find_servers, refusal
 from cellwright.config.settings.settings import McpSettings
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError
 from cellwright.events import Asked, Event, Notice, RunEnd, ToolEnd, ToolProgress
 from cellwright.testing import MessagesServer, fault, say, turn, use
-from cellwright.tools.process.children import child_processes
+from cellwright.tools.process.child_processes import child_processes
 from forked.forked_python import program_in
 
 SERVERS = Path(__file__).parents[2] / "shared" / "mcp_servers"

@@ -18,11 +18,11 @@ from cellwright.agent.hooks.callbacks import HookMatcher
 from cellwright.agent.prompt import ContextProvider, PromptContext, ProvidedContext
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.prompts.prompt import find_mentions
-from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import ContextAttached, Event, Notice, RunEnd, ToolEnd, UserPrompt
-from cellwright.markdown.code_places import without_code
-from cellwright.terminal.plain_view import CallLines
+from cellwright.markdown.code_ranges import without_code
+from cellwright.terminal.views.plain_view import CallLines
 from cellwright.testing import MessagesServer, say, turn, use
 from row_tables import for_each_row
 

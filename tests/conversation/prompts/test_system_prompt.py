@@ -12,7 +12,7 @@ from cellwright.agent.tool import tool
 from cellwright.config.output_styles.output_style import BUILT_IN, find_styles
 from cellwright.config.skills.find_skills import SkillPlace
 from cellwright.conversation.prompts.system_prompt import system_blocks, system_sections
-from cellwright.sessions.transcript import encode_json
+from cellwright.sessions.transcripts.transcript_line import encode_json
 from cellwright.testing import MessagesServer, say, think, turn, use
 from declared_tools import declared
 from talk import Talk

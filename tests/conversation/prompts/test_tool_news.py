@@ -12,7 +12,7 @@ import pytest
 
 from cellwright.agent.tool import Tool, tool
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import RunRequest, RunSurface
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import Event, Notice, ToolEnd
 from cellwright.testing import MessagesServer, say, think, turn, use
 

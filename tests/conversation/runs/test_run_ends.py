@@ -14,8 +14,8 @@ import pytest
 from cellwright.agent.hooks.callbacks import HookMatcher
 from cellwright.agent.tool import tool
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, RunEnd, TextDelta, ToolEnd
 from cellwright.testing import MessagesServer, say, turn, use

@@ -18,15 +18,15 @@ from cellwright.commands.command import CommandCall
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, Notice, Steered, TextDelta, ToolProgress
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import sessions_folder
-from cellwright.sessions.transcript_lock import is_held, lease_path
+from cellwright.sessions.transcripts.transcript_lock import is_held, lease_path
 from cellwright.testing import Gate, MessagesServer, fault, hold, say, turn, use
 from cellwright.text import dollars
 

@@ -12,9 +12,9 @@ import pytest
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import sandbox_rules
-from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.conversation.runs.sandbox_lookup import SandboxFound, look_for_sandbox
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Notice

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import Event, UserPrompt
-from cellwright.kernel.chat.state import Choices
+from cellwright.kernel.chat.panel_state import Choices
 from cellwright.kernel.magic.config import Claude
 from cellwright.testing import Gate, hold, say, turn
 

@@ -8,7 +8,7 @@ from cellwright.config.settings.server_policy import LABEL, VARIABLE
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
-from cellwright.kernel.chat.state import Choices
+from cellwright.kernel.chat.panel_state import Choices
 from cellwright.kernel.magic.config import Claude
 
 

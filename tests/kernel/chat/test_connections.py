@@ -14,7 +14,7 @@ from chat_comms import Panels
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, Asked, Notice, Preview, TextDelta
 from cellwright.kernel.chat.connections import MAX_CONNECTIONS, PING_SECONDS, QUIET_SECONDS, PanelConnection
-from cellwright.kernel.chat.log import CHARS_KEPT, RUNS_KEPT, LineLog, LoggedRun, past_run
+from cellwright.kernel.chat.conversation_log import CHARS_KEPT, RUNS_KEPT, LineLog, LoggedRun, past_run
 from cellwright.kernel.output.op_log import MESSAGES_AT_ONCE, SECONDS_BETWEEN_MESSAGES
 
 

@@ -12,11 +12,11 @@ from chat_comms import Panels
 from counted_drawing import CountedDrawing
 
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run import Run
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import Event, TextDelta
 from cellwright.kernel.chat.connections import PanelConnection
-from cellwright.kernel.chat.log import ConversationLog, LoggedRun
+from cellwright.kernel.chat.conversation_log import ConversationLog, LoggedRun
 from cellwright.kernel.output.op_log import OpLog
 from cellwright.kernel.output.op_sender import OpSender
 from cellwright.testing import MessagesServer, say, turn

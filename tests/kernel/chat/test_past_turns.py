@@ -12,7 +12,7 @@ from chat_comms import Panels
 import cellwright
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.conversation.conversation import Conversation
-from cellwright.kernel.chat.log import RUNS_KEPT
+from cellwright.kernel.chat.conversation_log import RUNS_KEPT
 from cellwright.kernel.chat.past_turns import PICTURE_CHARS, PastTurns, past_runs
 from cellwright.kernel.output.transcript_ops import RESULT_CHARS, TranscriptOps
 from cellwright.sessions.session import Session

@@ -16,7 +16,7 @@ from PIL import Image
 from plain_shell import plain_shell, run
 
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import RunRequest, RunSurface
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError
 from cellwright.events import ContextAttached, Event, Notice, UserPrompt
 from cellwright.kernel.chat.prompts import AttachedCell, PanelPrompt, context_providers, read_prompt

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from cellwright.kernel.magic.rewrite import Rewriting
+from cellwright.kernel.magic.input_rewrite import Rewriting
 from row_tables import for_each_row
 
 

@@ -13,7 +13,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from plain_shell import plain_shell, run, run_as_claude
 
 from cellwright.kernel.namespace.cell_log import RUNS_KEPT, SOURCE_CHARS, CellLog, sha256_of
-from cellwright.kernel.namespace.names import cell_names
+from cellwright.kernel.namespace.cell_names import cell_names
 from row_tables import for_each_row
 
 

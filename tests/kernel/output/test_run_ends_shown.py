@@ -17,7 +17,7 @@ pytestmark = pytest.mark.kernel
 
 RAISING = """
     import logging
-    from cellwright.telemetry.log import RUNS
+    from cellwright.telemetry.log_file import RUNS
 
     class Raising(logging.Handler):
         raised = 0

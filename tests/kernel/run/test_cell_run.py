@@ -16,7 +16,7 @@ from cellwright.agent.thread import AgentTask
 from cellwright.conversation.conversation import Conversation
 from cellwright.kernel.output.cell_output import ViewOutput
 from cellwright.kernel.run.cell_run import CellWait
-from cellwright.terminal.plain_view import Unseen
+from cellwright.terminal.views.plain_view import Unseen
 
 
 @pytest.mark.parametrize("awaited", [True, False])

@@ -16,7 +16,7 @@ import pytest
 
 from cellwright.agent.calls.approval import Allow, Decision, Deny, ToolUse
 from cellwright.agent.thread import AgentThread, CallerJobs
-from cellwright.conversation.answers import choices
+from cellwright.conversation.user_answers import choices
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Preview, Suggestion
 from cellwright.kernel.output.protocol import AnswerMessage

@@ -9,7 +9,7 @@ from typing import Any
 from cellwright.agent.thread import AgentThread
 from cellwright.conversation.message_chunks import JoinedMessages
 from cellwright.kernel.chat.connections import Connections, PanelConnection
-from cellwright.kernel.chat.log import ConversationLog, LoggedRun
+from cellwright.kernel.chat.conversation_log import ConversationLog, LoggedRun
 from cellwright.kernel.pages.comm import CommLink
 from cellwright.sessions.session import Session
 

@@ -15,7 +15,7 @@ from cellwright.agent.thread import AgentTask, AgentThread, CallerJobs
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.errors import ToolError
 from cellwright.kernel.cells.notebook_run import Runner, notebook_run_tool
-from cellwright.kernel.magic.rewrite import Rewriting
+from cellwright.kernel.magic.input_rewrite import Rewriting
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.kernel.run.execution_count import ExecutionCountMender
 from cellwright.kernel.run.front_end import front_end_of

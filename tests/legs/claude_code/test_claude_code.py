@@ -12,8 +12,8 @@ import pytest
 from notebook_kernel import NotebookKernel, started_kernel
 
 from cellwright.agent.calls.approval import Deny
-from cellwright.agent.structured_output.answer import answer_type
-from cellwright.conversation.runs.request import RunRequest, RunSurface
+from cellwright.agent.structured_output.typed_answer import answer_type
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.doctor.examination import ExaminedEnvironment, examine
 from cellwright.errors import ErrorCode
 from cellwright.events import TextDelta, TurnEnd

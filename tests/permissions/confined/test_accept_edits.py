@@ -16,7 +16,7 @@ from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.paths import protected_part
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import SandboxRules
-from cellwright.sandbox.means import Sandbox
+from cellwright.sandbox.mechanisms import Sandbox
 from cellwright.sandbox.private_folder import PrivateFolder
 from confined import Confined, Ended, sandbox_by, staging_sandbox
 from declared_tools import tool_named

@@ -11,7 +11,7 @@ import pytest
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
-from cellwright.sandbox.bounds import MOST_ENTRIES
+from cellwright.sandbox.resolved_bounds import MOST_ENTRIES
 from confined import sandbox_by
 from declared_tools import tool_named
 from row_tables import for_each_row

@@ -20,8 +20,8 @@ from cellwright.agent.calls.approval import Decision
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import SandboxRules
-from cellwright.sandbox.means import Sandbox
-from cellwright.tools.process.children import ChildProcesses, Command
+from cellwright.sandbox.mechanisms import Sandbox
+from cellwright.tools.process.child_processes import ChildProcesses, Command
 from cellwright.tools.process.environment import child_environment
 from cellwright.tools.process.runner import OutputHead, RunningProgram
 from confined import sandbox_by

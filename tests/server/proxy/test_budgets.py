@@ -20,7 +20,7 @@ from cellwright.model.pricing import cost_usd, worst_case_usd
 from cellwright.server.proxy.limits import ProxyLimits
 from cellwright.server.proxy.proxy import BOOK_FILE, Proxy, ProxyCaller, ProxyExchange
 from cellwright.server.proxy.request_rules import check
-from cellwright.server.proxy.spending_book import SpendingBook, Spent
+from cellwright.server.proxy.spending_ledger import SpendingLedger, Spent
 from cellwright.server.proxy.upstream import Upstream
 from cellwright.server.proxy.usage import UsageReader
 from cellwright.testing import Gate, fault, hold, say, turn
@@ -250,8 +250,8 @@ def test_a_budget_of_nothing_allows_nothing(messages_server, start_proxy):
     assert api.requests == []
 
 
-def book(folder: Path, now: Callable[[], float]) -> SpendingBook:
-    return SpendingBook(folder / BOOK_FILE, clock=now)
+def book(folder: Path, now: Callable[[], float]) -> SpendingLedger:
+    return SpendingLedger(folder / BOOK_FILE, clock=now)
 
 
 def test_a_new_day_is_a_new_budget_and_a_kernels_is_not(tmp_path):
@@ -291,7 +291,7 @@ def test_two_servers_with_one_book_see_each_others_reservations(tmp_path):
     both = [book(tmp_path, lambda: 0.0) for _ in range(2)]
     start = threading.Barrier(2)
 
-    def spend(kept: SpendingBook) -> int:
+    def spend(kept: SpendingLedger) -> int:
         start.wait(60)
         granted = 0
 

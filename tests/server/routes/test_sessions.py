@@ -9,7 +9,8 @@ import pytest
 from cellwright.server.routes.sessions import SessionFiles
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import sessions_folder
-from cellwright.sessions.transcript import Line, encode_line
+from cellwright.sessions.transcripts.transcript import encode_line
+from cellwright.sessions.transcripts.transcript_line import Line
 
 
 def _session_of(cwd: Path) -> str:

@@ -68,7 +68,7 @@ def test_the_same_as_json_lines(server, model, kernel):
 
 RAISING = """
 import logging
-from cellwright.telemetry.log import RUNS
+from cellwright.telemetry.log_file import RUNS
 
 class Raising(logging.Handler):
     raised = 0

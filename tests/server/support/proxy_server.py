@@ -17,7 +17,7 @@ from tornado.web import Application
 from cellwright.server.proxy.limits import ProxyLimits
 from cellwright.server.proxy.proxied_request import PATTERN, ProxiedRequest
 from cellwright.server.proxy.proxy import BOOK_FILE, LOG_FILE, Proxy, ProxyCaller
-from cellwright.server.proxy.spending_book import SpendingBook, Spent
+from cellwright.server.proxy.spending_ledger import SpendingLedger, Spent
 from cellwright.server.proxy.upstream import STALL_SECONDS, Upstream
 
 TOKENS = {"token-of-ada": ProxyCaller("ada", "kernel-1"), "token-of-bob": ProxyCaller("bob", "kernel-2")}
@@ -86,7 +86,7 @@ class ProxyServer:
         raise TimeoutError(f"{len(self.log())} lines of {n}")
 
     def spent(self, user: str, kernel: str = "") -> Spent:
-        book = SpendingBook(self.folder / BOOK_FILE)
+        book = SpendingLedger(self.folder / BOOK_FILE)
         try:
             return book.spent(user, kernel)
         finally:

@@ -19,7 +19,8 @@ from cellwright.sessions.catalog.database import with_database
 from cellwright.sessions.catalog.index import catch_up
 from cellwright.sessions.catalog.metadata import about_path, read_about, write_tags, write_title
 from cellwright.sessions.session import Session
-from cellwright.sessions.transcript import Line, encode_line
+from cellwright.sessions.transcripts.transcript import encode_line
+from cellwright.sessions.transcripts.transcript_line import Line
 from row_tables import for_each_row
 
 

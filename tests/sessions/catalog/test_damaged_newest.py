@@ -10,8 +10,8 @@ import pytest
 from tests.sessions.catalog.conftest import Held
 
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.testing import MessagesServer, say
 
 

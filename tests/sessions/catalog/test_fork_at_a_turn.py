@@ -13,14 +13,13 @@ from tests.sessions.catalog.conftest import say as said
 from cellwright.agent.tool import tool
 from cellwright.checkpoints.journal import journal_of
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.sessions.catalog.catalog import Catalog
+from cellwright.sessions.catalog.catalog import Catalog, fork_at
 from cellwright.sessions.catalog.metadata import write_title
 from cellwright.sessions.session import Session
-from cellwright.sessions.transcript import read_messages
-from cellwright.sessions.turns import fork_at
+from cellwright.sessions.transcripts.transcript import read_messages
 from cellwright.testing import MessagesServer, say, think, turn, use
 
 TURNS = 4

@@ -10,10 +10,16 @@ from msgspec.structs import replace
 from tests.sessions.catalog.conftest import Held, begun, say
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry, tree_of
+from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry, fork_at, tree_of
 from cellwright.sessions.session import Session
-from cellwright.sessions.transcript import Line, encode_header, encode_line, read_file, read_messages, read_transcript
-from cellwright.sessions.turns import fork_at
+from cellwright.sessions.transcripts.transcript import (
+    encode_header,
+    encode_line,
+    read_file,
+    read_messages,
+    read_transcript,
+)
+from cellwright.sessions.transcripts.transcript_line import Line
 
 
 def in_file(path: Path) -> list[str]:

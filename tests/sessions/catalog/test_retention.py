@@ -18,7 +18,7 @@ from cellwright.sessions.catalog.metadata import about_path, write_tags, write_t
 from cellwright.sessions.catalog.retention import Retention, clean_up
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import journal_path, state_folder
-from cellwright.sessions.transcript_lock import lease_path
+from cellwright.sessions.transcripts.transcript_lock import lease_path
 
 DAY = 86_400
 

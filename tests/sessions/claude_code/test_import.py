@@ -14,8 +14,8 @@ import pytest
 from cellwright.commands.command import CommandCall
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.conversation.titles import title_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, Notice

@@ -66,8 +66,8 @@ def in_ipython() -> Any:
 def play(case: dict[str, Any], report: int) -> None:
     """Run the case's prompt in the newest session of its project; write each event to its file as it is shown."""
     from cellwright.conversation.conversation import Conversation
-    from cellwright.conversation.runs.request import RunRequest, RunSurface
     from cellwright.conversation.runs.run_options import RunOptions
+    from cellwright.conversation.runs.run_request import RunRequest, RunSurface
     from cellwright.events import Event
 
     os.environ.update(HOME=case["home"], CELLWRIGHT_HOME=f"{case['home']}/cellwright")

@@ -28,10 +28,10 @@ from pathlib import Path
 from typing import Any
 
 COMMAND = (
-    *("cellwright.terminal.command", "cellwright.terminal.plain_view", "cellwright.terminal.run"),
+    *("cellwright.terminal.terminal_conversation", "cellwright.terminal.views.plain_view", "cellwright.terminal.run"),
     *("cellwright.terminal.subcommands.mcp_serve", "cellwright.terminal.subcommands.sessions", "mcp.server.mcpserver"),
     *("cellwright.conversation.conversation", "cellwright.agent.agent_setup", "cellwright.agent.loop"),
-    *("cellwright.model.transport", "httpcore2._sync.connection", "httpx2", "jsonschema", "truststore"),
+    *("cellwright.model.transports.transport", "httpcore2._sync.connection", "httpx2", "jsonschema", "truststore"),
 )
 # not `ipykernel.kernelapp`, which reads on import who its parent is; neither ipywidgets nor what imports it: it looks for
 # the kernel when it is imported
@@ -40,7 +40,13 @@ KERNEL = (
     *("IPython.extensions.storemagic", "psygnal", "anyio._backends._asyncio"),
     *("cellwright.kernel.extension", "cellwright.kernel.conversation", "cellwright.kernel.magic.magics"),
     *("cellwright.conversation.conversation", "cellwright.agent.agent_setup", "cellwright.agent.loop"),
-    *("cellwright.model.anthropic", "cellwright.model.transport", "httpcore2._sync.connection", "httpx2", "truststore"),
+    *(
+        "cellwright.model.anthropic",
+        "cellwright.model.transports.transport",
+        "httpcore2._sync.connection",
+        "httpx2",
+        "truststore",
+    ),
     *("cellwright.sandbox.confined_process", "cellwright.tools.shell.bash", "cellwright.tools.files.read"),
 )
 SERVER = ("jupyter_server.serverapp", "jupyter_server_terminals", "cellwright.server.server_extension")

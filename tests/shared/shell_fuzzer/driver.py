@@ -22,7 +22,7 @@ from cellwright.agent.calls.approval import Decision
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
-from cellwright.tools.process.children import ChildProcesses, Command
+from cellwright.tools.process.child_processes import ChildProcesses, Command
 from cellwright.tools.process.environment import child_environment
 from declared_tools import tool_named
 from eventual import eventually
@@ -48,7 +48,7 @@ async def main() -> None:
 
 def _abilities() -> SandboxAbilities | None:
     try:
-        from cellwright.sandbox.means import find_sandbox
+        from cellwright.sandbox.mechanisms import find_sandbox
     except ModuleNotFoundError:
         return None
     found = find_sandbox()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cellwright.errors import ErrorCode
-from cellwright.tools.code.syntax import CHECKED_BYTES, syntax_problem
+from cellwright.tools.code.syntax_check import CHECKED_BYTES, syntax_problem
 from row_tables import for_each_row
 
 GOOD_AND_BAD = [

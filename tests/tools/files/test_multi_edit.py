@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cellwright.errors import ErrorCode
 from cellwright.tools.files import originals
-from cellwright.tools.files.nearest import differences
+from cellwright.tools.files.closest_match import differences
 from cellwright.tools.files.originals import keep_original, original_path
 from row_tables import for_each_row
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from cellwright.errors import ErrorCode
 from cellwright.tools.notebook.file_notebook import FileNotebook
-from cellwright.tools.notebook.json import parse_notebook
-from cellwright.tools.notebook.spans import NotANotebook
+from cellwright.tools.notebook.notebook_json import parse_notebook
+from cellwright.tools.notebook.notebook_spans import NotANotebook
 from row_tables import for_each_row
 
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="

@@ -24,7 +24,7 @@ import asyncio, os, signal, sys
 from pathlib import Path
 from cellwright.agent.tool import ToolContext
 from cellwright.tools.shell.bash import bash_tool
-from cellwright.tools.process.children import Command, child_processes
+from cellwright.tools.process.child_processes import Command, child_processes
 from cellwright.tools.process.runner import RunningProgram
 
 tool = bash_tool(Path.cwd())

@@ -12,8 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.sandbox import means
-from cellwright.tools.process.children import ChildProcesses, Command
+from cellwright.sandbox import mechanisms
+from cellwright.tools.process.child_processes import ChildProcesses, Command
 from cellwright.tools.process.environment import child_environment
 from cellwright.tools.process.runner import OutputHead, RunningProgram
 from confined import sandbox_by
@@ -155,7 +155,7 @@ def test_without_a_sandbox_it_is_not_started(tmp_path: Path) -> None:
 
 
 def test_the_sandbox_is_looked_for_when_a_command_is_confined() -> None:
-    assert means.find_sandbox() is means.find_sandbox()
+    assert mechanisms.find_sandbox() is mechanisms.find_sandbox()
 
 
 def test_a_killed_process_leaves_no_folder(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 sys.path[1:1] = {[str(Path(__file__).parents[2] / "shared")]!r}
 from test_confined_children import run
-from cellwright.tools.process.children import child_processes
+from cellwright.tools.process.child_processes import child_processes
 print(run("printf %s $TMPDIR", Path({str(tmp_path)!r}), child_processes())[1], flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -18,7 +18,7 @@ from cellwright.config.hooks.hooks import hooks_from
 from cellwright.config.settings.settings import HooksSource
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
-from cellwright.tools.process.children import Child, ChildProcesses, Command
+from cellwright.tools.process.child_processes import Child, ChildProcesses, Command
 from cellwright.tools.shell.bash import bash_tool
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs bash")

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.tools.process.children import ChildProcesses, Command, child_processes
+from cellwright.tools.process.child_processes import ChildProcesses, Command, child_processes
 from cellwright.tools.process.runner import OutputHead, RunningProgram
 from eventual import SECONDS, eventually
 from marked_processes import marked, wait_until_gone

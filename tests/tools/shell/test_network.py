@@ -14,9 +14,9 @@ import pytest
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.tool import ToolContext, ToolResult
-from cellwright.sandbox.means import find_sandbox
+from cellwright.sandbox.mechanisms import find_sandbox
 from cellwright.tools.code.project_programs import ProgramExit, run_program
-from cellwright.tools.process.children import ChildProcesses
+from cellwright.tools.process.child_processes import ChildProcesses
 from cellwright.tools.shell.bash import bash_tool
 
 SANDBOX = find_sandbox()

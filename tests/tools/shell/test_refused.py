@@ -9,7 +9,7 @@ import pytest
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.tool import ToolContext
-from cellwright.sandbox.means import find_sandbox
+from cellwright.sandbox.mechanisms import find_sandbox
 from cellwright.tools.shell.bash import bash_tool
 from confined import staging_sandbox
 

@@ -21,7 +21,7 @@ import { planText, questionList } from "./question_card";
 
 const FOLDED_DIFF_LINES = 40;
 const ERROR_LINES = 8;
-/** As in terminal/run_lines.py. */
+/** As in terminal/views/run_lines.py. */
 const SHOWN_ESTIMATE_SECONDS = 2;
 const STATUS_LABELS: Record<CallStatus | "asking", string> = {
   asking: "asks",

@@ -20,9 +20,9 @@ from msgspec.structs import replace
 from cellwright.agent.calls.approval import Deny
 from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.parallel_calls import ParallelCalls, start_at_once
 from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate
 from cellwright.agent.calls.redaction import ResultRedaction
-from cellwright.agent.calls.side_by_side import SideBySide, start_at_once
 from cellwright.agent.calls.tool_output import json_of
 from cellwright.agent.calls.tool_results import EDITORS, RunningCall, bounded, edit_note
 from cellwright.agent.hooks.run_hooks import RunHooks, context_blocks
@@ -254,7 +254,7 @@ class ToolCalls(Struct):
         self.emit(ToolStart(tuple(self._card(tool_use) for tool_use in batch), parallel, expected))
         if parallel:
             with self._batch_counted(batch):
-                await self._run_together(batch, self.max_parallel, results, SideBySide(self._known_to_read(batch)))
+                await self._run_together(batch, self.max_parallel, results, ParallelCalls(self._known_to_read(batch)))
         else:
             await self._run_together(batch, len(batch), results, None)
 
@@ -281,7 +281,7 @@ class ToolCalls(Struct):
         batch: Sequence[dict[str, Any]],
         at_once: int,
         results: dict[str, dict[str, Any]],
-        order: SideBySide | None,
+        order: ParallelCalls | None,
     ) -> None:
         slots = asyncio.Semaphore(at_once)
 

@@ -33,7 +33,7 @@ from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import CHARS_PER_TOKEN, ContextAttached, ContextCompacted, Emit, Notice, TurnEnd
 from cellwright.model.models import limits
 from cellwright.model.provider import Request
-from cellwright.sessions.transcript import is_boundary
+from cellwright.sessions.transcripts.transcript import is_boundary
 from cellwright.sessions.turns import begins_turn
 
 if TYPE_CHECKING:

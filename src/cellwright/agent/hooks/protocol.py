@@ -2,23 +2,23 @@
 
 The events, their fields and the possible answers are Claude Code's; `docs/hooks.md` lists them. Python callables
 become hooks in `callbacks.py`, those of settings files in `config/hooks/hooks.py`; `run_hooks.py` tells them of a
-run's events. Most runs have no hooks, so the modules that make them are imported only when there are some.
+run's events.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 
+from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
 from cellwright.agent.spending.run_spending import NO_SHARED_BUDGETS
 from cellwright.events import Emit, Event, RunEnd
 
 if TYPE_CHECKING:
     from cellwright.agent.agent_setup import AgentSetup
-    from cellwright.agent.hooks.callbacks import HookCallbacks
     from cellwright.sessions.session import Session
 
 EVENTS = (
@@ -30,38 +30,6 @@ EVENTS = (
     "MessageDisplay",
 )
 """All names that Claude Code knows; which of them are fired here is in `docs/hooks.md`."""
-
-
-class HookResult(Struct, frozen=True):
-    """The combined result of all hooks of one event; the default says nothing.
-
-    `behavior` is a decision about a call ("deny" before "ask" before "allow"), `reason` its or the block's reason.
-    `block`: what was about to happen must not (a prompt, the end of a turn, a result). `stop` ends the run, for the
-    reason it holds. `context` is for Claude to read, `messages` for the user, `problems` tell the user what failed.
-    `updated_input` and `updated_output` stand in for the call's input and result. `rules` are allow rules and `mode` is a
-    permission mode for the session, which go with an "allow"; `kept_rules` are those of `rules` that later sessions have
-    too. `interrupt` goes with a denial and ends the run. `worktree` is the folder that a WorktreeCreate hook made.
-    `elicitation` answers an MCP server's question: its `action`, and its `content`.
-    """
-
-    behavior: Literal["", "allow", "ask", "deny"] = ""
-    reason: str = ""
-    block: bool = False
-    stop: str | None = None
-    context: tuple[str, ...] = ()
-    messages: tuple[str, ...] = ()
-    problems: tuple[str, ...] = ()
-    updated_input: Mapping[str, Any] | None = None
-    updated_output: Any = None
-    rules: tuple[str, ...] = ()
-    kept_rules: tuple[str, ...] = ()
-    mode: str | None = None
-    interrupt: bool = False
-    worktree: str = ""
-    elicitation: Mapping[str, Any] | None = None
-
-
-NO_HOOK_RESULT = HookResult()
 
 
 def _unpaid(_usage: Mapping[str, Any], _cost_usd: float | None) -> None:
@@ -160,24 +128,3 @@ class NoHooks(AwaitedHooks):
 
 
 NO_HOOKS: Hooks = NoHooks()
-
-
-def as_hooks(given: Hooks | HookCallbacks) -> Hooks:
-    """Hooks from what an `AgentSetup` was given. Raises `CellwrightError` CONFIG_INVALID for an event that there is not."""
-    if not isinstance(given, Mapping):
-        return given
-    if not given:
-        return NO_HOOKS
-    from cellwright.agent.hooks.callbacks import callback_hooks
-
-    return callback_hooks(given)
-
-
-def together(*hooks: Hooks) -> Hooks:
-    """All of `hooks` as one."""
-    parts = tuple(part for part in hooks if part is not NO_HOOKS)
-    if len(parts) > 1:
-        from cellwright.agent.hooks.results import HooksTogether
-
-        return HooksTogether(parts)
-    return parts[0] if parts else NO_HOOKS

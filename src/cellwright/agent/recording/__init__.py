@@ -3,5 +3,5 @@
 `recordings.py` is the format, `recorder.py` writes it, `replay.py` plays it, `replay_drift.py` says what has changed
 since.
 
-Not here: which recording belongs to a cell (`kernel/run`), where played edits are made (`conversation/replay.py`).
+Not here: which recording belongs to a cell (`kernel/run`), where played edits are made (`conversation/replayed_edits.py`).
 """

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct, field, to_builtins
 
-from cellwright.agent.recording.edits import edits_of, kept_content
+from cellwright.agent.recording.recorded_edits import edits_of, kept_content
 from cellwright.agent.recording.recordings import (
     FileState,
     RecordedCall,

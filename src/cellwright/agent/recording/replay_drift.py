@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.calls.tool_results import without_edit_note
-from cellwright.agent.recording.edits import edits_of
+from cellwright.agent.recording.recorded_edits import edits_of
 from cellwright.agent.recording.recordings import FileState, RecordedCall, RecordedTurn, steady_text
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import ToolEnd

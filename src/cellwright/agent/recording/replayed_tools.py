@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.calls.tool_results import bounded
-from cellwright.agent.recording.edits import Edit, content_bytes, content_hash, edits_of
+from cellwright.agent.recording.recorded_edits import Edit, content_bytes, content_hash, edits_of
 from cellwright.agent.recording.recordings import RecordedCall
 from cellwright.agent.recording.replay_drift import (
     Drift,

@@ -22,8 +22,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cellwright.sessions import transcript_lock
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder, write_atomic
+from cellwright.sessions.transcripts import transcript_lock
 
 LOCK_SECONDS = 2.0
 """The time that another process may take to write its line; then ours is written all the same."""

@@ -18,12 +18,13 @@ from pathlib import Path, PurePosixPath
 import msgspec
 from msgspec import Struct
 
-from cellwright.codebase.embedding.provider import Embed, EmbeddingProblem, EmbeddingSettings, load_embed
+from cellwright.codebase.embedding.load_model import load_embed
+from cellwright.codebase.embedding.provider import Embed, EmbeddingProblem, EmbeddingSettings
 from cellwright.codebase.embedding.vectors import VectorStore, vector_store
 from cellwright.codebase.indexer import BUSY, NICENESS
 from cellwright.codebase.parsing.source_file import source_text
 from cellwright.codebase.store import open_to_read, transaction, vectors_lock_path
-from cellwright.sessions.transcript_lock import acquire
+from cellwright.sessions.transcripts.transcript_lock import acquire
 
 BATCH = 64
 UNIT_CHARS = 2_000

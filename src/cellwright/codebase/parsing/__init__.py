@@ -2,5 +2,5 @@
 
 `grammars.py` says which file has which grammar; `facts.py` is what the index keeps of a file.
 
-Not here: the check of edits (`tools/code/syntax.py`).
+Not here: the check of edits (`tools/code/syntax_check.py`).
 """

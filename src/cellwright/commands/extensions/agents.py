@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
-from cellwright.config.agents.definition import AgentDefinition
+from cellwright.config.agents.agent_definition import AgentDefinition
 from cellwright.tools.paths import shown_path
 
 _WHOSE = {

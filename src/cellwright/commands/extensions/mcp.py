@@ -7,7 +7,7 @@ from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.conversation.prompts.mcp import McpServers
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import CHARS_PER_TOKEN
-from cellwright.sessions.transcript import encode_json
+from cellwright.sessions.transcripts.transcript_line import encode_json
 from cellwright.text import counted, visible_line
 
 MCP = "[NAME] [approve|reconnect|disable|enable|login|logout NAME]"

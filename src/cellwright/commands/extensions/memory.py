@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
-from cellwright.config.memory.chain import read_memory
+from cellwright.config.memory.find_memory_files import read_memory
 from cellwright.config.memory.memory_file import MemoryFile
 from cellwright.events import CHARS_PER_TOKEN
 from cellwright.tools.paths import shown_path

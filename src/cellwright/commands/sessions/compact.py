@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from cellwright.agent.context.compaction import CompactionSettings
 from cellwright.agent.context.summary import compacted_line
-from cellwright.commands.choices import choose
 from cellwright.commands.command import CommandCall, CommandPage, Section
+from cellwright.commands.model_and_mode import choose
 from cellwright.conversation.resolve_options import compaction_settings
 from cellwright.errors import CellwrightError, ErrorCode
 

@@ -18,7 +18,7 @@ from cellwright.conversation.conversation import Conversation
 from cellwright.doctor.examination import ExaminedEnvironment, examine
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder, write_atomic
-from cellwright.telemetry.log import last_lines
+from cellwright.telemetry.log_file import last_lines
 from cellwright.text import code_fence
 from cellwright.version import VERSION
 

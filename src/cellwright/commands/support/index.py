@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from cellwright.codebase.reader import IndexJob, IndexStatus
+from cellwright.codebase.index_reader import IndexJob, IndexStatus
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.conversation.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode

@@ -7,14 +7,14 @@ first), the user's, those of plugins, ours. A project's wait for the user's trus
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.config.agents.definition import AgentDefinition, AgentScope, NoAgent, read_definition
+from cellwright.config.agents.agent_definition import AgentDefinition, AgentScope, NoAgent, read_definition
+from cellwright.config.folder_files import files_in
 from cellwright.config.plugins.plugin import Plugin, put_in
 from cellwright.config.skills.find_skills import SkillPlace, project_folders
 
@@ -86,9 +86,4 @@ def _files(place: SkillPlace) -> Iterator[tuple[Path, AgentScope, Plugin | None]
 def _files_in(folder: Path) -> list[Path]:
     if folder.suffix == ".md" and folder.is_file():  # a plugin may name files
         return [folder]
-    if not os.path.isdir(folder):  # noqa: PTH112  most are not there, and every prompt asks: a glob is dear
-        return []
-    try:
-        return sorted(folder.rglob("*.md"))[:MAX_AGENTS]
-    except OSError:  # there is none
-        return []
+    return files_in(folder, "**/*.md")[:MAX_AGENTS]

@@ -16,14 +16,14 @@ from typing import Any
 from msgspec import Struct
 
 from cellwright.config.credentials.entered_key import key_of, overruled_by, try_and_keep
-from cellwright.config.credentials.kept_key import address_of, keep
+from cellwright.config.credentials.stored_key import address_of, keep
 from cellwright.config.settings.edit import set_value
-from cellwright.config.settings.read import users_folder
+from cellwright.config.settings.settings_files import users_folder
 from cellwright.config.strict_json import SettingsProblem
 from cellwright.errors import CellwrightError, ErrorCode, needs_extra
 from cellwright.model.credentials import choose_transport
 from cellwright.model.retry import RequestFailed, failure_of_response
-from cellwright.model.transport import Transport
+from cellwright.model.transports.transport import Transport
 
 TEST_SECONDS = 60.0
 MAX_VALUE_CHARS = 500

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from cellwright.config.credentials.kept_key import Place, address_of, keep, kept_source, note_path
+from cellwright.config.credentials.stored_key import Place, address_of, keep, kept_source, note_path
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.credentials import source_of_credential
 from cellwright.model.retry import RequestFailed, failure_of_response
-from cellwright.model.transport import KeyTransport
+from cellwright.model.transports.transport import KeyTransport
 
 KEYS_PAGE = "https://platform.claude.com/settings/keys"
 """The page where Anthropic gives keys out."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cellwright.config.credentials.kept_key import kept_source
+from cellwright.config.credentials.stored_key import kept_source
 from cellwright.config.settings.settings import Settings
 from cellwright.model.credentials import source_of_credential
 

@@ -1,6 +1,6 @@
 """Hooks of settings files: read, matched with events, and run.
 
-Start with `hooks.py`; each kind of hook has its module (`command.py`, `http.py`, `model.py`, `mcp.py`).
+Start with `hooks.py`; each kind of hook has its module (`command.py`, `http.py`, `prompt_and_agent.py`, `mcp.py`).
 
 Not here: what the loop does with an answer (`agent/hooks`).
 """

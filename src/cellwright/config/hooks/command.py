@@ -26,11 +26,11 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Confinement, also_writing, without_hosts
 from cellwright.agent.calls.tool_results import create_output_folder
-from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
-from cellwright.agent.hooks.results import BLOCKABLE, JUDGING, blocked, capped, read_answer
+from cellwright.agent.hooks.hook_answers import BLOCKABLE, JUDGING, blocked, capped, read_answer
+from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
 from cellwright.config.hooks.entries import CommandHook, HookEntry
 from cellwright.config.plugins.plugin import put_in
-from cellwright.tools.process.children import MARK_NAME, ChildProcesses, Command, child_processes
+from cellwright.tools.process.child_processes import MARK_NAME, ChildProcesses, Command, child_processes
 from cellwright.tools.process.environment import child_environment
 from cellwright.tools.process.runner import OutputHead, RunningProgram
 

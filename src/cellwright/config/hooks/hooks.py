@@ -19,8 +19,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cellwright.agent.hooks.callbacks import matches
-from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, NO_HOOKS, HookResult, HookRun, Hooks
-from cellwright.agent.hooks.results import gather_results, merged
+from cellwright.agent.hooks.hook_answers import gather_results, merged
+from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
+from cellwright.agent.hooks.protocol import NO_HOOKS, HookRun, Hooks
 from cellwright.agent.side_request import small_model
 from cellwright.agent.tool import Tool
 from cellwright.config.hooks.command import HookEnvironment, failed, run_command
@@ -34,12 +35,12 @@ from cellwright.config.hooks.entries import (
 )
 from cellwright.config.hooks.http import HttpBounds, send
 from cellwright.config.hooks.mcp import CallMcpTool, call_tool
-from cellwright.config.hooks.model import ask_model
+from cellwright.config.hooks.prompt_and_agent import ask_model
 from cellwright.config.settings.settings import HooksSource, Settings
 from cellwright.errors import CellwrightError
 from cellwright.events import Notice, ToolProgress
 from cellwright.permissions.policy import PermissionPolicy
-from cellwright.tools.process.children import ChildProcesses, child_processes
+from cellwright.tools.process.child_processes import ChildProcesses, child_processes
 
 
 def concerns(rule: str, tool: Tool | None, tool_input: Mapping[str, Any], cwd: str) -> bool:

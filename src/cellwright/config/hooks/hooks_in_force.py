@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from cellwright.agent.hooks.protocol import NO_HOOKS, HookResult, Hooks
-from cellwright.agent.hooks.results import merged
+from cellwright.agent.hooks.hook_answers import merged
+from cellwright.agent.hooks.hook_result import HookResult
+from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
 from cellwright.agent.hooks.run_hooks import session_fields
 from cellwright.agent.thread import AgentThread
 from cellwright.config.plugins.plugin import Plugin
 from cellwright.config.settings.layers import Scope
-from cellwright.config.settings.read import users_folder
 from cellwright.config.settings.settings import HooksSource
+from cellwright.config.settings.settings_files import users_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.session import Session

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
-from cellwright.agent.hooks.results import read_answer
+from cellwright.agent.hooks.hook_answers import read_answer
+from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
 from cellwright.config.hooks.command import failed, short
 from cellwright.config.hooks.entries import HttpHook
 from cellwright.text import lazy_pattern

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cellwright.config.trust.store import changing_answers, read_answers
+from cellwright.config.trust.trust_store import changing_answers, read_answers
 
 _KEY = "mcp_servers"
 

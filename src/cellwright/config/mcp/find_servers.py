@@ -17,8 +17,8 @@ from msgspec import Struct, field
 
 from cellwright.config.mcp.approvals import approved_digests
 from cellwright.config.mcp.entries import ReadEntries, ServerOrigin, read_entries
-from cellwright.config.settings.read import home_folder
 from cellwright.config.settings.settings import McpSettings, Settings
+from cellwright.config.settings.settings_files import home_folder
 from cellwright.config.trust.repository import main_checkout
 from cellwright.tools.mcp.server_entry import ServerEntry, plain_name
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.config.front_matter import read_front_matter, texts
-from cellwright.markdown.code_places import without_code
+from cellwright.markdown.code_ranges import without_code
 from cellwright.text import lazy_pattern
 
 MemoryScope = Literal["managed", "user", "project", "local", "auto"]

@@ -6,7 +6,6 @@ first), the user's, ours. A project's wait for the user's trust in the folder. A
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cellwright.config.folder_files import files_in
 from cellwright.config.front_matter import read_front_matter
 from cellwright.config.plugins.plugin import put_in
 from cellwright.config.skills.find_skills import SkillPlace, project_folders
@@ -90,12 +90,7 @@ def _files(place: SkillPlace) -> Iterator[tuple[Path, StyleScope]]:
 def _files_in(folder: Path) -> list[Path]:
     if folder.suffix == ".md" and folder.is_file():  # a plugin may name files
         return [folder]
-    if not os.path.isdir(folder):  # noqa: PTH112  most are not there, and every prompt asks: a glob is dear
-        return []
-    try:
-        return sorted(folder.glob("*.md"))[:MAX_STYLES]
-    except OSError:  # there is none
-        return []
+    return files_in(folder, "*.md")[:MAX_STYLES]
 
 
 def read_style(file: Path, scope: StyleScope) -> OutputStyle | None:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from cellwright.config.plugins.installed import LOCAL, KnownMarketplace, marketplace_copy
+from cellwright.config.plugins.installed_plugins import LOCAL, KnownMarketplace, marketplace_copy
 from cellwright.config.plugins.plugin import NAME
 from cellwright.config.plugins.source import PluginSource, read_source
 from cellwright.config.strict_json import SettingsProblem, read_settings_file

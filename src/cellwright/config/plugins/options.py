@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from cellwright.config.credentials.kept_key import in_keyring, of_keyring, out_of_keyring
+from cellwright.config.credentials.stored_key import in_keyring, of_keyring, out_of_keyring
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder, write_atomic
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from msgspec import Struct, field
 
-from cellwright.config.settings.keys import KEYS, OBJECTS, Check, Key
+from cellwright.config.settings.known_settings import KEYS, OBJECTS, Check, Key
 
 Scope = Literal["environment", "user", "project", "local", "config", "options", "managed"]
 """The sources of values, from lowest to highest: `config` is `c.Claude`, `options` the cell's or the command's."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cellwright.config.settings.keys import KEYS, a_path, host
+from cellwright.config.settings.known_settings import KEYS, a_path, host
 from cellwright.config.settings.layers import Merged, SettingsEntry
 from cellwright.permissions.sandboxing import NO_SANDBOX, SandboxRules
 

@@ -26,16 +26,16 @@ import msgspec
 
 from cellwright.codebase.embedding.provider import EmbeddingSettings
 from cellwright.config.settings.edit import add_allow_rules
-from cellwright.config.settings.keys import a_path, seconds_of
+from cellwright.config.settings.known_settings import a_path, seconds_of
 from cellwright.config.settings.layers import Merged, Scope, SettingsEntry, merge
-from cellwright.config.settings.read import (
+from cellwright.config.settings.sandbox import SandboxSettings, sandbox_settings
+from cellwright.config.settings.server_policy import own_credentials, own_environment
+from cellwright.config.settings.settings_files import (
     SettingsSources,
     came_with_project,
     local_settings_file,
     read_all,
 )
-from cellwright.config.settings.sandbox import SandboxSettings, sandbox_settings
-from cellwright.config.settings.server_policy import own_credentials, own_environment
 from cellwright.config.strict_json import SettingsProblem
 from cellwright.config.trust.trust import judge, remember_rules
 from cellwright.errors import CellwrightError, ErrorCode, ToolError

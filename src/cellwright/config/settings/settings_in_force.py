@@ -18,10 +18,12 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.config.memory.chain import MemoryPlace
-from cellwright.config.plugins.in_force import PluginsInForce, find_plugins
+from cellwright.config.memory.find_memory_files import MemoryPlace
+from cellwright.config.plugins.plugins_in_force import PluginsInForce, find_plugins
 from cellwright.config.settings.layers import SCOPES, Layer, Scope, SettingsEntry
-from cellwright.config.settings.read import (
+from cellwright.config.settings.server_policy import VARIABLE
+from cellwright.config.settings.settings import Settings, save_allow_rules, settings_of
+from cellwright.config.settings.settings_files import (
     InlineSettings,
     SettingsSources,
     administrators_folder,
@@ -30,12 +32,10 @@ from cellwright.config.settings.read import (
     watched_files,
     watched_variables,
 )
-from cellwright.config.settings.server_policy import VARIABLE
-from cellwright.config.settings.settings import Settings, save_allow_rules, settings_of
 from cellwright.config.skills.find_skills import SkillPlace
 from cellwright.config.trust.repository import main_checkout
-from cellwright.config.trust.store import changing_answers, read_answers, texts, trust_file
 from cellwright.config.trust.trust import Item, Trust, accept, describe, judge, tightens, trusted_as_it_is
+from cellwright.config.trust.trust_store import changing_answers, read_answers, texts, trust_file
 from cellwright.errors import CellwrightError
 from cellwright.sessions.state_dir import notes_folder
 

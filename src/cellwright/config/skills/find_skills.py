@@ -7,13 +7,13 @@ Of two with one name the higher counts, from the highest: the administrator's, t
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cellwright.config.folder_files import files_in
 from cellwright.config.plugins.plugin import Plugin
 from cellwright.config.skills.skill import SKILL_FILE, Skill, SkillScope, read_skill
 
@@ -115,12 +115,7 @@ def _command_files(folder: Path) -> list[tuple[str, Path]]:
     found: dict[str, Path] = {}
     if folder.suffix == ".md" and folder.is_file():  # a plugin may name files
         return [(folder.stem, folder)]
-    if not os.path.isdir(folder):  # noqa: PTH112  most are not there, and every prompt asks: a glob is dear
-        return []
-    try:
-        files = sorted(folder.rglob("*.md"), key=lambda file: (len(file.parts), file))
-    except OSError:  # there is none
-        return []
+    files = sorted(files_in(folder, "**/*.md"), key=lambda file: len(file.parts))
     for file in files[:MAX_SKILLS]:
         spaced = ":".join(file.relative_to(folder).with_suffix("").parts)
         found.setdefault(file.stem, file)

@@ -22,11 +22,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.config.front_matter import read_front_matter
-from cellwright.config.settings.keys import KEYS, Key
+from cellwright.config.settings.known_settings import KEYS, Key
 from cellwright.config.settings.layers import SettingsEntry
-from cellwright.config.settings.read import SettingsSources, home_folder
+from cellwright.config.settings.settings_files import SettingsSources, home_folder
 from cellwright.config.trust.repository import main_checkout
-from cellwright.config.trust.store import FolderTrust, folder_trust, remember_folder
+from cellwright.config.trust.trust_store import FolderTrust, folder_trust, remember_folder
 from cellwright.errors import CellwrightError
 from cellwright.permissions.modes import MODES, parse_mode
 from cellwright.text import lazy_pattern

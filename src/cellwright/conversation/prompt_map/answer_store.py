@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder
-from cellwright.sessions.transcript_lock import acquire
+from cellwright.sessions.transcripts.transcript_lock import acquire
 
 FORMAT = 1
 

@@ -17,14 +17,14 @@ from typing import Any
 from msgspec import Struct
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.structured_output.answer import AnswerProblem, AnswerType
+from cellwright.agent.structured_output.typed_answer import AnswerProblem, AnswerType
 from cellwright.agent.thread import is_agent_code
 from cellwright.agent.tool import Tool
 from cellwright.conversation.ask import process_conversation
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.process_conversation import registered
 from cellwright.conversation.prompt_map.answer_store import Answer, AnswerStore, default_store
-from cellwright.conversation.prompt_map.asking import SYSTEM, MapOptions, ask_in_worker, ask_one, map_agent
+from cellwright.conversation.prompt_map.ask_one import SYSTEM, MapOptions, ask_in_worker, ask_one, map_agent
 from cellwright.conversation.prompt_map.concurrency import Concurrency
 from cellwright.conversation.prompt_map.map_budget import MapBudget
 from cellwright.conversation.prompt_map.map_result import MapResult, MapRow, error_of
@@ -285,7 +285,7 @@ class PromptMap:
         self.progress.count(answer.cost_usd, failed=bool(answer.error))
 
     async def _ask_in_batches(self, missing: Sequence[MapPrompt], store: AnswerStore) -> None:
-        from cellwright.conversation.prompt_map.batch_asking import ask_in_batches
+        from cellwright.conversation.prompt_map.ask_in_batches import ask_in_batches
 
         sent = {key for batch in store.batches for key in batch.keys}
         self.budget.check_all([prompt.text for prompt in missing if prompt.key not in sent], BATCH_FACTOR)

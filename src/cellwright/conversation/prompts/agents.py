@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
-from cellwright.config.agents.definition import AgentDefinition
+from cellwright.config.agents.agent_definition import AgentDefinition
 from cellwright.config.agents.find_agents import FoundAgents, find_agents
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.prompts.listing import is_in_history, listed_line, listing
+from cellwright.conversation.prompts.tagged_list import is_in_history, listed_line, listing
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
-from cellwright.markdown.code_places import without_code
+from cellwright.markdown.code_ranges import without_code
 from cellwright.text import lazy_pattern
 
 LISTING_CHARS = 12_000

@@ -8,7 +8,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from cellwright.agent.context.summary import shortened
-from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, NO_HOOKS, AwaitedHooks, HookResult, HookRun, Hooks
+from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
+from cellwright.agent.hooks.protocol import NO_HOOKS, AwaitedHooks, HookRun, Hooks
 from cellwright.agent.side_request import small_model
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.sessions.session import Session
@@ -64,7 +65,7 @@ class Goal(AwaitedHooks):
             told, self._told = self._told, condition
             return NO_HOOK_RESULT if told == condition else HookResult(context=(_TOLD.format(condition=condition),))
         from cellwright.config.hooks.entries import ModelHook  # few conversations have a goal
-        from cellwright.config.hooks.model import ask_model
+        from cellwright.config.hooks.prompt_and_agent import ask_model
 
         judge = ModelHook(identity="/goal", source="/goal", prompt=_JUDGE.format(condition=condition))
         said = shortened(self._session().messages, JUDGED_CHARS)

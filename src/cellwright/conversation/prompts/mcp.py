@@ -20,16 +20,16 @@ from msgspec.structs import replace
 from cellwright.agent.calls.confinement import Confinement, without_hosts
 from cellwright.agent.prompt import ContextBlock, PromptContext, ProvidedContext, text_context
 from cellwright.agent.tool import TOOL_SEARCH, Tool, ToolContext
-from cellwright.config.agents.definition import AgentDefinition
+from cellwright.config.agents.agent_definition import AgentDefinition
 from cellwright.config.mcp.approvals import approve, approved_digests
 from cellwright.config.mcp.entries import ServerOrigin, described_entry, secrets_named
 from cellwright.config.mcp.find_servers import FoundServers, GivenServers, McpPlace, find_servers, watched_mcp_files
-from cellwright.config.settings.allowed import tool_is_allowed
+from cellwright.config.settings.admin_allow_lists import tool_is_allowed
 from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
 from cellwright.config.trust.repository import main_checkout
-from cellwright.conversation.prompts.listing import is_in_history, listing
+from cellwright.conversation.prompts.tagged_list import is_in_history, listing
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
-from cellwright.markdown.code_places import without_code
+from cellwright.markdown.code_ranges import without_code
 from cellwright.model.models import limits
 from cellwright.text import lazy_pattern, visible_line
 from cellwright.tools.mcp.oauth.token_store import TokenStore, token_store

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.hooks.protocol import as_hooks
+from cellwright.agent.hooks.make_hooks import as_hooks
 from cellwright.agent.hooks.run_hooks import session_fields
 from cellwright.agent.prompt import ContextBlock, ContextProvider, PromptContext, ProvidedContext, text_context
-from cellwright.config.memory.chain import Memory, read_memory
+from cellwright.config.memory.find_memory_files import Memory, read_memory
 from cellwright.config.memory.memory_file import MemoryFile
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.events import CHARS_PER_TOKEN
@@ -68,7 +68,7 @@ async def _fire_loaded(
     hooks = as_hooks(agent.hooks)
     if file.scope not in _MEMORY_TYPES or not hooks.listens_to("InstructionsLoaded"):
         return []
-    from cellwright.config.memory.nested import rule_matches
+    from cellwright.config.memory.nested_memory import rule_matches
 
     fields: dict[str, Any] = {
         **session_fields("InstructionsLoaded", session, agent.policy.mode),
@@ -138,7 +138,7 @@ class MemoryContext:
             return []
 
     async def _for_files(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> list[ContextBlock]:
-        from cellwright.config.memory.nested import memory_for_files  # only when files are touched
+        from cellwright.config.memory.nested_memory import memory_for_files  # only when files are touched
 
         place = self._in_force.memory_place
         files = await asyncio.to_thread(memory_for_files, paths, place, self._memory)

@@ -36,7 +36,7 @@ from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
 from cellwright.config.settings.settings import Settings
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import AttachedKind
-from cellwright.markdown.code_places import without_code
+from cellwright.markdown.code_ranges import without_code
 from cellwright.sessions.session import Session
 from cellwright.sessions.turns import PLAN_MODE
 from cellwright.text import lazy_pattern

@@ -16,19 +16,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent.agent_setup import AgentSetup
+from cellwright.agent.hooks.hook_answers import HooksTogether
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
-from cellwright.agent.hooks.results import HooksTogether
 from cellwright.agent.prompt import ContextBlock, PromptContext, ProvidedContext, text_context
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.config.hooks.hooks_in_force import HooksInForce
-from cellwright.config.memory.nested import matches_globs
+from cellwright.config.memory.nested_memory import matches_globs
 from cellwright.config.settings.layers import Scope
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.config.skills.arguments import Arguments
 from cellwright.config.skills.find_skills import find_skills
 from cellwright.config.skills.skill import Skill
-from cellwright.conversation.prompts.listing import is_in_history, listed_line, listing
 from cellwright.conversation.prompts.prompt import mentioned_files
+from cellwright.conversation.prompts.tagged_list import is_in_history, listed_line, listing
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.permissions.rules.name_pattern import GENERAL_AGENT

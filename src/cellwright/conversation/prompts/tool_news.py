@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
-from cellwright.conversation.prompts.listing import is_in_history, listing
+from cellwright.conversation.prompts.tagged_list import is_in_history, listing
 from cellwright.tools.mcp.server_entry import of_servers
 
 _TAG = "tools-since"

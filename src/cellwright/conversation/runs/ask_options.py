@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 from cellwright.agent.calls.permission_callback import PermissionCallback, permission_callback
-from cellwright.agent.structured_output.answer import AnswerType, answer_type
+from cellwright.agent.structured_output.typed_answer import AnswerType, answer_type
 from cellwright.agent.tool import Tool
-from cellwright.config.agents.definition import AgentDefinition, NoAgent, given_definition
+from cellwright.config.agents.agent_definition import AgentDefinition, NoAgent, given_definition
 from cellwright.config.mcp.entries import ServerOrigin, read_entries
 from cellwright.config.mcp.find_servers import read_json
 from cellwright.conversation.prompts.mcp import ARGUMENT
-from cellwright.conversation.runs.output_format import ON_DENIED, OnDenied
+from cellwright.conversation.runs.option_values import ON_DENIED, OnDenied
 from cellwright.conversation.runs.run_options import RunOptions, existing_folder
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.models import PROVIDERS, ProviderName

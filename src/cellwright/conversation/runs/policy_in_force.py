@@ -15,7 +15,7 @@ from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
 from cellwright.events import Answered, Decided, Event, ToolEnd, ToolStart
 from cellwright.permissions.sandboxing import FindAbilities
-from cellwright.tools.process.children import child_processes
+from cellwright.tools.process.child_processes import child_processes
 
 if TYPE_CHECKING:
     from cellwright.agent.calls.confinement import Confinement

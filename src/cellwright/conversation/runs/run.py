@@ -11,7 +11,7 @@ from typing import Literal
 from cellwright.agent.steering import Steering
 from cellwright.agent.thread import AgentTask
 from cellwright.conversation.runs.event_bus import EventBus
-from cellwright.conversation.runs.request import RunSurface
+from cellwright.conversation.runs.run_request import RunSurface
 from cellwright.errors import CellwrightError
 from cellwright.events import Answered, Asked, Event, RunEnd, SubagentEvent, TurnEnd, UserPrompt
 

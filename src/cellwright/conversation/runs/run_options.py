@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from cellwright.agent.structured_output.answer import AnswerProblem, AnswerType
+from cellwright.agent.structured_output.typed_answer import AnswerProblem, AnswerType
 from cellwright.agent.tool import Tool
-from cellwright.conversation.runs.output_format import OnDenied
+from cellwright.conversation.runs.option_values import OnDenied
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, RunEnd
 from cellwright.markdown.safe_markdown import safe_markdown
@@ -19,7 +19,7 @@ from cellwright.model.models import ProviderName
 
 if TYPE_CHECKING:
     from cellwright.agent.hooks.callbacks import HookCallbacks
-    from cellwright.config.agents.definition import AgentDefinition
+    from cellwright.config.agents.agent_definition import AgentDefinition
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):

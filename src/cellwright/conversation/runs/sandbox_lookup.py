@@ -23,7 +23,7 @@ FindSandbox = Callable[[], SandboxFound]
 
 def look_for_sandbox() -> SandboxFound:
     """Find out what this machine can confine commands by."""
-    from cellwright.sandbox.means import find_sandbox, missing_means  # needed with the first run
+    from cellwright.sandbox.mechanisms import find_sandbox, missing_means  # needed with the first run
 
     sandbox = find_sandbox()
     return SandboxFound(None if sandbox is None else sandbox.abilities, missing_means())

@@ -16,13 +16,13 @@ from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.calls.permission_gate import LEAVING
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.context.compaction import CompactionSettings, TellAgain
-from cellwright.agent.hooks.protocol import as_hooks, together
+from cellwright.agent.hooks.make_hooks import as_hooks, together
 from cellwright.agent.prompt import ContextBlock, ContextProvider, FullPrompt, PromptContext
 from cellwright.agent.spending.run_spending import NO_SHARED_BUDGETS
 from cellwright.agent.thread import CallerJobs
 from cellwright.agent.turn_record import NO_CHECKPOINTS
 from cellwright.checkpoints.checkpoints import Checkpoints
-from cellwright.config.agents.definition import AgentDefinition
+from cellwright.config.agents.agent_definition import AgentDefinition
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
 from cellwright.conversation.model_connection import ModelConnection
@@ -60,10 +60,10 @@ from cellwright.conversation.resolve_options import (
 )
 from cellwright.conversation.runs.budgets_in_force import BudgetsInForce
 from cellwright.conversation.runs.policy_in_force import CallsAtWork, PolicyInForce
-from cellwright.conversation.runs.request import RunRequest, TrustCheck
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_queue import RunQueue
+from cellwright.conversation.runs.run_request import RunRequest, TrustCheck
 from cellwright.conversation.runs.sandbox_lookup import SandboxLookup
 from cellwright.conversation.runs.subagents import Subagents, led_by
 from cellwright.conversation.session_choice import ConversationSessions
@@ -76,7 +76,7 @@ from cellwright.permissions.rules.rule import grant_problem, parse_rule, restric
 from cellwright.sessions.catalog.retention import Retention
 from cellwright.sessions.session import Session
 from cellwright.telemetry.tool_log import ToolLog
-from cellwright.tools.process.children import child_processes
+from cellwright.tools.process.child_processes import child_processes
 from cellwright.tools.shell.user_commands import UserCommands
 
 logger = logging.getLogger(__name__)
@@ -371,7 +371,7 @@ class StartingRun(Struct, frozen=True):
             # a dry run changes nothing and costs nothing; that its own budget is too small is worth knowing
             agent = replace(agent, checkpoints=NO_CHECKPOINTS, shared_budgets=NO_SHARED_BUDGETS)
         if turn is not None:
-            from cellwright.conversation.replay import replay_place  # few runs are played
+            from cellwright.conversation.replayed_edits import replay_place  # few runs are played
 
             place = replay_place(cwd, parts.tools.file_state, parts.tools.open_notebooks, parts.checkpoints)
             agent = replace(

@@ -19,7 +19,8 @@ from msgspec.structs import replace as variant
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.context.compaction import TellAgain
-from cellwright.agent.hooks.protocol import Hooks, as_hooks, together
+from cellwright.agent.hooks.make_hooks import as_hooks, together
+from cellwright.agent.hooks.protocol import Hooks
 from cellwright.agent.hooks.run_hooks import session_fields
 from cellwright.agent.prompt import (
     ContextBlock,
@@ -31,8 +32,8 @@ from cellwright.agent.prompt import (
 )
 from cellwright.agent.subagent import MAX_DEPTH, Nesting, Subagent, tokens_of
 from cellwright.agent.tool import TOOL_SEARCH, Tool, ToolContext, ToolResult
-from cellwright.config.agents.definition import AgentDefinition
-from cellwright.config.agents.notes import NOTE_TOOLS, memory_folder, notes_text, read_notes
+from cellwright.config.agents.agent_definition import AgentDefinition
+from cellwright.config.agents.agent_memory import NOTE_TOOLS, memory_folder, notes_text, read_notes
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.layers import Scope
 from cellwright.config.settings.settings_in_force import SettingsInForce

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from cellwright.kernel.execute.captured_output import ESCAPE_SEQUENCE, IMAGE_TYPES, OVERWRITTEN
 from cellwright.text import lazy_pattern
-from cellwright.tools.notebook.source import joined
+from cellwright.tools.notebook.notebook_source import joined
 
 SHOWN_CHARS = 1_500
 """The length to which each side of a difference is shown."""

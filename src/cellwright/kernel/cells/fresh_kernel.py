@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.kernel.cells import fresh_kernel_main as fresh_kernel
-from cellwright.tools.process.children import Command
+from cellwright.tools.process.child_processes import Command
 from cellwright.tools.process.environment import child_environment
 from cellwright.tools.process.runner import RunningProgram
 

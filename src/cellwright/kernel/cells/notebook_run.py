@@ -25,7 +25,7 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.kernel.execute.captured_output import HEAD_CHARS, TAIL_CHARS
 from cellwright.kernel.execute.python_tool import kernel_folder, run_code
-from cellwright.kernel.magic.rewrite import asks_claude
+from cellwright.kernel.magic.input_rewrite import asks_claude
 from cellwright.kernel.namespace.hidden_state import stale_cells
 from cellwright.text import counted
 from cellwright.tools.inputs import MIN_SECONDS

@@ -20,7 +20,7 @@ from cellwright.agent.thread import CallerJobs
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
-from cellwright.kernel.magic.rewrite import asks_claude
+from cellwright.kernel.magic.input_rewrite import asks_claude
 from cellwright.kernel.namespace.hidden_state import hidden_state, hidden_state_text
 from cellwright.text import counted
 from cellwright.tools.files.changes import in_thread

@@ -29,16 +29,16 @@ from typing import TYPE_CHECKING, Any
 from cellwright.agent.steering import SteeringText
 from cellwright.errors import CellwrightError
 from cellwright.events import Notice, Steered
+from cellwright.kernel.chat.comm_target import PROTOCOL
 from cellwright.kernel.chat.completions import serve_completions
 from cellwright.kernel.chat.connections import PanelConnection
-from cellwright.kernel.chat.log import LoggedRun
+from cellwright.kernel.chat.conversation_log import LoggedRun
+from cellwright.kernel.chat.panel_state import ChatState, serve_choices, serve_context, serve_log
 from cellwright.kernel.chat.past_turns import PastTurns
 from cellwright.kernel.chat.runs import PanelRuns, serve_prompts
+from cellwright.kernel.chat.served_calls import serve_tool_calls
 from cellwright.kernel.chat.sessions import serve_sessions
-from cellwright.kernel.chat.start import serve_start
-from cellwright.kernel.chat.state import ChatState, serve_choices, serve_context, serve_log
-from cellwright.kernel.chat.target import PROTOCOL
-from cellwright.kernel.chat.tool_calls import serve_tool_calls
+from cellwright.kernel.chat.start_page import serve_start
 from cellwright.kernel.output.protocol import AnswerMessage, Steer, StopAgent, WithdrawMessage, read_message
 from cellwright.kernel.pages.comm import CommLink, reply_to
 from cellwright.version import VERSION

@@ -25,7 +25,7 @@ from cellwright.commands.completion import (
     means_agents,
 )
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
-from cellwright.kernel.magic.line import OPTIONS
+from cellwright.kernel.magic.option_parser import OPTIONS
 from cellwright.kernel.namespace.namespace import fingerprint, is_code, user_variables
 from cellwright.tools.notebook.open_notebook import Cell, OpenNotebooks
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from cellwright.conversation.message_chunks import Piece, pieces
-from cellwright.kernel.chat.log import ConversationLog, LoggedRun
+from cellwright.kernel.chat.conversation_log import ConversationLog, LoggedRun
 from cellwright.kernel.pages.comm import CommLink
 
 logger = logging.getLogger(__name__)

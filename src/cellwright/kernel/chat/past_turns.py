@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.run import State
 from cellwright.events import CHARS_PER_TOKEN, Answered, Asked, ContextCompacted, Preview, QuestionKind
-from cellwright.kernel.chat.log import RUNS_KEPT, ConversationLog, LoggedRun, past_run
+from cellwright.kernel.chat.conversation_log import RUNS_KEPT, ConversationLog, LoggedRun, past_run
 from cellwright.kernel.chat.past_agents import PastCall, past_agent_events
 from cellwright.kernel.output.agent_ops import AgentOps
 from cellwright.kernel.output.protocol import Op
@@ -36,7 +36,8 @@ from cellwright.kernel.output.transcript_ops import (
 from cellwright.model.models import limits
 from cellwright.sessions.export.exchanges import ToolExchange
 from cellwright.sessions.session import Session
-from cellwright.sessions.transcript import COMPACTED, NO_MESSAGES, Line, is_boundary, is_said
+from cellwright.sessions.transcripts.transcript import COMPACTED, NO_MESSAGES, is_boundary, is_said
+from cellwright.sessions.transcripts.transcript_line import Line
 from cellwright.sessions.turns import GO_ON, begins_turn_encoded, is_attached, split_attached
 from cellwright.text import lazy_pattern
 from cellwright.tools.planning.tasks.session_tasks import add_calls

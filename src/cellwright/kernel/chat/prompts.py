@@ -21,7 +21,7 @@ from cellwright.conversation.prompts.prompt import Mention, find_mentions, toget
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.kernel.context.mentions import attached_cell, mentioned_cells
-from cellwright.kernel.magic.line import CONTEXTS
+from cellwright.kernel.magic.option_parser import CONTEXTS
 from cellwright.kernel.magic.options import How
 from cellwright.model.models import EFFORTS
 from cellwright.permissions.modes import LISTED_MODES

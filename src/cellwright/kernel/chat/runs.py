@@ -16,11 +16,11 @@ from weakref import WeakKeyDictionary
 from msgspec.structs import replace
 
 from cellwright.agent.thread import AgentTask
-from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, TextDelta
-from cellwright.kernel.chat.log import LineLog, LoggedRun
+from cellwright.kernel.chat.conversation_log import LineLog, LoggedRun
 from cellwright.kernel.chat.prompts import PanelPrompt, context_providers, read_prompt
 from cellwright.kernel.run.questions import Questions
 

@@ -18,7 +18,7 @@ from cellwright.kernel.pages.comm import PageError, optional, required
 from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry, tree_of
 from cellwright.sessions.export.formats import FORMATS, exported
 from cellwright.sessions.session import Session
-from cellwright.sessions.transcript import read_messages
+from cellwright.sessions.transcripts.transcript import read_messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable

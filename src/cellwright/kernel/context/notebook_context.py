@@ -27,7 +27,7 @@ from cellwright.kernel.execute.display_text import output_text
 from cellwright.kernel.magic.options import How
 from cellwright.kernel.namespace.hidden_state import BEFORE_ALL, hidden_state, hidden_state_text
 from cellwright.kernel.namespace.namespace import NamespaceNews
-from cellwright.kernel.namespace.summary import describe_all
+from cellwright.kernel.namespace.variable_summary import describe_all
 from cellwright.text import code_fence, lazy_pattern
 from cellwright.tools.notebook.open_notebook import Cell, OpenNotebooks
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, cast
 from traitlets import Bool, Enum, Float, Int, List, TraitError, Unicode, validate
 from traitlets.config import Configurable
 
-from cellwright.agent.recording.replay_ways import REPLAY_WAYS
-from cellwright.conversation.runs.output_format import FORMATS
-from cellwright.kernel.magic.line import CONTEXTS, DEFAULT_FILE, OPTIONS
+from cellwright.agent.recording.replay_modes import REPLAY_MODES
+from cellwright.conversation.runs.option_values import FORMATS
+from cellwright.kernel.magic.option_parser import CONTEXTS, DEFAULT_FILE, OPTIONS
 from cellwright.model.models import EFFORTS, PROVIDERS
 from cellwright.permissions.modes import LISTED_MODES
 
 if TYPE_CHECKING:
-    from cellwright.config.settings.read import InlineSettings
+    from cellwright.config.settings.settings_files import InlineSettings
     from cellwright.kernel.magic.options import How, MagicOptions
 
 
@@ -42,7 +42,9 @@ class Claude(Configurable):
     record = Enum(("auto", "off"), "off", help="Keep each turn in NAME.cellwright.jsonl beside the notebook.").tag(
         config=True
     )
-    replay = Enum(REPLAY_WAYS, None, allow_none=True, help="Play recorded turns: auto, strict or off.").tag(config=True)
+    replay = Enum(REPLAY_MODES, None, allow_none=True, help="Play recorded turns: auto, strict or off.").tag(
+        config=True
+    )
     recording = Unicode(None, allow_none=True, help="The recording, if not the one beside the notebook.").tag(
         config=True
     )
@@ -63,7 +65,7 @@ class Claude(Configurable):
 
     @validate("session_budget", "notebook_budget", "daily_budget")
     def _amount(self, proposal: dict[str, Any]) -> Any:
-        from cellwright.config.settings.keys import amount_of_money  # loading the extension needs no settings
+        from cellwright.config.settings.known_settings import amount_of_money  # loading the extension needs no settings
 
         if proposal["value"] is not None and (expected := amount_of_money(proposal["value"])):
             raise TraitError(f"{proposal['trait'].name}: {proposal['value']!r} is not {expected}.")

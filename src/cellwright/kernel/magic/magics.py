@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.errors import CellwrightError
 from cellwright.kernel.magic.config import Claude
-from cellwright.kernel.magic.line import help_text, parse_line
-from cellwright.kernel.magic.told import is_told
+from cellwright.kernel.magic.displayed_errors import is_told
+from cellwright.kernel.magic.option_parser import help_text, parse_line
 
 if TYPE_CHECKING:
     from cellwright.agent.prompt import ContextProvider

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from cellwright.conversation.runs.output_format import OnDenied, OutputFormat
+from cellwright.conversation.runs.option_values import OnDenied, OutputFormat
 from cellwright.model.models import ProviderName
 
 How = Literal["none", "auto", "code", "cells", "full"]

@@ -15,7 +15,7 @@ from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.output.cell_output import CellOutput, SavedOutput, ViewOutput
 from cellwright.kernel.run.cell_run import run_options
 from cellwright.kernel.run.cell_surface import CellSurface
-from cellwright.terminal.plain_view import Unseen
+from cellwright.terminal.views.plain_view import Unseen
 
 
 class CellCommand(Struct, frozen=True):

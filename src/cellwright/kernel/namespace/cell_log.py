@@ -130,7 +130,7 @@ class CellLog:
 
         An object may be made where another just was: besides the objects' identities, the sources say what they bind.
         """
-        from cellwright.kernel.namespace.names import cell_names  # parsing is for those who ask
+        from cellwright.kernel.namespace.cell_names import cell_names  # parsing is for those who ask
 
         known = dict(self._bindings)
         names = self._ids

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, field
 
-from cellwright.kernel.namespace.names import CellNames, cell_names
+from cellwright.kernel.namespace.cell_names import CellNames, cell_names
 from cellwright.text import visible_line
 from cellwright.tools.notebook.open_notebook import Cell, KernelRemarks
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
+from cellwright.kernel.namespace.cell_names import cell_names
 from cellwright.kernel.namespace.hidden_state import BEFORE_ALL
-from cellwright.kernel.namespace.names import cell_names
-from cellwright.kernel.namespace.summary import describe_all, line
 from cellwright.kernel.namespace.types.description import classes, library_class, short_name, type_name
-from cellwright.kernel.namespace.types.tables import names_of
+from cellwright.kernel.namespace.types.table_columns import names_of
+from cellwright.kernel.namespace.variable_summary import describe_all, line
 from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:

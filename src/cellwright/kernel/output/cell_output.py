@@ -50,7 +50,7 @@ from cellwright.kernel.output.protocol import (
     WithdrawMessage,
     read_message,
 )
-from cellwright.kernel.output.renewal import Renewal
+from cellwright.kernel.output.redraw_throttle import RedrawThrottle
 from cellwright.kernel.output.saved_markdown import WORKING, SavedTranscript
 from cellwright.kernel.output.saved_ops import TRANSCRIPT, VERSION, saved_transcripts
 from cellwright.kernel.output.transcript_ops import QUIET_OPS
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from cellwright.kernel.widgets.transcript import TranscriptWidget
-    from cellwright.terminal.plain_view import View
+    from cellwright.terminal.views.plain_view import View
 
 
 def cell_publisher(shell: InteractiveShell) -> Any:
@@ -326,7 +326,7 @@ class RenewedOutput(SavedOutput):
     ) -> None:
         super().__init__(shell, clean, quiet=quiet)
         self._notice = notice
-        self._renewal = Renewal(loop, self._show_as_saved)
+        self._renewal = RedrawThrottle(loop, self._show_as_saved)
 
     def open(self) -> None:
         if self._notice:
@@ -384,7 +384,7 @@ class WidgetOutput(SavedOutput):
         self._restart_offered = False
         self._closed = False
         # VS Code shows widgets only where it finds their scripts, and updates in any case
-        self._renewal = Renewal(loop, self._renew, READY_TIMEOUT_SECONDS) if front_end.is_vscode else None
+        self._renewal = RedrawThrottle(loop, self._renew, READY_TIMEOUT_SECONDS) if front_end.is_vscode else None
 
     def belongs_to(self, run: Run) -> None:
         self._run = lambda: run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypedDict, cast, get_args
 
-from cellwright.conversation.answers import Scope
+from cellwright.conversation.user_answers import Scope
 from cellwright.events import SteerHow
 from cellwright.kernel.pages.page_secret import secret_in
 

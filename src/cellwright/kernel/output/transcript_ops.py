@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_never
 
-from cellwright.conversation.answers import ANSWER_FIELDS, choices
+from cellwright.conversation.user_answers import ANSWER_FIELDS, choices
 from cellwright.events import (
     Answered,
     Asked,

@@ -21,9 +21,9 @@ from msgspec import Struct
 
 from cellwright.agent.thread import Awaited
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import RunRequest
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunError, RunOptions, existing_folder, result_of
+from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Notice, RunEnd
 from cellwright.kernel.magic.options import MagicOptions
@@ -36,7 +36,7 @@ from cellwright.kernel.widgets.bundle import why_no_widget
 
 if TYPE_CHECKING:
     from cellwright.agent.prompt import ContextProvider
-    from cellwright.agent.structured_output.answer import AnswerType
+    from cellwright.agent.structured_output.typed_answer import AnswerType
 
 logger = logging.getLogger(__name__)
 
@@ -255,7 +255,7 @@ def dry_run(
     """A run that shows what `prompt` would send and sends nothing."""
     # not what most runs need
     from cellwright.conversation.dry_run import DryRun, shown, unsaved_copy
-    from cellwright.terminal.plain_view import Unseen
+    from cellwright.terminal.views.plain_view import Unseen
 
     provider = DryRun()
     request = RunRequest(

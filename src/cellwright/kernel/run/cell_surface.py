@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import RunSurface
 from cellwright.conversation.runs.run import Run
+from cellwright.conversation.runs.run_request import RunSurface
 from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.output.cell_output import CellOutput, RenewedOutput, SavedOutput, ViewOutput, WidgetOutput
 from cellwright.kernel.output.op_log import OpLog
@@ -20,7 +20,7 @@ from cellwright.kernel.widgets.bundle import why_no_widget
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cellwright.terminal.plain_view import View
+    from cellwright.terminal.views.plain_view import View
 
 
 BACKGROUND_SECONDS_TO_GET_READY = 30.0
@@ -93,8 +93,8 @@ def cell_surface(
 
 def _view(options: MagicOptions, *, in_terminal: bool) -> View:
     # most cells show a widget
-    from cellwright.terminal.plain_view import AnswerView, JsonLinesView, JsonView, PlainView
-    from cellwright.terminal.screen import columns_of, draws
+    from cellwright.terminal.views.plain_view import AnswerView, JsonLinesView, JsonView, PlainView
+    from cellwright.terminal.views.terminal_text import columns_of, draws
 
     if options.format == "json-lines":
         return JsonLinesView(sys.stdout)
@@ -104,7 +104,7 @@ def _view(options: MagicOptions, *, in_terminal: bool) -> View:
         return AnswerView(sys.stdout, None)
     if not in_terminal or not draws(sys.stdout, os.environ, columns_of(sys.stdout, os.environ)):
         return PlainView(sys.stdout)
-    from cellwright.terminal.live_view import live_view  # rich
+    from cellwright.terminal.views.live_view import live_view  # rich
 
     return live_view(sys.stdout, shares_screen=True)
 

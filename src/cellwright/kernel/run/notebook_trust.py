@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cellwright.config.settings.settings_in_force import TrustQuestion
-from cellwright.config.trust.store import is_known_notebook, remember_notebook
+from cellwright.config.trust.trust_store import is_known_notebook, remember_notebook
 from cellwright.text import visible_line
 
 ALGORITHM = "sha256"

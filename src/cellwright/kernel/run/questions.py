@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.agent.calls.permission_gate import no_user_text
 from cellwright.agent.thread import CallerJobs
-from cellwright.conversation.answers import allowed, answered, denied, unanswered_in_time
+from cellwright.conversation.user_answers import allowed, answered, denied, unanswered_in_time
 from cellwright.errors import CellwrightError
 from cellwright.events import AnsweredBy
 from cellwright.kernel.output.protocol import AnswerMessage
@@ -194,7 +194,7 @@ def ask_by_input(use: ToolUse) -> Allow | Deny:
     """
     # most kernels show a widget
     from cellwright.terminal.question import Asker
-    from cellwright.terminal.views import Streams, line_writer
+    from cellwright.terminal.views.choose_view import Streams, line_writer
 
     # a front end may show the line that is typed far from what was printed
     what = f"{visible_line(use.preview.title).rstrip('?')}? " if use.kind != "question" else ""

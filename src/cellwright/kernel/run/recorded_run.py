@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cellwright.agent.recording.replay_drift import check_drift, describe_drift
 from cellwright.config.settings.settings_in_force import TrustQuestion
-from cellwright.conversation.runs.request import TrustCheck
+from cellwright.conversation.runs.run_request import TrustCheck
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd, TurnChanged, UserPrompt
-from cellwright.kernel.run.saved_outputs import AnswerQuestion
+from cellwright.kernel.run.saved_answers import AnswerQuestion
 from cellwright.sessions.provenance import provenance
 
 if TYPE_CHECKING:

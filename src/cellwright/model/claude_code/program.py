@@ -22,7 +22,7 @@ from msgspec import Struct
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import Retrying, TurnEnd
 from cellwright.model.claude_code.failures import api_error, code_of
-from cellwright.model.claude_code.wire import (
+from cellwright.model.claude_code.wire_format import (
     SERVER,
     Message,
     session_lines,

@@ -18,7 +18,7 @@ from typing import Any, Self
 from cellwright.errors import ApiError, ErrorCode
 from cellwright.events import TurnEnd
 from cellwright.model.claude_code.program import Head, Program
-from cellwright.model.claude_code.wire import as_told, has_results, history_and_prompt, results_of
+from cellwright.model.claude_code.wire_format import as_told, has_results, history_and_prompt, results_of
 from cellwright.model.provider import ProviderEvent, Request
 from cellwright.model.retry import RetryPolicy
 

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.permissions.confined.secret_places import SECRET_PLACES
+from cellwright.permissions.confined.secret_paths import SECRET_PLACES
 from cellwright.permissions.judges.files import NOT_SEARCHED
 from cellwright.permissions.paths import PROTECTED_FILES, PROTECTED_FOLDERS, folded, inside, protected_part
 from cellwright.permissions.rules.rule import EDIT, READ, CompiledRule, RuleBook

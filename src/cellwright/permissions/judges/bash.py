@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.files import judge_path
-from cellwright.permissions.judges.settled_parts import settled_parts
+from cellwright.permissions.judges.link_stability import settled_parts
 from cellwright.permissions.judges.simple_command import (
     ALLOWED,
     LOOKS,

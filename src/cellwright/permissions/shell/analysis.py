@@ -1,6 +1,6 @@
 """A bash command taken apart: the simple commands it can run, each with its words, redirects and folder.
 
-Two readings must agree (`tokens.py`, `grammar.py`); then this follows bash's grammar of lists, pipelines, groups,
+Two readings must agree (`tokens.py`, `bash_grammar.py`); then this follows bash's grammar of lists, pipelines, groups,
 subshells, conditions and loops. `Analysis.problem` says why a command could not be followed; nothing but a rule for
 all of Bash allows it then.
 
@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.permissions.paths import normalised
-from cellwright.permissions.shell.grammar import check_readings, parses
+from cellwright.permissions.shell.bash_grammar import check_readings, parses
 from cellwright.permissions.shell.tokens import (
     ASSIGNMENT,
     MAX_LENGTH,

@@ -3,5 +3,5 @@
 Start with `bubblewrap.py`. `placeholders.py` lets something stand where nothing does that is protected; `staging.py` has a
 command change a copy of a folder, of which `staged_changes.py` makes what may be made in the folder itself.
 
-Not here: which places these are (`bounds.py`), and means without mounts.
+Not here: which places these are (`resolved_bounds.py`), and means without mounts.
 """

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from cellwright.sandbox.bounds import Bounds, ConfinementError
 from cellwright.sandbox.mounts.placeholders import first_missing, placeholder
 from cellwright.sandbox.mounts.staging import Staging
-from cellwright.sandbox.places import below, exists, outermost
+from cellwright.sandbox.paths import below, exists, outermost
 from cellwright.sandbox.private_folder import PrivateFolder
+from cellwright.sandbox.resolved_bounds import Bounds, ConfinementError
 from cellwright.sandbox.seccomp import Filter, program
 
 PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin", "/opt/homebrew/bin")

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cellwright.sandbox.places import exists
+from cellwright.sandbox.paths import exists
 
 _FOLDERS = frozenset({".git", ".claude", ".vscode", ".idea", ".husky", ".devcontainer", ".github", "hooks", "agents"})
 """Names of folders: where a file stood instead, a program that looks for one would fail."""

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cellwright.sandbox.places import below
+from cellwright.sandbox.paths import below
 from cellwright.text import visible_line
 
 MOST_GONE = 20_000

@@ -16,9 +16,9 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from cellwright.sandbox.bounds import ConfinementError
 from cellwright.sandbox.mounts.staged_changes import make_changes, refused_changes
-from cellwright.sandbox.places import below
+from cellwright.sandbox.paths import below
+from cellwright.sandbox.resolved_bounds import ConfinementError
 
 TRY_SECONDS = 30.0
 """A busy machine must not lose what a free one has."""

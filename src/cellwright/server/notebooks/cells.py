@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from typing import Any, Protocol
 
-from cellwright.tools.notebook.source import joined
+from cellwright.tools.notebook.notebook_source import joined
 from cellwright.tools.notebook.output_lists import added_outputs, joined_output
 
 Json = dict[str, Any]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cellwright.server.notebooks.cells import Json
-from cellwright.tools.notebook.source import joined
+from cellwright.tools.notebook.notebook_source import joined
 
 
 class SharedCells:

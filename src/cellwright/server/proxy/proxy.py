@@ -19,7 +19,7 @@ from cellwright.model.pricing import US_ONLY_FACTOR, cost_usd, worst_case_usd
 from cellwright.server.proxy.limits import ProxyLimits, Traffic
 from cellwright.server.proxy.refusal import Refusal, forbidden, over_budget
 from cellwright.server.proxy.request_rules import CheckedRequest
-from cellwright.server.proxy.spending_book import SpendingBook, Spent
+from cellwright.server.proxy.spending_ledger import SpendingLedger, Spent
 from cellwright.server.proxy.upstream import STALL_SECONDS, Upstream
 from cellwright.server.proxy.usage import EgressLog, UsageReader
 from cellwright.text import dollars
@@ -117,7 +117,7 @@ class Proxy:
         self.rules = rules
         self.authenticate = authenticate
         self.log = EgressLog(folder / LOG_FILE)
-        self._book = SpendingBook(folder / BOOK_FILE, clock=clock)
+        self._book = SpendingLedger(folder / BOOK_FILE, clock=clock)
         self._traffic = Traffic(per_minute=rules.requests_per_minute, at_once=rules.concurrent_requests)
 
     def admitted(self, caller: ProxyCaller) -> AbstractContextManager[None]:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.transport import API_VERSION, CONNECT_SECONDS, DEFAULT_BASE_URL, LoopClients, network_failure
+from cellwright.model.transports.network_failures import CONNECT_SECONDS
+from cellwright.model.transports.transport import API_VERSION, DEFAULT_BASE_URL, LoopClients
 from cellwright.server.proxy.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ class Upstream:
     ) -> AsyncIterator[UpstreamReply]:
         """Send a request; leaving the context ends it. `headers` have lower case names. Raises `Refusal` 502."""
         import httpx2  # 60 ms, when the first request comes
+
+        from cellwright.model.transports.httpx_client import network_failure
 
         client = await self._clients.get()
         own = {name: headers[name] for name in PASSED_ON if name in headers}

@@ -16,7 +16,7 @@ from tornado.web import authenticated
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.server.api_error import RouteError
-from cellwright.server.routes.base import CellwrightRoute, may_read, may_write
+from cellwright.server.routes.base_handler import CellwrightRoute, may_read, may_write
 from cellwright.server.routes.info import FolderRoute
 from cellwright.server.runs.own_kernels import server_root
 from cellwright.server.runs.runs import ClientRuns
@@ -115,7 +115,7 @@ class KeyRoute(CredentialRoute):
     @authenticated
     @may_write
     async def delete(self) -> None:
-        from cellwright.config.credentials.kept_key import forget
+        from cellwright.config.credentials.stored_key import forget
 
         await asyncio.to_thread(forget)
         self.answer(await asyncio.to_thread(self.report))

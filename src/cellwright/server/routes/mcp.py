@@ -18,9 +18,9 @@ from tornado.iostream import StreamClosedError
 from tornado.web import authenticated
 
 from cellwright.server.api_error import RouteError
-from cellwright.server.notebooks.unsaved import UnsavedDocuments
-from cellwright.server.routes.base import CellwrightRoute, may_execute, may_read
-from cellwright.server.runs.agent_calls import CallsInKernels, KernelAccess
+from cellwright.server.notebooks.unsaved_documents import UnsavedDocuments
+from cellwright.server.routes.base_handler import CellwrightRoute, may_execute, may_read
+from cellwright.server.runs.kernel_calls import CallsInKernels, KernelAccess
 from cellwright.server.runs.limits import RequestsAtOnce
 from cellwright.server.runs.runs import ClientRuns
 
@@ -55,7 +55,7 @@ class _UsersServer:
         from cellwright.conversation.conversation import Conversation
         from cellwright.conversation.runs.run_options import RunOptions
         from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS
-        from cellwright.tools.mcp.served import SERVED_TOOLS, make_server
+        from cellwright.tools.mcp.mcp_server import SERVED_TOOLS, make_server
 
         self._conversation: Conversation = Conversation(
             cwd=access.root, interface="an MCP client", is_unsaved=access.unsaved.is_unsaved

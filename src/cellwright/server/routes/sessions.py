@@ -17,7 +17,7 @@ from tornado.web import authenticated
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.server.api_error import RouteError
-from cellwright.server.routes.base import CellwrightRoute, may_read, may_write
+from cellwright.server.routes.base_handler import CellwrightRoute, may_read, may_write
 from cellwright.server.runs.own_kernels import folder_below
 from cellwright.server.runs.runs import ClientRuns
 
@@ -86,7 +86,7 @@ class SessionFiles(Struct, frozen=True):
     def export(self, session_id: str, form: str) -> ExportedFile:
         """The conversation written down, secrets left out, its images in the text. Raises CellwrightError."""
         from cellwright.sessions.export.formats import FORMATS, exported
-        from cellwright.sessions.transcript import (
+        from cellwright.sessions.transcripts.transcript import (
             read_messages,  # these take long, and every server imports this module
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cellwright.config.settings.keys import KEYS
+from cellwright.config.settings.known_settings import KEYS
 from cellwright.config.settings.settings import Origin, Settings, load_settings
 from cellwright.conversation.resolve_options import ALIASES, full_name, model_of, named_models
 from cellwright.conversation.runs.run_options import RunOptions

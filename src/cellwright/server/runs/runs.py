@@ -16,8 +16,8 @@ from cellwright.server.relay.channels import KernelLost
 from cellwright.server.relay.relays import Relays
 from cellwright.server.runs.limits import RunLimits, RunsAtOnce
 from cellwright.server.runs.own_kernels import OwnKernels
-from cellwright.server.runs.reports import RunReports
 from cellwright.server.runs.run import ClientRun, RunPlace
+from cellwright.server.runs.run_reports import RunReports
 
 logger = logging.getLogger(__name__)
 

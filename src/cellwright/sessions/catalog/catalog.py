@@ -22,11 +22,13 @@ from cellwright.sessions.catalog.deletion import delete_session
 from cellwright.sessions.catalog.extract import TITLE_CHARS
 from cellwright.sessions.catalog.index import catch_up
 from cellwright.sessions.catalog.search import HIT_BEGIN, HIT_END, shown, terms
-from cellwright.sessions.fork_point import parent_path
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import sessions_folder, state_folder
-from cellwright.sessions.transcript_lock import is_held, lease_path
-from cellwright.sessions.turns import fork_at
+from cellwright.sessions.transcripts.fork_point import parent_path
+from cellwright.sessions.transcripts.transcript import in_effect
+from cellwright.sessions.transcripts.transcript_line import Line
+from cellwright.sessions.transcripts.transcript_lock import is_held, lease_path
+from cellwright.sessions.turns import until_turn_ended
 from cellwright.text import visible_line
 
 T = TypeVar("T")
@@ -307,3 +309,25 @@ def _inherited_words(connection: sqlite3.Connection, path: Path, forked_from: st
             return str(row[0])
         forked_from = row[1]
     return ""
+
+
+def fork_at(path: Path, turn: int | None) -> Session:
+    """A new session with what the one at `path` holds up to the end of its turn `turn`, from 1; None: all of it.
+
+    Turns that were taken back count as little as they do in the session. The session itself stays untouched, and
+    another process may be writing to it. Raises `CellwrightError` INVALID_PARAMETERS where there is no such turn, else as
+    `Session.fork_from`.
+    """
+    if turn is None:
+        return Session.fork_from(path)
+
+    def kept(lines: list[Line]) -> list[Line]:
+        found = until_turn_ended(in_effect(lines), turn) if turn > 0 else None
+        if found is None:
+            message = (
+                f"The session {path.stem} has no turn {turn} that can be read. Turns count from 1; nothing was forked."
+            )
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+        return found
+
+    return Session.fork_from(path, kept)

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.sessions import transcript_lock as lease
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder
+from cellwright.sessions.transcripts import transcript_lock as lease
 
 T = TypeVar("T")
 

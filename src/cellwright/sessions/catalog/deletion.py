@@ -7,11 +7,11 @@ import shutil
 from pathlib import Path
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.sessions import transcript_lock as lease
 from cellwright.sessions.catalog.metadata import about_path
-from cellwright.sessions.fork_point import delete_transcript
 from cellwright.sessions.state_dir import journal_path
-from cellwright.sessions.transcript_lock import lease_path
+from cellwright.sessions.transcripts import transcript_lock as lease
+from cellwright.sessions.transcripts.fork_point import delete_transcript
+from cellwright.sessions.transcripts.transcript_lock import lease_path
 
 
 def delete_session(transcript: Path) -> None:

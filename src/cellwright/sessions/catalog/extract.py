@@ -17,10 +17,9 @@ from msgspec import Struct, field
 
 from cellwright.errors import CellwrightError
 from cellwright.sessions.history import is_note
-from cellwright.sessions.transcript import (
+from cellwright.sessions.transcripts.transcript import (
     ENDED,
     TAKEN_BACK,
-    Line,
     Transcript,
     in_effect,
     is_aside,
@@ -29,6 +28,7 @@ from cellwright.sessions.transcript import (
     read_file,
     read_transcript,
 )
+from cellwright.sessions.transcripts.transcript_line import Line
 from cellwright.sessions.turns import GO_ON, begins_turn, split_attached
 
 MAX_CHARS = 50_000

@@ -28,7 +28,7 @@ from cellwright.sessions.catalog.extract import (
 )
 from cellwright.sessions.catalog.metadata import SessionMetadata, about_path, read_about, shown_tags
 from cellwright.sessions.catalog.search import indexed
-from cellwright.sessions.transcript import NO_MESSAGES
+from cellwright.sessions.transcripts.transcript import NO_MESSAGES
 
 AT_ONCE = 20
 """So many sessions are written in one transaction."""

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.errors import CellwrightError
-from cellwright.sessions import transcript_lock as lease
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import PRIVATE_FILE, state_folder
+from cellwright.sessions.transcripts import transcript_lock as lease
 
 SECONDS_PER_DAY = 86_400
 

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from msgspec import Struct
 
-from cellwright.agent.structured_output.answer import AnswerProblem, AnswerType
+from cellwright.agent.structured_output.typed_answer import AnswerProblem, AnswerType
 from cellwright.errors import ErrorCode
 from cellwright.events import (
     Call,
@@ -31,7 +31,7 @@ from cellwright.events import (
     UserPrompt,
 )
 from cellwright.model.models import limits
-from cellwright.terminal.plain_view import Unseen
+from cellwright.terminal.views.plain_view import Unseen
 
 Message = dict[str, Any]
 

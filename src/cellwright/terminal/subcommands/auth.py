@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable, Sequence
 
 from cellwright.config.credentials.entered_key import place_words, try_and_keep
-from cellwright.config.credentials.kept_key import address_of, forget, note_path
 from cellwright.config.credentials.key_source import NO_KEY, key_source
-from cellwright.config.settings.read import start_folder
+from cellwright.config.credentials.stored_key import address_of, forget, note_path
+from cellwright.config.settings.settings_files import start_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.exit_codes import ExitCode

@@ -11,10 +11,10 @@ from typing import Any
 from cellwright.commands.command import CommandPage, Section
 from cellwright.commands.settings_pages import setting_rows, without_effect
 from cellwright.config.settings.edit import set_value
-from cellwright.config.settings.keys import KEYS, MODE_NAMES, WITHOUT_EFFECT, Key
+from cellwright.config.settings.known_settings import KEYS, MODE_NAMES, WITHOUT_EFFECT, Key
 from cellwright.config.settings.layers import Merged
-from cellwright.config.settings.read import start_folder, users_folder
 from cellwright.config.settings.settings import Settings
+from cellwright.config.settings.settings_files import start_folder, users_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.config.strict_json import SettingsProblem
 from cellwright.errors import CellwrightError, ErrorCode

@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 
 from cellwright.commands.support.doctor import page_of
-from cellwright.config.settings.read import start_folder
+from cellwright.config.settings.settings_files import start_folder
 from cellwright.doctor.examination import ExaminedEnvironment, examine
 from cellwright.terminal.exit_codes import ExitCode
 

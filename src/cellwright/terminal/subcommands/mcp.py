@@ -16,7 +16,7 @@ from typing import Any
 from cellwright.config.mcp.entries import ServerOrigin, described_entry, read_entries
 from cellwright.config.mcp.find_servers import PROJECT_FILE, FoundServers, user_file
 from cellwright.config.settings.edit import set_value
-from cellwright.config.settings.read import start_folder
+from cellwright.config.settings.settings_files import start_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.config.strict_json import SettingsProblem
 from cellwright.config.trust.repository import project_folder

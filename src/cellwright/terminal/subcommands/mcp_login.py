@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 
-from cellwright.config.settings.read import start_folder
+from cellwright.config.settings.settings_files import start_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.prompts.mcp import McpServers
 from cellwright.errors import CellwrightError, ErrorCode

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from cellwright.config.settings.read import start_folder
+from cellwright.config.settings.settings_files import start_folder
 from cellwright.conversation.runs.run_options import RunOptions, existing_folder
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.modes import LISTED_MODES
@@ -19,7 +19,7 @@ from cellwright.terminal.arguments import split_rules
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.terminal.subcommands.served_kernels import OwnKernels
 from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS
-from cellwright.tools.mcp.served import MAY_BE_SERVED, SERVED_TOOLS, make_server
+from cellwright.tools.mcp.mcp_server import MAY_BE_SERVED, SERVED_TOOLS, make_server
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

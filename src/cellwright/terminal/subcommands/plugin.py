@@ -12,7 +12,7 @@ from typing import Literal
 
 from cellwright.commands.extensions.plugins import PluginCommands
 from cellwright.config.plugins.options import PluginOption
-from cellwright.config.settings.read import start_folder
+from cellwright.config.settings.settings_files import start_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.text import visible

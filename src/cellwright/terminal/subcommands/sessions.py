@@ -15,14 +15,14 @@ from typing import Any
 
 from cellwright.commands.sessions.export import free_path, secrets_left_out, write_export
 from cellwright.commands.sessions.sessions import branch, price, when
-from cellwright.config.settings.read import start_folder
+from cellwright.config.settings.settings_files import start_folder
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry, tree_of
 from cellwright.sessions.catalog.metadata import shown_tags
 from cellwright.sessions.catalog.search import HIT_BEGIN, HIT_END
 from cellwright.sessions.export.exchanges import AnswerText, Exchange
 from cellwright.terminal.exit_codes import ExitCode
-from cellwright.terminal.screen import columns_of
+from cellwright.terminal.views.terminal_text import columns_of
 from cellwright.text import visible_line
 
 WORDS_CHARS = 160
@@ -221,7 +221,7 @@ def _joined(words: Sequence[str]) -> str:
 
 def _show(catalog: Catalog, options: argparse.Namespace) -> int:
     from cellwright.sessions.export.exchanges import exchanges_of
-    from cellwright.sessions.transcript import read_messages  # only this and the export read messages
+    from cellwright.sessions.transcripts.transcript import read_messages  # only this and the export read messages
 
     entry = catalog.entry(options.id)
     exchanges = [] if not entry.turns else exchanges_of(read_messages(entry.path))
@@ -290,7 +290,7 @@ def _fork(catalog: Catalog, options: argparse.Namespace) -> int:
 
 def _export(catalog: Catalog, options: argparse.Namespace) -> int:
     from cellwright.sessions.export.formats import exported
-    from cellwright.sessions.transcript import read_messages
+    from cellwright.sessions.transcripts.transcript import read_messages
 
     entry = catalog.entry(options.id)
     path = free_path(Path.cwd(), options.output, "") if options.output else None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.exit_codes import ExitCode
-from cellwright.terminal.views import Streams, confirmed
+from cellwright.terminal.views.choose_view import Streams, confirmed
 
 FILE = "05-cellwright.py"
 CONTENT = """\

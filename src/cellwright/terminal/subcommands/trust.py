@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cellwright.agent.recording.recordings import parse_recording, read_recording
 from cellwright.agent.recording.recordings import trust as trust_recording
-from cellwright.config.settings.read import read_all, start_folder
+from cellwright.config.settings.settings_files import read_all, start_folder
 from cellwright.config.trust.trust import Item, Trust, accept, judge, refusal_text, revoke
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.exit_codes import ExitCode

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from cellwright.testing.rules.api_error import ApiRejection
-from cellwright.testing.rules.compaction import check_compaction
-from cellwright.testing.rules.context_editing import check_edits, edited
-from cellwright.testing.rules.conversation import (
+from cellwright.testing.rules.history.answer_memory import Memory
+from cellwright.testing.rules.history.compaction import check_compaction
+from cellwright.testing.rules.history.context_editing import check_edits, edited
+from cellwright.testing.rules.history.prefix import Prefix, blocks_of, chain, nested
+from cellwright.testing.rules.history.thinking_signatures import check_binding
+from cellwright.testing.rules.history.turn_order import (
     check_content,
     check_conversation,
     check_last,
@@ -16,14 +19,11 @@ from cellwright.testing.rules.conversation import (
     exchanges,
     tail_start,
 )
-from cellwright.testing.rules.images import check_pictures
-from cellwright.testing.rules.memory import Memory
 from cellwright.testing.rules.models import ServedModel
-from cellwright.testing.rules.prefix import Prefix, blocks_of, chain, nested
-from cellwright.testing.rules.request_shape import check_shape
+from cellwright.testing.rules.request.images import check_pictures
+from cellwright.testing.rules.request.request_fields import check_shape
+from cellwright.testing.rules.request.tool_definitions import check_strict, check_tool_choice, check_tools
 from cellwright.testing.rules.thinking import check_manual_thinking, check_thinking, thinking_display
-from cellwright.testing.rules.thinking_binding import check_binding
-from cellwright.testing.rules.tool_definitions import check_strict, check_tool_choice, check_tools
 from cellwright.testing.rules.usage import check_breakpoints
 
 

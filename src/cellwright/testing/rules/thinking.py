@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cellwright.testing.rules.api_error import ApiRejection
-from cellwright.testing.rules.conversation import RoleRun, exchanges
+from cellwright.testing.rules.history.thinking_signatures import is_thinking
+from cellwright.testing.rules.history.turn_order import RoleRun, exchanges
 from cellwright.testing.rules.models import ServedModel
-from cellwright.testing.rules.thinking_binding import is_thinking
 
 OFF = ("disabled", "between_tools")
 

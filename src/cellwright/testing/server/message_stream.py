@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cellwright.testing.rules.compaction import signature_of_summary
+from cellwright.testing.rules.history.compaction import signature_of_summary
 from cellwright.testing.server.script import DEFAULT_DELTA_CHARS, Fault, Hold, Say, ServerUse, Slow, Think, Turn, Use
 
 BROKEN_OFF = Say("This answer breaks off")

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from cellwright.testing.server.recorded import RecordedRequest, RequestLog
+from cellwright.testing.server.recorded_requests import RecordedRequest, RequestLog
 from cellwright.testing.server.script import DEFAULT_DELTA_CHARS, Part, Script, ScriptSource, Turn
 
 if TYPE_CHECKING:

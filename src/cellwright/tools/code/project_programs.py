@@ -19,7 +19,7 @@ from msgspec import Struct
 from cellwright.agent.calls.confinement import Confinement, also_writing, without_hosts
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.paths import shown_path
-from cellwright.tools.process.children import Command
+from cellwright.tools.process.child_processes import Command
 from cellwright.tools.process.environment import child_environment
 from cellwright.tools.process.runner import RunningProgram
 from cellwright.tools.shell.output import LiveOutput, exit_code

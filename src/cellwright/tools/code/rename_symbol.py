@@ -20,10 +20,10 @@ from msgspec.structs import astuple
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.codebase.imports import ImportResolver
+from cellwright.codebase.index_reader import IndexedSymbol
 from cellwright.codebase.parsing.python_names import python_names
 from cellwright.codebase.parsing.references import references_in
 from cellwright.codebase.parsing.source_file import SourceText, language_of, place_in, source_text
-from cellwright.codebase.reader import IndexedSymbol
 from cellwright.codebase.renaming import (
     PYTHON_LANGUAGES,
     Renaming,

@@ -19,7 +19,8 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.text import visible, visible_line
 from cellwright.tools.code.project_programs import ProgramExit, check_folder, run_program
-from cellwright.tools.code.runners import (
+from cellwright.tools.code.test_reports import FailedTest, Report
+from cellwright.tools.code.test_runners import (
     FRAMEWORKS,
     MEANINGS,
     NONE_FOUND,
@@ -28,7 +29,6 @@ from cellwright.tools.code.runners import (
     frameworks_of,
     plan_run,
 )
-from cellwright.tools.code.test_reports import FailedTest, Report
 from cellwright.tools.inputs import HERE, MAX_WORDS, Words, timed_limits, timeout_meta
 from cellwright.tools.paths import resolve_path, shown_path
 

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.sessions.file_changes import ChangeOutcome, ChangeRecord, FileToChange, begin_change
-from cellwright.tools.files.writing.kept_content import keep_copy, keep_file, put_back, write_into
+from cellwright.tools.files.writing.content_backup import keep_copy, keep_file, put_back, write_into
 from cellwright.tools.files.writing.open_folder import (
     FileChanged,
     OpenFolder,

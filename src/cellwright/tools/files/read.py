@@ -28,7 +28,7 @@ from cellwright.tools.paths import file_errors, not_found, real_path, resolve_pa
 
 if TYPE_CHECKING:
     from cellwright.tools.notebook.notebook_page import NotebookPage
-    from cellwright.tools.notebook.source import NotebookSource
+    from cellwright.tools.notebook.notebook_source import NotebookSource
 
 TOKENS = 25_000
 LARGE_TOKENS = 100_000
@@ -298,7 +298,7 @@ def read_file(
             return ToolResult(content, structured=_output(real, "pdf", status))
         broken = []
         if real.suffix.lower() == ".ipynb":
-            from cellwright.tools.notebook.spans import NotANotebook
+            from cellwright.tools.notebook.notebook_spans import NotANotebook
 
             try:
                 return _notebook(file, status, real, display_path, request, state, stopped)
@@ -433,7 +433,7 @@ def _notebook(
     state: FileState,
     stopped: Callable[[], bool],
 ) -> ToolResult:
-    from cellwright.tools.notebook.source import open_notebook
+    from cellwright.tools.notebook.notebook_source import open_notebook
 
     source = open_notebook(file, status.st_size, stopped)
     first, page = _notebook_page(source, request)

@@ -17,8 +17,9 @@ from msgspec import Struct
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import counted
-from cellwright.tools.code.syntax import check_syntax
+from cellwright.tools.code.syntax_check import check_syntax
 from cellwright.tools.files.changes import Change
+from cellwright.tools.files.closest_match import nearest_place
 from cellwright.tools.files.diff import diff_texts
 from cellwright.tools.files.file_state import FileState, SeenFile, is_stale
 from cellwright.tools.files.formats.text import (
@@ -31,7 +32,6 @@ from cellwright.tools.files.formats.text import (
     read_bytes,
     with_line_ends,
 )
-from cellwright.tools.files.nearest import nearest_place
 from cellwright.tools.files.originals import sha256
 
 EDITED_BYTES = 10 * 2**20
@@ -246,8 +246,8 @@ def check_editable_notebook(real: Path, display_path: str, text: str) -> None:
     """Raise ToolError if the file is a notebook: those are not changed as text."""
     if real.suffix.lower() != ".ipynb":
         return
-    from cellwright.tools.notebook.json import notebook_content  # few edits are of notebooks
-    from cellwright.tools.notebook.spans import NotANotebook
+    from cellwright.tools.notebook.notebook_json import notebook_content  # few edits are of notebooks
+    from cellwright.tools.notebook.notebook_spans import NotANotebook
 
     try:
         notebook_content(text)
@@ -260,8 +260,8 @@ def check_editable_notebook(real: Path, display_path: str, text: str) -> None:
 
 def check_notebook(content: str, display_path: str) -> None:
     """Raise ToolError if a notebook file would not be a notebook with this content."""
-    from cellwright.tools.notebook.json import notebook_content  # few edits are of notebooks
-    from cellwright.tools.notebook.spans import NotANotebook
+    from cellwright.tools.notebook.notebook_json import notebook_content  # few edits are of notebooks
+    from cellwright.tools.notebook.notebook_spans import NotANotebook
 
     try:
         notebook_content(content)

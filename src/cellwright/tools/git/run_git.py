@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from cellwright.agent.calls.confinement import Confinement, also_writing
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import lazy_pattern
-from cellwright.tools.process.children import Command
+from cellwright.tools.process.child_processes import Command
 from cellwright.tools.process.runner import OutputHead, RunningProgram
 
 OUTPUT_BYTES = 1_000_000

@@ -13,7 +13,7 @@ import httpx2  # heavy: this module is imported where a connection is made
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.text import visible_line
 from cellwright.tools.mcp.server_entry import ServerEntry
-from cellwright.tools.process.children import Command
+from cellwright.tools.process.child_processes import Command
 from cellwright.tools.process.runner import OutputHead, RunningProgram
 
 SECONDS = 10.0

@@ -21,7 +21,7 @@ from msgspec import Struct, field
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.tools.mcp.server_entry import ServerEntry
-from cellwright.tools.process.children import Child, Command, child_processes
+from cellwright.tools.process.child_processes import Child, Command, child_processes
 from cellwright.tools.process.environment import child_environment, runs_code_at_start
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def server_environment(entry: ServerEntry, environ: Mapping[str, str], project: 
 
 @contextlib.asynccontextmanager
 async def _address(entry: ServerEntry, auth: Auth | None) -> AsyncIterator[TransportStreams]:
-    from cellwright.tools.mcp.http import MAX_BODY_BYTES, http_client
+    from cellwright.tools.mcp.http_client import MAX_BODY_BYTES, http_client
 
     if entry.transport == "sse":
         from mcp.client.sse import sse_client

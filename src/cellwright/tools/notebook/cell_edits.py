@@ -10,11 +10,11 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import visible_line
 from cellwright.tools.files.diff import Diff, diff_texts
 from cellwright.tools.files.formats.text import UTF_8, Encoding, decode, encode
-from cellwright.tools.notebook.json import InsertIndex, Notebook, parse_notebook
+from cellwright.tools.notebook.notebook_json import InsertIndex, Notebook, parse_notebook
+from cellwright.tools.notebook.notebook_source import CHECKED_BYTES
+from cellwright.tools.notebook.notebook_spans import BLOCK_BYTES
 from cellwright.tools.notebook.open_notebook import CellPosition, CellType
 from cellwright.tools.notebook.schema import cell_value, first_problem, new_cell_problems
-from cellwright.tools.notebook.source import CHECKED_BYTES
-from cellwright.tools.notebook.spans import BLOCK_BYTES
 
 FIRST_LINE_CHARS = 40
 """Of the line that names a cell to its user."""

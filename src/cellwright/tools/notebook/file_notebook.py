@@ -14,7 +14,8 @@ from cellwright.tools.files.formats.text import Encoding, NotText, read_bytes
 from cellwright.tools.files.originals import keep_original, sha256
 from cellwright.tools.files.writing.open_folder import FileChanged
 from cellwright.tools.notebook.cell_edits import as_utf_8, on_disk_bytes
-from cellwright.tools.notebook.json import InsertIndex, Notebook, parse_notebook
+from cellwright.tools.notebook.notebook_json import InsertIndex, Notebook, parse_notebook
+from cellwright.tools.notebook.notebook_spans import NotANotebook
 from cellwright.tools.notebook.open_notebook import (
     Cell,
     CellChange,
@@ -29,7 +30,6 @@ from cellwright.tools.notebook.open_notebook import (
 )
 from cellwright.tools.notebook.open_notebook import CellPosition as Where
 from cellwright.tools.notebook.output_lists import added_outputs, joined_output, written_outputs
-from cellwright.tools.notebook.spans import NotANotebook
 from cellwright.tools.paths import file_errors, real_path
 
 NOTEBOOK_BYTES = 100 * 2**20

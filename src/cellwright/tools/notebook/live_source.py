@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from cellwright.agent.tool import Content
+from cellwright.tools.notebook.notebook_source import NotebookSource, open_notebook
 from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook
-from cellwright.tools.notebook.source import NotebookSource, open_notebook
 
 
 def live_source(cells: Sequence[Cell]) -> NotebookSource:

@@ -33,9 +33,10 @@ from cellwright.tools.notebook.cell_edits import (
     replace_cell,
 )
 from cellwright.tools.notebook.file_notebook import NOTEBOOK_BYTES
-from cellwright.tools.notebook.json import Notebook, parse_notebook
 from cellwright.tools.notebook.live_source import notebook_bytes
+from cellwright.tools.notebook.notebook_json import Notebook, parse_notebook
 from cellwright.tools.notebook.notebook_page import source_digest
+from cellwright.tools.notebook.notebook_spans import NotANotebook
 from cellwright.tools.notebook.open_notebook import (
     Cell,
     CellChange,
@@ -53,7 +54,6 @@ from cellwright.tools.notebook.open_notebook import (
     Replace,
     source_sha256,
 )
-from cellwright.tools.notebook.spans import NotANotebook
 from cellwright.tools.paths import not_found, real_path, resolve_path, shown_path
 
 QUOTED_CHARS = 6_000

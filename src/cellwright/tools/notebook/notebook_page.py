@@ -12,8 +12,8 @@ from msgspec import Struct, field
 
 from cellwright.text import lazy_pattern
 from cellwright.tools.files.formats.images import UnusableImage, image_from_bytes
+from cellwright.tools.notebook.notebook_source import NotebookSource, joined
 from cellwright.tools.notebook.open_notebook import KernelRemarks
-from cellwright.tools.notebook.source import NotebookSource, joined
 
 IMAGES = 20
 IMAGE_CHARS = 4_000_000

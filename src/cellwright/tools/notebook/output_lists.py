@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cellwright.tools.notebook.source import joined
+from cellwright.tools.notebook.notebook_source import joined
 
 
 def added_outputs(there: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cellwright.tools.notebook.source import PARSED_BYTES, NotebookSource, parsed
+from cellwright.tools.notebook.notebook_source import PARSED_BYTES, NotebookSource, parsed
 
 if TYPE_CHECKING:
     from fastjsonschema import JsonSchemaValueException

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cellwright.tools.process.children import ChildProcesses, Command, child_processes
+from cellwright.tools.process.child_processes import ChildProcesses, Command, child_processes
 
 DRAIN_SECONDS = 0.05
 """The time for which output is still awaited from what a program left in the background."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.process.children import Command
+from cellwright.tools.process.child_processes import Command
 from cellwright.tools.process.runner import OutputHead, RunningProgram
 
 OUTPUT_BYTES = 8 * 2**20

@@ -22,7 +22,7 @@ from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, Too
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.text import lazy_pattern, purposeful, unseen_characters, visible, visible_line
-from cellwright.tools.process.children import ChildProcesses, child_processes
+from cellwright.tools.process.child_processes import ChildProcesses, child_processes
 from cellwright.tools.process.environment import child_environment, runs_code_at_start
 from cellwright.tools.process.network import network_access, new_proxy, refused_hosts
 from cellwright.tools.shell.background import BackgroundTask, BackgroundTasks, background_tasks

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.errors import ToolError
-from cellwright.tools.process.children import ChildProcesses, Command
+from cellwright.tools.process.child_processes import ChildProcesses, Command
 from cellwright.tools.process.runner import CHUNK_BYTES, RunningProgram
 from cellwright.tools.shell.output import CommandOutput, LiveOutput
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
 from cellwright.text import lazy_pattern, visible_line
-from cellwright.tools.process.children import child_processes
+from cellwright.tools.process.child_processes import child_processes
 from cellwright.tools.process.environment import child_environment
 from cellwright.tools.shell.output import SHOWN_CHARS, exit_code, meaning
 from cellwright.tools.shell.run_command import ShellCommand, ShellRun

@@ -17,7 +17,7 @@ from cellwright.config.mcp.entries import ServerOrigin, described_entry, read_en
 from cellwright.errors import ToolError
 from cellwright.tools.mcp.connection import ServerConnection
 from cellwright.tools.mcp.headers_helper import HelperAuth
-from cellwright.tools.mcp.http import MAX_BODY_BYTES
+from cellwright.tools.mcp.http_client import MAX_BODY_BYTES
 from cellwright.tools.mcp.server_entry import ServerEntry
 from cellwright.tools.mcp.tools import server_tools
 from mcp_servers.hostile_http import HostileServer, hostile_server

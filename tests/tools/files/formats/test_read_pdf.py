@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pictures import pdf, picture
 
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.request import RunRequest, RunSurface
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.testing import say, turn, use
 from cellwright.tools.files.formats.pdf import PdfRequest, read_pdf

@@ -6,7 +6,7 @@ from typing import Any
 
 from cellwright.kernel.namespace.types.description import Description, classes, is_of, own_vars, short_name, type_name
 from cellwright.kernel.namespace.types.numpy import shape_words
-from cellwright.kernel.namespace.types.values import brief
+from cellwright.kernel.namespace.types.plain_values import brief
 
 
 def describe(value: Any) -> Description | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from cellwright.kernel.namespace.types.description import Description, classes, is_of, own_vars, short_name, type_name
 from cellwright.kernel.namespace.types.objects import attribute_lines
-from cellwright.kernel.namespace.types.tables import MAX_COLUMNS, names_of
+from cellwright.kernel.namespace.types.table_columns import MAX_COLUMNS, names_of
 
 
 def describe(value: Any) -> Description | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from cellwright.kernel.namespace.types.description import MISSING, Description, classes, module_name, static, type_name
 from cellwright.kernel.namespace.types.objects import describe_code, describe_object
-from cellwright.kernel.namespace.types.values import brief, length_of, plain
+from cellwright.kernel.namespace.types.plain_values import brief, length_of, plain
 
 Describer = Callable[[Any], Description | None]
 
@@ -25,9 +25,9 @@ LIBRARIES = {
     "duckdb": "database",
     "_duckdb": "database",
     "sqlalchemy": "database",
-    "sklearn": "fitted",
-    "matplotlib": "fitted",
-    "scipy": "fitted",
+    "sklearn": "sklearn_matplotlib_scipy",
+    "matplotlib": "sklearn_matplotlib_scipy",
+    "scipy": "sklearn_matplotlib_scipy",
 }
 """The modules that describe values of a library's classes; each has `describe(value) -> Description | None`."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cellwright.kernel.namespace.types.description import Description, is_of, library_class, type_name
-from cellwright.kernel.namespace.types.values import brief
+from cellwright.kernel.namespace.types.plain_values import brief
 
 EXACT_SIZE = 1_000_000
 """Elements; of more, smallest and largest are not looked for."""

@@ -27,7 +27,7 @@ from cellwright.kernel.namespace.types.description import (
     static,
     type_name,
 )
-from cellwright.kernel.namespace.types.values import brief, named
+from cellwright.kernel.namespace.types.plain_values import brief, named
 
 MAX_ATTRIBUTES = 30
 

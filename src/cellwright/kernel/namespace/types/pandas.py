@@ -17,7 +17,8 @@ from cellwright.kernel.namespace.types.description import (
     short_name,
     type_name,
 )
-from cellwright.kernel.namespace.types.tables import (
+from cellwright.kernel.namespace.types.plain_values import brief
+from cellwright.kernel.namespace.types.table_columns import (
     MAX_COLUMNS,
     SAMPLE_ROWS,
     Column,
@@ -25,7 +26,6 @@ from cellwright.kernel.namespace.types.tables import (
     column_lines,
     names_of,
 )
-from cellwright.kernel.namespace.types.values import brief
 
 EXACT_CELLS = 2_000_000
 """Up to as many cells nulls are counted; of more, in rows at equal distances."""

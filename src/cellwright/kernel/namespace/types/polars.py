@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cellwright.kernel.namespace.types.description import Description, is_of
-from cellwright.kernel.namespace.types.tables import MAX_COLUMNS, SAMPLE_ROWS, Column, column_lines, names_of
+from cellwright.kernel.namespace.types.table_columns import MAX_COLUMNS, SAMPLE_ROWS, Column, column_lines, names_of
 
 
 def describe(value: Any) -> Description | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from cellwright.kernel.namespace.types.description import Description, is_of, own_vars, type_name
 from cellwright.kernel.namespace.types.numpy import SAMPLE, shape_words
-from cellwright.kernel.namespace.types.values import brief
+from cellwright.kernel.namespace.types.plain_values import brief
 
 MAX_MODULES = 10_000
 

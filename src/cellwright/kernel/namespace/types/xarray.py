@@ -8,7 +8,7 @@ from typing import Any
 
 from cellwright.kernel.namespace.types.description import Description, in_columns, is_of, own_vars, type_name
 from cellwright.kernel.namespace.types.numpy import first_values
-from cellwright.kernel.namespace.types.values import brief, named
+from cellwright.kernel.namespace.types.plain_values import brief, named
 
 MOST = 40
 

@@ -272,7 +272,7 @@ READERS: Mapping[str, tuple[Flags, Finder]] = {
         _files("Grep"),  # of two folders it compares what is in both
     ),
 }
-"""Each program with its flags and with what finds the files it reads; others are in `programs.py`."""
+"""Each program with its flags and with what finds the files it reads; others are in `argument_languages.py`."""
 
 
 def is_exit_status(word: Word) -> bool:

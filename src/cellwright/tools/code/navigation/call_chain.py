@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
-from cellwright.codebase.reader import IndexedFile, IndexedSymbol
+from cellwright.codebase.index_reader import IndexedFile, IndexedSymbol
 from cellwright.tools.code.navigation.code_context import symbols_named
 from cellwright.tools.code.navigation.find_definitions import Within
 from cellwright.tools.code.navigation.project_code import LIMITS, CodeOutput, ProjectCode, code_row, joined, where

@@ -9,8 +9,8 @@ from msgspec import Meta
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
+from cellwright.codebase.index_reader import IndexedSymbol
 from cellwright.codebase.parsing.facts import FileFacts
-from cellwright.codebase.reader import IndexedSymbol
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.code.navigation.find_definitions import definition_line
 from cellwright.tools.code.navigation.project_code import (

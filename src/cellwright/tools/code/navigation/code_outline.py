@@ -10,8 +10,8 @@ from msgspec import Meta
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
+from cellwright.codebase.index_reader import IndexedSymbol
 from cellwright.codebase.parsing.source_file import language_of, place_in
-from cellwright.codebase.reader import IndexedSymbol
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.code.navigation.find_definitions import definition_row
 from cellwright.tools.code.navigation.project_code import LIMITS, PARSED_FILES, CodeOutput, ProjectCode, joined, short

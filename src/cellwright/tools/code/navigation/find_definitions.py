@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
-from cellwright.codebase.reader import IndexedSymbol
+from cellwright.codebase.index_reader import IndexedSymbol
 from cellwright.tools.code.navigation.project_code import (
     LIMITS,
     CodeOutput,

@@ -24,9 +24,7 @@ from msgspec.structs import replace
 from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import ToolContext, ToolLimits
 from cellwright.codebase.embedding.provider import EmbeddingProblem, EmbeddingSettings
-from cellwright.codebase.parsing.facts import FileFacts
-from cellwright.codebase.parsing.source_file import SourceText, language_of, largest_of, place_in, source_text
-from cellwright.codebase.reader import (
+from cellwright.codebase.index_reader import (
     Hit,
     IndexedCall,
     IndexedFile,
@@ -38,12 +36,14 @@ from cellwright.codebase.reader import (
     reading,
     status_of,
 )
+from cellwright.codebase.parsing.facts import FileFacts
+from cellwright.codebase.parsing.source_file import SourceText, language_of, largest_of, place_in, source_text
 from cellwright.codebase.store import index_path
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.sessions.state_dir import make_private_folder
 from cellwright.tools.code.navigation.project_embedding import ProjectEmbedding
 from cellwright.tools.paths import existing_path, shown_path
-from cellwright.tools.process.children import Command
+from cellwright.tools.process.child_processes import Command
 from cellwright.tools.process.environment import child_environment
 from cellwright.tools.process.runner import OutputHead, RunningProgram
 from cellwright.tools.search.ripgrep import run_ripgrep, search_program

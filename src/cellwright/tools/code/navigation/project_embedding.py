@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from cellwright.codebase.embedding.provider import KEY_NAMES, Embed, EmbeddingSettings, load_embed
-from cellwright.codebase.reader import Hit, IndexReader
+from cellwright.codebase.embedding.load_model import load_embed
+from cellwright.codebase.embedding.provider import KEY_NAMES, Embed, EmbeddingSettings
+from cellwright.codebase.index_reader import Hit, IndexReader
 from cellwright.codebase.store import agreement_path, models_folder
-from cellwright.tools.process.children import Command
+from cellwright.tools.process.child_processes import Command
 from cellwright.tools.process.runner import OutputHead, RunningProgram
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from msgspec import Meta
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
+from cellwright.codebase.index_reader import Hit
 from cellwright.codebase.parsing.source_file import language_of
-from cellwright.codebase.reader import Hit
-from cellwright.codebase.units import searchable
+from cellwright.codebase.search_units import searchable
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.code.navigation.find_definitions import Within
 from cellwright.tools.code.navigation.project_code import (

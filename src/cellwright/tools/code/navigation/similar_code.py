@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
-from cellwright.codebase.reader import Hit
+from cellwright.codebase.index_reader import Hit
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import lazy_pattern
 from cellwright.tools.code.navigation.code_context import symbols_named

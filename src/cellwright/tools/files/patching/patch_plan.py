@@ -16,9 +16,9 @@ from msgspec import Struct, field
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.permissions.patch_text import FilePatch, Hunk, PatchProblem, read_patch
+from cellwright.tools.files.closest_match import nearest_place
 from cellwright.tools.files.file_state import FileState, is_stale
 from cellwright.tools.files.formats.text import UTF_8, Encoding, NotText, decode, encode, main_line_end, read_bytes
-from cellwright.tools.files.nearest import nearest_place
 from cellwright.tools.files.originals import sha256
 from cellwright.tools.files.replace import (
     EDITED_BYTES,

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import counted
-from cellwright.tools.code.syntax import EditedFile, check_all
+from cellwright.tools.code.syntax_check import EditedFile, check_all
 from cellwright.tools.files.atomic_write import FileWrite, write_together
 from cellwright.tools.files.changes import AffectedFile, FilesOutput
 from cellwright.tools.files.diff import Diff, diff_texts

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from cellwright.sessions.file_changes import ChangeOutcome, ChangeRecord, FileToChange, unfinished_changes
-from cellwright.tools.files.writing.kept_content import put_back
+from cellwright.tools.files.writing.content_backup import put_back
 from cellwright.tools.files.writing.open_folder import FileChanged, opened, sync
 
 logger = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.text import visible_line
-from cellwright.tools.mcp.http import http_client
+from cellwright.tools.mcp.http_client import http_client
 from cellwright.tools.mcp.oauth.provider import (
     PROTOCOL,
     REDIRECT,

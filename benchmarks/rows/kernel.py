@@ -1,0 +1,190 @@
+"""Rows of the kernel and the terminal: load, first delta on the screen, bytes on the wire, memory, start of the command."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.rows.front_end import FrontEnd, wire_bytes
+from benchmarks.rows.loop import ROOT, nothing
+from benchmarks.rows.row import Row
+from cellwright.testing import MessagesServer, Turn, say, turn, use
+
+WORD = "some words of an answer "
+
+LOAD = {
+    "floor": "import httpx2",
+    "sdk": "import anthropic",
+    "cellwright": "get_ipython().run_line_magic('load_ext', 'cellwright')",
+}
+
+MEASURED_LOAD = """
+import json, sys, time
+_modules, _cpu = len(sys.modules), time.thread_time()
+{load}
+_cpu = time.thread_time() - _cpu
+print(json.dumps([_cpu * 1000, len(sys.modules) - _modules]))
+"""
+
+RSS = """
+import json, os
+print(json.dumps(int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6))
+"""
+
+
+def load(subject: str) -> Mapping[str, float]:
+    with tempfile.TemporaryDirectory() as home, FrontEnd({"CELLWRIGHT_HOME": home}) as kernel:
+        cpu_ms, modules = kernel.value(MEASURED_LOAD.format(load=LOAD[subject]))
+    return {"a load": cpu_ms, "a modules": modules}
+
+
+def cell(subject: str) -> Mapping[str, float]:
+    """One cell after another in one kernel: cold, first delta, a long stream; what went over the wire."""
+    deltas = 20_000
+    script = [
+        turn(say("Hello, this is the first answer.")),
+        turn(say("Hello, this is the second answer.")),
+        turn(say(WORD * deltas), delta_chars=len(WORD), events_per_write=20),
+    ]
+    with tempfile.TemporaryDirectory() as home, MessagesServer(script, validate=False) as server:
+        environ = {
+            "CELLWRIGHT_HOME": home,
+            "ANTHROPIC_BASE_URL": server.url,
+            "ANTHROPIC_API_KEY": server.api_key,
+        }
+        with FrontEnd(environ) as kernel:
+            before = kernel.value(RSS)
+            sent, _ = kernel.run("%load_ext cellwright")
+            _, first_messages = kernel.run("%%claude\nfirst")
+            second, messages = kernel.run("%%claude\nsecond")
+            idle = kernel.value(RSS)
+            _, long_messages = kernel.run("%%claude\nthird", timeout=120)
+            after = kernel.value(RSS)
+        requests = server.requests
+    first_delta = requests[1].first_delta_at
+    assert first_delta is not None
+    seen = next(
+        when for when, message in messages if "this is" in str(message["content"]) or "Hello" in str(message["content"])
+    )
+    # the widget's own code went out with the first cell; once in a kernel, so it is counted here
+    code = [item for item in first_messages if item[1]["msg_type"] == "comm_open"]
+    live = [item for item in long_messages if item[1]["msg_type"] != "update_display_data"] + code
+    comms = [when for when, message in long_messages if message["msg_type"] == "comm_msg"]
+    return {
+        "b cell cold": (requests[0].arrived_at - sent) * 1000,
+        "b cell warm": (requests[1].arrived_at - second) * 1000,
+        "c first delta": (seen - first_delta) * 1000,
+        "g idle memory": idle - before,
+        "g active memory": after - before,
+        "j wire": wire_bytes(live) / (len(WORD) * deltas),
+        "j saved": (wire_bytes(long_messages) - wire_bytes(live)) / (len(WORD) * deltas),
+        "j messages": _busiest_second(comms),
+    }
+
+
+def _busiest_second(times: Sequence[float]) -> int:
+    """The most of these moments, which are in order, that lie within one second."""
+    return max((bisect_left(times, first + 1) - at for at, first in enumerate(times)), default=0)
+
+
+LONG_TURNS = 300
+EARLY, LATE = (10, 40), (LONG_TURNS - 30, LONG_TURNS)
+
+
+def long_cell(subject: str) -> Mapping[str, float]:
+    """CPU of the whole kernel for a tool turn of one cell, early and late."""
+    cpu: list[float] = []
+    with tempfile.TemporaryDirectory() as home:
+        small = Path(home) / "small.txt"
+        small.write_text("a line\n" * 20, "utf-8")
+
+        def answer(_body: dict[str, Any]) -> Turn:
+            cpu.append(_cpu_ms(kernel.pid))
+            return turn(use("Read", file_path=str(small))) if len(cpu) <= LONG_TURNS else turn(say("Done."))
+
+        with MessagesServer(answer, validate=False) as server:
+            environ = {"CELLWRIGHT_HOME": home, "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
+            with FrontEnd(environ) as kernel:
+                kernel.run(f"import os; os.chdir({home!r})\n%load_ext cellwright")
+                kernel.run("%%claude\nread it often", timeout=300)
+    early, late = ((cpu[end - 1] - cpu[start - 1]) / (end - start) for start, end in (EARLY, LATE))
+    return {"h cell": late, "h cell growth": late / early}
+
+
+def _cpu_ms(pid: int) -> float:
+    """The CPU that the threads of a process have had."""
+    if sys.platform.startswith("linux"):
+        whole = 0
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                whole += int((task / "schedstat").read_text().split()[0])
+        return whole / 1e6
+    shown = subprocess.run(["ps", "-o", "time=", "-p", str(pid)], capture_output=True, text=True, check=True).stdout
+    minutes, _, seconds = shown.strip().rpartition(":")
+    return (int(minutes.rpartition(":")[2]) * 60 + float(seconds)) * 1000
+
+
+def terminal(subject: str) -> Mapping[str, float]:
+    with tempfile.TemporaryDirectory() as home, MessagesServer([turn(say("hi"))], validate=False) as server:
+        environ = {
+            **os.environ,
+            "CELLWRIGHT_HOME": home,
+            "ANTHROPIC_BASE_URL": server.url,
+            "ANTHROPIC_API_KEY": server.api_key,
+        }
+        arguments = {
+            "floor": ["-c", f"import httpx2; httpx2.post({server.url!r} + '/v1/messages', json={{}})"],
+            "cellwright": ["-m", "cellwright.terminal.main", "-p", "hello", "--no-session"],
+        }[subject]
+        begun = time.monotonic()
+        subprocess.run([sys.executable, *arguments], cwd=ROOT, env=environ, capture_output=True, check=False)
+        arrived = server.all_requests[0].arrived_at
+    return {"k terminal": (arrived - begun) * 1000}
+
+
+OURS = ("cellwright",)
+
+KERNEL_ROWS = [
+    Row("a load", "CPU of %load_ext or import in a running kernel", "ms", load, max_ratio=0.6),
+    Row("a modules", "modules that it adds", "", nothing, max_value=60),
+    Row("b cell cold", "%load_ext + first cell → first request", "ms", cell, subjects=OURS, max_value=150),
+    Row("b cell warm", "a cell → its request", "ms", nothing, subjects=OURS, max_value=5),
+    Row(
+        "c first delta",
+        "the server's first delta → first message to the front end",
+        "ms",
+        nothing,
+        subjects=OURS,
+        max_value=3,
+    ),
+    Row("g idle memory", "RSS that the kernel gained after two cells", "MB", nothing, subjects=OURS, max_value=35),
+    Row("g active memory", "… and after a stream of 20,000 deltas", "MB", nothing, subjects=OURS, max_value=60),
+    Row("j wire", "bytes to the front end / bytes of text, 20,000 deltas", "", nothing, subjects=OURS, max_value=1.2),
+    Row(
+        "j saved",
+        "the same for the Markdown and the plain text that are saved",
+        "",
+        nothing,
+        subjects=OURS,
+        max_value=2.1,
+    ),
+    Row("j messages", "messages to the front end in the busiest second", "", nothing, subjects=OURS, max_value=30),
+    Row("h cell", "CPU of a kernel for tool turn 285 of 300 in one cell", "ms", long_cell, subjects=OURS, max_value=8),
+    Row("h cell growth", "the same, relative to turn 25", "×", nothing, subjects=OURS, max_value=1.1),
+    Row(
+        "k terminal",
+        "start of the command → first request",
+        "ms",
+        terminal,
+        subjects=("floor", "cellwright"),
+        max_value=250,
+    ),
+]

@@ -1,0 +1,208 @@
+"""The files of instructions that a session begins with, from the broadest to the nearest, in Claude Code's order.
+
+    <administrator's folder>/CLAUDE.md
+    ~/.claude/CLAUDE.md, ~/.claude/rules/**/*.md
+    of each folder from the root down to the session's: CLAUDE.md, .claude/CLAUDE.md, CLAUDE.local.md
+    <project>/.claude/rules/**/*.md
+
+    <our state, of the project>/MEMORY.md, where Claude keeps notes of its own
+
+Each file but the last is followed by what it imports. `AGENTS.md` stands in where no `CLAUDE.md` is in the session's
+folder or above.
+A project's files wait for the user's trust in it, as its settings do; what lies above the project must belong to the user.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from cellwright.config.folder_files import files_in
+from cellwright.config.memory.memory_file import MemoryFile, MemoryScope, imports, read_memory_file, read_notes
+from cellwright.tools.search.glob_regex import glob_matcher
+
+NAMES = ("CLAUDE.md", ".claude/CLAUDE.md")
+LOCAL_NAME = "CLAUDE.local.md"
+FALLBACK_NAME = "AGENTS.md"
+NOTES_NAME = "MEMORY.md"
+RULES_FOLDER = ".claude/rules"
+MAX_IMPORT_HOPS = 4
+MAX_RULES = 500
+
+
+class MemoryPlace(Struct, frozen=True, kw_only=True):
+    """The places of a session's instructions, and how far they count.
+
+    `users` is `~/.claude`; `trusted` says that the project's files count; `outside` are the files outside the project
+    that its files may bring along; `excludes` are globs on whole paths. `notes` is the folder of Claude's own notes, None
+    where it keeps none.
+    """
+
+    cwd: Path
+    project: Path
+    users: Path
+    managed: Path
+    trusted: bool = False
+    outside: frozenset[Path] = frozenset()
+    excludes: tuple[str, ...] = ()
+    notes: Path | None = None
+
+
+class Memory(Struct, frozen=True):
+    """The instructions of a session. `files` count from its beginning, `rules` only for files that match their paths."""
+
+    files: tuple[MemoryFile, ...] = ()
+    rules: tuple[MemoryFile, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+def read_memory(place: MemoryPlace) -> Memory:
+    """Read all instructions that count in `place`. Never raises: what cannot be read is in the notices."""
+    found = [file for file in _all(place) if not _is_excluded(file, place.excludes)]
+    return Memory(
+        tuple(file for file in found if file.text and not file.paths),
+        tuple(file for file in found if file.text and file.paths),
+        tuple(file.notice for file in found if file.notice),
+    )
+
+
+def project_instructions(cwd: Path, project: Path) -> list[Path]:
+    """The files of instructions that the project brings along, as far as a session in `cwd` begins with them."""
+    folders = _folders(project, cwd)
+    files = [folder / name for folder in folders for name in (*NAMES, LOCAL_NAME)]
+    if uses_fallback(cwd):
+        files += [folder / FALLBACK_NAME for folder in folders]
+    return [file for file in (*files, *_rule_files(project / RULES_FOLDER)) if _is_file(file)]
+
+
+def outside_files(instructions: Iterable[Path], project: Path) -> list[Path]:
+    """The files outside the project that its instructions would bring along, by an import or a link."""
+    found: dict[Path, None] = {}
+    for path in instructions:
+        file = read_memory_file(path, "project", project)
+        for each in _with_imports(file, set()) if file is not None else ():
+            if not _is_within(each.path, project):
+                found[each.path.resolve()] = None
+    return list(found)
+
+
+def uses_fallback(cwd: Path) -> bool:
+    """Return whether `AGENTS.md` stands in: no `CLAUDE.md` is in `cwd` or above."""
+    # strings: every prompt asks, and paths are dear to make
+    return not any(os.path.isfile(f"{folder}/{name}") for folder in (cwd, *cwd.parents) for name in NAMES)  # noqa: PTH113
+
+
+def folder_files(folder: Path, *, fallback: bool) -> list[Path]:
+    """The files of instructions that may stand in one folder."""
+    return [folder / name for name in _names(fallback=fallback)]
+
+
+def _names(*, fallback: bool) -> tuple[str, ...]:
+    return (*NAMES, LOCAL_NAME, *((FALLBACK_NAME,) if fallback else ()))
+
+
+def with_imports_that_count(file: MemoryFile, place: MemoryPlace, seen: set[Path]) -> Iterator[MemoryFile]:
+    """`file` and what it imports; of a project's, nothing outside the project that was not allowed."""
+    for each in _with_imports(file, seen):
+        of_project = file.scope in ("project", "local") and _is_within(file.base, place.project)
+        if of_project and not _is_within(each.path, place.project) and each.path.resolve() not in place.outside:
+            continue
+        yield each
+
+
+def _all(place: MemoryPlace) -> Iterator[MemoryFile]:
+    seen: set[Path] = set()
+    for path, scope, base in _paths(place):
+        file = read_memory_file(path, scope, base)
+        if file is not None:
+            yield from with_imports_that_count(file, place, seen)
+    if place.notes is not None and (notes := read_notes(place.notes / NOTES_NAME)) is not None:
+        yield notes
+
+
+def _paths(place: MemoryPlace) -> Iterator[tuple[Path, MemoryScope, Path]]:
+    yield place.managed / "CLAUDE.md", "managed", place.cwd
+    yield place.users / "CLAUDE.md", "user", place.cwd
+    for rule in _rule_files(place.users / "rules"):
+        yield rule, "user", place.cwd
+    fallback, inside_project = uses_fallback(place.cwd), _folders(place.project, place.cwd)
+    for folder in reversed((place.cwd, *place.cwd.parents)):
+        inside = folder in inside_project
+        if inside and not place.trusted:
+            continue
+        for name in _names(fallback=fallback):
+            # above the project there is hardly one: looked for by its name, since paths are dear to make
+            if not (inside or _is_users(f"{folder}/{name}")):
+                continue
+            if (path := folder / name).parent != place.users:
+                yield path, "local" if name == LOCAL_NAME else "project", folder
+    if place.trusted:
+        for rule in _rule_files(place.project / RULES_FOLDER):
+            yield rule, "project", place.project
+
+
+def _folders(project: Path, cwd: Path) -> list[Path]:
+    """The folders from `project` down to `cwd`."""
+    real = os.path.realpath(project)
+    above = [*reversed((cwd, *cwd.parents))]
+    if os.path.realpath(cwd) == str(cwd):  # no link is on the way, so the folders above are what they are called
+        return [folder for folder in above if _holds(real, str(folder))]
+    return [folder for folder in above if _holds(real, os.path.realpath(folder))]
+
+
+def _holds(folder: str, path: str) -> bool:
+    return path == folder or path.startswith(folder if folder.endswith(os.sep) else folder + os.sep)
+
+
+def _rule_files(folder: Path) -> list[Path]:
+    return files_in(folder, "**/*.md")[:MAX_RULES]
+
+
+def _with_imports(file: MemoryFile, seen: set[Path], hops: int = 0) -> Iterator[MemoryFile]:
+    real = file.path.resolve()
+    if real in seen:
+        return
+    seen.add(real)
+    yield file
+    if hops == MAX_IMPORT_HOPS:
+        return
+    for path in imports(file):
+        imported = read_memory_file(path, file.scope, file.base, imported_by=file.path)
+        if imported is not None:
+            yield from _with_imports(imported, seen, hops + 1)
+
+
+def _is_file(path: Path) -> bool:
+    # Path.is_file raises where a folder above may not be entered, or a name is too long
+    return os.path.isfile(path)  # noqa: PTH113
+
+
+def _is_within(path: Path, folder: Path) -> bool:
+    return path.resolve().is_relative_to(folder.resolve())
+
+
+def _is_users(path: str) -> bool:
+    """Return whether a file above the project is the user's or the system's: another user could put one into `/tmp`."""
+    if not hasattr(os, "getuid"):
+        return True
+    try:
+        return os.lstat(path).st_uid in (os.getuid(), 0)
+    except OSError:  # there is none
+        return False
+
+
+def _is_excluded(file: MemoryFile, excludes: Sequence[str]) -> bool:
+    if file.scope == "managed":
+        return False
+    path = file.path.as_posix().lstrip("/")
+    return any(_matches(glob, path) for glob in excludes)
+
+
+def _matches(glob: str, path: str) -> bool:
+    try:
+        return glob_matcher(glob)(path)
+    except ValueError:  # what is no glob excludes nothing
+        return False

@@ -1,0 +1,260 @@
+"""The settings files there are for a folder, and the content of each.
+
+The files are Claude Code's, strict JSON, and are read so that a broken one is named with its place and harms nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Container, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from cellwright.config.agents.find_agents import project_agent_files
+from cellwright.config.folder_files import files_in
+from cellwright.config.memory.find_memory_files import outside_files, project_instructions
+from cellwright.config.output_styles.output_style import project_style_files
+from cellwright.config.settings.layers import SCOPES, Layer, Scope, SettingsEntry, entries_of
+from cellwright.config.settings.server_policy import servers_policy
+from cellwright.config.skills.find_skills import project_skill_files
+from cellwright.config.strict_json import MAX_BYTES, SettingsProblem, read_settings_file
+from cellwright.config.trust.repository import is_tracked, main_checkout, project_folder
+from cellwright.errors import CellwrightError, ErrorCode
+
+_ADMINISTRATORS = {
+    "darwin": "/Library/Application Support/ClaudeCode",
+    "win32": r"C:\Program Files\ClaudeCode",
+}
+_FROM_ENVIRONMENT = {
+    "ANTHROPIC_MODEL": ("model", str),
+    "CELLWRIGHT_COMMAND_TIMEOUT": ("commandTimeout", float),
+    "CELLWRIGHT_WEB_FETCH_TIMEOUT": ("webFetchTimeout", float),
+    "CELLWRIGHT_MAX_FILE_SIZE": ("maxFileSize", int),
+    "CELLWRIGHT_CACHE_TTL": ("cacheTtl", float),
+    "CELLWRIGHT_ON_DENIED": ("onDenied", str),
+}
+TOOLS_FOLDER = ".claude/tools"
+
+
+InlineSettings = tuple[Layer, Mapping[str, Any]]
+"""A layer that is in no file, and its values."""
+
+
+class SettingsSources(Struct, frozen=True, kw_only=True):
+    """The content of all sources, before it is judged what counts. `tool_files` are the folder's, with contents.
+
+    `instructions` are the project's files of instructions to Claude, `outside` what they bring along from elsewhere.
+    `skill_files` are its skills and commands, `agent_files` its agents, `style_files` its output styles.
+    """
+
+    cwd: Path
+    project: Path
+    entries: tuple[SettingsEntry, ...] = ()
+    tool_files: tuple[tuple[Path, bytes], ...] = ()
+    instructions: tuple[Path, ...] = ()
+    outside: tuple[Path, ...] = ()
+    skill_files: tuple[tuple[Path, bytes], ...] = ()
+    agent_files: tuple[tuple[Path, bytes], ...] = ()
+    style_files: tuple[Path, ...] = ()
+    notices: tuple[str, ...] = ()
+    broken: bool = False
+
+
+def start_folder(environ: Mapping[str, str]) -> Path:
+    """The folder that a session works in: CELLWRIGHT_BASE_PATH, else the process's.
+
+    Raises CellwrightError CONFIG_INVALID for one that is not a folder, FILE_NOT_FOUND where the process's is gone.
+    """
+    base = environ.get("CELLWRIGHT_BASE_PATH", "").strip()
+    if not base:
+        try:
+            return Path.cwd()
+        except FileNotFoundError:
+            message = "The folder that this process is in has been deleted. Change to another one, then try again."
+            raise CellwrightError(ErrorCode.FILE_NOT_FOUND, message) from None
+    folder = Path(os.path.expanduser(base)).absolute()  # noqa: PTH111  `~name` stays as it is where nobody has the name
+    if not folder.is_dir():
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, f"CELLWRIGHT_BASE_PATH is {base!r}, which is not a folder.")
+    return folder
+
+
+def administrators_folder() -> Path:
+    """Return the folder of Claude Code's managed settings on this system."""
+    return Path(_ADMINISTRATORS.get(sys.platform, "/etc/claude-code"))
+
+
+def users_folder(environ: Mapping[str, str]) -> Path:
+    """`~/.claude`, or what `CLAUDE_CONFIG_DIR` says."""
+    return Path(environ["CLAUDE_CONFIG_DIR"]) if environ.get("CLAUDE_CONFIG_DIR") else home_folder(environ) / ".claude"
+
+
+def home_folder(environ: Mapping[str, str]) -> Path:
+    return Path(environ["HOME"]) if environ.get("HOME") else Path.home()
+
+
+def local_settings_file(project: Path) -> Path:
+    """The user's own settings file of a project, shared with Claude Code; of a worktree, its main checkout's."""
+    return main_checkout(project) / ".claude" / "settings.local.json"
+
+
+def came_with_project(project: Path, file: Path, environ: Mapping[str, str]) -> bool:
+    """Return whether the project itself may have put `file` there: tracked by git, or behind a symlink."""
+    return file.is_symlink() or file.parent.is_symlink() or is_tracked(project, file, environ)
+
+
+def read_all(
+    cwd: Path,
+    environ: Mapping[str, str],
+    *,
+    managed: Path | None = None,
+    above: Sequence[tuple[Layer, Mapping[str, Any]]] = (),
+    scopes: Container[Scope] = SCOPES,
+) -> SettingsSources:
+    """Read every source for a session that starts in `cwd`. Never raises: problems are in `notices`.
+
+    `managed` is the administrator's folder (default: the system's); `above` are layers that are in no file. Of the user's
+    and the folder's files those of `scopes` are read.
+    """
+    cwd = cwd.absolute()
+    project = project_folder(cwd)
+    notices: list[str] = []
+    broken = False
+    # first, so that of the administrators' values those of the machine's own files go before the server's
+    policy = entries_of(*servers_policy(environ, notices))
+    entries = [*policy.entries]
+    notices += policy.problems
+    for layer in _files(cwd, project, environ, administrators_folder() if managed is None else managed):
+        assert layer.file is not None
+        if layer.scope != "managed" and layer.scope not in scopes:
+            continue
+        try:
+            values = read_settings_file(layer.file) or {}
+            if not isinstance(values.get("permissions", {}), dict):
+                raise SettingsProblem(f"{layer.file}: `permissions` is not an object")
+        except SettingsProblem as problem:
+            broken = True
+            notices.append(f"{problem}. The file is left out until it is fixed; until then every edit asks.")
+            continue
+        layered = entries_of(layer, values)
+        entries += layered.entries
+        notices += layered.problems
+    for layer, given in (_environment(cwd, environ, notices), *above):
+        layered = entries_of(layer, given)
+        entries += layered.entries
+        notices += layered.problems
+    instructions = project_instructions(cwd, project)
+    return SettingsSources(
+        cwd=cwd,
+        project=project,
+        entries=tuple(entries),
+        tool_files=tuple(_contents(_tool_files(project))),
+        instructions=tuple(instructions),
+        outside=tuple(outside_files(instructions, project)),
+        skill_files=tuple(_contents(project_skill_files(cwd, project))),
+        agent_files=tuple(_contents(project_agent_files(cwd, project))),
+        style_files=tuple(project_style_files(cwd, project)),
+        notices=tuple(notices),
+        broken=broken,
+    )
+
+
+def watched_variables(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of the variables that are settings."""
+    return tuple(environ.get(name, "") for name in _FROM_ENVIRONMENT)
+
+
+def watched_files(cwd: Path, environ: Mapping[str, str], managed: Path | None = None) -> list[Path]:
+    """Every file and folder whose change can change what `read_all` gives."""
+    project = project_folder(cwd.absolute())
+    administrators = administrators_folder() if managed is None else managed
+    drop_ins = administrators / "managed-settings.d"
+    folders = dict.fromkeys((project, cwd.absolute(), main_checkout(project)))
+    tools = project / TOOLS_FOLDER
+    return [
+        users_folder(environ) / "settings.json",
+        *(folder / ".claude" / name for folder in folders for name in ("settings.json", "settings.local.json")),
+        administrators / "managed-settings.json",
+        drop_ins,
+        *_drop_ins(drop_ins),
+        tools,
+        *_tool_files(project),
+        *project_instructions(cwd.absolute(), project),
+        *project_skill_files(cwd.absolute(), project),
+        *project_agent_files(cwd.absolute(), project),
+        *project_style_files(cwd.absolute(), project),
+    ]
+
+
+def _files(cwd: Path, project: Path, environ: Mapping[str, str], managed: Path) -> Iterator[Layer]:
+    users = users_folder(environ) / "settings.json"
+    yield Layer(scope="user", label=str(users), file=users, root=users.parent, folder=home_folder(environ))
+    for folder in dict.fromkeys((project, cwd)):
+        shared = folder / ".claude" / "settings.json"
+        if not _same_file(shared, users):
+            yield Layer(
+                scope="project",
+                label=str(shared),
+                file=shared,
+                root=folder,
+                folder=folder,
+                of_folder=True,
+                foreign=True,
+            )
+    main = main_checkout(project)
+    for checkout in dict.fromkeys((main, project)):
+        local = checkout / ".claude" / "settings.local.json"
+        if os.path.lexists(local):
+            foreign = came_with_project(checkout, local, environ)
+            yield Layer(
+                scope="local", label=str(local), file=local, root=cwd, folder=project, of_folder=True, foreign=foreign
+            )
+    for file in (managed / "managed-settings.json", *_drop_ins(managed / "managed-settings.d")):
+        yield Layer(scope="managed", label=str(file), file=file, root=Path("/"), folder=Path("/"))
+
+
+def _drop_ins(folder: Path) -> list[Path]:
+    try:
+        return sorted(file for file in folder.iterdir() if file.suffix == ".json" and not file.name.startswith("."))
+    except OSError:  # most machines have none
+        return []
+
+
+def _environment(cwd: Path, environ: Mapping[str, str], notices: list[str]) -> InlineSettings:
+    layer = Layer(scope="environment", label="the environment", root=cwd, folder=cwd)
+    own: dict[str, Any] = {}
+    values: dict[str, Any] = {"cellwright": own}
+    for variable, (name, read) in _FROM_ENVIRONMENT.items():
+        if not (text := environ.get(variable, "").strip()):
+            continue
+        try:
+            (values if name == "model" else own)[name] = read(text)
+        except ValueError:
+            notices.append(f"{variable} is {text!r}, which is not a number. It is left out.")
+    return layer, values
+
+
+def _tool_files(project: Path) -> list[Path]:
+    """The folder's tools; what is too large to be one is not read."""
+    try:
+        files = files_in(project / TOOLS_FOLDER, "*.py")
+        return [file for file in files if file.is_file() and file.stat().st_size <= MAX_BYTES]
+    except OSError:
+        return []
+
+
+def _contents(files: Sequence[Path]) -> Iterator[tuple[Path, bytes]]:
+    for file in files:
+        try:
+            yield file, file.read_bytes()
+        except OSError:  # what cannot be read cannot be trusted, nor loaded
+            continue
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:  # one of them is not there
+        return False

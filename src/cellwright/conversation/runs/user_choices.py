@@ -1,0 +1,85 @@
+"""The user's choices for the prompts to come: /model, /mode, /effort, /output-style, /add-dir, /autocompact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from cellwright.config.settings.layers import Layer
+from cellwright.config.settings.settings_files import InlineSettings
+from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.run_queue import RunQueue
+from cellwright.sessions.session import Session
+
+LABEL = "chosen with a command (/model, /mode, /effort, /output-style, /add-dir, /autocompact)"
+
+
+FindInlineSettings = Callable[[], tuple[InlineSettings, ...]]
+"""Gives the settings that are in no file, the lowest first."""
+
+
+class Choices(Struct):
+    """The choices of one conversation: a layer of its settings above all but the administrator's. None: not chosen."""
+
+    model: str | None = None
+    mode: str | None = None
+    effort: str | None = None
+    output_style: str | None = None
+    folders: tuple[Path, ...] = ()
+    compacts: bool | None = None
+    compact_share: float | None = None
+    folder: Path = field(default_factory=Path.cwd)
+
+    def layers(self) -> tuple[InlineSettings, ...]:
+        """The choices as a layer of settings; none where nothing is chosen."""
+        values: dict[str, Any] = {
+            "model": self.model,
+            "effortLevel": self.effort,
+            "outputStyle": self.output_style,
+            "permissions": _given(
+                defaultMode=self.mode, additionalDirectories=[str(folder) for folder in self.folders] or None
+            ),
+            "autoCompactEnabled": self.compacts,
+            "cellwright": _given(autoCompactShare=self.compact_share),
+        }
+        chosen: Mapping[str, Any] = _given(**values) or {}
+        layer = Layer(scope="options", label=LABEL, root=self.folder, folder=self.folder)
+        return ((layer, chosen),) if chosen else ()
+
+    def over(self, options: RunOptions) -> RunOptions:
+        """The options that a command began with, less what was chosen since: that is newer."""
+        return replace(
+            options,
+            model=None if self.model else options.model,
+            mode=None if self.mode else options.mode,
+            effort=None if self.effort else options.effort,
+        )
+
+
+def _given(**values: Any) -> dict[str, Any] | None:
+    """Those of `values` that are one; None where none is."""
+    return {name: value for name, value in values.items() if value is not None} or None
+
+
+def leave_other_modes(session: Session, runs: RunQueue, mode: str) -> None:
+    """Have the mode the user chose now go before what the session came to, and before what a run was begun in."""
+    run = runs.current
+    if run is None or run.task is None:
+        session.mode = None
+        return
+
+    def run_ended(_future: object) -> None:
+        if session.mode == mode:  # now the settings say so
+            session.mode = None
+
+    session.mode = mode
+    run.task.future.add_done_callback(run_ended)
+
+
+def with_choices(given: FindInlineSettings, choices: Choices) -> FindInlineSettings:
+    """The settings that are in no file: those that were `given`, and above them what is chosen."""
+    return lambda: (*given(), *choices.layers())

@@ -1,0 +1,302 @@
+"""The message `state`: what a panel shows around the conversation, sent whole when something of it has changed.
+
+It offers model, mode and effort for the prompts to come, less what settings and the machine forbid. A choice holds
+for all prompts of this kernel, as `%config Claude` does: cells have one conversation with the panel.
+
+Only for a panel that asks: what fills the context of the conversation, and the last lines of the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from cellwright.agent.context.context_usage import ContextContents, context_parts, context_tokens
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.resolve_options import DEFAULT_MODEL, effort_of, full_name, mode_of, model_of, named_models
+from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.user_choices import leave_other_modes
+from cellwright.errors import CellwrightError
+from cellwright.kernel.pages.comm import PageError, optional
+from cellwright.kernel.run.idle_kernel import loses_output
+from cellwright.model.credentials import is_scripted
+from cellwright.model.models import EFFORTS, limits
+from cellwright.permissions.modes import LISTED_MODES, MODE_LABELS
+from cellwright.telemetry.log_file import last_lines
+
+if TYPE_CHECKING:
+    from cellwright.config.settings.settings import Settings
+    from cellwright.kernel.chat.chat import Chat
+    from cellwright.kernel.chat.connections import PanelConnection
+    from cellwright.kernel.magic.config import Claude
+
+MODELS = (DEFAULT_MODEL, "claude-sonnet-5-5", "claude-haiku-5-5")
+
+
+class Choices:
+    """On the agent's loop. The settings are those in force: read again before each run, not here."""
+
+    def __init__(self, conversation: Conversation, config: Claude) -> None:
+        self._conversation = conversation
+        self._config = config
+        self._offered: tuple[Settings, list[str]] | None = None
+
+    @property
+    def model(self) -> str:
+        """The model of the next prompt; "" where the settings exclude the one they name."""
+        try:
+            return self._model(self._conversation.choices.model or self._config.model)
+        except CellwrightError:
+            return ""
+
+    @property
+    def models(self) -> list[dict[str, str]]:
+        settings, environ = self._conversation.in_force.settings, self._conversation.in_force.environment
+        named = (full_name(name, environ) for name in (*MODELS, *named_models(settings)) if name)
+        offered = dict.fromkeys([*filter(None, [self.model]), *(name for name in named if "claude-" in name)])
+        return [{"id": model, "name": model_name(model)} for model in offered if self._is_allowed(model)]
+
+    @property
+    def mode(self) -> str:
+        """The mode of the next prompt: what the user chose, what the session came to, else the settings'."""
+        try:
+            return self._conversation.sessions.current.mode or self._mode(None)
+        except CellwrightError:
+            return "default"
+
+    @property
+    def modes(self) -> list[dict[str, str]]:
+        settings = self._conversation.in_force.settings
+        if self._offered is None or self._offered[0] is not settings:  # the machine is looked at, which takes files
+            self._offered = settings, [mode for mode in LISTED_MODES if self._is_offered(mode)]
+        return [{"id": mode, "name": MODE_LABELS[mode][0], "about": MODE_LABELS[mode][1]} for mode in self._offered[1]]
+
+    @property
+    def effort(self) -> str:
+        """The effort with which the model thinks; "" leaves it to the model."""
+        chosen = self._conversation.choices.effort or self._config.effort
+        return effort_of(RunOptions(effort=chosen), self._conversation.in_force.settings) or ""
+
+    @property
+    def efforts(self) -> list[str]:
+        return list(EFFORTS) if self.model and limits(self.model).effort else []
+
+    @property
+    def problems(self) -> list[str]:
+        """The reasons no prompt could be sent as the settings stand."""
+        return [
+            problem for problem in (_problem(lambda: self._model(None)), _problem(lambda: self._mode(None))) if problem
+        ]
+
+    def set(self, params: Mapping[str, Any]) -> None:
+        """Choose. Raises CellwrightError for what is forbidden, PageError `invalid` for what makes no sense."""
+        model, mode, effort = (optional(params, name, str) for name in ("model", "mode", "effort"))
+        if model is not None and model not in [known["id"] for known in self.models]:
+            self._model(model)
+        if mode is not None and self._mode(mode) != mode:
+            raise PageError("PERMISSION_DENIED", f"The settings allow no mode as loose as {mode}.")
+        if effort and effort not in EFFORTS:
+            raise PageError("invalid", f"There is no effort {effort!r}; there are {', '.join(EFFORTS)}.")
+        chosen = self._conversation.choices  # what is picked now is newer
+        with self._conversation.in_force.users_change():
+            if model is not None:
+                self._config.model = model
+                chosen.model = None
+            if effort is not None:
+                self._config.effort = effort or None
+                chosen.effort = None
+            if mode is not None:
+                self._config.mode = mode
+                chosen.mode = None
+        if mode is not None:
+            leave_other_modes(self._conversation.sessions.current, self._conversation.runs, mode)
+
+    def _model(self, model: str | None) -> str:
+        in_force = self._conversation.in_force
+        return model_of(RunOptions(model=model), in_force.settings, in_force.environment)
+
+    def _mode(self, mode: str | None) -> str:
+        asked = mode or self._conversation.choices.mode or self._config.mode
+        in_force = self._conversation.in_force
+        return mode_of(RunOptions(mode=asked), in_force.settings, in_force.environment)
+
+    def _is_allowed(self, model: str) -> bool:
+        try:
+            return self._model(model) == model
+        except CellwrightError:
+            return False
+
+    def _is_offered(self, mode: str) -> bool:
+        try:
+            return self._mode(mode) == mode
+        except CellwrightError:
+            return False
+
+
+def model_name(model: str) -> str:
+    """A model's name for people: `claude-opus-5-5` is `Opus 5.5`."""
+    family, *version = model.removeprefix("claude-").split("-")
+    return f"{family.capitalize()} {'.'.join(version)}".strip() if model.startswith("claude-") else model
+
+
+def serve_choices(chat: Chat) -> None:
+    """Serve `set`."""
+
+    async def choose(_panel: PanelConnection, params: Mapping[str, Any]) -> None:
+        chat.state.choices.set(params)
+        chat.state.changed()
+
+    chat.serve("set", choose)
+
+
+def _problem(value: Callable[[], object]) -> str:
+    try:
+        value()
+    except CellwrightError as error:
+        return error.message
+    return ""
+
+
+SECONDS_BETWEEN = 0.2
+
+LOSES_OUTPUT = (
+    "This kernel's ipykernel (7.0 to 7.3) now and then loses output of a cell that runs while Claude works here. "
+    "ipykernel 7.4 does not: pip install --upgrade ipykernel"
+)
+
+
+class ChatState:
+    """Watches what the state is made of. All of it on the agent's loop, but for what IPython tells of cells."""
+
+    def __init__(self, chat: Chat) -> None:
+        self._chat = chat
+        self.choices = Choices(chat.conversation, chat.config)
+        self.title = ""
+        """Of the session, "" until the catalog knows one."""
+        self._sent: Mapping[str, Any] = {}
+        self._order: list[str] = []
+        """The runs that go on or wait, as panels were told last."""
+        self._looked_at = float("-inf")
+        self._timer: asyncio.TimerHandle | None = None
+        for event in ("pre_run_cell", "post_run_cell"):
+            chat.shell.events.register(event, self._cell)
+
+    def show_title(self, title: str) -> None:
+        """Tell panels what the session is called."""
+        self.title = title
+        self.changed()
+
+    def close(self) -> None:
+        """Watch no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for event in ("pre_run_cell", "post_run_cell"):
+            self._chat.shell.events.unregister(event, self._cell)
+
+    def changed(self) -> None:
+        """Something may have changed: panels are told within a fifth of a second, of another run's turn at once."""
+        if self._order != self._run_ids():
+            # before the run's first words: what is written beside them is said to this run, and the button says so
+            self._send()
+        elif self._timer is None:
+            wait = max(0.0, self._looked_at + SECONDS_BETWEEN - time.monotonic())
+            self._timer = asyncio.get_running_loop().call_later(wait, self._send)
+
+    def message(self) -> Mapping[str, Any]:
+        """The state as it is now."""
+        chat = self._chat
+        there = self._run_ids()
+        session = chat.conversation.sessions.current
+        model = self.choices.model
+        window = limits(session.last_model or model)
+        return {
+            "type": "state",
+            "session": {
+                "id": session.id,
+                "title": self.title,
+                "cost_usd": session.cost_usd,
+                "context_tokens": session.context_tokens,
+                "context_window": window.context_window if window.known else None,
+                "turns": chat.log.turns,
+            },
+            "cwd": str(chat.conversation.cwd),
+            "kernel": {"executable": sys.executable, "python": platform.python_version(), "busy": self._is_busy},
+            "model": model,
+            "models": self.choices.models,
+            "mode": self.choices.mode,
+            "modes": self.choices.modes,
+            "effort": self.choices.effort,
+            "efforts": self.choices.efforts,
+            "current": there[0] if there else None,
+            "waiting": there[1:],
+            "asking": chat.questions.ids,
+            "notices": self._notices(),
+            "scripted": is_scripted(chat.conversation.in_force.environment),
+        }
+
+    def _notices(self) -> list[str]:
+        notices = [*self.choices.problems, *self._chat.conversation.in_force.settings.notices]
+        return [*notices, LOSES_OUTPUT] if loses_output() else notices
+
+    @property
+    def _is_busy(self) -> bool:
+        """True when a cell that is no prompt is running."""
+        running = self._chat.notebook.cells.running()
+        return any(not run.is_prompt for run in running)
+
+    def _cell(self, _info: object) -> None:
+        self._chat.on_loop(self.changed)
+
+    def _run_ids(self) -> list[str]:
+        return [run.id for run in self._chat.conversation.runs.active]
+
+    def _send(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        self._order = self._run_ids()
+        self._looked_at = time.monotonic()
+        if not self._chat.connections.all:
+            return
+        try:
+            message = self.message()
+        except CellwrightError:
+            return  # the session's folder cannot be used: the next prompt says so
+        if message != self._sent:
+            self._sent = message
+            self._chat.connections.send_state(message)
+
+
+def serve_context(chat: Chat) -> None:
+    """Answer `context`."""
+
+    async def context(_panel: PanelConnection, _params: Mapping[str, Any]) -> dict[str, Any]:
+        session = chat.conversation.sessions.current
+        model = limits(session.last_model or chat.state.choices.model)
+        tokens, contents = context_tokens(session), ContextContents.of(session)
+        parts = await asyncio.to_thread(context_parts, contents)
+        return {
+            "parts": [{"name": part.name, "tokens": part.tokens} for part in parts],
+            "tokens": tokens if parts else 0,
+            "window": model.context_window if model.known else None,
+        }
+
+    chat.serve("context", context)
+
+
+LINES = 200
+MAX_LINES = 2_000
+
+
+def serve_log(chat: Chat) -> None:
+    """Answer `log`."""
+
+    async def log(_panel: PanelConnection, params: Mapping[str, Any]) -> dict[str, Any]:
+        limit = optional(params, "limit", int) or LINES
+        return {"lines": await asyncio.to_thread(last_lines, max(1, min(limit, MAX_LINES)))}
+
+    chat.serve("log", log)

@@ -1,0 +1,243 @@
+"""HTTP/1.1 straight to one address: asyncio's streams, with h11 for the protocol and OpenSSL for TLS.
+
+It knows what a request with a plain key needs: connections that are kept, limits of time, an end at once. Proxies and
+names and passwords in an address are left to httpx2, which takes 60 ms more to import and 0.4 ms more a request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import socket
+import ssl
+import sys
+import time
+import zlib
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import h11
+
+from cellwright.model.retry import RequestFailed, broken_stream
+from cellwright.model.transports import network_failures
+from cellwright.model.transports.network_failures import CONNECT_SECONDS
+from cellwright.model.transports.reply import HttpReply
+
+NEXT_ADDRESS_SECONDS = 0.25
+"""The time after which a host's next address is tried beside the last one (RFC 8305), where IPv6 leads nowhere."""
+
+IDLE_CONNECTIONS = 10
+READ_BYTES = 256 * 1024
+HEAD_BYTES = 100 * 1024
+"""The most that the head of an answer may have."""
+
+_OF_A_PATH = "%/:=&?~#+!$,;'@()*[]-._"
+"""Characters that stand in an address as they are; everything else is written as %XX."""
+
+_DECODERS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+"""Encodings of a body that a gateway may use unasked, by what zlib calls them."""
+
+_CERTIFICATE_FILES = (
+    "/etc/ssl/cert.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/pki/tls/cert.pem",
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/ssl/ca-bundle.pem",
+)
+"""The places where systems keep the certificates they trust, for a Python that was built on another one."""
+
+
+class DirectClient:
+    """Requests to `url`, each with `headers`, on connections that are kept for `idle_seconds` between them.
+
+    It belongs to one event loop. What keeps an answer from coming is raised as `RequestFailed`.
+    """
+
+    def __init__(self, url: str, headers: Mapping[str, str], *, idle_seconds: float) -> None:
+        address = urlsplit(url)
+        self._host = (address.hostname or "").encode("idna").decode()
+        self._port = address.port or (443 if address.scheme == "https" else 80)
+        self._path = address.path
+        self._tls = tls_context() if address.scheme == "https" else None
+        self._headers = {"host": address.netloc, **headers, "accept-encoding": "identity"}
+        self._idle_seconds = idle_seconds
+        self._idle: list[_Connection] = []
+
+    @contextlib.asynccontextmanager
+    async def send(
+        self, method: str, path: str, *, body: bytes = b"", headers: Mapping[str, str], seconds: float
+    ) -> AsyncIterator[HttpReply]:
+        """The reply to a request for `path`, which may be silent for `seconds`. Leaving the context ends it: the
+        connection is closed unless the body was read to its end.
+        """
+        sent = {**self._headers, **headers, **({"content-length": str(len(body))} if method == "POST" else {})}
+        try:
+            request = h11.Request(
+                method=method, target=quote(self._path + path, safe=_OF_A_PATH), headers=[*sent.items()]
+            )
+        except h11.LocalProtocolError:
+            raise RequestFailed(network_failures.unsendable()) from None
+        connection = self._idle_connection() or await self._connected(seconds)
+        try:
+            response = await connection.response(request, body, seconds)
+            names = {name.decode(): value.decode("latin-1") for name, value in response.headers}
+            async with contextlib.aclosing(_decoded(connection.body(seconds), names)) as chunks:
+                yield HttpReply(response.status_code, names, chunks)
+        finally:
+            if connection.is_ready_again() and len(self._idle) < IDLE_CONNECTIONS:
+                connection.idle_since = time.monotonic()
+                self._idle.append(connection)
+            else:
+                connection.close()
+
+    async def aclose(self) -> None:
+        """Close what is kept."""
+        closing, self._idle = self._idle, []
+        for connection in closing:
+            connection.close()
+        if closing:
+            await asyncio.sleep(0)  # the loop's next turn lets go of the sockets
+
+    def _idle_connection(self) -> _Connection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_open and time.monotonic() - connection.idle_since < self._idle_seconds:
+                return connection
+            connection.close()
+        return None
+
+    async def _connected(self, seconds: float) -> _Connection:
+        try:
+            async with asyncio.timeout(min(CONNECT_SECONDS, seconds)):
+                reader, writer = await asyncio.open_connection(
+                    self._host,
+                    self._port,
+                    ssl=self._tls,
+                    limit=READ_BYTES,
+                    happy_eyeballs_delay=NEXT_ADDRESS_SECONDS,
+                )
+        except TimeoutError:
+            raise RequestFailed(network_failures.connecting_took_too_long(self._host)) from None
+        except ssl.SSLCertVerificationError as error:
+            raise RequestFailed(network_failures.certificate_refused(self._host, error)) from None
+        except OSError as error:
+            raise RequestFailed(network_failures.unreachable(self._host, _in_plain_words(error))) from None
+        return _Connection(self._host, reader, writer)
+
+
+class _Connection:
+    """One connection, and what h11 knows about the request on it."""
+
+    def __init__(self, host: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.idle_since = 0.0
+        self._host = host
+        self._reader = reader
+        self._writer = writer
+        self._protocol = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_BYTES)
+
+    @property
+    def is_open(self) -> bool:
+        return not (self._writer.is_closing() or self._reader.at_eof())
+
+    def is_ready_again(self) -> bool:
+        """Return whether another request can go over it, and make it ready for that."""
+        if not (self._protocol.our_state is h11.DONE and self._protocol.their_state is h11.DONE and self.is_open):
+            return False
+        self._protocol.start_next_cycle()
+        return True
+
+    def close(self) -> None:
+        self._writer.transport.abort()  # at once: nobody waits for the other side's goodbye
+
+    async def response(self, request: h11.Request, body: bytes, seconds: float) -> h11.Response:
+        parts = [request, *([h11.Data(data=body)] if body else []), h11.EndOfMessage()]
+        self._writer.writelines([self._protocol.send(part) or b"" for part in parts])
+        try:
+            async with asyncio.timeout(seconds):
+                await self._writer.drain()
+        except TimeoutError:
+            raise RequestFailed(network_failures.silent(self._host, seconds)) from None
+        except OSError:
+            pass  # who refuses a request may have answered before the end of it
+        while not isinstance(event := await self._next_event(seconds), h11.Response):
+            pass  # 1xx: the answer follows
+        return event
+
+    async def body(self, seconds: float) -> AsyncGenerator[bytes, None]:
+        """The body as it comes: what one read brought is one chunk."""
+        while True:
+            event: Any = await self._next_event(seconds)
+            chunks = []
+            while type(event) is h11.Data:
+                chunks.append(event.data)
+                event = self._parsed()
+            if chunks:
+                yield bytes(chunks[0]) if len(chunks) == 1 else b"".join(chunks)
+            if type(event) is h11.EndOfMessage:
+                return
+
+    async def _next_event(self, seconds: float) -> Any:
+        while (event := self._parsed()) is h11.NEED_DATA:
+            try:
+                async with asyncio.timeout(seconds):
+                    data = await self._reader.read(READ_BYTES)
+            except TimeoutError:
+                raise RequestFailed(network_failures.silent(self._host, seconds)) from None
+            except OSError as error:
+                raise RequestFailed(network_failures.cut(self._host, _in_plain_words(error))) from None
+            self._protocol.receive_data(data)
+        return event
+
+    def _parsed(self) -> Any:
+        try:
+            event = self._protocol.next_event()
+        except h11.RemoteProtocolError as error:
+            raise RequestFailed(network_failures.cut(self._host, str(error))) from None
+        return event
+
+
+async def _decoded(chunks: AsyncGenerator[bytes, None], headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+    """The body as it was before it was encoded, which nobody asked for."""
+    encoding = headers.get("content-encoding", "identity").strip().lower()
+    async with contextlib.aclosing(chunks):
+        if encoding == "identity":
+            async for chunk in chunks:
+                yield chunk
+            return
+        if encoding not in _DECODERS:
+            raise RequestFailed(broken_stream(f"The answer is encoded as {encoding}, which was not asked for.", ""))
+        decoder = zlib.decompressobj(_DECODERS[encoding])
+        try:
+            async for chunk in chunks:
+                if plain := decoder.decompress(chunk):
+                    yield plain
+        except zlib.error as error:
+            raise RequestFailed(broken_stream(f"The answer could not be read ({error}).", "")) from None
+
+
+def tls_context() -> ssl.SSLContext:
+    """The certificates that the user's machine trusts, or `SSL_CERT_FILE` or `SSL_CERT_DIR` where one is set."""
+    if (file := os.environ.get("SSL_CERT_FILE")) or (folder := os.environ.get("SSL_CERT_DIR")):
+        return ssl.create_default_context(cafile=file) if file else ssl.create_default_context(capath=folder)
+    if sys.platform in ("darwin", "win32"):
+        import truststore  # these systems keep theirs where OpenSSL does not look
+
+        return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = ssl.create_default_context()
+    paths = ssl.get_default_verify_paths()
+    if paths.cafile is None and paths.capath is None:
+        for place in filter(os.path.isfile, _CERTIFICATE_FILES):
+            context.load_verify_locations(place)
+            break
+    return context
+
+
+def _in_plain_words(error: OSError) -> str:
+    """The system's words, without the addresses that asyncio puts in, and once where it said it of each."""
+    if isinstance(error, ssl.SSLError | socket.gaierror):
+        return error.strerror or str(error)
+    number = error.errno or next((int(found) for found in re.findall(r"\[Errno (\d+)\]", str(error))), 0)
+    return os.strerror(number) if number else str(error) or type(error).__name__

@@ -1,0 +1,251 @@
+"""Transports to the Messages API: the interface they share, and the one for a plain key.
+
+The other one, for credentials that only the SDK's clients can sign with, is in `sdk_transport.py`. What speaks HTTP is
+imported when it is needed, and the TLS context is made then (45 ms), both in a worker thread: neither holds up an event
+loop.
+
+An async client belongs to the event loop that it was first used in: there is one for each loop, made off the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Generic, Protocol, TypeVar
+from urllib.parse import urlsplit
+
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.model.retry import Clock
+from cellwright.model.transports.reply import HttpReply
+from cellwright.text import lazy_pattern
+
+Client = TypeVar("Client")
+
+
+class LoopClients(Generic[Client]):
+    """A client for each event loop, since its connections belong to the loop. Built in a worker thread at first use."""
+
+    def __init__(self, build: Callable[[], Client]) -> None:
+        self._build = build
+        self._building: dict[asyncio.AbstractEventLoop, asyncio.Task[Client]] = {}
+
+    async def get(self) -> Client:
+        """The running loop's client. Who is cancelled while he waits for it does not end the building of it."""
+        loop = asyncio.get_running_loop()
+        task = self._building.get(loop)
+        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+            for closed in [other for other in self._building if other.is_closed()]:
+                del self._building[closed]
+            task = self._building[loop] = loop.create_task(asyncio.to_thread(self._build))
+        return task.result() if task.done() else await asyncio.shield(task)
+
+    def pop(self) -> Client | None:
+        """The running loop's client, if there is one; the next `get` builds another."""
+        task = self._building.pop(asyncio.get_running_loop(), None)
+        finished = task is not None and task.done() and not task.cancelled() and task.exception() is None
+        return task.result() if task is not None and finished else None
+
+
+API_VERSION = "2026-10-21"
+DEFAULT_BASE_URL = "https://api.anthropic.com"
+MESSAGES_PATH = "/v1/messages"
+BETA_HEADER = "anthropic-beta"
+KEEP_WARM_SECONDS = 120.0
+"""The time an idle connection is kept: a turn's tools may take as long, and a new one costs a TLS handshake."""
+
+MIN_SECRET = 8
+"""Characters: a shorter word of a header is no secret, and taking it out of texts would garble them."""
+
+_PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy")
+
+_HEADER_NAME = lazy_pattern(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+QUICK_WAITS = 32
+"""From so many waits for the connection on, a body is a long answer; tool calls come in shorter ones."""
+
+READ_SECONDS = 0.02
+"""The time between two reads of a long answer that comes quickly."""
+
+WAIT_SECONDS = 0.0002
+"""A chunk that takes longer was waited for; one that the last read brought is there at once."""
+
+
+async def paced(chunks: AsyncGenerator[bytes, None], clock: Clock) -> AsyncGenerator[bytes, None]:
+    """The `chunks` of a body, read in fewer turns where they come one by one and quickly.
+
+    A wait for the connection wakes the loop and passes the layers of what speaks HTTP: that costs several times what is
+    done with a delta, and nobody sees deltas one by one. So after `QUICK_WAITS` the connection gathers for
+    `READ_SECONDS` what comes.
+    """
+    waits = 0
+    asked = clock.now()
+    async for chunk in chunks:
+        waited = clock.now() - asked
+        yield chunk
+        if WAIT_SECONDS < waited < READ_SECONDS:
+            waits += 1
+            if waits > QUICK_WAITS:
+                await clock.sleep(READ_SECONDS)
+        asked = clock.now()
+
+
+class Transport(Protocol):
+    """One credential at one address. Only the transport knows the credential; `redact` takes it out of a text.
+
+    Both methods give the reply as a context manager: leaving it, or cancelling, closes the connection to the server
+    unless the body was read to its end. What keeps an answer from coming is raised as `RequestFailed`.
+    """
+
+    def post(
+        self, body: bytes, *, stall_seconds: float, betas: Sequence[str] = (), path: str = MESSAGES_PATH
+    ) -> AbstractAsyncContextManager[HttpReply]:
+        """Send a request for a message, or another to `path`, with the `betas` that it makes use of. The answer fails when
+        nothing comes for `stall_seconds`.
+        """
+        ...
+
+    def get(self, path: str, *, seconds: float) -> AbstractAsyncContextManager[HttpReply]:
+        """Ask for `path` of the API (`/v1/models/…`)."""
+        ...
+
+    def redact(self, text: str) -> str: ...
+
+    async def prepare(self) -> None:
+        """Do ahead what the first request would have to wait for."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connections that were opened in the running loop."""
+        ...
+
+
+class HttpClient(Protocol):
+    """A client of HTTP for one address, with the headers that each request has. It belongs to one event loop."""
+
+    def send(
+        self, method: str, path: str, *, body: bytes = b"", headers: Mapping[str, str], seconds: float
+    ) -> AbstractAsyncContextManager[HttpReply]:
+        """Ask for `path` below the address; the reply may be silent for `seconds`."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connections that are kept."""
+        ...
+
+
+def import_http_library() -> None:
+    """Import what a request with a plain key needs, all of it: the loop would stand still for what comes at first use."""
+    if has_proxies():
+        from cellwright.model.transports.httpx_client import import_httpx
+
+        import_httpx()
+    else:
+        import cellwright.model.transports.direct_client  # noqa: F401
+
+
+def has_proxies() -> bool:
+    """Return whether the environment names a proxy for some address, or the system's settings where those count."""
+    if sys.platform in ("darwin", "win32"):
+        import urllib.request  # 17 ms
+
+        return bool(urllib.request.getproxies())
+    return any(os.environ.get(name) or os.environ.get(name.upper()) for name in _PROXY_VARIABLES)
+
+
+class KeyTransport:
+    """A key or a token, with the headers that the SDK sends for it: straight to the address, or by httpx2 where a proxy
+    stands in between.
+
+    `custom_headers` win over ours. Redirects are not followed: neither the key nor the conversation goes to an address
+    that the user did not name.
+    """
+
+    def __init__(
+        self,
+        *,
+        token: str | None,
+        base_url: str = DEFAULT_BASE_URL,
+        custom_headers: Mapping[str, str] | None = None,
+    ) -> None:
+        if not base_url.startswith(("http://", "https://")):
+            message = f"ANTHROPIC_BASE_URL is {base_url!r}: it must begin with https:// or http://."
+            raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
+        self._url = base_url.rstrip("/")
+        values = " ".join([token or "", *(custom_headers or {}).values()])
+        self._secrets = [word for word in values.split() if len(word) >= MIN_SECRET]
+        self._headers = _checked_headers(token, custom_headers or {})
+        self._clients: LoopClients[HttpClient] = LoopClients(self._build_client)
+
+    def __repr__(self) -> str:
+        return f"KeyTransport({self._url!r})"
+
+    def redact(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, "[secret]")
+        return text
+
+    async def prepare(self) -> None:
+        await self._clients.get()
+
+    async def aclose(self) -> None:
+        client = self._clients.pop()
+        if client is not None:
+            await client.aclose()
+
+    def _beta_header(self, betas: Sequence[str]) -> dict[str, str]:
+        users = [name.strip() for name in self._headers.get(BETA_HEADER, "").split(",") if name.strip()]
+        return {BETA_HEADER: ",".join(dict.fromkeys([*users, *betas]))} if betas else {}
+
+    @contextlib.asynccontextmanager
+    async def post(
+        self, body: bytes, *, stall_seconds: float, betas: Sequence[str] = (), path: str = MESSAGES_PATH
+    ) -> AsyncIterator[HttpReply]:
+        client = await self._clients.get()
+        headers = self._beta_header(betas)
+        async with client.send("POST", path, body=body, headers=headers, seconds=stall_seconds) as reply:
+            yield reply
+
+    @contextlib.asynccontextmanager
+    async def get(self, path: str, *, seconds: float) -> AsyncIterator[HttpReply]:
+        client = await self._clients.get()
+        async with client.send("GET", path, headers={}, seconds=seconds) as reply:
+            yield reply
+
+    def _build_client(self) -> HttpClient:
+        # httpx2 signs in with a name and a password that an address holds
+        if has_proxies() or "@" in urlsplit(self._url).netloc:
+            from cellwright.model.transports.httpx_client import HttpxClient
+
+            return HttpxClient(self._url, self._headers, idle_seconds=KEEP_WARM_SECONDS)
+        from cellwright.model.transports.direct_client import DirectClient
+
+        return DirectClient(self._url, self._headers, idle_seconds=KEEP_WARM_SECONDS)
+
+
+def _checked_headers(token: str | None, custom_headers: Mapping[str, str]) -> dict[str, str]:
+    headers = {
+        "accept": "application/json",
+        "content-type": "application/json",
+        "anthropic-version": API_VERSION,
+        "user-agent": "cellwright",
+    }
+    if token is not None:
+        if not _is_header_value(token):
+            message = "The API key holds a character that no key has (a line break, perhaps). Set it again."
+            raise CellwrightError(ErrorCode.API_KEY_INVALID, message)
+        headers["authorization"] = f"Bearer {token}"
+    for name, value in custom_headers.items():
+        if not (_HEADER_NAME.fullmatch(name) and _is_header_value(value)):
+            message = f"ANTHROPIC_CUSTOM_HEADERS: {name!r} cannot be sent as a header. Write `Name: value`, one a line."
+            raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
+        headers[name.lower()] = value
+    return headers
+
+
+def _is_header_value(value: str) -> bool:
+    return value.isascii() and value.isprintable()

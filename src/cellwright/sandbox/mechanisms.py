@@ -1,0 +1,298 @@
+"""The means by which this machine can confine a command, found out by trying, and the start of a confined command.
+
+Nothing is tried when this is imported; the first question finds out, and the answer holds for the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from cellwright.agent.calls.confinement import Confinement
+from cellwright.permissions.sandboxing import SandboxAbilities
+from cellwright.sandbox import landlock, seatbelt, seccomp
+from cellwright.sandbox.confined_process import ConfinedProcess
+from cellwright.sandbox.mounts import bubblewrap, staging
+from cellwright.sandbox.paths import Places, below
+from cellwright.sandbox.private_folder import PrivateFolder
+from cellwright.sandbox.profile import confined_environment
+from cellwright.sandbox.proxy_socket import WayOut, proxied, proxy_environment
+from cellwright.sandbox.resolved_bounds import Bounds, ConfinementError, bounds_of
+
+TRY_SECONDS = 30.0
+"""A busy machine must not lose what a free one has."""
+
+ASK_AGAIN_SECONDS = 5
+"""A call is judged several times, and each time may take looking through a folder for what a pattern hides."""
+
+Start = Callable[[Sequence[str], Mapping[str, str], Sequence[int]], "subprocess.Popen[bytes]"]
+"""Starts a program: its arguments, its environment, and descriptors that it gets besides its own."""
+
+
+class Sandbox(Struct, frozen=True):
+    """The means of this machine: Landlock by its version (0: not), bubblewrap by its path ("": not), macOS's own.
+
+    `stages`: what a command changes can be looked at before it is done, with bubblewrap.
+    """
+
+    landlock: int = 0
+    bubblewrap: str = ""
+    seatbelt: bool = False
+    stages: bool = False
+
+    @property
+    def abilities(self) -> SandboxAbilities:
+        """The powers that the policy may count on."""
+        if self.seatbelt:
+            return SandboxAbilities(
+                name="sandbox-exec", hides=True, protects=True, hosts=True, why_not=self.can_enforce
+            )
+        names = [*(["bubblewrap"] if self.bubblewrap else []), *(["Landlock"] if self.landlock else [])]
+        mounts = bool(self.bubblewrap)
+        # with Landlock, what is hidden is left out of rules: `can_enforce` says where that would take too many
+        return SandboxAbilities(
+            name=" and ".join(names),
+            hides=True,
+            protects=mounts,
+            hosts=mounts,
+            protects_patterns=mounts and self.stages,
+            why_not=self.can_enforce,
+        )
+
+    def can_enforce(self, confinement: Confinement) -> str:
+        """Say why `confinement` cannot be enforced here; "" where it can. The answer may be some seconds old."""
+        when = int(time.monotonic() // ASK_AGAIN_SECONDS)
+        # a confinement is compared without its patterns
+        return _why_not(self, confinement, confinement.hides, confinement.protects, when)
+
+    def start(
+        self,
+        start: Start,
+        arguments: Sequence[str],
+        confinement: Confinement,
+        *,
+        cwd: Path,
+        environ: Mapping[str, str],
+        private: PrivateFolder,
+        proxy_port: int | None = None,
+    ) -> ConfinedProcess:
+        """Have `start` start `arguments` so that they keep within `confinement`.
+
+        `proxy_port` is where the proxy listens that decides which hosts are reached. Raises ConfinementError where all
+        that cannot be enforced, and what `start` raises.
+        """
+        own = confined_environment(environ, private.temporary, private.caches)
+        bounds = bounds_of(confinement, own, str(cwd), private.writable)
+        self._check_staged(bounds)
+        if bounds.network == "hosts" and proxy_port is None:
+            message = "it may reach some hosts only, and the proxy that decides about them does not run"
+            raise ConfinementError(message)
+        if bounds.network == "hosts" and proxy_port is not None:
+            # the address that the command was given has its secret in it
+            own = {**proxy_environment(proxy_port), **own}
+        if self.seatbelt:
+            return ConfinedProcess(start([*seatbelt.arguments(bounds, proxy_port), *arguments], own, ()))
+        if not self._mounts(bounds):
+            landlock.check(bounds)
+            return ConfinedProcess(landlock.start_confined(bounds, lambda: start(arguments, own, ()), self.landlock))
+        bubblewrap.check(bounds)
+        with contextlib.ExitStack() as held, contextlib.ExitStack() as meanwhile:
+            staged = None
+            if bounds.staged:
+                staged = staging.Staging(bounds.write, private.new_folder())
+                held.callback(private.remove_meanwhile, staged.close)
+            else:
+                bounds = bubblewrap.with_placeholders(bounds, held)
+            command, inherited = list(arguments), []
+            if bounds.network == "hosts" and proxy_port is not None:
+                way_out = held.enter_context(contextlib.closing(WayOut(proxy_port)))
+                meanwhile.callback(way_out.started)
+                inherited.append(way_out.theirs.fileno())
+                command = proxied(command, way_out.theirs.fileno(), proxy_port)
+            filter_fd = bubblewrap.open_filter(bounds)
+            meanwhile.callback(os.close, filter_fd)
+            status, told = os.pipe()
+            meanwhile.callback(os.close, told)
+            before = bubblewrap.arguments(
+                self.bubblewrap, bounds, private, cwd=str(cwd), filter_fd=filter_fd, status_fd=told, staged=staged
+            )
+            whole = [*before, *command]
+            try:
+                process = start(whole if staged is None else staged.wrapped(whole), own, (*inherited, filter_fd, told))
+            except BaseException:
+                os.close(status)
+                raise
+            finish = None if staged is None else functools.partial(staged.finish, _may_change(confinement))
+            return ConfinedProcess(process, held.pop_all(), status, finish)
+
+    def check(self, confinement: Confinement) -> None:
+        """Raise ConfinementError where a command with our environment could not be started within `confinement`."""
+        cwd = next(iter((*confinement.write, *confinement.read)), "/")
+        bounds = bounds_of(confinement, os.environ, cwd)
+        self._check_staged(bounds)
+        if not self.seatbelt:
+            (bubblewrap if self._mounts(bounds) else landlock).check(bounds)
+
+    def _check_staged(self, bounds: Bounds) -> None:
+        if not bounds.staged:
+            return
+        if not (self.bubblewrap and self.stages):
+            message = "a pattern says which files may not be written, and files that do not exist yet could match it"
+            raise ConfinementError(message)
+        staging.check_staged(bounds.write)
+
+    def _mounts(self, bounds: Bounds) -> bool:
+        """Return whether bubblewrap is to enforce `bounds`, and not Landlock, which is faster."""
+        if self.bubblewrap and (bounds.hidden or bounds.write or bounds.network == "hosts" or not self.landlock):
+            return True
+        if bounds.network == "hosts":
+            message = "Landlock bounds the network by port and not by host; that needs bubblewrap"
+            raise ConfinementError(message)
+        inside = [path for path in (*bounds.protected, *bounds.hidden) if any(below(path, top) for top in bounds.write)]
+        if inside:
+            message = f"Landlock cannot take {inside[0]} out of a folder that may be written; that needs bubblewrap"
+            raise ConfinementError(message)
+        return False
+
+
+def _may_change(confinement: Confinement) -> Callable[[str], bool]:
+    """Return a test whether a path below what may be written may be changed."""
+    protects, protected = confinement.protects, Places().real(confinement.protected)
+
+    def may_change(path: str) -> bool:
+        return not (any(below(path, place) for place in protected) or (protects is not None and protects(path)))
+
+    return may_change
+
+
+@functools.lru_cache(maxsize=32)
+def _why_not(sandbox: Sandbox, confinement: Confinement, *_compared: Hashable) -> str:
+    try:
+        sandbox.check(confinement)
+    except ConfinementError as error:
+        return str(error)
+    return ""
+
+
+def find_sandbox() -> Sandbox | None:
+    """The sandbox of this machine; None where it has none."""
+    return _found()[0]
+
+
+def missing_means() -> Mapping[str, str]:
+    """The means that this machine does not have, each with the reason; "staging" where bubblewrap is there without it."""
+    return _found()[1]
+
+
+@functools.cache
+def _found() -> tuple[Sandbox | None, Mapping[str, str]]:
+    if sys.platform == "darwin":
+        reason = try_hiding(Sandbox(seatbelt=True))
+        return (None, {"sandbox-exec": reason}) if reason else (Sandbox(seatbelt=True), {})
+    if sys.platform != "linux":
+        return None, {"sandbox": f"there is none for {sys.platform}"}
+    if not seccomp.machine():
+        return None, {"seccomp": f"there is no filter for {os.uname().machine}"}
+    tried = {"Landlock": try_landlock(), "bubblewrap": try_bubblewrap(bubblewrap.find_program())}
+    missing = {name: reason for name, reason in tried.items() if reason}
+    if len(missing) == len(tried):
+        return None, missing
+    mounts = "bubblewrap" not in missing
+    unstaged = staging.why_not_staged() if mounts else ""
+    if unstaged:
+        missing["staging"] = unstaged
+    sandbox = Sandbox(
+        landlock=0 if "Landlock" in missing else landlock.abi(),
+        bubblewrap=bubblewrap.find_program() if mounts else "",
+        stages=mounts and not unstaged,
+    )
+    return sandbox, missing
+
+
+def try_landlock() -> str:
+    """Restrict a thread and see whether it is; "" or what is wrong."""
+    version = landlock.abi()
+    if not version:
+        return "this Linux has no Landlock, or has it switched off"
+    if version < landlock.LEAST_ABI:
+        return f"the Landlock of this Linux is too old (version {version}; {landlock.LEAST_ABI} came with Linux 6.2)"
+    try:
+        leak = landlock.start_confined(Bounds(read=("/usr",)), _leak, version)
+    except OSError as error:
+        return str(error)
+    return leak
+
+
+def _leak() -> str:
+    """Do what is forbidden to a thread that may read `/usr` only; "" where it was refused."""
+    with contextlib.suppress(PermissionError):
+        os.close(os.open("/", os.O_RDONLY | os.O_DIRECTORY))
+        return "Landlock does not refuse what it should"
+    with contextlib.suppress(PermissionError):
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close()
+        return "seccomp does not refuse what it should"
+    os.close(os.open("/usr", os.O_RDONLY | os.O_DIRECTORY))
+    return ""
+
+
+def try_bubblewrap(bwrap: str) -> str:
+    """Return what is wrong with the program at `bwrap`; "" where nothing is."""
+    if not bwrap:
+        return "bwrap is not installed (Debian, Ubuntu, Fedora: the package bubblewrap)"
+    return try_hiding(Sandbox(bubblewrap=bwrap))
+
+
+def try_hiding(sandbox: Sandbox) -> str:
+    """Have `sandbox` hide one file of two and see whether it does; "" or what is wrong."""
+    with tempfile.TemporaryDirectory() as made, contextlib.closing(PrivateFolder()) as private:
+        folder = Path(os.path.realpath(made))
+        seen, hidden = folder / "seen", folder / "hidden"
+        for canary in (seen, hidden):
+            canary.write_text("canary", "utf-8")
+
+        def start(
+            arguments: Sequence[str], environ: Mapping[str, str], inherited: Sequence[int]
+        ) -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                arguments,
+                cwd=folder,
+                env=environ,
+                pass_fds=inherited,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+
+        try:
+            confined = sandbox.start(
+                start,
+                ["/bin/sh", "-c", "cat seen && ! cat hidden"],
+                Confinement(read=(str(folder),), hidden=(str(hidden),)),
+                cwd=folder,
+                environ={"PATH": os.defpath, "HOME": str(folder)},
+                private=private,
+            )
+            with contextlib.closing(confined), confined.process as process:
+                try:
+                    output, errors = process.communicate(timeout=TRY_SECONDS)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    raise
+                code = confined.wait()
+        except subprocess.TimeoutExpired:
+            return f"it did not end within {TRY_SECONDS:.0f} s"
+        except OSError as error:
+            return str(error)
+    if code or output != b"canary":
+        return f"it does not do its work here: {errors.decode('utf-8', 'replace').strip() or f'exit code {code}'}"
+    return ""

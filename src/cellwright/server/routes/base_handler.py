@@ -1,0 +1,168 @@
+"""The base of all routes under `/cellwright/api`: who may use them, how much may be sent, how errors are told.
+
+Authentication, authorizers, XSRF, CORS and the check of the host are Jupyter Server's own (`APIHandler`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from jupyter_server.auth.decorator import allow_unauthenticated, authorized
+from jupyter_server.base.handlers import APIHandler
+from tornado.web import HTTPError, stream_request_body
+
+from cellwright.errors import CellwrightError
+from cellwright.server.api_error import RouteError
+from cellwright.server.routes.request_body import checked_body
+from cellwright.server.runs.runs import ClientRuns
+from cellwright.text import lazy_pattern
+
+EVERYBODY = ""
+"""The owner where users have no names: who knows the server's token is the server's user."""
+
+RESOURCE = "cellwright"
+ALLOW_HEADERS = "Access-Control-Allow-Headers"
+Handles = TypeVar("Handles", bound=Callable[..., Any])
+
+_ANONYMOUS = lazy_pattern(r"[0-9a-f]{32}")
+_CODES = {
+    400: "INVALID_PARAMETERS",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    405: "METHOD_NOT_ALLOWED",
+    409: "CONFLICT",
+    413: "REQUEST_TOO_LARGE",
+}
+
+
+def _may(action: str) -> Callable[[Handles], Handles]:
+    """Ask Jupyter's authorizers whether the user may do `action` with the resource `cellwright`."""
+    return authorized(action, resource=RESOURCE)
+
+
+may_read, may_write, may_execute = _may("read"), _may("write"), _may("execute")
+
+
+@stream_request_body
+class CellwrightRoute(APIHandler):
+    """The base of all handlers. The body is read after the user is known to be allowed, and no more of it than may be."""
+
+    auth_resource = RESOURCE
+    drained_bytes = 0
+    """A body that is too large is read up to this size, and thrown away: who is still sending hears no answer."""
+
+    def initialize(self, runs: ClientRuns, **_settings: Any) -> None:
+        self.runs = runs
+        self.disconnected = asyncio.Event()
+        """Set when the client has left."""
+        self._body = bytearray()
+        self._too_large = False
+        self._received = 0
+
+    async def prepare(self) -> None:  # type: ignore[override]  # as APIHandler does
+        # a compressed body is not taken, so its length is what arrives
+        length = self._declared_length
+        self._too_large = length > self.runs.limits.max_request_bytes
+        await super().prepare()
+        if self._too_large and length > self.drained_bytes:
+            self._refuse_size()
+
+    @property
+    def _declared_length(self) -> int:
+        said = self.request.headers.get("Content-Length", "0")
+        return int(said) if said.isdigit() else 0
+
+    def data_received(self, chunk: bytes) -> None:
+        self._received += len(chunk)
+        # a body in chunks says its length nowhere: the rest is read, and not kept
+        self._too_large = self._too_large or len(self._body) + len(chunk) > self.runs.limits.max_request_bytes
+        if not self._too_large:
+            self._body += chunk
+
+    def _refuse_size(self) -> None:
+        most = self.runs.limits.max_request_bytes
+        raise RouteError(413, "REQUEST_TOO_LARGE", f"The request is larger than {most:,} bytes (max_request_bytes).")
+
+    def body(self, schema: str) -> dict[str, Any]:
+        """The request's body, as `schema` of the OpenAPI description has it. Raises ApiError 400, 413."""
+        if self._too_large:
+            self._refuse_size()
+        return checked_body(bytes(self._body), schema)
+
+    @property
+    def owner(self) -> str:
+        """Whose runs this request sees. Users without a name get a new one with each request that has no cookie."""
+        user = self.current_user
+        name = str(getattr(user, "username", user))
+        return EVERYBODY if _ANONYMOUS.fullmatch(name) else name
+
+    def argument(self, name: str, default: str = "") -> str:
+        """A parameter of the address, once. Raises ApiError 400 for bytes that are no text."""
+        try:
+            return self.get_query_argument(name, default, strip=False)
+        except HTTPError as error:
+            raise RouteError(400, "INVALID_PARAMETERS", f"{name} is not text in UTF-8.") from error
+
+    def number(self, name: str, default: int, least: int, most: int) -> int:
+        """A whole number of the address. Raises ApiError 400."""
+        text = self.argument(name, str(default))
+        if not re.fullmatch(r"-?[0-9]{1,15}", text) or not least <= int(text) <= most:
+            raise RouteError(400, "INVALID_PARAMETERS", f"{name} is a whole number from {least} to {most}.")
+        return int(text)
+
+    def choice(self, name: str, *choices: str) -> str:
+        """One of `choices`, the last where nothing is said. Raises ApiError 400."""
+        said = self.argument(name, choices[-1])
+        if said not in choices:
+            raise RouteError(400, "INVALID_PARAMETERS", f"{name} is one of {', '.join(choices)}.")
+        return said
+
+    def answer(self, content: Any, status: int = 200) -> None:
+        """Answer with JSON."""
+        self.set_status(status)
+        self.set_header("Cache-Control", "no-store")
+        self.finish(json.dumps(content, ensure_ascii=False, default=str).encode("utf-8", "backslashreplace"))
+
+    @allow_unauthenticated
+    def options(self, *args: Any, **kwargs: Any) -> None:
+        super().options(*args, **kwargs)
+        # what a page of another origin sends besides, where Jupyter's settings let it
+        self.set_header(ALLOW_HEADERS, f"{self._headers.get(ALLOW_HEADERS, '')}, last-event-id")
+
+    def on_connection_close(self) -> None:
+        self.disconnected.set()
+        super().on_connection_close()
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        if self._received < self._declared_length:
+            # Tornado closes a connection on which it leaves a body unread: a client must not send the next request on it
+            self.set_header("Connection", "close")
+        error = kwargs.get("exc_info", (None, None, None))[1]
+        if isinstance(error, CellwrightError):
+            error = RouteError.of(error)
+        if isinstance(error, RouteError):
+            self.set_status(error.status)
+            if error.retry_after is not None:
+                self.set_header("Retry-After", str(error.retry_after))
+            body = error.to_json()
+        else:
+            said = error.log_message if isinstance(error, HTTPError) else None
+            message = said or ("The server failed; its log says why." if status_code >= 500 else self._reason)
+            body = {"code": _CODES.get(status_code, "EXECUTION_ERROR"), "message": message, "details": {}}
+        self.finish(json.dumps(body, default=str))
+
+    def log_exception(self, kind: Any, error: Any, trace: Any) -> None:
+        if not isinstance(error, (RouteError, CellwrightError)):  # what a client did is no fault of the server
+            super().log_exception(kind, error, trace)
+
+
+class NoSuchRoute(CellwrightRoute):
+    """The handler of paths under the interface's that are none of its routes: in JSON, like everything else."""
+
+    async def prepare(self) -> None:  # type: ignore[override]  # as APIHandler does
+        await super().prepare()
+        raise RouteError(404, "NOT_FOUND", f"There is no {self.request.path} here. openapi.json names what there is.")

@@ -1,0 +1,182 @@
+"""Calls of tools by other agents in the kernels of this server (`/cellwright/mcp`): which kernel, and the way there.
+
+A notebook that has a kernel may be open in a front end with changes that are in no file. So what is about it is done in
+its kernel, which knows the pages that show it; a file is only changed here where no front end can have it open.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jupyter_server.utils import ensure_async
+from msgspec import Struct
+
+from cellwright.events import ToolEnd
+from cellwright.server.api_error import RouteError
+from cellwright.server.notebooks.notebooks import ServedNotebooks
+from cellwright.server.notebooks.unsaved_documents import UnsavedDocuments, without_drive
+from cellwright.server.relay.relays import Relays
+from cellwright.tools.mcp.kernel_tools import NOTEBOOK_TOOLS, AskQuestion, KernelTool, TellProgress, kernel_tools
+
+MAX_LISTED = 20
+
+
+class _NotReachedError(RouteError):
+    """The call never came to the kernel."""
+
+
+class RunningNotebook(Struct, frozen=True):
+    """A notebook with a kernel: its path as the server has it, and the file that it is."""
+
+    path: str
+    file: Path
+    kernel_id: str
+
+
+class KernelAccess(Struct, frozen=True):
+    """The parts of the server by which kernels are found and reached. `root` is its folder, a real path."""
+
+    kernels: Any
+    sessions: Any
+    relays: Relays
+    served: ServedNotebooks
+    unsaved: UnsavedDocuments
+    root: Path
+
+
+class CallsInKernels:
+    """One user's calls, a `KernelCaller`. `agent` names whoever calls, to kernels; `names` are the tools to offer."""
+
+    def __init__(self, access: KernelAccess, agent: str, names: Sequence[str]) -> None:
+        self._access = access
+        self._agent = agent
+        self.tools: Sequence[KernelTool] = kernel_tools(names, by_id=True)
+
+    async def call(
+        self, name: str, tool_input: Mapping[str, Any], ask: AskQuestion | None, tell: TellProgress
+    ) -> ToolEnd | None:
+        try:
+            if name in NOTEBOOK_TOOLS:
+                return await self._in_notebook(name, tool_input, ask, tell)
+            running = await self._running()
+            kernel_id, notebook = self._which(name, tool_input, running)
+            return await self._in_kernel(kernel_id, notebook, name, tool_input, ask, tell)
+        except RouteError as error:
+            return _failed(name, error.message)
+
+    async def _in_notebook(
+        self, name: str, tool_input: Mapping[str, Any], ask: AskQuestion | None, tell: TellProgress
+    ) -> ToolEnd | None:
+        said = tool_input.get("file_path" if name == "Read" else "notebook_path")
+        if not isinstance(said, str) or not said.lower().endswith(".ipynb") or "\0" in said:
+            return None
+        file = self._file(said)
+        notebook = next((each for each in await self._running() if each.file == file), None)
+        if notebook is None:
+            if name == "NotebookEdit" and (self._access.unsaved.is_unsaved(file) or await self._is_shared(file)):
+                how = "have its kernel started there, or have it saved and closed"
+                return _failed(name, f"{file.name} is open without a kernel. Nothing was changed: {how}.")
+            return None
+        try:
+            return await self._in_kernel(notebook.kernel_id, notebook, name, tool_input, ask, tell)
+        except _NotReachedError as error:
+            if name == "NotebookEdit" and self._front_ends(notebook.kernel_id):
+                message = (
+                    f"{notebook.path} may be open in a front end, and its kernel cannot be asked to change it there: "
+                    f"{error.message} Nothing was changed. Mend that, or close the notebook and shut its kernel down."
+                )
+                return _failed(name, message)
+            return None  # there is the file, and nobody has it open, or it is only read
+
+    def _which(
+        self, name: str, tool_input: Mapping[str, Any], running: Sequence[RunningNotebook]
+    ) -> tuple[str, RunningNotebook | None]:
+        """The kernel that a call is about. Raises RouteError, with what there is."""
+        said, kernel_id = tool_input.get("notebook_path"), tool_input.get("kernel_id")
+        if isinstance(said, str) and "\0" not in said:
+            file = self._file(said)
+            found = [each for each in running if each.file == file]
+            if not found:
+                what = f"{said} has no running kernel" if file.is_file() else f"There is no notebook {said}"
+                raise self._unclear(f"{what}. Start one for it in Jupyter, or choose another.", running)
+        elif isinstance(kernel_id, str):
+            if kernel_id not in self._access.kernels:
+                raise self._unclear(f"There is no kernel {kernel_id[:100]}.", running)
+            found = [each for each in running if each.kernel_id == kernel_id]
+            if not found and name != "NotebookRun":
+                return kernel_id, None
+        else:
+            found = list(running)
+        kernels = {each.kernel_id for each in found}
+        if len(kernels) != 1 or (name == "NotebookRun" and len(found) != 1):
+            raise self._unclear("Say which notebook is meant (notebook_path), or which kernel (kernel_id).", running)
+        return found[0].kernel_id, found[0]
+
+    def _unclear(self, message: str, running: Sequence[RunningNotebook]) -> RouteError:
+        listed = [f"{each.path} (kernel {each.kernel_id})" for each in running[:MAX_LISTED]]
+        more = f" and {len(running) - MAX_LISTED} more" if len(running) > MAX_LISTED else ""
+        there = f"Notebooks with a kernel: {', '.join(listed)}{more}." if listed else "No notebook has a kernel now."
+        return RouteError(404, "NOT_FOUND", f"{message} {there}")
+
+    async def _in_kernel(
+        self,
+        kernel_id: str,
+        notebook: RunningNotebook | None,
+        name: str,
+        tool_input: Mapping[str, Any],
+        ask: AskQuestion | None,
+        tell: TellProgress,
+    ) -> ToolEnd:
+        passed = {key: value for key, value in tool_input.items() if key not in ("kernel_id", "notebook_path")}
+        if notebook is not None and name not in ("Variables", "Python"):
+            passed["file_path" if name == "Read" else "notebook_path"] = str(notebook.file)
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                relay = await stack.enter_async_context(self._access.relays.held(kernel_id))
+            except RouteError as error:
+                raise _NotReachedError(error.status, error.code, error.message, error.details) from error
+            params = {
+                "agent": self._agent,
+                "client": "Another agent",
+                "name": name,
+                "input": passed,
+                "notebook": None if notebook is None else str(notebook.file),
+                "front_ends": self._front_ends(kernel_id, ours=1) > 0,
+                "options": {},
+            }
+            end = await relay.call_tool(params, ask, tell)
+        return ToolEnd("", name, end["status"], end["content"], 0.0, structured=end.get("structured"))
+
+    def _front_ends(self, kernel_id: str, ours: int = 0) -> int:
+        """The connections to a kernel through this server, less `ours`."""
+        model = self._access.kernels.kernel_model(kernel_id)
+        return int(model.get("connections") or 0) - ours
+
+    async def _running(self) -> list[RunningNotebook]:
+        """The notebooks of this server that have a kernel."""
+        access = self._access
+        sessions = await ensure_async(access.sessions.list_sessions())
+        return [
+            RunningNotebook(session["path"], self._file(without_drive(session["path"])), session["kernel"]["id"])
+            for session in sessions
+            if session.get("type") == "notebook"
+            and session.get("path")
+            and (session.get("kernel") or {}).get("id") in access.kernels
+        ]
+
+    def _file(self, path: str) -> Path:
+        return Path(os.path.realpath(self._access.root / path))
+
+    async def _is_shared(self, file: Path) -> bool:
+        """Return whether somebody has the notebook open in a document that pages share."""
+        if not file.is_relative_to(self._access.root):
+            return False
+        return await self._access.served.is_shared(file.relative_to(self._access.root).as_posix())
+
+
+def _failed(name: str, message: str) -> ToolEnd:
+    return ToolEnd("", name, "error", message, 0.0)

@@ -1,0 +1,120 @@
+"""The lines of a session in memory: which messages are in effect, what they take of the context, what they cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from cellwright.model.pricing import Total
+from cellwright.sessions.transcripts import transcript
+from cellwright.sessions.transcripts.transcript_line import Line
+
+_NOTHING = Total({}, 0.0)
+
+
+class SessionLines:
+    """`all` are the lines as they were written; `story` the messages of those that count, `encoded` what is sent of them.
+
+    The first `inherited` are another session's, where they were paid for.
+    `context_tokens` is the API's last count, `uncounted_bytes` what came since. `not_kept` was paid for and is no message.
+    `declared` are the tools that were declared after the session began.
+    """
+
+    def __init__(self, lines: Iterable[Line] = (), *, inherited: int = 0) -> None:
+        self.all: list[Line] = []
+        self.story: list[bytes] = []
+        self.encoded: list[bytes] = []
+        self.context_tokens = 0
+        self.uncounted_bytes = 0
+        self.not_kept = _NOTHING
+        self.declared: list[dict[str, Any]] = []
+        self._decoded: list[dict[str, Any]] = []
+        self._inherited = inherited
+        self._kept, self._summed = _NOTHING, inherited
+        for line in lines:
+            self.add(line)
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The messages, decoded as they are asked for."""
+        self._decoded += [json.loads(data) for data in self.encoded[len(self._decoded) :]]
+        return self._decoded
+
+    def in_effect(self) -> list[Line]:
+        """The lines of `encoded`."""
+        return transcript.since_boundary(self.story_lines())
+
+    def story_lines(self) -> list[Line]:
+        """The lines of `story`."""
+        return transcript.in_effect(self.all)
+
+    def add(self, line: Line) -> None:
+        """Take in the next line: a message, or that others were taken back."""
+        self.all.append(line)
+        self.declared += line.meta.get("tools", ())
+        if line.message == transcript.TAKEN_BACK:
+            if transcript.ENDED not in line.meta:  # which takes nothing back
+                self._take_back()
+            return
+        self.story.append(line.message)
+        if transcript.is_boundary(line):
+            self.encoded, self._decoded = [], []
+        self.encoded.append(line.message)
+        self._count(line)
+
+    def _take_back(self) -> None:
+        story = self.story_lines()
+        self.story = [line.message for line in story]
+        kept = transcript.since_boundary(story)
+        same = next((at for at, line in enumerate(kept) if self.encoded[at : at + 1] != [line.message]), len(kept))
+        del self._decoded[same:]
+        self.encoded = [line.message for line in kept]
+        self.context_tokens = self.uncounted_bytes = 0
+        for line in kept:
+            self._count(line)
+
+    def _count(self, line: Line) -> None:
+        self.context_tokens = line.meta.get("context_tokens", self.context_tokens)
+        self.uncounted_bytes = 0 if "context_tokens" in line.meta else self.uncounted_bytes + len(line.message)
+
+    def spend(self, usage: Mapping[str, Any], cost_usd: float | None) -> None:
+        """Count an answer that was paid for and is no message."""
+        self.not_kept = self.not_kept.plus(usage, cost_usd)
+
+    def not_kept_json(self) -> dict[str, Any]:
+        """Build the next line's record of `not_kept`; empty where there is nothing."""
+        return {"usage": self.not_kept.usage, "cost_usd": self.not_kept.cost_usd} if self.not_kept.usage else {}
+
+    def wrote_not_kept(self) -> None:
+        """It is among the lines now."""
+        self.not_kept = _NOTHING
+
+    def spent(self) -> Total:
+        """Sum up what all answers took, those that are no message included."""
+        # on demand: a resume need not wait for it
+        self._kept = _with_paid(self._kept, self.all[self._summed :])
+        self._summed = max(self._summed, len(self.all))
+        return self._kept.plus(self.not_kept.usage, self.not_kept.cost_usd)
+
+    def own(self) -> list[Line]:
+        """The lines that are not another session's."""
+        return self.all[self._inherited :]
+
+    def compactions_usd(self) -> tuple[int, float | None]:
+        """Count the compactions that were paid for here, and sum up what they cost; None where a price is not known."""
+        own = [line.meta[transcript.COMPACTED] for line in self.all[self._inherited :] if transcript.is_boundary(line)]
+        costs = [about.get("cost_usd") for about in own]
+        return len(own), None if None in costs else sum(filter(None, costs))
+
+    def spent_before(self) -> Total:
+        """Sum up what the lines took that are another session's."""
+        return _with_paid(_NOTHING, self.all[: self._inherited])
+
+
+def _with_paid(total: Total, lines: Iterable[Line]) -> Total:
+    for line in lines:
+        for paid in (line.meta, line.meta.get("not_kept", {})):
+            if block := paid.get("usage"):
+                total = total.plus(block, paid.get("cost_usd"))
+    return total

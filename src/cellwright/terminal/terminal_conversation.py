@@ -1,0 +1,503 @@
+"""The command's conversation: each prompt is run, shown and, if asked for, recorded; what comes of it is an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import secrets
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cellwright.agent.prompt import Prompt
+from cellwright.agent.recording.recordings import prompt_key
+from cellwright.agent.recording.replay_drift import check_drift, describe_drift
+from cellwright.agent.recording.replay_modes import process_replay_mode
+from cellwright.agent.steering import SteeringText
+from cellwright.agent.structured_output.typed_answer import AnswerType, answer_type
+from cellwright.commands.command import OWN_COMMAND, CommandCall, CommandPage, command_name
+from cellwright.config.credentials.stored_key import kept_source
+from cellwright.config.mcp.entries import ServerOrigin
+from cellwright.config.mcp.find_servers import GivenServers
+from cellwright.config.settings.layers import SCOPES, Layer, Scope
+from cellwright.config.settings.settings_files import InlineSettings
+from cellwright.config.trust.trust import refusal_text
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.resolve_options import policy_of
+from cellwright.conversation.runs.run import Run
+from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.run_request import ReplayDecision, RunRequest, TrustCheck, ignore_run
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import RunEnd
+from cellwright.model.credentials import source_of_credential
+from cellwright.model.provider import Provider
+from cellwright.sessions.session import Session
+from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS
+from cellwright.terminal.exit_codes import ExitCode, exit_code_of
+from cellwright.terminal.interactive.keys import KeysAtWork, reads_keys
+from cellwright.terminal.run import TerminalRun
+from cellwright.terminal.views.choose_view import Streams, asker_maker, confirmed, make_view
+from cellwright.terminal.views.plain_view import Unseen, View
+from cellwright.terminal.views.terminal_text import columns_of
+from cellwright.version import VERSION
+
+if TYPE_CHECKING:
+    from cellwright.agent.recording.recorder import Recorder, TurnListener
+    from cellwright.agent.recording.replay import Replay, ReplayedTurn
+    from cellwright.config.settings.settings_in_force import SettingsInForce
+    from cellwright.terminal.claude_code.output import ClaudeOutput
+    from cellwright.terminal.question import Asker
+
+
+def _no_remarks() -> list[str]:
+    return []
+
+
+_STATUS = {"connecting": "pending", "connected": "connected"}
+"""Claude Code's words for the state of a server; any other is a failure."""
+
+
+class _FixedReplay(Struct, frozen=True):
+    """A run that is played: the user has confirmed what there was to confirm."""
+
+    played: ReplayedTurn
+    trust_checks: Sequence[TrustCheck] = ()
+
+    def turn(self) -> ReplayedTurn:
+        return self.played
+
+
+class _PromptPlan(Struct, frozen=True, kw_only=True):
+    """A run's way: by the model, recorded, or played from a recording. `finish` gives what the user should know."""
+
+    provider: Provider | None = None
+    replay: ReplayDecision | None = None
+    belongs_to: Callable[[Run], object] = ignore_run
+    finish: Callable[[], list[str]] = _no_remarks
+
+
+@dataclass(eq=False)
+class TerminalCommand:
+    """One conversation in the terminal, as the options of the command line want it."""
+
+    options: argparse.Namespace
+    conversation: Conversation
+    streams: Streams
+    interactive: bool = False
+    """Somebody types the prompts: then `!command` is a command. What is piped in may be anybody's words."""
+    _keys: KeysAtWork | None = field(default=None, init=False)
+    _details: bool = field(default=False, init=False)
+    _unsaved: Session | None = field(default=None, init=False)
+    _read: Replay | None = field(default=None, init=False)
+    _asked: Counter[str] = field(default_factory=Counter, init=False)
+
+    def open(self, prompt: str = "") -> None:
+        """Find the session to go on with, and get ready to ask the model `prompt`. Raises `CellwrightError`."""
+        options, conversation = self.options, self.conversation
+        if options.no_session:
+            self._unsaved = Session.create(conversation.cwd, None, options.session_id or "")
+        elif options.resume is not None:
+            conversation.sessions.resume(options.resume)
+        elif options.resume_newest and not conversation.sessions.resume_newest():
+            notice = "There is no session of this folder to go on with: this is a new one."
+            conversation.sessions.current.notices.append(notice)
+        if options.fork_session:
+            conversation.sessions.fork_current(options.session_id or "")
+        elif options.session_id is not None and not options.no_session:
+            conversation.sessions.start_as(options.session_id)
+        plays = options.replay is not None or (self._recording is not None and self._replay_way in ("auto", "strict"))
+        if not options.dry_run and not plays and not self._is_answered_here(prompt):
+            self._connect()
+
+    @property
+    def _session(self) -> Session:
+        return self._unsaved or self.conversation.sessions.current
+
+    @functools.cached_property
+    def _answer_type(self) -> AnswerType | None:
+        """Build the type that each answer has to be of. Raises `CellwrightError` for a schema that cannot be had."""
+        return None if self.options.schema is None else answer_type(*self.options.schema)
+
+    @property
+    def title(self) -> str:
+        """The words with which an interactive session introduces itself."""
+        return f"Cellwright {VERSION} in {self.conversation.cwd}"
+
+    def _connect(self) -> None:
+        # setting up TLS takes as long as everything else until the first request
+        if (preparing := self.conversation.model.prepare()) is not None:
+            self.conversation.thread.submit(preparing)
+
+    def set_up(self) -> int:
+        """Run the Setup and SessionStart hooks, and nothing else; gives the exit code. Raises `CellwrightError`."""
+        said = self.conversation.set_up("init")
+        for message in said.messages:
+            print(message, file=self.streams.stdout)
+        for problem in said.problems:
+            print(f"warning: {problem}", file=self.streams.stderr)
+        refusal = said.stop or (said.reason if said.block else "")
+        if refusal:
+            print(f"A hook objects: {refusal}", file=self.streams.stderr)
+        return ExitCode.FAILED if refusal or said.problems else ExitCode.OK
+
+    def run_messages(self) -> int:
+        """Run each message of stdin, in their order, until it ends; gives the last one's exit code."""
+        from cellwright.terminal.claude_code.input import user_messages  # a stream of messages is rare
+        from cellwright.terminal.claude_code.output import write_message
+
+        code: int = ExitCode.OK
+        for message in user_messages(self.streams.stdin, self.streams.stdout):
+            if self.options.replay_user_messages:
+                write_message({**message.line, "session_id": self._session.id, "isReplay": True}, self.streams.stdout)
+            code = self.run(message.prompt)
+        return code
+
+    def run(self, prompt: Prompt) -> int:
+        """Run `prompt` and show it; gives the exit code. Raises what kept it from starting."""
+        words = prompt if isinstance(prompt, str) else ""
+        if self._is_answered_here(words):
+            return self._show_page(str(command_name(words)), self._do(words))
+        if self.options.dry_run:
+            return self._dry_run(prompt)
+        plan = self._plan(words)
+        run = self._terminal_run(self._make_view)
+        with run.signals():
+            surface = replace(run.surface, belongs_to=plan.belongs_to)
+            if (tool := self.options.permission_prompt_tool) is not None:
+                from cellwright.terminal.claude_code.answering_tool import answers_of  # few commands name one
+
+                surface = replace(surface, can_use_tool=answers_of(tool, self.conversation.mcp.call_for_text))
+            end = run.until_end(self.conversation.start(self._request(prompt, plan), surface))
+        for notice in plan.finish():
+            print(f"warning: {notice}", file=self.streams.stderr)
+        return self._exit_code(end, run.signal_number)
+
+    def prompt_line(self) -> Callable[[], str] | None:
+        """The line that prompts are typed in; None on a terminal that cannot be drawn on."""
+        streams = self.streams
+        if not (reads_keys(streams.stdin) and streams.draws_on(streams.stdout)):
+            return None
+        from cellwright.terminal.interactive.session_line import SessionLine  # prompt_toolkit takes a tenth of a second
+
+        self._keys = KeysAtWork(streams.stdin)
+        line = SessionLine(
+            self.conversation,
+            options=self._run_options,
+            page_of=self._do,
+            keys=self._keys,
+            toggle_details=self._toggle_details,
+            details=lambda: self._details,
+            keep_history=not self.options.no_session,
+        )
+        return line.read
+
+    def _toggle_details(self) -> bool:
+        self._details = not self._details
+        return self._details
+
+    def _terminal_run(self, make_view: Callable[[], View]) -> TerminalRun:
+        return TerminalRun(
+            make_view,
+            self._asker,
+            self.conversation.in_force.save_rules,
+            keys=self._keys,
+            steer=self._steer,
+            toggle_details=self._toggle_details,
+        )
+
+    def _steer(self, text: str) -> None:
+        """Tell Claude of `text` while it works. Raises `CellwrightError` for what is the next prompt's: it stays typed."""
+        if command_name(text) is not None:
+            message = "A command waits until Claude has ended."
+            raise CellwrightError(ErrorCode.EXECUTION_ERROR, message, recoverable=True)
+        self.conversation.runs.steer(SteeringText(secrets.token_hex(8), text, "steer"))
+
+    def _make_view(self) -> View:
+        options = self.options
+        claude = self._claude_output if options.output_format in CLAUDE_FORMATS else None
+        output_format, all_messages = options.output_format, options.all_messages
+        return make_view(
+            self.streams,
+            output_format,
+            quiet=options.quiet,
+            claude=claude,
+            all_messages=all_messages,
+            details=self._details,
+        )
+
+    @property
+    def _asker(self) -> Callable[[], Asker] | None:
+        """Return the maker of the one who asks; None where nobody can be asked, or is to be."""
+        options = self.options
+        if (options.on_denied or "ask") != "ask":
+            return None
+        seconds = self.conversation.in_force.settings.ask_user_question_seconds
+        return asker_maker(self.streams, options.output_format, quiet=options.quiet, answer_seconds=seconds)
+
+    def _claude_output(self) -> ClaudeOutput:
+        from cellwright.terminal.claude_code.output import ClaudeOutput
+
+        return ClaudeOutput(
+            out=self.streams.stdout,
+            facts=self._claude_facts,
+            answer_type=self._answer_type,
+            partial_messages=self.options.include_partial_messages,
+        )
+
+    def _claude_facts(self) -> dict[str, object]:
+        """The facts that Claude Code's first message gives of the conversation, besides the model and the mode."""
+        from cellwright.commands.registry import COMMANDS  # the request is on its way by now
+
+        conversation, options = self.conversation, self._run_options()
+        in_force = conversation.in_force
+        policy = policy_of(options, in_force.settings, conversation.cwd, in_force.environ)
+        return {
+            "cwd": str(conversation.cwd),
+            "tools": [tool.name for tool in conversation.tools.of(options) if not policy.hides(tool)],
+            "mcp_servers": [
+                {"name": name, "status": _STATUS.get(each.state, "failed")}
+                for name, each in conversation.mcp.connections.items()
+            ],
+            "slash_commands": list(COMMANDS),
+            "apiKeySource": _key_source(in_force),
+            "claude_code_version": VERSION,
+            "output_style": conversation.styles.chosen()[0].name,
+            "agents": sorted(conversation.agents.found().agents),
+            "skills": [],
+            "plugins": [],
+        }
+
+    def _is_answered_here(self, prompt: str) -> bool:
+        name = command_name(prompt)
+        if name is None or name == OWN_COMMAND:
+            return name is not None and self.interactive
+        from cellwright.commands.registry import is_answered_here  # most prompts are none
+
+        return is_answered_here(prompt, self.conversation.skills)
+
+    def _do(self, prompt: str) -> CommandPage:
+        from cellwright.commands.registry import NEED_SESSIONS, answer_of, command_of
+
+        command, text = command_of(prompt)
+        if self.options.no_session and command_name(prompt) in NEED_SESSIONS:
+            message = (
+                f"--no-session keeps this conversation in memory alone: there is no /{command_name(prompt)} in it."
+            )
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+
+        run = self._terminal_run(Unseen)
+        if command_name(prompt) != OWN_COMMAND:
+            run.keys = None  # the line that it is typed in has the keyboard
+        with run.signals():
+            options, surface = self._run_options(), run.surface
+            call = CommandCall(self.conversation, options, text, surface.emit, surface.ask_user)
+            return run.result_of(self.conversation.thread.submit(answer_of(command, call)))
+
+    def _run_options(self) -> RunOptions:
+        return self.conversation.choices.over(run_options(self.options))
+
+    def _show_page(self, name: str, page: CommandPage) -> int:
+        match self.options.output_format:
+            case "text":
+                stdout = self.streams.stdout
+                if any(section.answer for section in page.sections) and self.streams.draws_on(stdout):
+                    from cellwright.terminal.views.live_view import draw_page  # rich: most pages are no answers
+
+                    draw_page(page, stdout)
+                    return ExitCode.OK
+                text = page.plain(columns_of(stdout, self.streams.environ) if stdout.isatty() else None)
+            case "json" | "json-lines":
+                text = json.dumps({name: page.markdown()})
+            case _:
+                from cellwright.terminal.claude_code.output import page_result, write_message
+
+                write_message(page_result(page.plain(), self._session.id), self.streams.stdout)
+                return ExitCode.OK
+        print(text, file=self.streams.stdout)
+        return ExitCode.OK
+
+    def _request(self, prompt: Prompt, plan: _PromptPlan) -> RunRequest:
+        answer_type = None if self.options.dry_run else self._answer_type
+        return RunRequest(
+            prompt=prompt,
+            options=replace(self._run_options(), answer_type=answer_type),
+            session=self._unsaved,
+            provider=plan.provider,
+            replay=plan.replay,
+        )
+
+    def _exit_code(self, end: RunEnd, signal_number: int) -> int:
+        if end.error is None:
+            return ExitCode.OK
+        if self.options.as_claude and self.options.output_format == "text":
+            # scripts read there what kept it from an answer
+            print(end.error["message"], file=self.streams.stdout)
+        print(f"{end.error['code']}: {end.error['message']}", file=self.streams.stderr)
+        code = exit_code_of(end.error["code"])
+        return 128 + signal_number if code == ExitCode.INTERRUPTED and signal_number else code
+
+    @property
+    def _recording(self) -> Path | None:
+        """The recording that this command writes or plays."""
+        named = self.options.record or self.options.replay or self.streams.environ.get("CELLWRIGHT_RECORDING")
+        return self.conversation.cwd / named if named else None
+
+    @functools.cached_property
+    def _replay_way(self) -> str | None:
+        return process_replay_mode(self.streams.environ)
+
+    def _plan(self, prompt: str) -> _PromptPlan:
+        path, way = self._recording, self._replay_way
+        if path is None:
+            return _PromptPlan()
+        key = prompt_key(prompt, self.conversation.cwd)
+        self._asked[key] += 1
+        nth = self._asked[key]
+        if self.options.replay is not None or way == "strict" or (way == "auto" and self._holds(prompt, nth)):
+            return self._played(prompt, nth, strict=way == "strict")
+        return _PromptPlan() if self.options.record is None else self._recorded(self._recorder, prompt, nth)
+
+    def _holds(self, prompt: str, nth: int) -> bool:
+        return self._recording is not None and self._recording.exists() and self._replay.holds(prompt, nth=nth)
+
+    def _played(self, prompt: str, nth: int, *, strict: bool) -> _PromptPlan:
+        from cellwright.agent.recording.replay import UntrustedRecording
+
+        replay = self._replay
+        try:
+            turn = replay.turn(prompt, nth=nth)
+        except UntrustedRecording as error:
+            if not confirmed(self.streams, f"{error.message}\nPlay it?"):
+                raise
+            replay.trust()
+            turn = replay.turn(prompt, nth=nth)
+
+        def finish() -> list[str]:
+            if strict:
+                check_drift(turn.drift)
+            return describe_drift(turn.drift)
+
+        def belongs_to(run: Run) -> None:
+            run.bus.subscribe(turn.on_event)
+
+        return _PromptPlan(replay=_FixedReplay(turn), belongs_to=belongs_to, finish=finish)
+
+    def _recorded(self, recorder: Recorder, prompt: str, nth: int) -> _PromptPlan:
+        listening: list[TurnListener] = []
+
+        def belongs_to(run: Run) -> None:
+            listening.append(recorder.listen(prompt, nth=nth))
+            run.bus.subscribe(listening[-1].on_event)
+
+        return _PromptPlan(belongs_to=belongs_to, finish=lambda: recorder.save(listening[-1]))
+
+    @functools.cached_property
+    def _recorder(self) -> Recorder:
+        from cellwright.agent.recording.recorder import Recorder  # few runs are recorded
+
+        return Recorder(self.options.record, self.conversation.cwd)
+
+    @property
+    def _replay(self) -> Replay:
+        assert self._recording is not None
+        if self._read is None or self._read.is_outdated():
+            from cellwright.agent.recording.replay import Replay  # or played
+
+            self._read = Replay(self._recording, self.conversation.cwd)
+        return self._read
+
+    def _dry_run(self, prompt: Prompt) -> int:
+        from cellwright.conversation.dry_run import DryRun, shown, unsaved_copy
+
+        dry_run = DryRun()
+        self._unsaved = self._unsaved or unsaved_copy(self.conversation.sessions.current)
+        run = TerminalRun(Unseen, None, list)
+        with run.signals():
+            end = run.until_end(
+                self.conversation.start(self._request(prompt, _PromptPlan(provider=dry_run)), run.surface)
+            )
+        if end.error is None:
+            summary = dry_run.summary(self._answer_type)
+            text = shown(summary) if self.options.output_format == "text" else json.dumps(summary)
+            print(text, file=self.streams.stdout)
+        return self._exit_code(end, run.signal_number)
+
+
+def _key_source(in_force: SettingsInForce) -> str:
+    """The name of what gives the credential, as Claude Code's messages have it."""
+    place = kept_source(in_force.environment, own_credentials=in_force.settings.own_credentials)
+    return f"cellwright auth login ({place})" if place else source_of_credential(in_force.environment) or "none"
+
+
+def run_options(options: argparse.Namespace) -> RunOptions:
+    """The command line's options as the conversation takes them."""
+    return RunOptions(
+        model=options.model,
+        mode=options.permission_mode,
+        max_turns=options.max_turns,
+        budget_usd=options.budget,
+        effort=options.effort,
+        max_tokens=options.max_tokens,
+        max_parallel_tools=options.max_parallel_tools,
+        tool_timeout=options.tool_timeout,
+        allow=options.allowed_tools,
+        deny=options.disallowed_tools,
+        on_denied=options.on_denied,
+        setup=options.setup,
+        fallback_models=options.fallback_model,
+        builtin_tools=options.tools in (None, ("default",)) and not options.no_tools,
+        proposes_files=options.no_tools,
+        code_context=options.context == "code",
+        tool_names=() if options.tools in (None, ("default",)) else options.tools,
+        system_prompt=options.system_prompt,
+        append_system_prompt=options.append_system_prompt,
+        agents=options.agents,
+        agent=options.agent,
+    )
+
+
+def inline_settings(options: argparse.Namespace, cwd: Path) -> tuple[InlineSettings, ...]:
+    """The settings of the command line: those of `--settings`, `--provider`, and the folders of `--add-dir`."""
+    found: list[InlineSettings] = []
+    for values, name in options.settings:
+        # a rule's `/x` starts at the folder of the file it stands in
+        folder = cwd if name == "--settings" else Path(name).expanduser().absolute().parent
+        found.append((Layer(scope="options", label=name, root=folder, folder=folder), values))
+    if options.provider is not None:
+        layer = Layer(scope="options", label="--provider", root=cwd, folder=cwd)
+        found.append((layer, {"cellwright": {"provider": options.provider}}))
+    if options.add_dir:
+        folders = {"permissions": {"additionalDirectories": [str(folder) for folder in options.add_dir]}}
+        found.append((Layer(scope="options", label="--add-dir", root=cwd, folder=cwd), folders))
+    return tuple(found)
+
+
+def given_servers(options: argparse.Namespace, cwd: Path) -> tuple[GivenServers, ...]:
+    """The MCP servers of `--mcp-config`; of two with one name the last counts."""
+    return tuple(
+        (servers, ServerOrigin(scope="flag", label=name, cwd=cwd)) for servers, name in reversed(options.mcp_config)
+    )
+
+
+def setting_scopes(options: argparse.Namespace) -> tuple[Scope, ...]:
+    """The files of settings that count. Raises `CellwrightError` for one that there is not."""
+    names: tuple[str, ...] | None = options.setting_sources
+    if names is None:
+        return SCOPES
+    if unknown := set(names) - {"user", "project", "local"}:
+        message = f"--setting-sources: {', '.join(sorted(unknown))} is none of user, project, local."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    return tuple(scope for scope in SCOPES if scope in names)
+
+
+def refuse_trust(options: argparse.Namespace, conversation: Conversation) -> None:
+    """Raises `CellwrightError` PERMISSION_DENIED for a `--trust` that the administrator does not let count."""
+    trust = conversation.in_force.trust
+    if options.trust and trust.refused:
+        raise CellwrightError(ErrorCode.PERMISSION_DENIED, f"--trust: {refusal_text(trust.folder)} Nothing was sent.")

@@ -1,0 +1,108 @@
+"""The choice of who shows a run and who answers its questions, by the options and by what the streams are."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TextIO
+
+from msgspec import Struct
+
+from cellwright.terminal.interactive.keys import reads_keys
+from cellwright.terminal.views.plain_view import AnswerView, JsonLinesView, JsonView, PlainView, View
+from cellwright.terminal.views.terminal_text import Style, can_ask, columns_of, draws
+from cellwright.text import visible
+
+if TYPE_CHECKING:
+    from cellwright.terminal.claude_code.output import ClaudeOutput
+    from cellwright.terminal.question import Asker, Write
+
+
+class Streams(Struct, frozen=True, kw_only=True):
+    """The three streams and the environment that says what their terminal can do."""
+
+    stdin: TextIO
+    stdout: TextIO
+    stderr: TextIO
+    environ: Mapping[str, str]
+
+    def draws_on(self, stream: TextIO) -> bool:
+        return draws(stream, self.environ, columns_of(stream, self.environ))
+
+
+def make_view(
+    streams: Streams,
+    output_format: str,
+    *,
+    quiet: bool,
+    claude: Callable[[], ClaudeOutput] | None = None,
+    all_messages: bool = False,
+    details: bool = False,
+) -> View:
+    """The view for one run; `claude` says what Claude Code's formats need, and with `all_messages` its JSON has them all.
+
+    With `details` a terminal shows results of calls whole.
+    """
+    if claude is not None:
+        from cellwright.terminal.claude_code.output import ClaudeJsonView, ClaudeStreamView  # other formats are usual
+
+        if output_format == "stream-json":
+            return ClaudeStreamView(claude())
+        return ClaudeJsonView(claude(), all_messages=all_messages)
+    if output_format == "json-lines":
+        return JsonLinesView(streams.stdout)
+    if output_format == "json":
+        return JsonView(streams.stdout)
+    if quiet or not streams.stdout.isatty():
+        return AnswerView(streams.stdout, None if quiet else streams.stderr)
+    if not streams.draws_on(streams.stdout):
+        return PlainView(streams.stdout)
+    from cellwright.terminal.views.live_view import live_view  # rich: imported while the first request is on its way
+
+    return live_view(streams.stdout, details=details)
+
+
+def asker_maker(
+    streams: Streams, output_format: str, *, quiet: bool, answer_seconds: float | None = None
+) -> Callable[[], Asker] | None:
+    """Return the maker of the one who asks, when there is a question; None where nobody can be asked.
+
+    A question of Claude's own waits `answer_seconds` for its answer, or for ever.
+    """
+    # stdout is the answer's alone when it goes to a program
+    screens = [streams.stdout, streams.stderr] if output_format == "text" and not quiet else [streams.stderr]
+    screen = can_ask(streams.stdin, *screens)
+    return functools.partial(_asker, streams, screen, answer_seconds) if screen is not None else None
+
+
+def _asker(streams: Streams, screen: TextIO, answer_seconds: float | None) -> Asker:
+    from cellwright.terminal.interactive.interact import Keyboard  # most runs ask nothing
+    from cellwright.terminal.question import Asker
+
+    write = line_writer(streams, screen)
+    keyboard = Keyboard(streams.stdin, screen, streams.environ, lambda problem: write(problem, "error"))
+    read_in_time = functools.partial(keyboard.line, seconds=answer_seconds)
+    press = keyboard.key if reads_keys(streams.stdin) and streams.draws_on(screen) else None
+    return Asker(write, keyboard.line, "terminal", keyboard.edited, read_in_time, press, keyboard.rest)
+
+
+def line_writer(streams: Streams, screen: TextIO) -> Write:
+    """Write the lines of a question on `screen`, in their styles where it can be drawn on."""
+    if streams.draws_on(screen):
+        from cellwright.terminal.views.live_view import styled_writer
+
+        return styled_writer(screen)
+
+    def write(line: str, style: Style) -> None:
+        print(line, file=screen, flush=True)
+
+    return write
+
+
+def confirmed(streams: Streams, question: str) -> bool:
+    """Ask `question` and return whether the user said yes; no where there is nobody to ask."""
+    screen = can_ask(streams.stdin, streams.stderr, streams.stdout)
+    if screen is None:
+        return False
+    print(f"{visible(question)} [y/n] ", end="", file=screen, flush=True)
+    return streams.stdin.readline().strip().lower() in ("y", "yes")

@@ -1,0 +1,441 @@
+"""A run on a terminal that can be drawn on: markdown as it is written, running calls with clocks, coloured diffs.
+
+Finished blocks are printed once and scroll away. Below them a few lines are drawn again and again: the block that is
+being written, the calls that run, what is waited for.
+
+`MarkdownBlocks` cuts markdown that is still being written at places before which nothing can change any more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TextIO
+
+from msgspec import Struct, field
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.live import Live
+from rich.markdown import Markdown
+from rich.segment import Segment
+from rich.text import Text
+
+from cellwright.agent.context.summary import compacted_line
+from cellwright.agent.subagent import AgentProgress, progress_of
+from cellwright.commands.command import CommandPage
+from cellwright.events import (
+    Answered,
+    Asked,
+    Call,
+    ContextAttached,
+    ContextCompacted,
+    Event,
+    Json,
+    ModeChanged,
+    Notice,
+    Retrying,
+    RunEnd,
+    Steered,
+    SubagentEvent,
+    TextDelta,
+    ThinkingDelta,
+    TodosChanged,
+    ToolEnd,
+    ToolInputDelta,
+    ToolProgress,
+    ToolStart,
+    TurnChanged,
+    TurnEnd,
+    UserPrompt,
+)
+from cellwright.terminal.views import run_lines
+from cellwright.terminal.views.terminal_text import Style, harmless, style_of_diff_line
+from cellwright.text import lazy_pattern, visible, visible_line
+
+_FENCE = lazy_pattern(r" {0,3}(`{3,}|~{3,})(.*)")
+
+
+class MarkdownBlocks:
+    """`add` text as it comes; what it gives back is whole blocks, in order. `tail` is what is not finished."""
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self.tail = ""
+        self._read = 0
+        self._cut = 0
+        self._fence = ""
+        self._after_blank = False
+
+    def add(self, text: str) -> str:
+        """Take more text in; gives the markdown that is finished with it, or ""."""
+        self.tail += text
+        # the last line is looked at when it is whole: it may yet become a fence or the end of one
+        while (end := self.tail.find("\n", self._read)) >= 0:
+            self._take_line(self.tail[self._read : end])
+            self._read = end + 1
+        finished, self.tail = self.tail[: self._cut], self.tail[self._cut :]
+        self._read -= self._cut
+        self._cut = 0
+        return finished
+
+    def rest(self) -> str:
+        """Return what is left at the end of the text; afterwards there is nothing."""
+        rest = self.tail
+        self._begin()
+        return rest
+
+    def _take_line(self, line: str) -> None:
+        if self._fence:
+            self._end_fence(line)
+            return
+        if not line.strip():
+            self._after_blank = True
+            return
+        # an indented line after a blank one still belongs to the list item before it
+        if self._after_blank and not line.startswith((" ", "\t")):
+            self._cut = self._read
+        self._after_blank = False
+        if fence := _FENCE.fullmatch(line):
+            self._fence = fence[1]
+
+    def _end_fence(self, line: str) -> None:
+        found = _FENCE.fullmatch(line)
+        if found and found[1].startswith(self._fence) and not found[2].strip():
+            self._fence = ""
+
+
+STYLES: dict[Style, str] = {
+    "": "",
+    "title": "bold",
+    "dim": "dim",
+    "warning": "yellow",
+    "error": "red",
+    "good": "green",
+    "added": "green",
+    "removed": "red",
+    "hunk": "cyan",
+}
+
+DRAW_SECONDS = 0.08
+"""Drawn more often, nobody would see the difference."""
+
+OUTPUT_LINES = 3
+OUTPUT_CHARS = 4_000
+TODO_MARKS = {"completed": "✓", "in_progress": "▸", "pending": "○"}
+TODO_STYLES: dict[str, Style] = {"✓": "dim", "▸": "title", "○": ""}
+MARKS = {"success": "✓", "error": "✗", "timeout": "✗", "denied": "⊘", "interrupted": "■"}
+
+
+class _Running(Struct):
+    """A call that runs: since when, how long it may take, and the end of what it has printed."""
+
+    call: Call
+    since: float
+    estimated_seconds: float | None = None
+    output: str = ""
+    agent: AgentProgress | None = None
+    """The progress of the agent that works for it; its steps are the output then."""
+
+
+class _Block(Struct, frozen=True):
+    """A piece of markdown: one empty line before it unless it is the first, at most its last `height` lines."""
+
+    text: str
+    is_first: bool
+    height: int | None = None
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        # links as text with their address: what is behind a word must be seen
+        markdown = Markdown(self.text, hyperlinks=False)
+        lines = console.render_lines(markdown, options.update(height=None), pad=False)
+        while lines and _is_empty(lines[0]):
+            del lines[0]
+        while lines and _is_empty(lines[-1]):
+            del lines[-1]
+        if not self.is_first:
+            lines.insert(0, [])
+        for line in lines[-self.height :] if self.height is not None else lines:
+            yield from line
+            yield Segment.line()
+
+
+def _is_empty(line: list[Segment]) -> bool:
+    return not any(segment.text.strip() or (segment.style and segment.style.bgcolor) for segment in line)
+
+
+class LiveView(Struct):
+    """Draws on `console`. Called on one thread at a time.
+
+    `shares_screen`: others print there as well (IPython and what it runs), and ask there; so nothing moves below what is
+    finished but the text while it is written. `details`: results of calls are shown whole.
+    """
+
+    console: Console
+    shares_screen: bool = False
+    details: bool = False
+    _draft: str = ""
+    _model: str = ""
+    _blocks: MarkdownBlocks = field(default_factory=MarkdownBlocks)
+    _running: dict[str, _Running] = field(default_factory=dict)
+    _asked_diffs: run_lines.AskedDiffs = field(default_factory=run_lines.AskedDiffs)
+    _todos: Sequence[Json] = ()
+    _doing: str = "waiting for the answer"
+    _since: float = field(default_factory=time.monotonic)
+    _notices: run_lines.RepeatedNotices = field(default_factory=run_lines.RepeatedNotices)
+    _printed_text: bool = False
+    _finished: bool = False
+    _live: Live | None = None
+    _drawn_at: float = 0.0
+    _drawn: str = ""
+
+    def emit(self, event: Event) -> None:  # noqa: C901  one arm for each event
+        match event:
+            case UserPrompt():
+                self._model = event.model
+                self._now("waiting for the answer")
+            case ContextAttached() if run_lines.context_line(event):
+                self._print(run_lines.context_line(event), "dim")
+            case TextDelta():
+                self._doing = ""
+                if finished := self._blocks.add(harmless(event.text)):
+                    self._print_markdown(finished)
+            case ThinkingDelta():
+                self._now("thinking")
+            case ToolInputDelta():
+                self._end_text()
+                self._now(f"writing a call of {visible_line(event.name)}")
+            case ToolStart() | ToolProgress() | ToolEnd():
+                self._tool(event)
+            case SubagentEvent():
+                self._agent(event)
+            case TurnEnd():
+                self._end_text()
+                self._printed_text = False
+                self._now("waiting for the answer")
+            case TodosChanged():
+                self._todos_changed(event)
+            case Asked() | Answered():
+                self._asked_diffs.note(event)
+            case ModeChanged():
+                self._print(f"Mode: {event.mode}", "hunk")
+            case Steered(state="waiting"):
+                self._print(f"Claude is told with its next step: {visible_line(event.text, 1_000)}", "dim")
+            case Steered(state="delivered"):
+                self._print(f"You: {visible_line(event.text, 1_000)}", "hunk")
+            case Retrying():
+                self._retry(event)
+            case Notice():
+                if self._notices.is_first(event):
+                    self._notice(event)
+            case ContextCompacted() if event.state != "failed":  # an error or a notice says why
+                self._print(visible_line(compacted_line(event), 1_000), "dim")
+            case TurnChanged() if event.counts:
+                self._print(run_lines.changed(event), "dim")
+            case RunEnd():
+                self._run_end(event)
+            case _:
+                pass  # a question has the screen for itself, its answer shows in what happens
+        self._draw()
+
+    def tick(self) -> None:
+        """Let the clocks go on."""
+        if not self._finished:
+            self._draw()
+
+    def pause(self) -> None:
+        """Take away what is drawn; it comes back with the next event."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def close(self) -> None:
+        self.pause()
+
+    def show_draft(self, draft: str) -> None:
+        """Show what the user writes meanwhile, below everything."""
+        self._draft = draft
+
+    def show_details(self, shown: bool) -> None:
+        """Show results whole from now on, or no longer."""
+        self.details = shown
+        self._print("Results are shown whole." if shown else "Results are shown in one line.", "dim")
+
+    def _now(self, doing: str) -> None:
+        if doing != self._doing:
+            self._doing = doing
+            self._since = time.monotonic()
+
+    def _tool(self, event: ToolStart | ToolProgress | ToolEnd) -> None:
+        self._doing = ""
+        match event:
+            case ToolStart():
+                now = time.monotonic()
+                self._running |= {call.id: _Running(call, now, event.estimated_seconds) for call in event.calls}
+            case ToolProgress():
+                if (running := self._running.get(event.tool_use_id)) is not None:
+                    running.output = (running.output + harmless(event.text or event.message))[-OUTPUT_CHARS:]
+            case ToolEnd():
+                self._call_ended(event)
+
+    def _agent(self, event: SubagentEvent) -> None:
+        running = self._running.get(event.tool_use_id)
+        if running is None:
+            return  # it goes on in the background
+        running.agent = running.agent or AgentProgress()
+        running.agent.take(event.event)
+        if (steps := progress_of(event)) is not None:
+            self._tool(steps)
+
+    def _call_ended(self, event: ToolEnd) -> None:
+        running = self._running.pop(event.tool_use_id, None)
+        if not self._running:
+            self._now("waiting for the answer")
+        if run_lines.shows_in_the_list(event):
+            return
+        _, style = run_lines.STATUS[event.status]
+        line = Text(f"{MARKS[event.status]} ", STYLES[style])
+        line.append(run_lines.call_title(running.call) if running else event.name, "bold")
+        line.append(f" · {run_lines.outcome(event)}", "dim" if event.status == "success" else STYLES[style])
+        agent = running.agent if running is not None else None
+        if agent is not None:
+            line.append(f" · {agent.facts()}", "dim")
+        lines = [line]
+        if what := run_lines.complaint(event):
+            lines.append(Text(f"  {what}", STYLES[style]))
+        if self.details and running is not None and agent is not None:
+            lines += [Text(f"  {step}", "dim") for step in running.output.splitlines()]
+        if self.details:
+            lines += [Text(f"  {line}", "dim") for line in run_lines.result_lines(event)]
+        for diff_line in () if self._asked_diffs.have(event) else run_lines.diff_lines(event):
+            lines.append(Text(f"  {diff_line}", STYLES[style_of_diff_line(diff_line)]))
+        self._print_above(Group(*lines))
+
+    def _todos_changed(self, event: TodosChanged) -> None:
+        head, *lines = run_lines.todo_lines(self._todos, event.todos, TODO_MARKS)
+        self._todos = event.todos
+        styled = [Text(line, STYLES[TODO_STYLES[line.lstrip()[0]]]) for line in lines]
+        self._print_above(Group(Text(head, STYLES["title"]), *styled))
+
+    def _retry(self, event: Retrying) -> None:
+        self._blocks.rest()
+        self._print(run_lines.retry(event), "warning")
+        if self._printed_text:
+            self._print("The answer starts again.", "dim")
+        self._printed_text = False
+        self._now("waiting for the answer")
+
+    def _run_end(self, event: RunEnd) -> None:
+        self._end_text()
+        self._finished = True
+        self.pause()
+        for notice in self._notices.repeated():
+            self._notice(notice)
+        self._print(run_lines.footer(event, self._model), "dim")
+
+    def _notice(self, notice: Notice) -> None:
+        self._print(visible_line(notice.message, 1_000), "dim" if notice.level == "info" else notice.level)
+
+    def _end_text(self) -> None:
+        if rest := self._blocks.rest().strip("\n"):
+            self._print_markdown(rest)
+
+    def _print_markdown(self, text: str) -> None:
+        is_first, self._printed_text = not self._printed_text, True
+        self._print_above(_Block(text, is_first))
+
+    def _print(self, line: str, style: Style) -> None:
+        self._print_above(Text(line, STYLES[style]))
+
+    def _print_above(self, finished: RenderableType) -> None:
+        """Print what stays, and what moves again below it: in one write, so that nothing is seen to jump."""
+        with self.console:
+            if self._live is not None:
+                self._live.update(Group(), refresh=True)
+            self.console.print(finished)
+            if self._live is not None:
+                self._live.update(self._moving(), refresh=True)
+
+    def _draw(self) -> None:
+        now = time.monotonic()
+        if self.shares_screen and not self._blocks.tail.strip():
+            self.pause()
+            return
+        if self._finished or now - self._drawn_at < DRAW_SECONDS:
+            return
+        self._drawn_at = now
+        if self._live is None:
+            self._live = Live(
+                console=self.console,
+                auto_refresh=False,
+                transient=True,
+                redirect_stdout=not self.shares_screen,
+                redirect_stderr=not self.shares_screen,
+                vertical_overflow="crop",
+            )
+            self._live.start()
+            self._drawn = ""
+        looks = self._blocks.tail + "\n".join(line.plain for line in self._status())
+        if looks != self._drawn:
+            self._drawn = looks
+            self._live.update(self._moving(), refresh=True)
+
+    def _moving(self) -> RenderableType:
+        """Build what is drawn below the finished part."""
+        status = self._status()
+        if not self._blocks.tail.strip():
+            return Group(*status)
+        height = max(3, self.console.height - len(status) - 2)
+        return Group(_Block(self._blocks.tail, not self._printed_text, height), *status)
+
+    def _status(self) -> list[Text]:
+        if self.shares_screen:
+            return []
+        now = time.monotonic()
+        lines = [line for each in self._running.values() for line in _running_lines(each, now, self.details)]
+        if self._doing:
+            lines.append(Text(f"… {self._doing} {now - self._since:.0f} s", "dim"))
+        if self._draft:
+            lines.append(Text(f"> {self._draft[-self.console.width + 4 :]}▏", "bold"))
+        for line in lines:
+            line.truncate(self.console.width, overflow="ellipsis")
+        return lines
+
+
+def _running_lines(running: _Running, now: float, details: bool) -> list[Text]:
+    expected = run_lines.estimate(running.estimated_seconds)
+    lines = [Text(f"● {run_lines.call_title(running.call)} {now - running.since:.0f} s{expected}", "bold")]
+    if running.agent is not None:
+        lines[0].append(f" · {running.agent.facts()} · {running.agent.doing}".removesuffix(" · "), "dim")
+        if not details:
+            return lines
+    shown = [line for line in running.output.splitlines() if line.strip()][-OUTPUT_LINES:]
+    return [*lines, *(Text(f"  {line}", "dim") for line in shown)]
+
+
+def live_view(out: TextIO, *, shares_screen: bool = False, details: bool = False) -> LiveView:
+    """A view that draws on the terminal `out`."""
+    return LiveView(Console(file=out, highlight=False), shares_screen, details)
+
+
+def styled_writer(out: TextIO) -> Callable[[str, Style], None]:
+    """Writes lines on the terminal `out` in their styles."""
+    console = Console(file=out, highlight=False)
+
+    def write(line: str, style: Style) -> None:
+        console.print(Text(line, STYLES[style]))
+
+    return write
+
+
+def draw_page(page: CommandPage, out: TextIO) -> None:
+    """Draw a command's page on which Claude answers as its other answers are."""
+    console = Console(file=out, highlight=False)
+    for index, section in enumerate(page.sections):
+        if index:
+            console.print()
+        if section.answer:
+            console.print(Text(visible_line(section.title, console.width), style="bold"))
+            console.print(_Block(visible(section.answer), is_first=True))
+        else:
+            print(CommandPage([section]).plain(console.width), file=out)

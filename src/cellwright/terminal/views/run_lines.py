@@ -1,0 +1,189 @@
+"""The lines that the terminal shows of a run, the same drawn or plain: one for a call, a retry, the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cellwright.events import (
+    Answered,
+    Asked,
+    Call,
+    ContextAttached,
+    Notice,
+    Retrying,
+    RunEnd,
+    ToolEnd,
+    ToolStatus,
+    TurnChanged,
+)
+from cellwright.terminal.views.terminal_text import Style
+from cellwright.text import dollars, visible_line
+from cellwright.tools.planning.todos import LIST_TOOLS, describe_progress
+
+STATUS: dict[ToolStatus, tuple[str, Style]] = {
+    "success": ("done", "good"),
+    "error": ("failed", "error"),
+    "timeout": ("timed out", "error"),
+    "denied": ("denied", "warning"),
+    "interrupted": ("interrupted", "warning"),
+}
+
+MAX_DIFF_LINES = 60
+MAX_TITLES = 5
+
+
+def seconds(duration: float) -> str:
+    """A duration in seconds, for people."""
+    if duration < 60:
+        return f"{duration:.1f} s"
+    minutes, rest = divmod(round(duration), 60)
+    return f"{minutes} min {rest:02} s"
+
+
+SHOWN_ESTIMATE_SECONDS = 2.0
+"""Of what takes less time nothing is estimated on the screen."""
+
+
+def estimate(expected: float | None) -> str:
+    """The time that a call may take, as an addition to the time it has run; nothing where that is short or not known.
+
+    >>> estimate(75.0), estimate(0.2), estimate(None)
+    (' of about 1 min 15 s (estimated from earlier calls)', '', '')
+    """
+    if expected is None or expected < SHOWN_ESTIMATE_SECONDS:
+        return ""
+    return f" of about {seconds(expected)} (estimated from earlier calls)"
+
+
+class RepeatedNotices:
+    """The notices of a run: each is shown when it is said first, and at the end those that were said again."""
+
+    def __init__(self) -> None:
+        self._times: Counter[Notice] = Counter()
+
+    def is_first(self, notice: Notice) -> bool:
+        """Count the notice; False for one that was shown already."""
+        # when it was said is no difference
+        self._times[same := Notice(notice.message, notice.level)] += 1
+        return self._times[same] == 1
+
+    def repeated(self) -> list[Notice]:
+        """Each that was said again, with how often it was said."""
+        again = [(said, times) for said, times in self._times.items() if times > 1]
+        return [Notice(f"{visible_line(said.message, 1_000)} ({times} times)", said.level) for said, times in again]
+
+
+class AskedDiffs:
+    """The changes that the user has seen in a question: they are not shown again when they are made."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, str] = {}
+
+    def note(self, event: Asked | Answered) -> None:
+        """Take in a question, or an answer: a change that was edited there is another one than was shown."""
+        if isinstance(event, Asked):
+            if event.preview.kind == "diff":
+                self._calls[event.question_id] = str(event.tool_use["id"])
+        elif event.edited:
+            self._calls.pop(event.question_id, None)
+
+    def have(self, end: ToolEnd) -> bool:
+        """Return whether the call made the change that was shown."""
+        return end.status == "success" and end.tool_use_id in self._calls.values()
+
+
+def call_title(call: Call) -> str:
+    """The tool's name and what the call does, in one line."""
+    title = visible_line(call.title)
+    return title if title.startswith(call.name) else f"{call.name}: {title}"
+
+
+def outcome(end: ToolEnd) -> str:
+    """Describe how a call ended and how long it took."""
+    word, _ = STATUS[end.status]
+    return word if end.status == "denied" else f"{word}, {seconds(end.duration_ms / 1000)}"
+
+
+def complaint(end: ToolEnd) -> str:
+    """The first line of what went wrong, or nothing."""
+    if end.error is None:
+        return ""
+    lines = [line for line in str(end.error["message"]).splitlines() if line.strip()]
+    # a failed command or a traceback says at its end what happened
+    shown = lines[-1:] if end.status == "error" else lines[:1]
+    return visible_line(shown[0], 200) if shown else ""
+
+
+def diff_lines(end: ToolEnd) -> list[str]:
+    """The lines of the change that the call made, at most `MAX_DIFF_LINES`, and how many more there are."""
+    diff = str((end.display or {}).get("diff") or "")
+    lines = [visible_line(line, 1_000) if line.strip() else line for line in diff.splitlines()]
+    if len(lines) > MAX_DIFF_LINES:
+        lines = [*lines[:MAX_DIFF_LINES], f"… {len(lines) - MAX_DIFF_LINES} more lines"]
+    return lines
+
+
+MAX_RESULT_LINES = 200
+
+
+def result_lines(end: ToolEnd) -> list[str]:
+    """The text of a result, at most `MAX_RESULT_LINES`, and how many more there are."""
+    blocks = [{"type": "text", "text": end.content}] if isinstance(end.content, str) else end.content
+    texts = [
+        str(block.get("text", "")) if block.get("type") == "text" else f"[{block.get('type')}]" for block in blocks
+    ]
+    lines = [visible_line(line, 1_000) if line.strip() else "" for line in "\n".join(texts).splitlines()]
+    if len(lines) > MAX_RESULT_LINES:
+        lines = [*lines[:MAX_RESULT_LINES], f"… {len(lines) - MAX_RESULT_LINES} more lines"]
+    return lines
+
+
+def shows_in_the_list(end: ToolEnd) -> bool:
+    """Return whether all that the call did is in the list of todos."""
+    return end.name in LIST_TOOLS and end.status == "success"
+
+
+def todo_lines(
+    before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]], marks: Mapping[str, str]
+) -> list[str]:
+    """The todos as lines: how far it is, and below it those that changed; all of them when it is another list."""
+    same = [todo["content"] for todo in before] == [todo["content"] for todo in now]
+    changed = [todo for index, todo in enumerate(now) if not same or todo["status"] != before[index]["status"]]
+    lines = [f"  {marks[todo['status']]} {visible_line(str(todo['content']), 500)}" for todo in changed]
+    return [f"Todos: {describe_progress(now)}", *lines]
+
+
+def context_line(event: ContextAttached) -> str:
+    """List in one line what Claude was told besides the words; "" where that is only what every session is told."""
+    titles = [visible_line(part.title, 60) for part in event.parts if part.kind not in ("environment", "mode")]
+    if not titles:
+        return ""
+    more = f" and {len(titles) - MAX_TITLES} more" if len(titles) > MAX_TITLES else ""
+    return f"Told: {', '.join(titles[:MAX_TITLES])}{more} ({event.tokens:,} tokens)"
+
+
+def retry(event: Retrying) -> str:
+    """Announce that a request is sent again, and when."""
+    wait = f"in {event.wait_seconds:.1f} s" if event.wait_seconds >= 0.05 else "now"
+    return f"{event.code}: {visible_line(event.message, 200)} Trying again {wait} ({event.attempt} of {event.max_attempts})."
+
+
+def changed(event: TurnChanged) -> str:
+    """Describe what the run changed, and how it is taken back."""
+    return f"{event.counts} (/undo takes it back)"
+
+
+def footer(end: RunEnd, model: str) -> str:
+    """Model, requests, tokens, cost and time of a run."""
+    tokens = sum(
+        end.usage.get(name) or 0
+        for name in ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    )
+    cost = "cost unknown" if end.cost_usd is None else dollars(end.cost_usd)
+    if end.cost_usd is not None and end.session_cost_usd is not None and end.session_cost_usd - end.cost_usd > 0.00005:
+        cost += f" (session {dollars(end.session_cost_usd)})"
+    requests = "1 request" if end.requests == 1 else f"{end.requests} requests"
+    parts = [model, requests, f"{tokens:,} tokens", cost, seconds(end.duration_ms / 1000)]
+    return " · ".join(part for part in parts if part)

@@ -1,0 +1,420 @@
+"""Child processes that end with us, also when we are killed: groups, marks, and a watchdog that outlives us briefly.
+
+Each child leads a group of its own and carries a mark in its environment. The watchdog, one tiny process, reads from
+a pipe which groups there are; when the pipe ends, because this process has, however it did, it ends them. Covered
+are:
+
+    the child and all that stays in its group      everywhere
+    what left the group (`setsid`, a daemon)       on Linux, by the mark, unless it cleared its environment (`env -i`)
+
+Not covered: what somebody else starts for the child (systemd-run, a container engine, at, another machine).
+
+If the system has neither groups nor a shell (Windows), the child alone is ended, and only by us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import functools
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from cellwright.agent.calls.confinement import Confinement
+from cellwright.text import lazy_pattern
+
+if TYPE_CHECKING:
+    from cellwright.sandbox.confined_process import ConfinedProcess
+    from cellwright.sandbox.mechanisms import Sandbox, Start
+    from cellwright.sandbox.private_folder import PrivateFolder
+
+GRACE_SECONDS = 0.08
+"""Between asking a group to end and ending it."""
+
+STOP_SECONDS = 2.0
+"""The time the watchdog may take to end what is left."""
+
+MARK_NAME = "CELLWRIGHT_CHILD"
+_POLL_SECONDS = 0.005
+
+# $1 is the mark; groups come as lines `+ GROUP` and `- GROUP`, and the folder to remove at the end as `f FOLDER`
+_WATCHDOG = """
+trap '' INT TERM HUP QUIT
+groups=' '
+while read -r sign group; do
+  case $sign in
+    +) groups="$groups$group " ;;
+    f) folder=$group ;;
+    -) groups="${groups%% $group *} ${groups#* $group }" ;;
+  esac
+done
+end() {
+  for group in $groups; do kill -s "$1" -- "-$group" 2>/dev/null; done
+  for file in $(grep -laF "$2" /proc/[0-9]*/environ 2>/dev/null); do
+    pid=${file#/proc/}
+    kill -s "$1" "${pid%/environ}" 2>/dev/null && left=1
+  done
+}
+end TERM "$1"
+[ "$groups$left" = ' ' ] || sleep 0.2
+end KILL "$1"
+[ -z "$folder" ] && exit
+chmod -R u+rwX -- "$folder" 2>/dev/null
+rm -rf -- "$folder"
+"""
+
+
+# the limit is set before the program begins, so that nothing that it starts can be without it; a lower one stays
+_BOUND_MEMORY = 'ulimit -d "$0" 2>/dev/null; exec "$@"'
+_SHELL_NAME = lazy_pattern("[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Command(Struct, frozen=True, kw_only=True):
+    """A program to start: its arguments, the folder it runs in, its environment, and what bounds it.
+
+    `memory_mb` is the private memory, in MiB, that it and each process that it starts may take, where the system can bound
+    that (None: no bound). `read_only` says that it changes nothing and leaves nothing behind, as a search does: it leads a
+    group but no session, and is killed at once instead of being asked to end. `confinement` is what it may touch (None: no
+    bounds); a program that is confined and cannot be is not started. `proxy_port` is where the proxy listens by which a
+    confined program reaches the hosts that it may reach.
+
+    What a child may do is said here and enforced by `ChildProcesses.start`, and nowhere else: a limit or a sandbox then
+    holds alike for shell commands, hooks, searches, git, tests, linters and fresh kernels.
+    """
+
+    arguments: Sequence[str]
+    cwd: Path
+    environ: Mapping[str, str]
+    memory_mb: int | None = None
+    read_only: bool = False
+    confinement: Confinement | None = None
+    proxy_port: int | None = None
+
+
+class Child:
+    """One running child, the leader of its group. Made by `ChildProcesses.start`, on a running loop."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], mark: str, *, read_only: bool, confined: ConfinedProcess | None = None
+    ) -> None:
+        self.group = process.pid
+        self.mark = mark
+        self._process = process
+        self._read_only = read_only
+        self._confined = confined
+        loop = asyncio.get_running_loop()
+        self.exited: asyncio.Future[int] = loop.create_future()
+        # a thread of its own: asyncio's watchers differ between versions, and some need the main thread
+        threading.Thread(target=self._wait, args=(loop,), name="cellwright-child", daemon=True).start()
+
+    def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
+        code = self._process.wait() if self._confined is None else self._confined.wait()
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(self.exited.set_result, code)
+
+    @property
+    def told(self) -> str:
+        """The reason why a sandbox has not made what it changed, once it has ended; "" where there is none."""
+        return "" if self._confined is None else self._confined.told
+
+    @property
+    def left_behind(self) -> bool:
+        """True when something of the group runs on although its leader has ended."""
+        return self.exited.done() and self.is_alive()
+
+    def is_alive(self) -> bool:
+        """Return whether anything of the group is there; never known where there are no groups."""
+        if self._confined is not None and self._confined.ended:
+            return False
+        return is_alive(self.group)
+
+    def release(self) -> None:
+        """Give back what a sandbox held, once nothing of the group is there."""
+        if self._confined is not None:
+            self._confined.close()
+
+    def kill(self) -> None:
+        """End the group and what left it, now and without waiting."""
+        self._signal(signal.SIGKILL)
+
+    async def end(self) -> None:
+        """End the group and what left it: ask, wait a moment, insist. Takes 0.12 s at most, whatever the children do.
+
+        What only reads is not asked.
+        """
+        if self._read_only:
+            if not self.exited.done():
+                self.kill()
+                await asyncio.wait({self.exited}, timeout=GRACE_SECONDS)
+            return
+        self._signal(signal.SIGTERM)
+        await self._wait_until_gone(GRACE_SECONDS)
+        self._signal(signal.SIGKILL)
+        # what hangs in the operating system dies when that lets go of it; its thread reaps it then
+        await self._wait_until_gone(GRACE_SECONDS / 2)
+
+    def _signal(self, sign: signal.Signals) -> None:
+        if os.name != "posix":
+            self._process.terminate()
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.group, sign)
+        if self._read_only:  # nothing has left the group, and looking for it would take longer than most searches
+            return
+        for pid in _marked(f"{MARK_NAME}={self.mark}\0".encode()):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                if os.getpgid(pid) != self.group:  # the group has heard it: what it does then, it does once
+                    os.kill(pid, sign)
+
+    async def _wait_until_gone(self, seconds: float) -> None:
+        deadline = asyncio.get_running_loop().time() + seconds
+        while not self.exited.done() or self.is_alive():
+            if asyncio.get_running_loop().time() > deadline:
+                return
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+class ChildProcesses:
+    """The children of this process and their watchdog, which is started with the first of them."""
+
+    def __init__(self, find_sandbox: Callable[[], Sandbox | None] | None = None) -> None:
+        """Confine commands by what `find_sandbox` finds (default: the sandbox of this machine)."""
+        self._lock = threading.RLock()
+        self._find_sandbox = find_sandbox
+        self._mark = secrets.token_hex(12)
+        self._count = 0
+        self._groups: dict[int, Child] = {}
+        self._pipe: int | None = None
+        self._watchdog: subprocess.Popen[bytes] | None = None
+        self._private: PrivateFolder | None = None
+        if hasattr(os, "register_at_fork"):
+            # a forked worker that held the pipe would keep the watchdog from seeing our end
+            os.register_at_fork(after_in_child=self._forget)
+
+    def start(
+        self,
+        command: Command,
+        *,
+        output: int,
+        errors: int | None = None,
+        source: int = subprocess.DEVNULL,
+        inherited: Sequence[int] = (),
+    ) -> Child:
+        """Start `command`: every child of ours begins here, so that what a `Command` asks for holds for each of them.
+
+        It writes to the descriptor `output` and, where that is given, its errors to `errors`; it reads from `source` and
+        has the descriptors `inherited` besides. Raises OSError and, for a NUL byte, ValueError.
+        """
+        with self._lock:
+            self._count += 1
+            mark = f"{self._mark}.{self._count}"
+        self._watch()
+        # a session of its own has a share of its own of a busy processor, and may wait for it longer than a search takes;
+        # but what is confined must not have the user's terminal
+        session = not command.read_only or command.confinement is not None
+
+        def start(
+            arguments: Sequence[str], environ: Mapping[str, str], more: Sequence[int] = ()
+        ) -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                arguments,
+                cwd=command.cwd,
+                env={**environ, MARK_NAME: mark},
+                stdin=source,
+                stdout=output,
+                stderr=output if errors is None else errors,
+                pass_fds=(*inherited, *more),
+                start_new_session=session,
+                process_group=None if session else 0,
+            )
+
+        confined = None
+        if command.confinement is None:
+            process = start(_arguments(command), command.environ)
+        else:
+            confined = self._start_confined(command, command.confinement, start)
+            process = confined.process
+        child = Child(process, mark, read_only=command.read_only, confined=confined)
+        self._notify(child)
+        if command.read_only and command.memory_mb is not None:
+            _bound_memory(process.pid, command.memory_mb)
+        return child
+
+    def _start_confined(self, command: Command, confinement: Confinement, start: Start) -> ConfinedProcess:
+        """Start `command` by `start` in the sandbox. Raises ConfinementError, an OSError, where it would not be confined."""
+        from cellwright.sandbox.mechanisms import find_sandbox  # most processes confine nothing
+        from cellwright.sandbox.private_folder import PrivateFolder
+
+        _check_program(command)  # the sandbox would tell by its exit code alone
+        sandbox = (self._find_sandbox or find_sandbox)()
+        if sandbox is None:
+            message = "it was to be confined, and this machine has no sandbox (`/sandbox` says why)"
+            raise OSError(message)
+        with self._lock:
+            private = PrivateFolder() if self._private is None else self._private.mended()
+            if private is not self._private:
+                self._private = private
+                self._write(f"f {private.path}\n")
+        return sandbox.start(
+            start,
+            _arguments(command),
+            confinement,
+            cwd=command.cwd,
+            environ=command.environ,
+            private=private,
+            proxy_port=command.proxy_port,
+        )
+
+    @property
+    def running(self) -> bool:
+        """True while a child, or something that one has left in its group, runs on."""
+        with self._lock:
+            return any(child.is_alive() for child in self._groups.values())
+
+    def stop(self) -> None:
+        """End what is left of the children, and the watchdog."""
+        with self._lock:
+            watchdog, self._watchdog = self._watchdog, None
+            pipe, self._pipe = self._pipe, None
+            private, self._private = self._private, None
+            children, self._groups = self._groups, {}
+        if pipe is not None:
+            os.close(pipe)
+        if watchdog is not None:
+            try:
+                watchdog.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:  # foreign code forked and holds the pipe
+                watchdog.kill()
+                watchdog.wait()
+        for child in children.values():
+            child.release()
+        if private is not None:
+            private.close()
+
+    def _watch(self) -> None:
+        if os.name != "posix":
+            return
+        with self._lock:
+            if self._watchdog is not None and self._watchdog.poll() is None:
+                return
+            if self._pipe is not None:
+                os.close(self._pipe)
+            reader, self._pipe = os.pipe()
+            try:
+                self._watchdog = subprocess.Popen(
+                    ["/bin/sh", "-c", _WATCHDOG, "cellwright-watchdog", f"{MARK_NAME}={self._mark}."],
+                    stdin=reader,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    env={"PATH": os.defpath, "LC_ALL": "C"},
+                    cwd="/",
+                    start_new_session=True,  # Jupyter kills the kernel's whole group
+                )
+            finally:
+                os.close(reader)
+            for group in self._groups:
+                self._write(f"+ {group}\n")
+            if self._private is not None:
+                self._write(f"f {self._private.path}\n")
+
+    def _notify(self, child: Child) -> None:
+        with self._lock:
+            self._groups[child.group] = child
+            self._write(f"+ {child.group}\n")
+
+    def sweep(self) -> None:
+        """Have the watchdog forget the groups that have ended: their numbers may be given to others."""
+        with self._lock:
+            ended = [child for child in self._groups.values() if not child.is_alive()]
+            for child in ended:
+                del self._groups[child.group]
+                self._write(f"- {child.group}\n")
+        for child in ended:
+            child.release()
+
+    def _write(self, line: str) -> None:
+        if self._pipe is not None:
+            with contextlib.suppress(BrokenPipeError):  # it was killed: the next child starts another
+                os.write(self._pipe, line.encode())
+
+    def _forget(self) -> None:
+        """In a forked process: watchdog and children are the parent's."""
+        pipe, self._pipe, self._watchdog = self._pipe, None, None
+        self._lock, self._groups, self._mark = threading.RLock(), {}, secrets.token_hex(12)
+        self._private = None
+        if pipe is not None:
+            os.close(pipe)
+
+
+@functools.cache
+def child_processes() -> ChildProcesses:
+    """The children of this process: one watchdog serves every session in it."""
+    return ChildProcesses()
+
+
+def _arguments(command: Command) -> Sequence[str]:
+    """Build the arguments that start `command` with its memory bounded. Raises OSError where there is no such program."""
+    if command.memory_mb is None or command.read_only or os.name != "posix":
+        return command.arguments
+    _check_program(command)  # the shell in between would tell by its exit code alone
+    # a shell drops the variables that could not be its own
+    dropped = [f"{name}={value}" for name, value in command.environ.items() if not _SHELL_NAME.fullmatch(name)]
+    restored = ["/usr/bin/env", "--", *dropped] if dropped else []
+    return ["/bin/sh", "-c", _BOUND_MEMORY, str(command.memory_mb * 1024), *restored, *command.arguments]
+
+
+def _bound_memory(pid: int, memory_mb: int) -> None:
+    """Bound the memory of a process that already runs.
+
+    What it has started by then is without the bound, and a search starts nothing: a shell before it would cost 1 ms.
+    """
+    if os.name != "posix":
+        return
+    import resource  # not on Windows
+
+    if hasattr(resource, "prlimit"):
+        # it has ended already; a lower limit stays
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            resource.prlimit(pid, resource.RLIMIT_DATA, (memory_mb * 2**20,) * 2)
+
+
+def _check_program(command: Command) -> None:
+    program = command.arguments[0]
+    file = command.cwd / program if os.sep in program else program
+    if shutil.which(file, path=command.environ.get("PATH", os.defpath)) is None:
+        why = errno.EACCES if os.sep in program and os.path.exists(file) else errno.ENOENT  # noqa: PTH110
+        raise OSError(why, os.strerror(why), program)
+
+
+def is_alive(group: int) -> bool:
+    """Return whether any process of the group is there; never known where there are no groups."""
+    if os.name != "posix":
+        return False
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody is, under another user
+        return True
+    return True
+
+
+def _marked(mark: bytes) -> list[int]:
+    """The processes whose environment holds `mark`; none where the system does not tell."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        # gone meanwhile, or somebody else's
+        with contextlib.suppress(OSError):
+            if mark in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+    return found

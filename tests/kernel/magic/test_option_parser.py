@@ -1,0 +1,133 @@
+"""The options of `%%claude`: what is taken, what is refused before anything is sent."""
+
+from __future__ import annotations
+
+import pytest
+from traitlets import TraitError
+
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.kernel.magic.config import Claude
+from cellwright.kernel.magic.option_parser import OPTIONS, help_text, parse_line
+from cellwright.kernel.magic.options import MagicOptions
+from row_tables import for_each_row
+
+NONE = MagicOptions()
+
+
+@for_each_row(
+    ("line", "options", "rest"),
+    [
+        ("", NONE, ""),
+        ("explain this error", NONE, "explain this error"),
+        ("--new", MagicOptions(new=True), ""),
+        ("--model claude-sonnet-5-5 --quiet why?", MagicOptions(model="claude-sonnet-5-5", quiet=True), "why?"),
+        ("--mode=plan --max-turns 3", MagicOptions(mode="plan", max_turns=3), ""),
+        ("--budget $1.50 do -- it --now", MagicOptions(budget=1.5), "do -- it --now"),
+        ("--record 'my file.jsonl' don't", MagicOptions(record="my file.jsonl"), "don't"),
+        ('--replay "a b.jsonl"', MagicOptions(replay="a b.jsonl"), ""),
+        ("--out answer --format json-lines", MagicOptions(out="answer", format="json-lines"), ""),
+        ("--notebook report.ipynb Go on", MagicOptions(notebook="report.ipynb"), "Go on"),
+        ("--resume 20261121 --effort low --no-tools", MagicOptions(resume="20261121", effort="low", no_tools=True), ""),
+        ("--schema City --out city where?", MagicOptions(schema="City", out="city"), "where?"),
+        ("--schema shop.City|None", MagicOptions(schema="shop.City|None"), ""),
+        ("--schema 'list[dict[str, -1]]' all", MagicOptions(schema="list[dict[str, -1]]"), "all"),
+        ("--dry-run what is sent", MagicOptions(dry_run=True), "what is sent"),
+        ("--allow 'Bash(ls *)' --allow Edit x", MagicOptions(allow=("Bash(ls *)", "Edit")), "x"),
+        ("--deny Bash --add-dir ../a --add-dir b", MagicOptions(deny=("Bash",), add_dir=("../a", "b")), ""),
+        (
+            "--append-system-prompt 'Be kind.' --append-system-prompt x --fallback-model sonnet hi",
+            MagicOptions(append_system_prompt=("Be kind.", "x"), fallback_model=("sonnet",)),
+            "hi",
+        ),
+        ("--system-prompt-file a.txt hi", MagicOptions(system_prompt_file="a.txt"), "hi"),
+        ("--on-denied error go", MagicOptions(on_denied="error"), "go"),
+    ],
+)
+def test_options_come_first_and_the_rest_is_the_prompt(line: str, options: MagicOptions, rest: str):
+    assert parse_line(line, NONE) == (options, rest)
+
+
+@for_each_row(
+    ("line", "says"),
+    [
+        ("--modell x", "Did you mean --model?"),
+        ("--zzz", "--max-turns"),
+        ("--model", "--model needs a value"),
+        ("--model --new", "--model needs a value"),
+        ("--model=", "--model needs a value"),
+        ("--mode yolo", "'yolo' is not one of default, acceptEdits"),
+        ("--max-turns 0", "'0' is not a whole number"),
+        ("--max-turns two", "'two' is not a whole number"),
+        ("--budget free", "'free' is not an amount"),
+        ("--budget -1", "'-1' is not an amount"),
+        ("--budget nan", "'nan' is not an amount"),
+        ("--out 1st", "'1st' is not a name"),
+        ("--out class", "'class' is not a name"),
+        ("--schema", "--schema needs a value"),
+        ("--schema City()", "'City()' is not the name of a model"),
+        ("--schema list[open('x')]", "is not the name of a model"),
+        ("--schema 3", "'3' is not the name of a model"),
+        ("--schema a.b.", "is not the name of a model"),
+        ("--format xml", "'xml' is not one of"),
+        ("--new=yes", "--new takes no value"),
+        ("--new --new", "--new is given twice"),
+        ("--new --resume 2026", "--new and --resume do not go together"),
+        ("--record a --replay b", "--record and --replay do not go together"),
+    ],
+)
+def test_a_wrong_option_is_refused_with_what_to_do(line: str, says: str):
+    with pytest.raises(CellwrightError) as error:
+        parse_line(line, NONE)
+    assert error.value.code == ErrorCode.INVALID_PARAMETERS
+    assert says in error.value.message
+    assert "Nothing was sent" in error.value.message
+
+
+def test_defaults_hold_where_the_line_says_nothing():
+    defaults = MagicOptions(model="claude-haiku-5-5", max_turns=5)
+    assert parse_line("--max-turns 2 go", defaults) == (MagicOptions(model="claude-haiku-5-5", max_turns=2), "go")
+
+
+def test_the_help_names_every_option():
+    text = help_text()
+    assert all(f"--{name}" in text for name in OPTIONS)
+
+
+def test_config_reads_values_as_the_options_do():
+    config = Claude(model="claude-haiku-5-5", mode="plan", max_turns=3, budget=0.5, quiet=True)
+    assert config.options() == MagicOptions(max_turns=3, budget=0.5, quiet=True)
+    wrong = {"mode": "yolo", "max_turns": 0, "budget": -1.0, "format": "xml", "model": "", "deny": ["Bash("]}
+    for name, value in {**wrong, "allow": ["Write(x)"]}.items():
+        with pytest.raises(TraitError):
+            setattr(config, name, value)
+
+
+def test_config_says_settings_as_a_layer_of_them():
+    assert Claude().inline_settings() == ()
+    config = Claude(model="claude-haiku-5-5", mode="plan", allow=["Bash(make)"], deny=["Python"])
+    ((layer, values),) = config.inline_settings()
+    assert layer.scope == "config"
+    assert values == {
+        "model": "claude-haiku-5-5",
+        "permissions": {"defaultMode": "plan", "allow": ["Bash(make)"], "deny": ["Python"]},
+    }
+
+
+def test_every_trait_but_what_a_cell_cannot_say_is_an_option_under_its_name():
+    traits = {name.replace("_", "-") for name in Claude.class_own_traits(config=True)}
+    assert traits - set(OPTIONS) == {"recording", "session-budget", "notebook-budget", "daily-budget"}
+
+
+@pytest.mark.parametrize(
+    ("line", "record", "replay", "rest"),
+    [
+        ("--record", "auto", None, ""),
+        ("--record --quiet", "auto", None, ""),
+        ("--record a.jsonl Sum up", "a.jsonl", None, "Sum up"),
+        ("--replay", None, "auto", ""),
+        ("--replay strict Sum up", None, "strict", "Sum up"),
+    ],
+)
+def test_a_recording_beside_the_notebook_needs_no_name(line, record, replay, rest):
+    options, prompt = parse_line(line, MagicOptions())
+    assert (options.record, options.replay, prompt) == (record, replay, rest)

@@ -1,0 +1,354 @@
+"""Requests straight to an address: connections that are kept or lost, bodies in every form, and what is said of failures."""
+
+import asyncio
+import contextlib
+import gzip
+import ssl
+import subprocess
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellwright.model.retry import RequestFailed
+from cellwright.model.transports.direct_client import DirectClient
+from cellwright.model.transports.transport import KeyTransport
+from row_tables import for_each_row
+
+Answer = Callable[[bytes, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[bool | None]]
+
+
+@contextlib.asynccontextmanager
+async def served(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncIterator[tuple[str, list[int]]]:
+    """A server that plays `answer` for the head of each request, until one returns False: its address, connections."""
+    opened = [0]
+    tasks: set[Any] = set()
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks.add(asyncio.current_task())
+        opened[0] += 1
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                if await answer(head, reader, writer) is False:
+                    break
+                await writer.drain()
+        writer.transport.abort()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0, ssl=tls)
+    port = server.sockets[0].getsockname()[1]
+    try:
+        yield (f"https://localhost:{port}" if tls else f"http://127.0.0.1:{port}"), opened
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def plain(body: bytes, *headers: str) -> bytes:
+    lines = ["HTTP/1.1 200 OK", f"content-length: {len(body)}", *headers, "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+async def asked(client: DirectClient, *, seconds: float = 30.0, body: bytes = b"") -> bytes:
+    async with client.send("POST" if body else "GET", "/v1", body=body, headers={}, seconds=seconds) as reply:
+        return await reply.body()
+
+
+def client_of(url: str, **options: Any) -> DirectClient:
+    return DirectClient(url, {"x-own": "1"}, **{"idle_seconds": 60.0, **options})
+
+
+DEFLATE = zlib.compress(b"whole")
+BODIES = {
+    "of a length": plain(b"whole"),
+    "in chunks": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nwh\r\n3\r\nole\r\n0\r\n\r\n",
+    "after an early hint": b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + plain(b"whole"),
+    "gzip, unasked": plain(gzip.compress(b"whole"), "content-encoding: gzip"),
+    "deflate, unasked": plain(DEFLATE, "content-encoding: deflate"),
+}
+
+
+@pytest.mark.parametrize("form", BODIES)
+def test_a_body_arrives_in_every_form_on_one_connection(form):
+    async def answer(head, reader, writer):
+        assert b"x-own: 1\r\n" in head
+        writer.write(BODIES[form])
+
+    async def main() -> None:
+        async with served(answer) as (url, opened):
+            client = client_of(url)
+            assert [await asked(client) for _ in range(3)] == [b"whole"] * 3
+            assert opened == [1]
+            await client.aclose()
+
+    asyncio.run(main())
+
+
+def test_a_body_that_ends_with_its_connection_is_whole_and_the_next_request_has_another():
+    async def answer(head, reader, writer):
+        writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nwhole")
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+        return False
+
+    async def main() -> None:
+        async with served(answer) as (url, opened):
+            client = client_of(url)
+            assert [await asked(client) for _ in range(2)] == [b"whole"] * 2
+            assert opened == [2]
+
+    asyncio.run(main())
+
+
+def test_a_connection_that_was_closed_while_idle_is_not_used_again():
+    closed = asyncio.Event()
+
+    async def answer(head, reader, writer):
+        writer.write(plain(b"whole"))
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+        closed.set()
+        return False
+
+    async def main() -> None:
+        async with served(answer) as (url, opened):
+            client = client_of(url)
+            assert await asked(client) == b"whole"
+            await closed.wait()
+            while client._idle and client._idle[0].is_open:  # until the loop has read the end
+                await asyncio.sleep(0)
+            assert await asked(client) == b"whole"
+            assert opened == [2]
+
+    asyncio.run(main())
+
+
+def test_a_connection_is_kept_for_so_long_and_no_longer():
+    async def answer(head, reader, writer):
+        writer.write(plain(b"whole"))
+
+    async def main() -> None:
+        async with served(answer) as (url, opened):
+            client = client_of(url, idle_seconds=0.0)
+            assert [await asked(client) for _ in range(2)] == [b"whole"] * 2
+            assert opened == [2]
+            await client.aclose()
+
+    asyncio.run(main())
+
+
+def test_leaving_an_answer_closes_its_connection():
+    left = asyncio.Event()
+
+    async def answer(head, reader, writer):
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nbegun")
+        await writer.drain()
+        with contextlib.suppress(OSError):
+            assert await reader.read() == b""
+        left.set()
+        return False
+
+    async def main() -> None:
+        async with served(answer) as (url, _):
+            client = client_of(url)
+            async with client.send("GET", "/", headers={}, seconds=30) as reply:
+                assert await anext(reply.chunks) == b"begun"
+            await left.wait()
+            left.clear()
+            task = asyncio.create_task(asked(client))
+            while not task.done() and not client._idle and not left.is_set():
+                await asyncio.sleep(0.001)
+                task.cancel()
+            await left.wait()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(main())
+
+
+def test_who_refuses_a_long_request_before_its_end_is_heard():
+    async def answer(head, reader, writer):
+        writer.write(b"HTTP/1.1 413 Too Large\r\ncontent-length: 4\r\nconnection: close\r\n\r\nlong")
+        await writer.drain()
+        await reader.read(100_000)
+        writer.close()
+        await writer.wait_closed()
+        return False
+
+    async def main() -> None:
+        async with served(answer) as (url, _):
+            client = client_of(url)
+            async with client.send("POST", "/", body=b"x" * 150_000, headers={}, seconds=30) as reply:
+                assert (reply.status, await reply.body()) == (413, b"long")
+
+    asyncio.run(main())
+
+
+async def _nothing(head, reader, writer):
+    await reader.read()
+    return False
+
+
+async def _cut_in_body(head, reader, writer):
+    writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nbegun")
+    await writer.drain()
+    return False
+
+
+async def _cut_at_once(head, reader, writer):
+    return False
+
+
+async def _silent_in_body(head, reader, writer):
+    writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nbegun")
+    await writer.drain()
+    await reader.read()
+    return False
+
+
+async def _other_protocol(head, reader, writer):
+    writer.write(b"SSH-2.0-OpenSSH_9.9\r\n\r\n")
+
+
+async def _endless_head(head, reader, writer):
+    writer.write(b"HTTP/1.1 200 OK\r\n" + b"x-y: z\r\n" * 50_000)
+
+
+async def _unknown_encoding(head, reader, writer):
+    writer.write(plain(b"whole", "content-encoding: br"))
+
+
+async def _no_gzip(head, reader, writer):
+    writer.write(plain(b"whole", "content-encoding: gzip"))
+
+
+FAILURES = [
+    (_nothing, "Nothing came from 127.0.0.1 for 0.3 s."),
+    (_silent_in_body, "Nothing came from 127.0.0.1 for 0.3 s."),
+    (_cut_at_once, "The connection to 127.0.0.1 was cut"),
+    (_cut_in_body, "The connection to 127.0.0.1 was cut"),
+    (_other_protocol, "The connection to 127.0.0.1 was cut"),
+    (_endless_head, "The connection to 127.0.0.1 was cut"),
+    (_unknown_encoding, "encoded as br"),
+    (_no_gzip, "could not be read"),
+]
+
+
+@for_each_row("answer, words", FAILURES)
+def test_what_keeps_an_answer_from_coming_is_said(answer, words):
+    async def main() -> None:
+        async with served(answer) as (url, _):
+            with pytest.raises(RequestFailed) as caught:
+                await asked(client_of(url), seconds=0.3)
+            assert words in caught.value.failure.message
+            assert caught.value.failure.retryable
+
+    asyncio.run(main())
+
+
+def test_an_address_where_nobody_is_says_what_the_system_says():
+    async def main() -> None:
+        for url, words in (
+            ("http://127.0.0.1:9", "127.0.0.1 cannot be reached (Connection refused)."),
+            ("http://localhost:9", "localhost cannot be reached (Connection refused)."),
+            ("http://nowhere.invalid", "nowhere.invalid cannot be reached ("),
+        ):
+            with pytest.raises(RequestFailed) as caught:
+                await asked(client_of(url))
+            assert words in caught.value.failure.message
+
+    asyncio.run(main())
+
+
+def test_a_header_that_would_be_two_is_not_sent_and_not_quoted():
+    async def main() -> None:
+        client = DirectClient("http://127.0.0.1:9", {"x-key": "secret\r\nx-other: 1"}, idle_seconds=1)
+        with pytest.raises(RequestFailed) as caught:
+            await asked(client)
+        assert "secret" not in caught.value.failure.message
+        assert not caught.value.failure.retryable
+
+    asyncio.run(main())
+
+
+def test_an_odd_address_is_written_as_http_has_it():
+    seen = []
+
+    async def answer(head, reader, writer):
+        seen.append(head.split(b"\r\n")[0])
+        writer.write(plain(b""))
+
+    async def main() -> None:
+        async with served(answer) as (url, _):
+            client = client_of(f"{url}/a b/ü%20")
+            await asked(client)
+            await client.aclose()
+
+    asyncio.run(main())
+    assert seen == [b"GET /a%20b/%C3%BC%20/v1 HTTP/1.1"]
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory) -> Path:
+    """A certificate for localhost that nobody has signed, with its key."""
+    folder = tmp_path_factory.mktemp("certificate")
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"),
+            *("-addext", "subjectAltName=DNS:localhost", "-keyout", folder / "key.pem", "-out", folder / "cert.pem"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return folder
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_certificate_is_checked(certificate, trusted, monkeypatch):
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+    if trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate / "cert.pem"))
+
+    async def answer(head, reader, writer):
+        writer.write(plain(b"whole"))
+
+    async def main() -> None:
+        async with served(answer, tls) as (url, opened):
+            client = client_of(url)
+            if trusted:
+                assert [await asked(client) for _ in range(2)] == [b"whole"] * 2
+                assert opened == [1]
+                await client.aclose()
+            else:
+                with pytest.raises(RequestFailed) as caught:
+                    await asked(client)
+                assert not caught.value.failure.retryable
+                assert "set SSL_CERT_FILE" in caught.value.failure.message
+
+    asyncio.run(main())
+
+
+WAYS = [
+    ({}, "http://h", "DirectClient"),
+    ({"no_proxy": "localhost"}, "http://h", "DirectClient"),
+    ({"https_proxy": "http://127.0.0.1:9"}, "http://h", "HttpxClient"),
+    ({"ALL_PROXY": "http://127.0.0.1:9"}, "http://h", "HttpxClient"),
+    ({}, "http://user:word@h", "HttpxClient"),
+]
+
+
+@for_each_row("variables, url, kind", WAYS)
+def test_proxies_and_names_in_addresses_are_left_to_httpx2(variables, url, kind, monkeypatch):
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert type(KeyTransport(token="k", base_url=url)._build_client()).__name__ == kind
