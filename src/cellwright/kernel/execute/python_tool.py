@@ -233,7 +233,7 @@ def python_tool(
             {"code": "df.groupby('city').price.median().head()"},
             {"code": "model.fit(X, y)", "timeout_seconds": 600},
         ),
-        facts=lambda _: {"cwd": str(Path.cwd())},
+        facts=lambda _: {"cwd": kernel_folder()},
         title=_title,
         preview=preview,
     )
@@ -253,6 +253,15 @@ def python_tool(
         return ToolResult(await output.content(), is_error=failed, structured=ran)
 
     return python
+
+
+def kernel_folder() -> str:
+    """The folder that the kernel is in. Raises ToolError where it has been deleted."""
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        message = "The folder that the kernel is in has been deleted. Ask the user to change to another one (`%cd`)."
+        raise ToolError(message, code=ErrorCode.FILE_NOT_FOUND) from None
 
 
 async def _timed_out(output: CapturedOutput, seconds: float | None, ran: float) -> ToolError:
