@@ -14,7 +14,7 @@ import os
 import sys
 import tempfile
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -95,12 +95,16 @@ def _stack(frame: FrameType | None) -> list[tuple[str, str]]:
     return places[::-1]
 
 
+WARM_CELLS = 5
+
+
 def measure() -> Way:
-    """The way of the second of two prompts in this process's shell."""
+    """The shortest way of some warm prompts in this process's shell: threads that work beside one are counted with it."""
     way = Way()
+    found: list[Way] = []
     with contextlib.ExitStack() as stack:
         home = stack.enter_context(tempfile.TemporaryDirectory())
-        server = stack.enter_context(MessagesServer([say("One."), say("Two.")]))
+        server = stack.enter_context(MessagesServer([say("One."), *[say("Two.")] * WARM_CELLS]))
         os.environ |= {
             "HOME": home,
             "CELLWRIGHT_HOME": home,
@@ -114,13 +118,15 @@ def measure() -> Way:
         threading.setprofile(way.profile)  # for the agent's thread, and for those that it gives work to
         shell.extension_manager.load_extension("cellwright")
         shell.run_cell("%%claude\nFirst.", store_history=True)
-        way.begin()
-        sys.setprofile(way.profile)
-        shell.run_cell("%%claude\nSecond.", store_history=True)
-        sys.setprofile(None)
+        for _ in range(WARM_CELLS):
+            way.begin()
+            sys.setprofile(way.profile)
+            shell.run_cell("%%claude\nSecond.", store_history=True)
+            sys.setprofile(None)
+            found.append(replace(way, functions={*way.functions}, spine=[*way.spine]))
         threading.setprofile(None)
         shell.extension_manager.unload_extension("cellwright")
-    return way
+    return min(found, key=lambda each: each.calls)
 
 
 def main() -> None:

@@ -41,6 +41,7 @@ from cellwright.sessions.session import Session
 from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS
 from cellwright.terminal.exit_codes import ExitCode, exit_code_of
 from cellwright.terminal.interactive.keys import KeysAtWork, reads_keys
+from cellwright.terminal.interactive.stop_requests import STOP_REQUESTS
 from cellwright.terminal.run import TerminalRun
 from cellwright.terminal.views.choose_view import Streams, asker_maker, confirmed, make_view
 from cellwright.terminal.views.plain_view import Unseen, View
@@ -173,7 +174,12 @@ class TerminalCommand:
                 from cellwright.terminal.claude_code.answering_tool import answers_of  # few commands name one
 
                 surface = replace(surface, can_use_tool=answers_of(tool, self.conversation.mcp.call_for_text))
-            end = run.until_end(self.conversation.start(self._request(prompt, plan), surface))
+            try:
+                end = run.until_end(self.conversation.start(self._request(prompt, plan), surface))
+            except (CellwrightError, KeyboardInterrupt):
+                if run.signal_number not in STOP_REQUESTS:
+                    raise
+                return 128 + run.signal_number
         for notice in plan.finish():
             print(f"warning: {notice}", file=self.streams.stderr)
         return self._exit_code(end, run.signal_number)
@@ -333,14 +339,15 @@ class TerminalCommand:
         )
 
     def _exit_code(self, end: RunEnd, signal_number: int) -> int:
+        stopped = 128 + signal_number if signal_number in STOP_REQUESTS else 0
         if end.error is None:
-            return ExitCode.OK
+            return stopped or ExitCode.OK
         if self.options.as_claude and self.options.output_format == "text":
             # scripts read there what kept it from an answer
             print(end.error["message"], file=self.streams.stdout)
         print(f"{end.error['code']}: {end.error['message']}", file=self.streams.stderr)
         code = exit_code_of(end.error["code"])
-        return 128 + signal_number if code == ExitCode.INTERRUPTED and signal_number else code
+        return stopped or code
 
     @property
     def _recording(self) -> Path | None:
