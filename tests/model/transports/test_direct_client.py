@@ -186,11 +186,12 @@ def test_a_connection_is_kept_for_so_long_and_no_longer():
 
 
 def test_leaving_an_answer_closes_its_connection():
-    left = asyncio.Event()
+    begun, left = asyncio.Event(), asyncio.Event()
 
     async def answer(head, reader, writer):
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nbegun")
         await writer.drain()
+        begun.set()
         with contextlib.suppress(OSError):
             assert await reader.read() == b""
         left.set()
@@ -203,10 +204,10 @@ def test_leaving_an_answer_closes_its_connection():
                 assert await anext(reply.chunks) == b"begun"
             await left.wait()
             left.clear()
+            begun.clear()
             task = asyncio.create_task(asked(client))
-            while not task.done() and not client._idle and not left.is_set():
-                await asyncio.sleep(0.001)
-                task.cancel()
+            await begun.wait()
+            task.cancel()
             await left.wait()
             with pytest.raises(asyncio.CancelledError):
                 await task
