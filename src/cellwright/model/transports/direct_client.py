@@ -15,7 +15,7 @@ import ssl
 import sys
 import time
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -195,10 +195,13 @@ class _Connection:
 
     async def response(self, request: h11.Request, body: bytes, seconds: float) -> h11.Response:
         try:
-            await self._write(request, seconds)
-            for start in range(0, len(body), WRITE_BYTES):
-                await self._write(h11.Data(data=body[start : start + WRITE_BYTES]), seconds)
-            await self._write(h11.EndOfMessage(), seconds)
+            unsent = b""
+            for part in _parts(request, body):
+                unsent += self._protocol.send(part) or b""
+                if len(unsent) >= WRITE_BYTES:
+                    await self._write(unsent, seconds)
+                    unsent = b""
+            await self._write(unsent, seconds)
         except h11.LocalProtocolError:  # a header of the user's contradicts the body
             raise RequestFailed(network_failures.unsendable()) from None
         except OSError:  # a TimeoutError too
@@ -209,11 +212,10 @@ class _Connection:
             pass  # 1xx: the answer follows
         return event
 
-    async def _write(self, part: h11.Event, seconds: float) -> None:
-        if written := self._protocol.send(part):
-            self._writer.write(written)
-            async with asyncio.timeout(seconds):
-                await self._writer.drain()
+    async def _write(self, data: bytes, seconds: float) -> None:
+        self._writer.write(data)
+        async with asyncio.timeout(seconds):
+            await self._writer.drain()
 
     async def body(self, seconds: float) -> AsyncGenerator[bytes, None]:
         """The body as it comes: what one read brought is one chunk."""
@@ -248,6 +250,13 @@ class _Connection:
         except h11.RemoteProtocolError as error:
             raise RequestFailed(network_failures.cut(self._host, str(error))) from None
         return event
+
+
+def _parts(request: h11.Request, body: bytes) -> Iterator[h11.Event]:
+    yield request
+    for start in range(0, len(body), WRITE_BYTES):
+        yield h11.Data(data=body[start : start + WRITE_BYTES])
+    yield h11.EndOfMessage()
 
 
 async def _decoded(chunks: AsyncGenerator[bytes, None], headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
