@@ -183,7 +183,7 @@ test-live: $(VENV)/.test  ## a few tests on the real API; needs ANTHROPIC_API_KE
 	$(PYTEST) -m live
 
 check:  ## linters, type checkers, import contracts
-	@$(MAKE) --no-print-directory -j 2 $(VENV)/.test labextension/typecheck/node_modules/.installed
+	@$(MAKE) --no-print-directory -j 3 $(VENV)/.test labextension/typecheck/node_modules/.installed
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target check-types check-browser-side check-style
 	@test ! -s .unsteady-scenes || { echo "Scenes of the browser that passed at the second try only, in the last run:"; cat .unsteady-scenes; }
 
@@ -250,7 +250,7 @@ $(EXTENSION): $(WIDGET)
 # editable, so that what you change is what runs; the extensions of JupyterLab and of Jupyter Server are linked into the environment
 define INSTALL
 	rm -rf $(VENV)/share/jupyter/labextensions/cellwright src/cellwright/labextension/install.json  # pip would write through the link
-	$(BIN)/pip install -q -e ".[$(1)]"
+	$(BIN)/pip install -q $(2) -e ".[$(1)]"
 	mkdir -p $(VENV)/share/jupyter/labextensions
 	rm -rf $(VENV)/share/jupyter/labextensions/cellwright  # pip lays a copy of today's there
 	ln -sfn "$(CURDIR)/src/cellwright/labextension" $(VENV)/share/jupyter/labextensions/cellwright
@@ -262,9 +262,29 @@ $(VENV)/.run: $(VENV)/bin/python pyproject.toml $(WIDGET) $(EXTENSION)
 	$(call INSTALL,lab)
 	@touch $@
 
-# what runs it and what tests it, in one go
-$(VENV)/.test: $(VENV)/bin/python pyproject.toml $(WIDGET) $(EXTENSION)
-	$(call INSTALL,test)
+# what the tests need, without us: that installs while the front end is built
+define REQUIREMENTS
+import tomllib
+project = tomllib.load(open("pyproject.toml", "rb"))["project"]
+extras = ["test"]
+print(*project["dependencies"], sep="\n")
+for extra in extras:
+    for each in project["optional-dependencies"][extra]:
+        if each.startswith("cellwright["):
+            extras += each.removeprefix("cellwright[").removesuffix("]").split(",")
+        else:
+            print(each)
+endef
+export REQUIREMENTS
+
+# compiled on both cores, without the packages' own tests
+$(VENV)/.packages: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -c "$$REQUIREMENTS" | $(BIN)/pip install -q --no-compile -r /dev/stdin
+	-$(BIN)/python -m compileall -q -j 2 -x /tests/ $(VENV)/lib  # a package may have files for other Pythons
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.packages $(WIDGET) $(EXTENSION)
+	$(call INSTALL,test,--no-deps)
 	@touch $(VENV)/.run $@
 
 # what builds the site; the package is there already

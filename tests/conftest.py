@@ -12,7 +12,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,8 @@ from forked.forked_python import VARIABLE, forked_python
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-SCENES = Path(__file__).parent / "e2e"
+TESTS = Path(__file__).parent
+SCENES = TESTS / "e2e"
 # how long an example takes says how busy the machine is; the same examples each time: what fails is the change's doing
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=True)
 # pytest --hypothesis-profile=explore: other examples each time, and more of them
@@ -63,7 +64,20 @@ CHROMIUM_ARGUMENTS = [
 ]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, pytest.CollectReport]:
+    """Each worker begins with rooms of its own: what it has compiled, the others read."""
+    report: pytest.CollectReport = yield
+    if collector.path == TESTS and (worker := getattr(collector.config, "workerinput", None)):
+        first = len(report.result) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+        report.result = report.result[first:] + report.result[:first]
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if len(config.args) == 1:  # all workers have to find one order; of several arguments it is theirs
+        items.sort(key=lambda item: item.path.relative_to(TESTS).parts[0])
     if CHROMIUM or REQUIRED:
         return
     for item in items:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import traceback
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
@@ -155,10 +156,15 @@ def fault(error: BaseException) -> CellwrightError:
     return CellwrightError(ErrorCode.EXECUTION_ERROR, message, details={"exception": type(error).__name__})
 
 
-def log_fault(logger: logging.Logger, message: str, *args: object) -> None:
+def log_fault(logger: logging.Logger, message: str, *args: object, level: int = logging.ERROR) -> None:
     """Log the exception that is being handled, with its traceback. A handler of somebody's that raises changes nothing."""
     with contextlib.suppress(Exception):
-        logger.exception(message, *args)
+        logger.log(level, message, *args, exc_info=True)
+
+
+def described(error: BaseException) -> str:
+    """The error as a traceback ends; never raises, whatever the error's own `__str__` does."""
+    return "".join(traceback.format_exception_only(error)).strip()
 
 
 def needs_extra(what: str, extra: str) -> str:

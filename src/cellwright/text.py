@@ -103,6 +103,15 @@ def without_traceback(text: str) -> str:
     return error if error.strip() else text
 
 
+_ESCAPES = lazy_pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+
+
+def plain(text: str) -> str:
+    """`text` as it would stand on a screen in the end: no escape sequences, and overwritten lines as they were last."""
+    lines = _ESCAPES.sub("", text).split("\n")
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+
+
 def purposeful(purpose: str, what: str, width: int = 120) -> str:
     """One line that says what a step is for, where somebody said so, and what it is."""
     purpose = " ".join(purpose.split()).rstrip(".:")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.commands.command import CommandCall
+from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.cost import usd
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
@@ -46,13 +46,16 @@ def test_budgets_stand_beside_what_is_spent_and_stop_the_next_run(
     def conversation() -> Conversation:
         return Conversation(cwd=tmp_path, interface="a test", environ=environ, notebook=lambda: notebook)
 
-    def cost(made: Conversation) -> dict[str, str]:
+    def page(made: Conversation) -> CommandPage:
         command, text = command_of("/cost")
-        page = made.thread.submit(answer_of(command, CommandCall(made, RunOptions(), text))).future.result(60)
-        return dict(page.sections[0].rows)
+        return made.thread.submit(answer_of(command, CommandCall(made, RunOptions(), text))).future.result(60)
+
+    def cost(made: Conversation) -> dict[str, str]:
+        return dict(page(made).sections[0].rows)
 
     made = conversation()
     try:
+        assert [section.title for section in page(made).sections] == ["Cost"], "no tokens before anything was said"
         end = made.start(RunRequest(prompt="Why does the water rise?"), RunSurface()).future.result(60)
         rows = cost(made)
         spent = dollars(end.cost_usd)

@@ -28,6 +28,7 @@ def test_models_are_listed_with_prices_and_what_is_in_force(talk: Talk) -> None:
     assert [name for name, row in rows.items() if row[1] == "in force"] == ["claude-opus-5-5"]
     assert "claude-haiku-5-5" not in rows
     assert rows["claude-sonnet-5-5"][2] == "sonnet"
+    assert rows["claude-sonnet-5-5"][-1] == "1M", "short enough for a narrow panel"
 
 
 def test_another_model_answers_and_what_that_costs_is_said(talk: Talk) -> None:

@@ -225,6 +225,12 @@ def test_settings_that_are_broken_and_what_waits_for_trust(tmp_path: Path) -> No
     found = files(project, environ, load_settings(project, environ))
     assert found.status == "problem"
     assert str(settings) in found.found
+    settings.unlink()
+    hook = {"matcher": "Bash(git *)", "hooks": [{"type": "command", "command": "true"}]}
+    (tmp_path / "home" / ".claude").mkdir(parents=True)
+    (tmp_path / "home" / ".claude" / "settings.json").write_text(json.dumps({"hooks": {"PreToolUse": [hook]}}))
+    found = files(project, environ, load_settings(project, environ))
+    assert (found.status, "`Bash(git *)` is a permission rule" in found.found) == ("warning", True)
 
 
 def test_a_browser_part_of_another_version_and_none(tmp_path: Path) -> None:

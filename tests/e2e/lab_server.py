@@ -134,8 +134,20 @@ def running_lab(root: Path, home: Path, model_url: str, api_key: str) -> Iterato
     try:
         yield Lab(_wait_for_url(home / "runtime", process, home / "lab.log"), root, home, process)
     finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait(SECONDS)
+        end_group(process, ENDS_WITHIN_SECONDS)
+
+
+ENDS_WITHIN_SECONDS = 20.0
+
+
+def end_group(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """End a process that leads its group: it is asked to, and after `seconds` what is left of the group is killed."""
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _wait_for_url(runtime: Path, process: subprocess.Popen[bytes], log: Path) -> str:

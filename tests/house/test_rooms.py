@@ -65,6 +65,7 @@ def test_every_room_says_what_it_is_for() -> None:
 def test_every_file_that_is_named_is_there() -> None:
     """In documents, and in what rooms say of themselves."""
     names = tracked()
+    there = set(names)
     missing = []
     for name in names:
         if not name.endswith((".md", "/__init__.py")) or name.startswith(("notebooks/", "tests/", *ITS_OWN)):
@@ -73,5 +74,19 @@ def test_every_file_that_is_named_is_there() -> None:
         paths = (
             re.findall(r"`([\w./-]+\.(?:py|ts|mjs))`", text) if name.startswith(SOURCES) else IN_DOCUMENTS.findall(text)
         )
-        missing += [f"{name}: {path}" for path in paths if not any(f"/{there}".endswith(f"/{path}") for there in names)]
+        missing += [f"{name}: {path}" for path in paths if there.isdisjoint(_meant(path, name))]
     assert missing == []
+
+
+def _meant(path: str, named_in: str) -> list[str]:
+    """The files that `path` may mean: from the top or the package on; in a room, also from it or a room around it on."""
+    around = Path(named_in).parents if named_in.startswith(SOURCES) else ()
+    return [path, f"src/cellwright/{path}", *(f"{folder}/{path}" for folder in around)]
+
+
+def test_a_path_is_meant_exactly() -> None:
+    assert _meant("policy.py", "docs/guide.md") == ["policy.py", "src/cellwright/policy.py"]
+    assert "src/cellwright/permissions/policy.py" in _meant(
+        "policy.py", "src/cellwright/permissions/judges/__init__.py"
+    )
+    assert "src/cellwright/server/admin/policy.py" not in _meant("policy.py", "src/cellwright/permissions/__init__.py")

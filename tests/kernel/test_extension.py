@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,15 +21,22 @@ pytestmark = pytest.mark.kernel
 HEAVY = ("anthropic", "mcp", "httpx2", "ipywidgets", "anywidget", "pydantic", "rich", "nbformat", "jsonschema")
 
 LATER = (
+    "cellwright.agent.recording.replay_drift",
     "cellwright.commands.status",
     "cellwright.kernel.cells.compare_outputs",
     "cellwright.kernel.cells.fresh_kernel",
     "cellwright.kernel.cells.run_cells",
+    "cellwright.kernel.execute.captured_output",
+    "cellwright.kernel.execute.code_run",
+    "cellwright.kernel.execute.display_text",
+    "cellwright.kernel.namespace.types.table_columns",
     "cellwright.sessions.claude_code.import_session",
+    "cellwright.tools.files.formats.text_pages",
     "cellwright.tools.mcp.connection",
     "cellwright.tools.mcp.tools",
+    "cellwright.tools.planning.tasks.session_tasks",
 )
-"""What a prompt without servers, commands and runs of cells has no use for."""
+"""What a prompt without servers, commands, calls and runs of cells has no use for."""
 
 MEASURED = f"""
 import gc, sys, time
@@ -73,6 +82,16 @@ def state(kernel: NotebookKernel) -> dict[str, Any]:
     return dict(json.loads(kernel.run(STATE, cell_id=None).stdout))
 
 
+STARTED = """
+import gc, json
+from cellwright.conversation.process_conversation import starting_up
+with starting_up():
+    imported = [[] for _ in range(300_000)]
+young = sum(len(gc.get_objects(generation)) for generation in (0, 1))
+print(json.dumps([gc.isenabled(), gc.get_freeze_count(), young < len(imported)]))
+"""
+
+
 @pytest.fixture
 def bare(model: MessagesServer, tmp_path: Path, own_place: Path) -> Iterator[NotebookKernel]:
     """A kernel that has neither loaded the extension nor imported anything for it."""
@@ -96,7 +115,7 @@ def test_loading_and_asking_import_neither_the_sdk_nor_mcp(bare: NotebookKernel,
     assert bare.run("%%claude\nhi").status == "ok"
     modules = "__import__('sys').modules"
     assert bare.value(f"[name for name in {(*LATER, 'anthropic', 'mcp')!r} if name in {modules}]") == "[]"
-    assert int(bare.value(f"sum(name.startswith('cellwright.') for name in {modules})")) <= 475
+    assert int(bare.value(f"sum(name.startswith('cellwright.') for name in {modules})")) <= 458
 
 
 def test_loading_writes_nothing(bare: NotebookKernel, tmp_path: Path, own_place: Path):
@@ -171,3 +190,9 @@ def test_a_killed_kernel_takes_its_children_along(bare: NotebookKernel, model: M
     page.close()
     bare.manager.shutdown_kernel(now=True)
     eventually(lambda: not Path(f"/proc/{pid}").exists())
+
+
+def test_what_a_start_made_is_not_looked_through_by_the_next_collections() -> None:
+    # in a process of its own: this one's objects are frozen
+    shown = subprocess.run([sys.executable, "-c", STARTED], capture_output=True, text=True, check=True).stdout
+    assert json.loads(shown) == [True, 0, True]

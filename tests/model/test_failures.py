@@ -81,6 +81,8 @@ def test_the_clouds_throttle_without_saying_for_how_long():
         (api_error("rate_limit_error", "Your credit balance is too low."), {"retry_after": "3"}, False),
         (api_error("rate_limit_error", "m", details={"error_code": "contract_spend_limit_reached"}), {}, False),
         (api_error("billing_error", "The workspace is at its limit."), {"retry_after": "3"}, False),
+        (api_error("rate_limit_error", "You have reached your specified API usage limits."), {}, False),
+        ({"error": {"code": "insufficient_quota", "message": "You exceeded your current quota"}}, {}, False),
     ],
 )
 def test_429_is_a_matter_of_money_only_where_its_code_or_words_say_so(error, headers, again):
@@ -114,6 +116,7 @@ def test_retry_after(headers, seconds):
         ("prompt is too long: 1000001 tokens > 1000000 maximum", "CONTEXT_TOO_LONG"),
         ("input length and `max_tokens` exceed context limit: 1 + 2 > 2", "CONTEXT_TOO_LONG"),
         ("Your credit balance is too low to access the Anthropic API.", "API_RATE_LIMITED"),
+        ("You have reached your specified API usage limits. You will regain access on 2026-12-01.", "API_RATE_LIMITED"),
         ("tools.0: bad", "API_REQUEST_INVALID"),
     ],
 )

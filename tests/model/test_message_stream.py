@@ -1,6 +1,7 @@
 """The API's events become one message, as the API wants it back."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -90,6 +91,32 @@ def test_what_is_not_known_is_kept():
         {"type": "compaction", "content": "summary", "encrypted_content": "e"},
         {"type": "hologram", "beams": [1]},
     ]
+
+
+def test_a_delta_that_is_not_known_leaves_its_block_as_the_api_takes_it():
+    assert content(
+        start(0, {"type": "text", "text": ""}),
+        delta(0, type="text_delta", text="Hello"),
+        delta(0, type="smell_delta", smell="roses"),
+        start(1, {"type": "hologram", "beams": []}),
+        delta(1, type="beams_delta", beams=[1]),
+    ) == [
+        {"type": "text", "text": "Hello"},
+        {"type": "hologram", "beams": [1]},
+    ]
+
+
+@for_each_row(
+    ("event", "said"),
+    [
+        (delta(7, type="text_delta", text="x"), "a delta of block 7, which has not begun"),
+        (delta(7, type="signature_delta", signature="x"), "a delta of block 7, which has not begun"),
+        ([1, 2], "[1, 2] is no event"),
+    ],
+)
+def test_what_the_api_does_not_send_is_named(event, said):
+    with pytest.raises((ValueError, TypeError), match=re.escape(said)):
+        built(event)
 
 
 @for_each_row(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.modes import (
+    MODE_LABELS,
     MODES,
     HostFacts,
     check_bypass_allowed,
@@ -22,6 +24,11 @@ from row_tables import for_each_row
 @pytest.mark.parametrize("mode", MODES)
 def test_every_mode_is_known_by_its_name(mode):
     assert parse_mode(mode) == (mode, "")
+
+
+def test_the_browser_calls_modes_by_the_names_of_the_menu():
+    names = json.loads((Path(__file__).parents[2] / "docs/protocol/mode-names.json").read_text("utf-8"))
+    assert names == {mode: name for mode, (name, _) in MODE_LABELS.items()}
 
 
 def test_auto_is_taken_as_default_with_a_notice():

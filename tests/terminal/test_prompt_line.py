@@ -224,6 +224,36 @@ def test_a_question_is_answered_by_a_key(messages_server: Server, command_for: F
         assert told in said(server)
 
 
+def test_letters_of_what_is_being_written_answer_no_question(messages_server: Server, command_for: For) -> None:
+    gate = Gate()
+    script = [
+        turn(say("Looking. "), hold(gate), use("Write", file_path="new.txt", content="x")),
+        say("Fine."),
+        say("Yes."),
+    ]
+    server = messages_server(script)
+    command = command_for(server)
+    terminal = session(command)
+    terminal.send("write\r")
+    terminal.expect("Looking")
+    terminal.send("maybe")
+    terminal.expect_exact("> maybe")
+    gate.open()
+    terminal.expect_exact("Press Enter to see it")
+    terminal.send(" y1y or tests")
+    terminal.send("\r")
+    terminal.expect_exact("4/e] ")
+    assert not (command.folder / "new.txt").exists()
+    terminal.send("n")
+    terminal.expect("Fine")
+    terminal.expect_exact("maybe y1y or tests")
+    terminal.send("\r")
+    terminal.expect("Yes")
+    leave(terminal)
+    assert not (command.folder / "new.txt").exists()
+    assert "maybe y1y or tests" in said(server)
+
+
 @for_each_row(
     ("typed", "kept"),
     [

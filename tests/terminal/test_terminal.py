@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -297,6 +298,33 @@ def test_an_interactive_session(messages_server: Server, command_for: For) -> No
     assert "second \nin two lines" in json.dumps(server.requests[1].body["messages"][-1]).replace("\\n", "\n")
     assert len(server.requests[2].body["messages"]) == 6
     assert server.rejected == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_stop_request_ends_an_interactive_session_and_keeps_what_was_said(
+    number: signal.Signals, messages_server: Server, command_for: For
+) -> None:
+    server = messages_server([turn(say("I begin"), hold(Gate())), say("Here again.")])
+    command = command_for(server)
+    terminal = command.terminal()
+    terminal.wait_for_prompt()
+    terminal.send("go\r")
+    terminal.expect("I begin")
+    terminal.kill(number)
+    finished(terminal)
+    assert terminal.exitstatus == 128 + number
+    assert command.run("--continue", "--quiet", "go on").stdout == "Here again.\n"
+    assert "I begin" in json.dumps(server.requests[1].body["messages"])
+    assert server.rejected == []
+
+
+def test_a_stop_request_at_the_prompt_leaves_the_terminal_as_it_was(messages_server: Server, command_for: For) -> None:
+    terminal = command_for(messages_server([])).terminal()
+    terminal.wait_for_prompt()
+    terminal.kill(signal.SIGTERM)
+    finished(terminal)
+    assert "\x1b[?2004l" in terminal.before, "bracketed paste is off again"
+    assert terminal.exitstatus == 128 + signal.SIGTERM
 
 
 def test_an_interactive_session_survives_errors(messages_server: Server, command_for: For) -> None:

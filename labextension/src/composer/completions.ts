@@ -161,6 +161,19 @@ export function triggerAt(value: string, caret: number): Trigger | null {
   return null;
 }
 
+/**
+ * The text that stands in the place of `trigger`, up to `end`, when `item` is taken; `follows` is what stands behind the trigger.
+ * At the end of the text and before more words one space is behind it, be it the one that was there, unless the word goes on or
+ * is a command without arguments.
+ */
+export function insertion(item: Completion, trigger: Trigger, follows: string): { text: string; end: number } {
+  const word = item.insert.trimEnd();
+  const goesOn = item.kind === "command" || (item.kind === "folder" && word.endsWith("/"));
+  const isBeforeSpace = /^[^\S\n]/.test(follows);
+  const isSpaced = word !== item.insert || (!goesOn && (isBeforeSpace || follows === ""));
+  return { text: isSpaced ? `${word} ` : word, end: trigger.end + (isSpaced && isBeforeSpace ? 1 : 0) };
+}
+
 /** The command that `value` is, without its slash; null for what is a prompt (`/etc/hosts: what is it?`). */
 export function commandName(value: string): string | null {
   return /^\s*\/([A-Za-z][\w-]*)(?:\s|$)/.exec(value)?.[1] ?? null;

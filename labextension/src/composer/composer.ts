@@ -7,7 +7,7 @@ import type { Chat } from "../transport/chat";
 import type { AttachedCell, Completion } from "../transport/chat_protocol";
 import type { AttachedFile } from "./attachments";
 import { Attachments, AttachmentBar, handleDrops } from "./attachments";
-import { commandName, fileMention, kernelPath, CompletionSource, triggerAt } from "./completions";
+import { commandName, fileMention, insertion, kernelPath, CompletionSource, triggerAt } from "./completions";
 import type { Composer, ComposerDeps } from "./composer_deps";
 import { handleKey, otherWay } from "./keys";
 import { Palette } from "./palette";
@@ -250,13 +250,10 @@ class PanelComposer {
   private take(item: Completion): void {
     const trigger = triggerAt(this.area.value, this.area.selectionStart);
     if (!trigger) return;
-    const goesOn = item.kind === "folder" && item.insert.endsWith("/");
-    const isCommand = item.kind === "command";
-    const follows = this.area.value.slice(trigger.end);
-    const space = isCommand || goesOn || /^\s/.test(follows) ? "" : " ";
+    const { text, end } = insertion(item, trigger, this.area.value.slice(trigger.end));
     this.closeList();
     this.area.focus();
-    replaceText(this.area, trigger.start, trigger.end, item.insert + space);
+    replaceText(this.area, trigger.start, end, text);
   }
 
   private commandIn(text: string): Completion | undefined {
@@ -284,8 +281,10 @@ class PanelComposer {
   private mention(paths: readonly string[]): void {
     const cwd = this.chat.state?.cwd ?? "";
     const words = paths.map((path) => fileMention(kernelPath(path, this.deps.serverRoot, cwd)));
-    const before = this.area.value.slice(0, this.area.selectionStart);
-    this.insert(`${before && !/\s$/.test(before) ? " " : ""}${words.join(" ")} `);
+    const { value, selectionStart, selectionEnd } = this.area;
+    const before = /\S$/.test(value.slice(0, selectionStart)) ? " " : "";
+    const after = /^\s/.test(value.slice(selectionEnd)) ? "" : " ";
+    this.insert(`${before}${words.join(" ")}${after}`);
     this.closeList();
   }
 

@@ -5,7 +5,10 @@ const MAX_UNDOABLE_CHARS = 20_000;
 
 /** Puts `text` in place of what stands from `start` to `end`, as if it had been typed. */
 export function replaceText(area: HTMLTextAreaElement, start: number, end: number, text: string): void {
-  if (area.value.slice(start, end) === text) return;
+  if (area.value.slice(start, end) === text) {
+    area.setSelectionRange(end, end);
+    return;
+  }
   area.setSelectionRange(start, end);
   const focused = area.getRootNode() as Document | ShadowRoot;
   const undoable = focused.activeElement === area && text.length + end - start <= MAX_UNDOABLE_CHARS && "execCommand" in document;

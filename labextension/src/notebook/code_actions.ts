@@ -10,6 +10,7 @@ import { ITranslator } from "@jupyterlab/translation";
 
 import { addPageStyle, randomName } from "../page";
 import { button, setText } from "../transcript/dom";
+import type { CodeActions, CodeInBlock } from "../transcript/markdown/code_block";
 import { codeBlocks } from "../transcript/markdown/code_block";
 import type { Trans } from "../translation";
 import type { CellForCode } from "./cell_language";
@@ -106,7 +107,10 @@ export class CodeButtons {
   constructor(private readonly home: CodeTargets) {}
 
   /** The buttons of one block. */
-  readonly of = (language: string, text: () => string): Node[] => this.actions(language, text).map((action) => this.node(action));
+  readonly of = (code: CodeInBlock): CodeActions => {
+    const made = this.actions(code).map((action) => this.actionButton(action, code));
+    return { nodes: made.map(({ node }) => node), update: () => { made.forEach((each) => { each.update(); }); } };
+  };
 
   /** Another notebook, or none, is the current one: what can be done is something else. */
   refresh(): void {
@@ -117,7 +121,7 @@ export class CodeButtons {
     }
   }
 
-  private actions(language: string, text: () => string): CodeAction[] {
+  private actions({ language, text }: CodeInBlock): CodeAction[] {
     const { home } = this;
     const { trans } = home;
     const isCode = cellForCode(language, "", home.language()).cell_type === "code";
@@ -149,10 +153,15 @@ export class CodeButtons {
     ];
   }
 
-  private node(action: CodeAction): HTMLElement {
-    const node = button(action.label, () => { void this.run(action, node); }, { class: action.panelOnly ? "copy panel-only" : "copy" });
-    const update = (): void => {
+  private actionButton(action: CodeAction, code: CodeInBlock): { node: HTMLElement; update: () => void } {
+    const { trans } = this.home;
+    const problemNow = (): string | null => {
       const problem = action.problem();
+      return problem === "" && !code.isComplete() ? trans.__("Wait until the code is complete.") : problem;
+    };
+    const node = button(action.label, () => { void this.run(action, problemNow(), node); }, { class: action.panelOnly ? "copy panel-only" : "copy" });
+    const update = (): void => {
+      const problem = problemNow();
       node.hidden = problem === null;
       // not `disabled`: why it cannot be done must be found by keyboard, too
       node.setAttribute("aria-disabled", `${Boolean(problem)}`);
@@ -164,11 +173,10 @@ export class CodeButtons {
     node.addEventListener("focus", update);
     // the button's listeners keep it as long as there is the button
     this.shown.add(new WeakRef(update));
-    return node;
+    return { node, update };
   }
 
-  private async run(action: CodeAction, node: HTMLElement): Promise<void> {
-    const problem = action.problem();
+  private async run(action: CodeAction, problem: string | null, node: HTMLElement): Promise<void> {
     if (problem) {
       this.home.tell(problem);
       return;

@@ -97,6 +97,10 @@ it("mentions the files that are dragged from the file browser, as the kernel kno
   fire(scene.area, "lm-dragover", over);
   expect(fire(scene.area, "lm-drop", { mimeData, proposedAction: "move", dropAction: "none" })).toBe(true);
   expect(scene.area.value).toBe('compare @a.csv @"/home/ada/other/two words.csv" ');
+  scene.area.value = "compare  well";
+  scene.area.setSelectionRange(8, 8);
+  fire(scene.area, "lm-drop", { mimeData, proposedAction: "move", dropAction: "none" });
+  expect(scene.area.value).toBe('compare @a.csv @"/home/ada/other/two words.csv" well');
 });
 
 it.each([

@@ -113,6 +113,24 @@ it("asks the kernel for mentions and puts the one that is taken into the text", 
   expect(scene.area.value).toBe("look at @src/app.py ");
 });
 
+it.each([
+  ["/und 2", 4, "/undo ", "/undo 2", 6],
+  ["/und", 4, "/undo ", "/undo ", 6],
+  ["/hel me", 4, "/help", "/help me", 5],
+  ["see @ap please", 7, "@apple.txt", "see @apple.txt please", 15],
+  ["see @apple.txt please", 6, "@apple.txt", "see @apple.txt please", 15],
+  ["see @ap\nplease", 7, "@apple.txt", "see @apple.txt\nplease", 14],
+  ["see @ap, please", 7, "@apple.txt", "see @apple.txt, please", 14],
+])("leaves one space behind what is taken: %j at %i", async (before, caret, insert, after, then) => {
+  const scene = answering(() => [file(insert.slice(1))]);
+  scene.area.value = before;
+  scene.area.setSelectionRange(caret, caret);
+  type(scene.area, "");
+  await vi.waitFor(() => { expect(labels(scene.host)[0]).toContain(insert.trim().slice(1)); });
+  key(scene.area, "Tab");
+  expect([scene.area.value, scene.area.selectionStart]).toEqual([after, then]);
+});
+
 it("goes on into a folder", async () => {
   const scene = answering((wanted) => (wanted === "src/" ? [file("src/app.py")] : [file("src/")]));
   type(scene.area, "@s");

@@ -6,7 +6,8 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import { cellForCode, languageOf } from "../../src/notebook/cell_language";
 import { codeActionsPlugin } from "../../src/notebook/code_actions";
-import { codeBlock, codeBlocks } from "../../src/transcript/markdown/code_block";
+import { codeBlock, codeBlocks, finishCodeBlock } from "../../src/transcript/markdown/code_block";
+import { Markdown } from "../../src/transcript/markdown/markdown";
 import { settled } from "../sidebar/panel_scene";
 import { standIn } from "../support/stand_in";
 import { code, markdown, OneSharedNotebook } from "./shared_notebook";
@@ -96,6 +97,7 @@ const button = (block: HTMLElement, label: string): HTMLElement => {
 
 function block(text = "z = 3\n", language = "python"): HTMLElement {
   const node = codeBlock(text, language);
+  finishCodeBlock(node);
   document.body.replaceChildren(node);
   return node;
 }
@@ -105,7 +107,7 @@ beforeEach(() => {
 });
 
 afterEach(() => {
-  codeBlocks.actions = () => [];
+  codeBlocks.actions = () => ({ nodes: [], update: () => undefined });
 });
 
 describe("insert", () => {
@@ -132,6 +134,27 @@ describe("insert", () => {
     button(node, "Insert").click();
     await settled();
     expect(page.cells[1]).toEqual(["code", "z = 30"]);
+  });
+
+  it("waits until the code is complete, in its place", async () => {
+    const page = new Page();
+    const answer = document.createElement("div");
+    document.body.replaceChildren(answer);
+    const markdown = new Markdown(answer);
+    markdown.update("```python\nz = 3\n", true);
+    const insert = button(answer, "Insert");
+    expect([insert.hidden, insert.getAttribute("aria-disabled")]).toEqual([false, "true"]);
+    expect(insert.title).toBe("Insert below the active cell of the notebook. Wait until the code is complete.");
+    insert.click();
+    await settled();
+    expect([page.cells.length, shown]).toEqual([3, ["Wait until the code is complete."]]);
+    markdown.update("```python\nz = 3\nw = 4\n```\n\nThat", true);
+    expect(insert.getAttribute("aria-disabled")).toBe("true");
+    markdown.update("```python\nz = 3\nw = 4\n```\n\nThat is all.\n", true);
+    expect([insert.isConnected, insert.getAttribute("aria-disabled"), insert.title]).toEqual([true, "false", "Insert below the active cell of the notebook"]);
+    insert.click();
+    await settled();
+    expect(page.cells[1]).toEqual(["code", "z = 3\nw = 4"]);
   });
 
   it("says why it cannot, by mouse and keyboard, and can when a notebook has come", async () => {

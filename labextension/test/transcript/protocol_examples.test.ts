@@ -43,7 +43,7 @@ it("is drawn", async () => {
   ]);
   expect(find(root, ".ending").hidden).toBe(true);
   expect(text(last, ".todos .count")).toBe("1 of 3 done");
-  expect(text(last, ".mode")).toBe("plan mode");
+  expect(text(last, ".mode")).toBe("Plan");
   expect(find(root, "img").getAttribute("alt")).toBe("<Figure size 640x480 with 1 Axes>");
   expect(text(last, ".state")).toBe("Done · 14 s");
   expect(text(last, ".facts")).toContain("1 file, 1 cell changed, /undo takes it back");

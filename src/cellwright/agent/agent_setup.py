@@ -57,7 +57,7 @@ class AgentSetup:
     again then. `clear_tool_results`: the API leaves old results of tools out where they are many (context editing).
     `late_tools` gives the tools that come and go while it works (those of MCP servers), besides `tools`.
     `setup` is what Setup hooks are told that a session begins with ("init", "maintenance"); without it nothing is told.
-    `request_leaves` is called when a request is about to leave.
+    `request_sent` is called when a request has left, as far as its provider knows.
     """
 
     provider: Provider
@@ -90,7 +90,7 @@ class AgentSetup:
     compaction: CompactionSettings = AT_80_PERCENT
     tell_again: TellAgain | None = None
     clear_tool_results: bool = False
-    request_leaves: Callable[[], None] = lambda: None
+    request_sent: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         # what is wrong with them is said here, and not when a run begins

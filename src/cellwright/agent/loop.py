@@ -33,7 +33,7 @@ from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.errors import ApiError, CellwrightError, ErrorCode, fault, log_fault
 from cellwright.events import ContextAttached, Emit, Event, EventLog, Notice, Retrying, RunEnd, TurnEnd, UserPrompt
 from cellwright.model.models import limits
-from cellwright.model.provider import BlockEnd, MessageStart, Request
+from cellwright.model.provider import BlockEnd, MessageStart, Request, request_sent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -406,7 +406,7 @@ class AgentRun:
         """The answer; None when attempts that failed have spent too much, or are enough to turn to another model."""
         waits, self.sent = False, self.sent + 1
         self._tell_notices()
-        asyncio.get_running_loop().call_soon(self.agent.request_leaves)  # when this thread has nothing else to do
+        request_sent.set(self.agent.request_sent)
         try:
             async with contextlib.aclosing(self.agent.provider.stream(request)) as events:
                 async for event in events:

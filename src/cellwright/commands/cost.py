@@ -42,7 +42,9 @@ async def cost_page(call: CommandCall) -> CommandPage:
     text = f"By Anthropic's list prices of {PRICES_DATE}; a platform's own prices may differ."
     if conversation.model.name(call.options.provider) == "claude-code":
         text += " Claude Code asks by its own sign-in: a subscription pays for it as a whole, whatever stands here."
-    return CommandPage([Section("Cost", rows, text), Section("Tokens of this session", _tokens(session.usage))])
+    tokens = _tokens(session.usage)
+    sections = [Section("Cost", rows, text), *([Section("Tokens of this session", tokens)] if tokens else [])]
+    return CommandPage(sections)
 
 
 def _budgets(conversation: Conversation) -> list[Row]:
@@ -81,4 +83,4 @@ def usd(amount: float | None) -> str:
 
 def _tokens(usage: Mapping[str, Any]) -> list[Row]:
     rows = [(name, f"{count:,}") for field, name in _TOKENS if (count := usage.get(field) or 0)]
-    return [("tokens", "count"), *(rows or [("none", "0")])]
+    return [("tokens", "count"), *rows] if rows else []

@@ -107,17 +107,22 @@ def _models(call: CommandCall) -> Section:
     for name, aliases in short.items():
         price, size = price_of(name), limits(name)
         prices = ("?", "?", "?") if price is None else _prices(price)
-        window = f"{size.context_window:,}" if size.known else "?"
+        window = _short(size.context_window) if size.known else "?"
         state = IN_FORCE if name == now else "in plan mode" if name == planner else ""
         rows.append((name, state, ", ".join(dict.fromkeys(aliases)), *prices, window))
     text = (
         f"Prices are for a million tokens (input, output, read from the cache), by Anthropic's list of {PRICES_DATE}. "
-        f"/model NAME goes on with another one; {OPUS_PLAN} is Opus in plan mode and Sonnet else; /model {RESET} is what "
-        "the settings say."
+        f"/model NAME goes on with another one; {OPUS_PLAN} is Opus in plan mode and Sonnet otherwise; /model {RESET} is "
+        "what the settings say."
     )
     if not now:
         text = f"The settings allow no model that is chosen now. {text}"
     return Section("Models", rows, text)
+
+
+def _short(tokens: int) -> str:
+    """A window's size as it fits into a narrow panel, where the end of a longer one would be cut off."""
+    return f"{tokens / 1_000_000:g}M" if tokens >= 1_000_000 else f"{tokens / 1_000:g}k"
 
 
 def _prices(price: Price) -> tuple[str, str, str]:

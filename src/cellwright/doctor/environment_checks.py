@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from cellwright.config.hooks.hooks import hook_problems
 from cellwright.config.settings.settings import Settings
 from cellwright.config.settings.settings_files import read_all
 from cellwright.config.trust.trust import judge
@@ -223,7 +224,7 @@ def files(cwd: Path, environ: Mapping[str, str], settings: Settings) -> Finding:
     """Report what is wrong with the settings files."""
     reading = read_all(cwd, environ)
     named = sorted({str(entry.layer.file) for entry in reading.entries if entry.layer.file is not None})
-    notices = grouped_notices((*reading.notices, *settings.notices))
+    notices = grouped_notices((*reading.notices, *settings.notices, *hook_problems(settings.hooks)))
     if not notices:
         return Finding("settings", "ok", ", ".join(named) or "none: the defaults hold")
     shown = "\n".join(notices[:MAX_NOTICES])

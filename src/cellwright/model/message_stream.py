@@ -1,7 +1,7 @@
 """One streamed message: the API's bytes in, our events and at the end the whole message out.
 
-The message is put together once, as the JSON that the API wants back. Blocks and deltas of kinds not known here are
-kept: a block as it came, a delta's fields merged into its block.
+The message is put together once, as the JSON that the API wants back. Blocks of kinds not known here are kept as they
+came, with the fields of their deltas; deltas of unknown kinds leave the other blocks as the API takes them back.
 
 Server-sent events are parsed from bytes as they come. The format is the HTML standard's
 (https://html.spec.whatwg.org/multipage/server-sent-events.html); of its fields the Messages API uses `event` and
@@ -64,10 +64,7 @@ class MessageBuilder:
             return None
         if b'"text_delta"' in data and (text_delta := self._add_text(data)) is not None:
             return text_delta
-        text = data.decode().strip()
-        event, end = _decode(text)
-        if end != len(text):
-            raise ValueError(f"{text[end:]!r} after the JSON")
+        event = _event(data)
         kind = event["type"]
         if kind == "content_block_delta":
             return self._add_delta(event["index"], event["delta"])
@@ -96,11 +93,15 @@ class MessageBuilder:
             told = _decode_text(data)
         except (MsgspecError, UnicodeDecodeError):
             return None  # half of a character, say
-        self._blocks[told.index].text.append(told.delta.text)
+        if (block := self._blocks.get(told.index)) is None:
+            return None
+        block.text.append(told.delta.text)
         return TextDelta(told.delta.text, told.index)
 
     def _add_delta(self, index: int, delta: Mapping[str, Any]) -> Delta | None:
-        block = self._blocks[index]
+        block = self._blocks.get(index)
+        if block is None:
+            raise ValueError(f"a delta of block {index!r:.100}, which has not begun")
         if delta["type"] != "text_delta":
             return block.add(delta, index)
         text = _string(delta["text"])
@@ -123,6 +124,16 @@ class MessageBuilder:
             cost_usd=cost_usd(model, self._usage),
             context_tokens=context_tokens(self._usage),
         )
+
+
+def _event(data: bytes) -> dict[str, Any]:
+    text = data.decode().strip()
+    event, end = _decode(text)
+    if end != len(text):
+        raise ValueError(f"{text[end:]!r} after the JSON")
+    if not isinstance(event, dict):
+        raise TypeError(f"{event!r:.100} is no event")
+    return event
 
 
 def _string(value: Any) -> str:
@@ -187,7 +198,7 @@ class _Block:
                 return ToolInputDelta(self.json["id"], self.json["name"], replace_surrogates(partial), index)
         elif kind == "citations_delta":
             self.json["citations"] = [*(self.json.get("citations") or []), delta["citation"]]
-        else:
+        elif kind == "signature_delta" or self.json["type"] not in _STRINGS:
             self.json.update((key, value) for key, value in delta.items() if key != "type")
         return None
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct
@@ -15,6 +16,13 @@ CacheTtl = Literal["5m", "1h"]
 
 INVALID_JSON = "INVALID_JSON"
 """The key that holds the raw text of an input that was not JSON (the convention of the API's documentation)."""
+
+
+request_sent: ContextVar[Callable[[], None]] = ContextVar("request_sent", default=lambda: None)
+"""Called in the task that streams, when its request is on its way and this thread has nothing to do but to wait.
+
+A provider that does not know when that is need not call it.
+"""
 
 
 class MessageStart(Struct, frozen=True):

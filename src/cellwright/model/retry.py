@@ -36,9 +36,10 @@ _PROXY_CODES = {
     "cellwright_too_many_requests": ErrorCode.RATE_LIMIT_EXCEEDED,
 }
 _MONEY = lazy_pattern(
-    r"\b(credits?|credit balance|billing|payment|prepaid|spend(ing)?|budget|invoice)\b", re.IGNORECASE
+    r"\b(credits?|credit balance|billing|payment|prepaid|spend(ing)?|budget|invoice|usage limits?)\b", re.IGNORECASE
 )
-_SPEND_CODES = {"contract_spend_limit_reached", "enforced_spend_limit_reached"}
+_MONEY_IN_400 = lazy_pattern(r"credit balance|API usage limits")
+_SPEND_CODES = {"contract_spend_limit_reached", "enforced_spend_limit_reached", "insufficient_quota"}
 
 _STATUS_OF_TYPE = {
     "invalid_request_error": 400,
@@ -139,7 +140,7 @@ def _explain(status: int, says: ApiErrorBody, model: str, *, spent: bool) -> tup
         return ErrorCode.CONTEXT_TOO_LONG, what, "Start a new session, or take a model with a larger context window."
     if says.error_code in _PROXY_CODES:  # what the proxy of the Jupyter server says is meant for its user as it is
         return _PROXY_CODES[says.error_code], quoted, ""
-    if spent or status == 402 or (status == 400 and "credit balance" in says.message):
+    if spent or status == 402 or (status == 400 and _MONEY_IN_400.search(says.message)):
         what = f"The account's money or spend limit is used up ({quoted})."
         return ErrorCode.API_RATE_LIMITED, what, "Look at its billing and limits in the Console."
     if status == 429:
@@ -211,7 +212,8 @@ def _error_body(body: bytes) -> ApiErrorBody:
     return ApiErrorBody(
         type=_words(error.get("type") if error is not answer else "") or _words(error.get("status")),
         message=_words(error.get("message") or error.get("Message") or error.get("detail")),
-        error_code=_words(details.get("error_code")) if isinstance(details, dict) else "",
+        # gateways to other platforms say it as OpenAI does
+        error_code=_words(details.get("error_code") if isinstance(details, dict) else error.get("code")),
         request_id=_words(answer.get("request_id")),
     )
 

@@ -254,7 +254,9 @@ def try_bubblewrap(bwrap: str) -> str:
 
 def try_hiding(sandbox: Sandbox) -> str:
     """Have `sandbox` hide one file of two and see whether it does; "" or what is wrong."""
-    with tempfile.TemporaryDirectory() as made, contextlib.closing(PrivateFolder()) as private:
+    # a process may end meanwhile, and clears the folder away on another thread
+    making = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    with making as made, contextlib.closing(PrivateFolder()) as private:
         folder = Path(os.path.realpath(made))
         seen, hidden = folder / "seen", folder / "hidden"
         for canary in (seen, hidden):

@@ -6,7 +6,6 @@ All of it is pure: messages in, messages out. What is said in the user's place, 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -35,7 +34,7 @@ _ID = lazy_pattern(r"[a-zA-Z0-9_-]+")
 _NO_NAME_CHARACTER = lazy_pattern(r"[^a-zA-Z0-9_-]")
 MAX_NAME_CHARS = 128
 
-_NOTE = lazy_pattern(r"<(turn-ended|history-dropped|imported-session)>.*</\1>", re.DOTALL)
+_NOTES = [(f"<{tag}>", f"</{tag}>") for tag in ("turn-ended", "history-dropped", "imported-session")]
 
 _ENDED = {
     "interrupted": "The user stopped you here.",
@@ -59,7 +58,7 @@ def is_after_boundary(content: Sequence[Json]) -> bool:
 
 def is_note(text: str) -> bool:
     """Return whether a text in a user message is one of ours, and none of the user's words."""
-    return _NOTE.fullmatch(text) is not None
+    return any(text.startswith(opening) and text.endswith(closing) for opening, closing in _NOTES)
 
 
 def ended_note(reason: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from cellwright.errors import CellwrightError, ErrorCode, fault, log_fault
 from cellwright.terminal.arguments import parse
 from cellwright.terminal.exit_codes import ExitCode, OutputLost, exit_code_of
+from cellwright.terminal.interactive.stop_requests import stop_requests_raise
 from cellwright.terminal.subcommands.subcommand_names import find_subcommand
 
 if TYPE_CHECKING:
@@ -156,7 +157,8 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
             return command.set_up()
         command.open(words or options.prompt)
         if interactive:
-            return interact(command, streams.stderr)
+            with stop_requests_raise():
+                return interact(command, streams.stderr)
         if streamed:
             return command.run_messages()
         return command.run(words or read_prompt(options.prompt, streams.stdin))

@@ -104,6 +104,7 @@ class TerminalRun(Struct, eq=False):
         try:
             for item in self._items(view):
                 if isinstance(item, _Question):
+                    self._poll_keys(view)
                     if self.keys is not None:
                         self.keys.pause()
                     view.pause()
@@ -162,7 +163,11 @@ class TerminalRun(Struct, eq=False):
             return  # the run was interrupted meanwhile
         self._asking = True
         try:
-            question.answer.set_result(self.asker().ask(question.use))
+            asker = self.asker()
+            if self.keys is not None and self.keys.draft:
+                asker.write("Claude has a question. Press Enter to see it: what you are writing stays.", "warning")
+                self.keys.finish_writing()
+            question.answer.set_result(asker.ask(question.use))
         except KeyboardInterrupt:
             self._cancel()
             question.answer.set_result(Deny("interrupted", by="terminal"))

@@ -61,6 +61,12 @@ def test_another_exit_code_is_a_failure_that_blocks_nothing(tmp_path, event, cod
     assert "settings.json: hooks." in said.problems[0]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_a_hook_that_a_signal_ended_says_which(tmp_path):
+    said = fire_command(tmp_path, "Stop", "kill -9 $$")
+    assert "was ended by SIGKILL: it wrote nothing to stderr" in said.problems[0]
+
+
 @for_each_row("event", EVENTS)
 def test_plain_text_is_context_where_an_event_takes_it(tmp_path, event):
     said = fire_command(tmp_path, event, "echo ' It is Monday. '")

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from cellwright.agent.hooks.callbacks import matcher_problem, matches
 from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT
 from cellwright.agent.hooks.protocol import EVENTS, NO_HOOKS
-from cellwright.config.hooks.hooks import hooks_from, settings_hooks
+from cellwright.config.hooks.hooks import hook_problems, hooks_from, settings_hooks
 from cellwright.config.hooks.mcp import filled_in
 from cellwright.config.settings.settings import load_settings
 from row_tables import for_each_row
@@ -72,6 +72,31 @@ def test_an_expression_without_bounds_is_not_searched_with(matcher):
 @pytest.mark.parametrize("matcher", ["mcp__.*", r"mcp__a\.b__.*", "Edit.*|Write.*", "^x[*+]y$", "a(b|c)d."])
 def test_usual_expressions_are_followed(matcher):
     assert matcher_problem(matcher) is None
+
+
+@for_each_row(
+    ("matcher", "runs"),
+    [
+        ("Bash(git *)", "nothing"),
+        ("Bash(*)", "everything"),
+        ("run_command(ls)", "nothing"),
+        ("Edit(/src/**)", "everything"),
+    ],
+)
+def test_a_permission_rule_as_a_matcher_is_remarked_upon(matcher, runs):
+    (problem,) = hook_problems([source({"PreToolUse": [group(command("true"), matcher=matcher)]})])
+    name = matcher.partition("(")[0]
+    rule = f"`{matcher}` is a permission rule; a hook's matcher names tools (`{name}`), and its `if` takes a rule."
+    assert problem == f"settings.json: hooks.PreToolUse: {rule} The hook runs for {runs}."
+
+
+@for_each_row("matcher", ["Bash", "Edit(or|)", "Notebook(Edit|Read)", "mcp__(a|b)__x", "^(Edit|Write)$"])
+def test_an_expression_is_no_permission_rule(matcher):
+    assert hook_problems([source({"PreToolUse": [group(command("true"), matcher=matcher)]})]) == []
+
+
+def test_what_is_no_tool_may_be_called_as_a_rule_is():
+    assert hook_problems([source({"SubagentStop": [group(command("true"), matcher="Agent(x)")]})]) == []
 
 
 FIELDS = [

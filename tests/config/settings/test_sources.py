@@ -83,6 +83,8 @@ def test_the_exceptions_among_lists(place):
     settings = place.load()
     assert settings.merged.value("fallbackModel") == ["b"]
     assert settings.available_models == ("haiku",)
+    place.say("managed", fallbackModel="c, d")
+    assert place.load().fallback_models == ("c", "d")
     place.say("managed", fallbackModel=[])
     assert place.load().merged.value("fallbackModel") == []
     assert place.load().available_models == ("sonnet", "opus")
@@ -294,7 +296,8 @@ VALID = [
     {"env": {"A": ""}, "model": "opus", "effortLevel": "max", "availableModels": []},
     {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "x"}]}], "Stop": []}},
     {"askUserQuestionTimeout": "5m", "bashOutputMaxChars": 30_000, "cleanupPeriodDays": 0},
-    {"promptCacheTtl": "1h"},
+    {"promptCacheTtl": "1h", "fallbackModel": "sonnet"},
+    {"fallbackModel": ["sonnet", "haiku"]},
     {"askUserQuestionTimeout": 60.5, "cellwright": {"toolLog": "log", "cacheTtl": 0.5, "maxFileSize": 5000}},
     {"sandbox": {"enabled": True, "excludedCommands": ["docker *"], "filesystem": {"denyRead": ["~/x"]}}},
     {"sandbox": {"network": {"allowedDomains": ["a.example", "*.b.example:443", "localhost:8080"]}}},
@@ -319,6 +322,7 @@ INVALID = [
     {"model": ["opus"]},
     {"effortLevel": "highest"},
     {"availableModels": "opus"},
+    {"fallbackModel": ""},
     {"hooks": []},
     {"hooks": {"Stop": {}}},
     {"hooks": {"Stop": [{"matcher": "x"}]}},

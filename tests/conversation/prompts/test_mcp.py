@@ -307,6 +307,22 @@ def test_a_server_that_is_slow_holds_nothing_up(talk: Talk, tmp_path: Path) -> N
     assert talk.results[-1].content == "hello"
 
 
+def test_a_slow_servers_tools_are_not_promised_where_none_can_be_loaded(talk: Talk, tmp_path: Path) -> None:
+    talk.environ |= {"CELLWRIGHT_MCP_WAIT": "0.01", "ENABLE_TOOL_SEARCH": "false"}
+    go = tmp_path / "go"
+    talk.user_servers(slow=entry("evil_server", "late", str(go)))
+    talk.say("go")
+    assert "server slow (connecting: its tools are not in this session)" in talk.told
+    assert "ToolSearch" not in talk.told
+    go.write_text("", "utf-8")
+    connection = talk.conversation.mcp.connections["slow"]
+    wait_until(lambda: connection.state == "connected")
+    talk.conversation.sessions.start_new()
+    talk.say("again", use("mcp__slow__hello"), say("Done."), allow=("mcp__slow",))
+    assert talk.declared == ["mcp__slow__hello"]
+    assert talk.results[-1].content == "hello"
+
+
 def test_resources_are_listed_read_and_mentioned(talk: Talk) -> None:
     talk.user_servers(plain=entry("plain_server"))
     names = ["ListMcpResourcesTool", "ReadMcpResourceTool"]

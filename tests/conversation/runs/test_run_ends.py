@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from cellwright.agent.hooks.callbacks import HookMatcher
+from cellwright.agent.tool import tool
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
@@ -81,10 +82,12 @@ def test_a_folder_that_is_gone_is_an_error_of_the_calls_that_need_it(
     monkeypatch.chdir(talking.project)
     assert talking.say("first", allow=("Bash",)).ok
     shutil.rmtree(talking.project)
-    end = talking.say("look", allow=("Bash",))
-    assert end.ok or end.error is not None
-    if end.ok:
-        assert {event.status for event in talking.events if isinstance(event, ToolEnd)} == {"error"}
+    assert talking.say("look", allow=("Bash",)).ok
+    ends = {event.name: event for event in talking.events if isinstance(event, ToolEnd)}
+    assert {end.status for end in ends.values()} == {"error"}
+    assert ends["Bash"].content == (
+        f"The folder {talking.project}, in which commands run, has been deleted. Ask the user whether to make it again."
+    )
     os.chdir("/")
     talking.project.mkdir()
     assert talking.say("again").ok
@@ -96,6 +99,23 @@ def test_a_logging_handler_that_raises_ends_no_run_without_its_end(talk: Any) ->
     talking = talk(turn(say("Look."), use("LS", path=".")), say("done"), say("on"))
     talking.say("go")
     assert talking.say("go on").session_id
+
+
+@pytest.mark.usefixtures("raising_handler")
+def test_a_tool_that_raises_is_an_error_of_the_call_whatever_handlers_do(talk: Any) -> None:
+    class Unspeakable(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    @tool
+    async def fails() -> str:
+        """Fail."""
+        raise Unspeakable
+
+    talking = talk(use("fails"), say("I see."))
+    assert talking.say("go", tools=(fails,), allow=("fails",)).ok
+    [end] = [event for event in talking.events if isinstance(event, ToolEnd)]
+    assert str(end.content).endswith("Unspeakable: <exception str() failed>")
 
 
 def test_a_view_that_raises_keeps_nobody_from_the_end(talk: Any) -> None:

@@ -104,7 +104,7 @@ def test_the_search_for_a_sandbox_is_not_in_the_way_of_the_first_request(message
     has_left: list[bool] = []
 
     def find() -> SandboxFound:
-        has_left.append(runs[0].request_leaves.is_set())
+        has_left.append(runs[0].request_sent.is_set())
         return SandboxFound(LANDLOCK)
 
     conversation = Conversation(cwd=tmp_path, interface="a test", environ=environ, find_sandbox=find)

@@ -7,7 +7,7 @@ import pytest
 from accessibility import check_accessible
 from lab_notebook import TAKE_PICTURES, NotebookPage
 from lab_server import running_lab
-from lab_tab import DARK, LIGHT, LabTab
+from lab_tab import DARK, LIGHT, VIEWPORT, LabTab
 from nbformat.sign import NotebookNotary
 from playwright.sync_api import expect
 
@@ -66,6 +66,15 @@ def test_from_no_key_to_an_answer_and_to_the_demo(keyless, model):
     assert 385 <= width <= 415, "wide enough to read"
     check_accessible(card, "Enter a key")
     picture(book, "no-key")
+    # in a window of half the size, or at twice the zoom, the card scrolls, and the prompt stays in sight
+    page.set_viewport_size({"width": VIEWPORT["width"], "height": 400})
+    prompt = panel.locator(".cellwright-prompt")
+    expect(prompt).to_be_in_viewport(ratio=1)
+    expect(card.get_by_role("button", name="Save key")).to_be_visible()
+    card.get_by_role("button", name="Try the demo").scroll_into_view_if_needed()
+    expect(card.get_by_role("button", name="Try the demo")).to_be_in_viewport(ratio=1)
+    expect(prompt).to_be_in_viewport(ratio=1)
+    page.set_viewport_size(VIEWPORT)
     # a toast, such as that in which JupyterLab asks about its news, covers nothing of the panel
     show = {"message": "Would you like to get news?", "type": "info", "options": {"autoClose": False}}
     toast_id = page.evaluate("show => window.jupyterapp.commands.execute('apputils:notify', show)", show)

@@ -10,15 +10,14 @@ import pytest
 from PIL import Image
 
 from cellwright.kernel.execute.captured_output import (
-    HEAD_CHARS,
     MAX_IMAGES,
-    TAIL_CHARS,
     BoundedPieces,
     CapturedOutput,
     Display,
     content_of,
     display_of,
 )
+from cellwright.kernel.execute.python_tool import HEAD_CHARS, TAIL_CHARS
 from cellwright.tools.files.formats.images import DISPLAY_LIMITS, MAX_SIDE, image_block
 from row_tables import for_each_row
 

@@ -494,3 +494,15 @@ def test_an_interrupt_between_calls_is_the_kernels_own(kernel: Kernel) -> None:
     reply = kernel.cell("print('waiting', flush=True)\nwhile True: pass", on_stream=on_stream)
     assert reply.status == "error"
     assert "KeyboardInterrupt" in reply.streams
+
+
+def test_a_kernel_whose_folder_is_gone_says_so(kernel: Kernel, tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    kernel.cell(f"import os; before = os.getcwd(); os.chdir({str(tmp_path / 'gone')!r}); os.rmdir(os.getcwd())")
+    try:
+        reply = kernel.cell("try:\n    cell.tool.facts({'code': '1'})\nexcept Exception as error:\n    print(error)")
+        assert reply.streams == (
+            "The folder that the kernel is in has been deleted. Ask the user to change to another one (`%cd`).\n"
+        )
+    finally:
+        kernel.cell("os.chdir(before)")

@@ -76,7 +76,7 @@ def test_no_file_of_the_folder_runs_in_the_place_of_a_library(trapped: NotebookK
     trapped.run("%claude /doctor --offline")
     assert ran(trapped) == []
     loaded = trapped.value(
-        "[name for name in ('httpx2', 'anyio', 'msgspec') if 'cloned' in __import__('sys').modules[name].__file__]"
+        "[name for name in ('h11', 'msgspec') if 'cloned' in __import__('sys').modules[name].__file__]"
     )
     assert loaded == "[]"
 

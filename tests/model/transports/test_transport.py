@@ -22,12 +22,17 @@ import pytest
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import TurnEnd
 from cellwright.model.anthropic import AnthropicProvider, connect, encode
+from cellwright.model.provider import request_sent
 from cellwright.model.retry import Clock
-from cellwright.model.transports.httpx_client import network_failure
+from cellwright.model.transports.direct_client import DirectClient
+from cellwright.model.transports.httpx_client import HttpxClient, network_failure
 from cellwright.model.transports.sdk_transport import SdkTransport, with_explicit_breakpoint
 from cellwright.model.transports.transport import QUICK_WAITS, READ_SECONDS, KeyTransport, paced
 from cellwright.testing import fault, say, think, turn
 from row_tables import for_each_row
+
+BIG = 24_000_000
+"""Bytes of a body."""
 
 OURS = {"user-agent", "host", "content-length", "connection", "accept-encoding"}
 
@@ -410,3 +415,29 @@ def test_tls_is_verified_against_the_user_s_certificates(certificate, key_line, 
     assert "SSL_CERT_FILE" in refused.message
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
     assert asyncio.run(failure()).code == ErrorCode.API_KEY_INVALID
+
+
+@pytest.mark.parametrize("client_of", [DirectClient, HttpxClient])
+def test_a_request_has_left_when_its_body_is_written(client_of):
+    left: list[bool] = []
+    left_half_way: list[bool] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(BIG // 100)
+        left_half_way.extend(left)  # the rest is more than any buffer on the way holds
+        await reader.readexactly(BIG - BIG // 100)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}")
+        writer.close()
+
+    async def ask() -> bytes:
+        request_sent.set(lambda: left.append(True))
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            host, port = server.sockets[0].getsockname()
+            client = await asyncio.to_thread(client_of, f"http://{host}:{port}", {}, idle_seconds=1.0)
+            async with client.send("POST", "/", body=b"x" * BIG, headers={}, seconds=60) as reply:
+                answer = await reply.body()
+            await client.aclose()
+        return answer
+
+    assert asyncio.run(ask()) == b"{}"
+    assert (left_half_way, left) == ([], [True])

@@ -105,3 +105,11 @@ def test_below_another_base_url(start_server):
     assert {"authorization", "content-type", "last-event-id"} <= set(allowed)
     foreign = {"Origin": "https://evil.example", "Authorization": None}
     assert server.api("GET", "status", **foreign).status in (403, 404)
+
+
+def test_folders_of_a_root_below_the_home_folder_are_found(start_server, tmp_path):
+    server = start_server(environ={"HOME": str(tmp_path)})
+    (server.root / "project").mkdir()
+    assert server.api("GET", "settings?folder=project").status == 200
+    assert server.api("GET", "settings?folder=").status == 200
+    assert server.api("GET", "cassettes?folder=").json() == {"cassettes": []}

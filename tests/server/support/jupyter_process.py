@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import websocket
 
-from forked.forked_python import program_in
+from forked.forked_python import jupyter_place, program_in
 
 TOKEN = "a-token-of-tests"
 SECONDS = 60.0
@@ -284,6 +284,7 @@ def jupyter_server(
         "JUPYTER_RUNTIME_DIR": str(runtime),
         "JUPYTER_DATA_DIR": str(home / "data"),
         "IPYTHONDIR": str(home / "ipython"),
+        **jupyter_place(os.environ),
     }
     with log.open("wb") as output:
         process = subprocess.Popen(

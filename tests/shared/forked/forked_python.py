@@ -120,7 +120,16 @@ came = link.recv(4)
 child = int.from_bytes(came, "big")
 for number in early:
     forward(number, None)
-status = link.recv(4)
+parent = os.getppid()
+if "JPY_PARENT_PID" in os.environ:
+    link.settimeout(1.0)
+status = None
+while status is None:
+    try:
+        status = link.recv(4)
+    except TimeoutError:
+        if os.getppid() != parent:
+            os._exit(1)  # a kernel ends with its parent, for which it looks as often
 code = int.from_bytes(status, "big", signed=True) if status else 1
 if code < 0:
     if -code not in (signal.SIGKILL, signal.SIGSTOP):
@@ -210,7 +219,7 @@ class Task:
         os.environ.clear()
         os.environ.update(self.environ)
         if "JPY_PARENT_PID" in os.environ:
-            os.environ["JPY_PARENT_PID"] = str(os.getppid())  # a kernel ends with its parent
+            os.environ["JPY_PARENT_PID"] = str(os.getppid())  # for the program's own parent the program looks
         _open_streams()
 
     def run(self) -> None:

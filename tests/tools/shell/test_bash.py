@@ -18,8 +18,9 @@ from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.calls.tool_results import output_folder
 from cellwright.agent.tool import ToolAccess, ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.text import plain
 from cellwright.tools.shell.bash import bash_tool
-from cellwright.tools.shell.output import SHOWN_CHARS, plain
+from cellwright.tools.shell.output import SHOWN_CHARS
 from eventual import SECONDS, eventually
 from marked_processes import marked, wait_until_gone
 from row_tables import for_each_row

@@ -9,6 +9,7 @@ import type { IRenderMime } from "@jupyterlab/rendermime-interfaces";
 import { Widget } from "@lumino/widgets";
 
 import { runEntry } from "../../renderer_registry";
+import { element } from "../../transcript/dom";
 import type { Op } from "../../transcript/protocol";
 import { TRANSCRIPT_TYPE } from "../../transcript/protocol";
 import type { Transcript } from "../../transcript/transcript";
@@ -106,6 +107,10 @@ export class AnswerRenderer extends Widget implements IRenderMime.IRenderer {
   private async fallBack(model: IRenderMime.IMimeModel, run = ""): Promise<void> {
     this.clear();
     this.run = run;
+    if (run && isInIdleCell(this.node)) {
+      this.node.append(element("div", {}, element("em", {}, "Claude was still working when this was saved.")));
+      return;
+    }
     const renderer = this.markdown();
     this.node.append(renderer.node);
     this.unmount = () => { renderer.dispose(); };
@@ -130,6 +135,12 @@ export class AnswerRenderer extends Widget implements IRenderMime.IRenderer {
     this.run = "";
     this.node.replaceChildren();
   }
+}
+
+/** True in a cell that does not run now: the notebook was saved while its run went on, and the kernel may be gone. */
+function isInIdleCell(node: HTMLElement): boolean {
+  const prompt = node.closest(".jp-Cell")?.querySelector(".jp-InputPrompt");
+  return prompt != null && !prompt.textContent.includes("*");
 }
 
 export const answersPlugin: JupyterFrontEndPlugin<void> = {

@@ -7,7 +7,7 @@ import type { Tooltip, TooltipView, ViewUpdate } from "@codemirror/view";
 import { EditorView, showTooltip, ViewPlugin } from "@codemirror/view";
 
 import type { CompletionList, CompletionPeer, Trigger } from "../../composer/completions";
-import { CompletionSource } from "../../composer/completions";
+import { CompletionSource, insertion } from "../../composer/completions";
 import type { AttributeHolder } from "../../composer/palette";
 import { Palette } from "../../composer/palette";
 import type { Completion } from "../../transport/chat_protocol";
@@ -176,14 +176,11 @@ class PromptList {
   private take(item: Completion): void {
     const { trigger, view } = this;
     if (!trigger) return;
-    const goesOn = item.kind === "folder" && item.insert.endsWith("/");
-    const follows = view.state.sliceDoc(trigger.end, trigger.end + 1);
-    const space = goesOn || /\s$/.test(item.insert) || /^\s/.test(follows) ? "" : " ";
-    const insert = item.insert + space;
+    const { text, end } = insertion(item, trigger, view.state.sliceDoc(trigger.end, trigger.end + 1));
     this.close();
     view.dispatch({
-      changes: { from: trigger.start, to: trigger.end, insert },
-      selection: { anchor: trigger.start + insert.length },
+      changes: { from: trigger.start, to: end, insert: text },
+      selection: { anchor: trigger.start + text.length },
       userEvent: "input.complete",
       scrollIntoView: true,
     });

@@ -4,7 +4,7 @@ import { copyButton } from "../clipboard";
 import { button, element, setText } from "../dom";
 import { returnFocus } from "../focus";
 import { count, dollars, duration, wholeSeconds } from "../format";
-import type { ChangesOp, EndOp } from "../protocol";
+import type { EndOp } from "../protocol";
 import type { TranscriptStore } from "../store";
 import type { ItemView, TranscriptContext } from "./item_view";
 import { isInPanel } from "./item_view";
@@ -20,6 +20,15 @@ const ENDS: Record<string, string> = {
   budget: "Stopped: budget reached",
   max_tokens: "Stopped: answer too long",
   refusal: "Refused",
+};
+
+/** Permission modes by the names that people choose them by. */
+export const MODE_NAMES: Readonly<Record<string, string>> = {
+  default: "Ask",
+  acceptEdits: "Accept edits",
+  plan: "Plan",
+  dontAsk: "Don't ask",
+  bypassPermissions: "Bypass permissions",
 };
 
 export type FooterState = "starting" | "running" | "asking" | "retrying" | "done" | "interrupted" | "failed";
@@ -40,7 +49,7 @@ export function endText(end: EndOp): string {
 export function footer(place: TranscriptContext): ItemView {
   const { store } = place;
   const state = element("span", { class: "state" });
-  const mode = element("span", { class: "chip mode" });
+  const mode = element("span", { class: "chip mode", title: "Permission mode" });
   const facts = element("span", { class: "facts" });
   const stop = button("Stop", () => {
     place.send({ type: "stop" });
@@ -73,7 +82,7 @@ export function footer(place: TranscriptContext): ItemView {
       if (noStop) returnFocus(stop, null, place.host);
       stop.hidden = noStop;
       copy.hidden = store.end === null || answerOf(store) === "";
-      setText(mode, `${store.mode} mode`);
+      setText(mode, MODE_NAMES[store.mode] ?? store.mode);
       mode.hidden = ["", "default"].includes(store.mode);
       facts.replaceChildren(...factTexts(store).map((fact) => element("span", {}, fact)));
       tick();
@@ -101,15 +110,16 @@ function factTexts(store: TranscriptStore): string[] {
   if (run) facts.push(run.model);
   facts.push(...costText(store));
   if (totals.output > 0) facts.push(`${count(totals.input)} in, ${count(totals.output)} out`);
-  if (store.changes) facts.push(changedText(store.changes));
+  facts.push(...changedTexts(store));
   if (totals.window) facts.push(`context ${Math.max(1, Math.round((100 * totals.context) / totals.window))} %`);
   return facts;
 }
 
 /** The number of changes, and how to take them back: the widget is gone when that can be done. */
-function changedText({ files, cells }: ChangesOp): string {
-  const counts = [countOf(files.length, "file"), countOf(cells.length, "cell")].filter((text) => text !== "");
-  return counts.length > 0 ? `${counts.join(", ")} changed, /undo takes it back` : "nothing to undo";
+function changedTexts({ changes }: TranscriptStore): string[] {
+  if (!changes) return [];
+  const counts = [countOf(changes.files.length, "file"), countOf(changes.cells.length, "cell")].filter((text) => text !== "");
+  return counts.length > 0 ? [`${counts.join(", ")} changed, /undo takes it back`] : [];
 }
 
 function countOf(number: number, what: string): string {

@@ -5,10 +5,19 @@ import type { ColoredCode } from "../code/colored_code";
 import { coloredCode } from "../code/colored_code";
 import { element } from "../dom";
 
-/** The page's own buttons in a block's head, besides Copy. `text` gives the code as it is then. */
-export const codeBlocks: { actions(language: string, text: () => string): Node[] } = { actions: () => [] };
+/** The code of a block, as it is when it is asked for; while an answer streams it may be half of it. */
+export type CodeInBlock = { readonly language: string; readonly text: () => string; readonly isComplete: () => boolean };
 
-const colored = new WeakMap<HTMLElement, ColoredCode>();
+/** The page's own buttons in a block's head, besides Copy; `update` is called when the code is complete. */
+export type CodeActions = { readonly nodes: readonly Node[]; readonly update: () => void };
+
+const NO_ACTIONS: CodeActions = { nodes: [], update: () => undefined };
+
+export const codeBlocks: { actions(code: CodeInBlock): CodeActions } = { actions: () => NO_ACTIONS };
+
+type Block = { view: ColoredCode; finish(): void };
+
+const blocks = new WeakMap<HTMLElement, Block>();
 
 export function codeBlock(text: string, language: string): HTMLElement {
   const code = element("code");
@@ -16,23 +25,30 @@ export function codeBlock(text: string, language: string): HTMLElement {
   view.update(text);
   const label = element("span", { class: "language" }, language || "text");
   const textNow = (): string => code.textContent;
+  let complete = false;
+  const actions = codeBlocks.actions({ language, text: textNow, isComplete: () => complete });
   const block = element(
     "figure",
     { class: "code", "aria-label": `Code, ${language || "text"}` },
-    element("figcaption", {}, label, ...codeBlocks.actions(language, textNow), copyButton(textNow)),
+    element("figcaption", {}, label, ...actions.nodes, copyButton(textNow)),
     // focusable, so that long lines can be scrolled by keyboard
     element("pre", { tabindex: "0" }, code),
   );
-  colored.set(block, view);
+  const finish = (): void => {
+    complete = true;
+    view.finish();
+    actions.update();
+  };
+  blocks.set(block, { view, finish });
   return block;
 }
 
 /** Writes a longer text into a block that exists: its button, colours and scroll position stay. */
 export function updateCodeBlock(block: HTMLElement, text: string): void {
-  colored.get(block)?.update(text);
+  blocks.get(block)?.view.update(text);
 }
 
 /** No more text comes for the block. */
 export function finishCodeBlock(block: HTMLElement): void {
-  colored.get(block)?.finish();
+  blocks.get(block)?.finish();
 }

@@ -85,6 +85,30 @@ describe("an answer in a notebook", () => {
     await vi.advanceTimersByTimeAsync(2_000);
     expect(renderer.node.textContent).toBe("its Markdown");
   });
+
+  it.each([["[ ]:", "Claude was still working when this was saved."], ["[*]:", "its Markdown"]])(
+    "does not say that Claude works where a cell %s saved while it did runs no more",
+    async (shown, expected) => {
+      const prompt = document.createElement("div");
+      prompt.className = "jp-InputPrompt";
+      prompt.textContent = shown;
+      const cell = document.createElement("div");
+      cell.className = "jp-Cell";
+      cell.append(prompt, renderer.node);
+      document.body.replaceChildren(cell);
+      vi.useFakeTimers();
+      await renderer.renderModel(model({ version: 1, run: `saved ${shown}`, part: 0 }));
+      await vi.advanceTimersByTimeAsync(2_000);
+      expect(renderer.node.textContent).toBe(expected);
+      // the kernel is still there after all
+      const kernel = new Kernel();
+      open(kernel.channel, runEntry(`saved ${shown}`));
+      kernel.say(RUN);
+      await vi.advanceTimersByTimeAsync(100);
+      expect(renderer.node.textContent).toBe("");
+      expect(root().querySelector(".transcript")).not.toBeNull();
+    },
+  );
 });
 
 describe("what a notebook says that a run was", () => {

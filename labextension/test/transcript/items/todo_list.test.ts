@@ -2,6 +2,8 @@
 
 import { describe, expect, it } from "vitest";
 
+import modeNames from "../../../../docs/protocol/mode-names.json";
+import { MODE_NAMES } from "../../../src/transcript/items/footer";
 import type { Op, Todo } from "../../../src/transcript/protocol";
 import { begun, drawn, END, ended, find, RUN, scene, text } from "../scene";
 
@@ -62,10 +64,21 @@ it("the mode is a chip that follows the session", async () => {
   expect(find(root, ".mode").hidden).toBe(true);
   kernel.say({ op: "mode", mode: "plan" });
   await drawn();
-  expect([text(root, ".mode"), find(root, ".mode").hidden]).toEqual(["plan mode", false]);
+  expect([text(root, ".mode"), find(root, ".mode").hidden]).toEqual(["Plan", false]);
   kernel.say({ op: "mode", mode: "acceptEdits" }, END);
   await drawn();
-  expect(text(root, ".mode")).toBe("acceptEdits mode");
+  expect(text(root, ".mode")).toBe("Accept edits");
+});
+
+it("the chip calls modes what the menu calls them", () => {
+  expect(MODE_NAMES).toEqual(modeNames);
+});
+
+it("a run that changed nothing says nothing of undo", async () => {
+  const { kernel, root } = scene();
+  kernel.say(RUN, { op: "changes", turn: 1, files: [], cells: [], effects: [], not_kept: [] }, END);
+  await drawn();
+  expect(text(root, ".facts")).not.toContain("undo");
 });
 
 describe("a decision", () => {

@@ -23,7 +23,7 @@ from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.permission_updates import offered_updates
 from cellwright.agent.hooks.run_hooks import RunHooks
 from cellwright.agent.tool import CannotBeDone, Tool
-from cellwright.errors import CellwrightError, ToolError
+from cellwright.errors import CellwrightError, ToolError, described, log_fault
 from cellwright.events import Answered, Asked, Decided, Emit, FollowingCall, ModeChanged, Notice, Preview
 
 if TYPE_CHECKING:
@@ -348,8 +348,8 @@ class PermissionGate(Struct):
         try:
             return await self.can_use_tool(use)
         except LEAVING as error:
-            logger.warning("can_use_tool raised", exc_info=True)
-            return Deny(f"can_use_tool raised {type(error).__name__}: {error}")
+            log_fault(logger, "can_use_tool raised", level=logging.WARNING)
+            return Deny(f"can_use_tool raised {described(error)}")
 
     async def _ask_hooks(self, tool: Tool, use: ToolUse) -> Allow | Deny | None:
         """Ask PermissionRequest hooks to answer in the user's place; None when they leave it to the user."""

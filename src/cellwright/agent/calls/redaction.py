@@ -144,19 +144,21 @@ class ResultRedaction(Struct):
     async def clean(self, tool: Tool, tool_input: Mapping[str, Any], outcome: Outcome) -> Outcome:
         """`outcome` of a call of `tool` without the secrets in it. Images are not searched."""
         redaction = self.redaction
-        # tests give back what the project's code printed
-        searched = tool.category in SEARCHED or tool.access.kind == "tests" or _is_long_result(tool_input)
-        if redaction is None or not searched:
+        if redaction is None or not _is_searched(tool, tool_input):
             return outcome
-        # what reads or edits a notebook gives back the sources of cells: there the outputs alone are searched
-        of_cells = tool.category == "notebooks" and tool.access.kind in ("read", "edit")
-        clean = redaction.clean_outputs if of_cells else redaction.clean
         texts = (*_texts(outcome.content), "\n".join(strings_in(outcome.structured)))
-        quick = all(redaction.is_quick(text) for text in texts)
-        if quick:
-            cleaned, kinds = _clean_outcome(clean, redaction.clean, outcome)
-        else:
-            cleaned, kinds = await asyncio.to_thread(_clean_outcome, clean, redaction.clean, outcome)
+        if all(redaction.is_quick(text) for text in texts):
+            return self.clean_at_once(tool, tool_input, outcome)
+        cleaned, kinds = await asyncio.to_thread(_clean_outcome, _cleaner(redaction, tool), redaction.clean, outcome)
+        self._report(tool, tool_input, kinds)
+        return cleaned
+
+    def clean_at_once(self, tool: Tool, tool_input: Mapping[str, Any], outcome: Outcome) -> Outcome:
+        """The same without a thread, however long it takes: for a run that is stopped, and can wait for nothing."""
+        redaction = self.redaction
+        if redaction is None or not _is_searched(tool, tool_input):
+            return outcome
+        cleaned, kinds = _clean_outcome(_cleaner(redaction, tool), redaction.clean, outcome)
         self._report(tool, tool_input, kinds)
         return cleaned
 
@@ -168,6 +170,17 @@ class ResultRedaction(Struct):
             of = f" of {path}" if path else ""
             words = f"Kept from Claude in what {tool.name} gave back{of}: {', '.join(new)}."
             self.emit(Notice(f"{words} The setting `cellwright.redactSecrets` says whether this is done.", "warning"))
+
+
+def _is_searched(tool: Tool, tool_input: Mapping[str, Any]) -> bool:
+    # tests give back what the project's code printed
+    return tool.category in SEARCHED or tool.access.kind == "tests" or _is_long_result(tool_input)
+
+
+def _cleaner(redaction: Redaction, tool: Tool) -> Callable[[str], RedactedText]:
+    # what reads or edits a notebook gives back the sources of cells: there the outputs alone are searched
+    of_cells = tool.category == "notebooks" and tool.access.kind in ("read", "edit")
+    return redaction.clean_outputs if of_cells else redaction.clean
 
 
 def _is_long_result(tool_input: Mapping[str, Any]) -> bool:

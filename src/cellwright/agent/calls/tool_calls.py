@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import time
-import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,14 +24,14 @@ from cellwright.agent.calls.parallel_calls import ParallelCalls, start_at_once
 from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate
 from cellwright.agent.calls.redaction import ResultRedaction
 from cellwright.agent.calls.tool_output import json_of
-from cellwright.agent.calls.tool_results import EDITORS, bounded, edit_note
+from cellwright.agent.calls.tool_results import EDITORS, RunningCall, bounded, edit_note
 from cellwright.agent.hooks.run_hooks import RunHooks, context_blocks
 from cellwright.agent.prompt import ContextBlock
 from cellwright.agent.steering import ReadySteering, Steering
 from cellwright.agent.thread import tell_waiting, time_limit
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
-from cellwright.errors import ErrorCode, ToolError
+from cellwright.errors import ErrorCode, ToolError, described, log_fault
 from cellwright.events import (
     Call,
     ContextAttached,
@@ -54,8 +53,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-INTERRUPTED = "The user interrupted before this call was done. It may have had effects already."
-FAILED = "The run ended by a fault before this call was done. It may have had effects already."
+INTERRUPTED = "The user interrupted"
+FAILED = "The run ended by a fault"
+CUT_OFF = "{cause} before this call was done. It may have had effects already."
+NOT_BEGUN = "{cause} before this call began. It was not run."
 NOT_RUN = "Not run: {reason}"
 
 DENIED: Mapping[QuestionKind, str] = {
@@ -117,6 +118,7 @@ class ToolCalls(Struct):
     _answering: int = 0
     _hook_blocks: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     _inputs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _running: dict[str, RunningCall] = field(default_factory=dict)
 
     @property
     def unanswered(self) -> str:
@@ -131,11 +133,11 @@ class ToolCalls(Struct):
         self._inputs.clear()
         known = [(self.tools.get(tool_use["name"]), tool_use) for tool_use in calls]
         self.gate.calls = [(tool, tool_use) for tool, tool_use in known if tool is not None]
-        unanswered, steering = INTERRUPTED, ReadySteering()
+        cause, not_run, steering = INTERRUPTED, "", ReadySteering()
         try:
             for batch, parallel in self._batches(calls):
                 if self.stop_reason is not None:
-                    unanswered = NOT_RUN.format(reason=self.stop_reason)
+                    not_run = NOT_RUN.format(reason=self.stop_reason)
                     break
                 await self._run_batch(batch, results, parallel=parallel)
                 if self.unanswered:
@@ -144,12 +146,12 @@ class ToolCalls(Struct):
             if self.stop_reason is None and self.may_go_on():
                 steering = await self.steering.for_step(self.hooks.before_steering)
         except LEAVING:
-            unanswered = FAILED
+            cause = FAILED
             raise
         finally:
             for tool_use in calls:
                 if tool_use["id"] not in results:
-                    self._end(tool_use, _failure(unanswered, "interrupted", ErrorCode.INTERRUPTED), results)
+                    self._end(tool_use, self._cut_off(tool_use["id"], cause, not_run), results)
             hook_blocks = [
                 block
                 for key in (*(tool_use["id"] for tool_use in calls), "")
@@ -175,7 +177,7 @@ class ToolCalls(Struct):
         finally:
             for tool_use in calls:
                 if tool_use["id"] not in results:
-                    self._end(tool_use, _failure(INTERRUPTED, "interrupted", ErrorCode.INTERRUPTED), results)
+                    self._end(tool_use, self._cut_off(tool_use["id"], INTERRUPTED), results)
             forget_outcomes(self.session.id)
         return results
 
@@ -311,6 +313,7 @@ class ToolCalls(Struct):
         if not ok:
             result["is_error"] = True
         results[tool_use["id"]] = result
+        self._running.pop(tool_use["id"], None)
         self.journal.note_shown(tool_use["id"], _shown(outcome, self._card(tool_use).title))
         self.emit(
             ToolEnd(
@@ -324,6 +327,19 @@ class ToolCalls(Struct):
                 outcome.structured,
             )
         )
+
+    def _cut_off(self, tool_use_id: str, cause: str, not_run: str = "") -> Outcome:
+        """The outcome of a call that will have no other: with what it has shown, where it had begun."""
+        running = self._running.get(tool_use_id)
+        if running is None:
+            return _failure(not_run or NOT_BEGUN.format(cause=cause), "interrupted", ErrorCode.INTERRUPTED)
+        message = CUT_OFF.format(cause=cause)
+        if shown := running.shown:
+            message += f"\nIts output so far:\n{shown}"
+        message = str(bounded(message, running.tool.limits.result_chars))
+        outcome = _failure(message, "interrupted", ErrorCode.INTERRUPTED)
+        outcome = replace(outcome, duration_ms=running.duration_ms)
+        return self.redaction.clean_at_once(running.tool, running.input, outcome)
 
     def _missing(self, name: str) -> str:
         """The answer to a call of a tool that is not there: never was, or not any more."""
@@ -347,7 +363,7 @@ class ToolCalls(Struct):
             return _failure(error.message, "error", error.code, error.details)
         except LEAVING as error:
             # a preview, facts, a rule: whatever was to find out what the call does
-            logger.warning("the call of %s could not be judged", tool.name, exc_info=True)
+            log_fault(logger, "the call of %s could not be judged", tool.name, level=logging.WARNING)
             unknown = f"It could not be found out what this call of {tool.name} would do, so it was not run"
             return _failure(f"{unknown}: {described(error)}", "error", ErrorCode.EXECUTION_ERROR)
         self._inputs[tool_use["id"]] = verdict.input
@@ -396,9 +412,10 @@ class ToolCalls(Struct):
             self.session.flush()
         moves = self.hooks.listens_to("CwdChanged")
         folder = _folder(tool, tool_input) if moves else None
-        started = time.perf_counter()
-        outcome = await self._guarded(tool, tool_input, self._context(tool_use_id, confinement))
-        outcome = replace(outcome, duration_ms=(time.perf_counter() - started) * 1000)
+        # stays there when the call is cut off: who answers it then says how far it came
+        running = self._running[tool_use_id] = RunningCall(tool, tool_input)
+        outcome = await self._guarded(tool, tool_input, self._context(running, tool_use_id, confinement))
+        outcome = replace(outcome, duration_ms=running.duration_ms)
         if outcome.status == "success":
             self.session.call_times.add(tool.name, outcome.duration_ms / 1000)
         # before anybody sees it who passes it on: hooks, the transcript, the model
@@ -427,13 +444,13 @@ class ToolCalls(Struct):
         except LEAVING as error:
             if limit.expired:
                 return _timed_out(tool.name, min(limits))
-            logger.warning("tool %s raised", tool.name, exc_info=True)
+            log_fault(logger, "tool %s raised", tool.name, level=logging.WARNING)
             return _failure(f"{tool.name} raised {described(error)}", "error", ErrorCode.EXECUTION_ERROR)
 
-    def _context(self, tool_use_id: str, confinement: Confinement | None) -> ToolContext:
+    def _context(self, running: RunningCall, tool_use_id: str, confinement: Confinement | None) -> ToolContext:
         return ToolContext(
             tool_use_id,
-            self._progress_of(tool_use_id),
+            self._progress_of(running, tool_use_id),
             session_id=self.session.id,
             emit=self.emit,
             history=self.session.said,
@@ -451,9 +468,12 @@ class ToolCalls(Struct):
             nesting=self.nesting(tool_use_id),
         )
 
-    def _progress_of(self, tool_use_id: str) -> Any:
+    def _progress_of(self, running: RunningCall, tool_use_id: str) -> Any:
         loop = asyncio.get_running_loop()
-        emit = self.emit
+
+        def show(event: ToolProgress) -> None:
+            running.take(event)
+            self.emit(event)
 
         def progress(
             text: str = "",
@@ -475,9 +495,9 @@ class ToolCalls(Struct):
             except RuntimeError:
                 on_loop = False
             if on_loop:
-                emit(event)
+                show(event)
             else:
-                loop.call_soon_threadsafe(emit, event)
+                loop.call_soon_threadsafe(show, event)
 
         return progress
 
@@ -537,11 +557,6 @@ def _title(tool: Tool | None, tool_use: Mapping[str, Any]) -> str:
         except (KeyError, TypeError, ValueError):
             pass  # the input was not checked yet; its card still needs a name
     return str(tool_use["name"])
-
-
-def described(error: BaseException) -> str:
-    """The error as a traceback ends."""
-    return "".join(traceback.format_exception_only(error)).strip()
 
 
 def _failure(message: str, status: ToolStatus, code: ErrorCode, details: Mapping[str, Any] | None = None) -> Outcome:

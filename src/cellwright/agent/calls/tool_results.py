@@ -1,7 +1,7 @@
 """The results of calls: bounded for the model, and in the shapes that Claude Code gives to hooks.
 
 Of a result that is longer than the model should get it reads the start and the end; the whole is in a file that Read
-can page.
+can page. A call that is cut off has no other result than what it has shown (`RunningCall`).
 """
 
 from __future__ import annotations
@@ -9,12 +9,17 @@ from __future__ import annotations
 import functools
 import os
 import secrets
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field
+
 from cellwright.agent.tool import Content, Tool, ToolLimits
+from cellwright.events import ToolProgress
 from cellwright.sessions.state_dir import PRIVATE_FOLDER
+from cellwright.text import plain
 
 EDITORS = ("The user", "A hook")
 """Those who may edit a call's input, in words."""
@@ -150,3 +155,31 @@ def _text_of(content: Content) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(str(block["text"]) for block in content if block.get("type") == "text")
+
+
+class RunningCall(Struct):
+    """A call of `tool` that has begun."""
+
+    tool: Tool
+    input: Mapping[str, Any]
+    started: float = field(default_factory=time.perf_counter)
+    _shown: str = ""
+
+    def take(self, progress: ToolProgress) -> None:
+        """Keep the text of `progress`; of more than the model gets of a result only the end."""
+        if progress.place == {"clear": True}:
+            self._shown = ""
+        self._shown += progress.text
+        most = self.tool.limits.result_chars
+        if len(self._shown) > 2 * most:
+            self._shown = f"[…]\n{self._shown[-most:]}"
+
+    @property
+    def shown(self) -> str:
+        """The text it has shown, as it stands on a screen."""
+        return plain(self._shown).strip()
+
+    @property
+    def duration_ms(self) -> float:
+        """The time it has run."""
+        return (time.perf_counter() - self.started) * 1000

@@ -24,7 +24,7 @@ from cellwright.agent.hooks.hook_answers import blocked, gather_results, read_an
 from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.protocol import EVENTS, NO_HOOKS, AwaitedHooks, HookRun, Hooks
 from cellwright.agent.tool import own_tool_name
-from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.errors import CellwrightError, ErrorCode, described, log_fault
 from cellwright.text import lazy_pattern
 
 MATCHED_FIELDS = {
@@ -184,11 +184,11 @@ async def _called(callback: HookCallback, matcher: HookMatcher, event: str, fiel
         if task is not None and task.cancelling():
             raise
         return _failed(matcher, event, f"{name} was cancelled from within")
-    except (Exception, SystemExit, KeyboardInterrupt) as error:  # others' code: the last two would end the agent's loop
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  the last two would end the agent's loop
         if limit.expired():
             return _failed(matcher, event, f"{name} did not answer within {seconds:g} s")
-        logger.warning("hook %s raised", name, exc_info=True)
-        return _failed(matcher, event, f"{name} raised {type(error).__name__}: {error}")
+        log_fault(logger, "hook %s raised", name, level=logging.WARNING)
+        return _failed(matcher, event, f"{name} raised {described(error)}")
     if answer is None:
         return NO_HOOK_RESULT
     if not isinstance(answer, Mapping):

@@ -16,6 +16,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -155,7 +156,14 @@ def read_end(hook: CommandHook, event: str, ended: HookExit) -> HookResult:
     if ended.code == 0 or _is_object(ended.output):
         return read_output(hook, event, ended.output, cut=ended.cut)
     complaint_line = complaint.partition("\n")[0] or "it wrote nothing to stderr"
-    return failed(hook, event, f"exited with {ended.code}: {complaint_line}")
+    return failed(hook, event, f"{_end_in_words(ended.code)}: {complaint_line}")
+
+
+def _end_in_words(code: int) -> str:
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"exited with {code}"
 
 
 def read_output(hook: HookEntry, event: str, output: str, *, cut: bool = False) -> HookResult:

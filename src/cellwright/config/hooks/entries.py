@@ -10,8 +10,11 @@ from typing import Any
 
 import msgspec
 
-from cellwright.agent.hooks.callbacks import MATCHED_FIELDS, matcher_problem
+from cellwright.agent.hooks.callbacks import MATCHED_FIELDS, matcher_problem, matches
 from cellwright.agent.hooks.protocol import EVENTS
+from cellwright.agent.tool import own_tool_name
+from cellwright.permissions.rules.rule import RULE_NAMES
+from cellwright.text import lazy_pattern
 
 TOOL_EVENTS = frozenset(event for event, field_ in MATCHED_FIELDS.items() if field_ == "tool_name")
 """The events whose hooks may have an `if`."""
@@ -25,6 +28,8 @@ MODEL_EVENTS = frozenset(
     }
 )
 """The events about which a model may be asked."""
+
+_RULE = lazy_pattern(r"(?P<name>\w+)\(.*\)")
 
 NEVER_BLOCKED_BY_FAILURE = frozenset({"Stop", "SubagentStop", "TaskCompleted", "TeammateIdle"})
 
@@ -163,8 +168,8 @@ class Entries(msgspec.Struct):
                 f'{place}: {_shown(group)} is not {{"matcher": text, "hooks": [...]}}; it is left out.'
             )
             return
-        if event in MATCHED_FIELDS and (problem := matcher_problem(matcher)) is not None:
-            self.problems.append(f"{place}: the matcher {_shown(matcher)} {problem}. The hook runs for everything.")
+        if event in MATCHED_FIELDS:
+            self.problems += [f"{place}: {problem}" for problem in _matcher_problems(event, matcher)]
         for entry in raw:
             try:
                 read = _Fields(entry, place, event, matcher, origin).read()
@@ -172,6 +177,21 @@ class Entries(msgspec.Struct):
                 self.problems.append(f"{place}: {problem}. The hook {_shown(entry)} is left out.")
                 continue
             self.by_event.setdefault(event, []).append(read)
+
+
+def _matcher_problems(event: str, matcher: str) -> list[str]:
+    problem = matcher_problem(matcher)
+    runs = "The hook runs for nothing." if problem is None else "The hook runs for everything."
+    rule = _RULE.fullmatch(matcher)
+    if event in TOOL_EVENTS and rule and own_tool_name(name := rule["name"]) in RULE_NAMES and _misses(matcher, name):
+        what = f"`{matcher}` is a permission rule; a hook's matcher names tools (`{name}`), and its `if` takes a rule"
+        return [f"{what}. {runs}"]
+    return [] if problem is None else [f"the matcher {_shown(matcher)} {problem}. {runs}"]
+
+
+def _misses(matcher: str, name: str) -> bool:
+    """Return whether `matcher`, read as the expression it is, is not about the tool: `Edit(or|)` would be."""
+    return matcher_problem(matcher) is not None or not matches(matcher, "PreToolUse", {"tool_name": name})
 
 
 class _Fields(msgspec.Struct, frozen=True):

@@ -147,19 +147,7 @@ def hooks_from(
     save_rules: SaveRules | None = None,
 ) -> Hooks:
     """The hooks of `sources` together. Never raises: what is broken is told with the first run that has an event for it."""
-    entries = Entries()
-    for source in sources:
-        from_project = source.scope in ("project", "local")
-        entries.add(
-            source.label,
-            source.events,
-            from_project=from_project,
-            variables=source.variables,
-            of_component=source.of_component,
-        )
-    for entry in (entry for found in entries.by_event.values() for entry in found if entry.condition):
-        if problem := condition_problem(entry.condition):
-            entries.problems.append(f"{entry.source}: `if`: {problem} The hook runs for every call.")
+    entries = _entries_of(sources)
     if not entries.by_event and not entries.problems:
         return NO_HOOKS
     return SettingsHooks(
@@ -174,6 +162,27 @@ def hooks_from(
         reported_problems=set(),
         waiting=[HookResult(problems=tuple(entries.problems))] if entries.problems else [],
     )
+
+
+def hook_problems(sources: Sequence[HooksSource]) -> Sequence[str]:
+    """Tell what is wrong with the hooks of `sources`, a sentence or two each."""
+    return _entries_of(sources).problems
+
+
+def _entries_of(sources: Sequence[HooksSource]) -> Entries:
+    entries = Entries()
+    for source in sources:
+        entries.add(
+            source.label,
+            source.events,
+            from_project=source.scope in ("project", "local"),
+            variables=source.variables,
+            of_component=source.of_component,
+        )
+    for entry in (entry for found in entries.by_event.values() for entry in found if entry.condition):
+        if problem := condition_problem(entry.condition):
+            entries.problems.append(f"{entry.source}: `if`: {problem} The hook runs for every call.")
+    return entries
 
 
 def watched_names(hooks: Hooks) -> frozenset[str]:

@@ -51,7 +51,7 @@ class Key(Struct, frozen=True):
 
 
 def text(value: Any) -> str:
-    return "" if isinstance(value, str) and value else "a text that is not empty"
+    return "" if isinstance(value, str) and value else "a non-empty text"
 
 
 def any_text(value: Any) -> str:

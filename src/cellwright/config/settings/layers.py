@@ -31,6 +31,9 @@ _AS_ONE = frozenset(
 )
 """Lists where a value that stands alone is taken as the only element: it may have been meant to restrict."""
 
+_ALSO_AS_TEXT = frozenset({("fallbackModel",)})
+"""Lists that may be one text, of names separated by commas, as the flag is."""
+
 
 class Layer(Struct, frozen=True, kw_only=True):
     """One source. `root` is what `/x` in its rules starts from, `folder` what its relative directories start from.
@@ -124,6 +127,8 @@ class _LayerReader(Struct):
             self.entries.append(SettingsEntry(key.path, value, self.layer))
 
     def _elements(self, key: Key, value: Any) -> None:
+        if isinstance(value, str) and key.path in _ALSO_AS_TEXT:
+            value = [name.strip() for name in value.split(",")]
         if not isinstance(value, list):
             if key.path not in _AS_ONE:
                 self.refuse(key.name, "a list")

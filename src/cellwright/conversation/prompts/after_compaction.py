@@ -27,7 +27,6 @@ from cellwright.events import CHARS_PER_TOKEN
 from cellwright.sessions.session import Session
 from cellwright.text import lazy_pattern
 from cellwright.tools.paths import shown_path
-from cellwright.tools.planning.tasks.session_tasks import tasks_in
 from cellwright.tools.planning.todos import MARKS
 
 logger = logging.getLogger(__name__)
@@ -119,6 +118,8 @@ def _plan(said: Sequence[Json]) -> Iterator[ContextBlock]:
 
 def _todos(said: Sequence[Json]) -> Iterator[ContextBlock]:
     """The list of what is to be done, where something of it is open."""
+    from cellwright.tools.planning.tasks.session_tasks import tasks_in  # few conversations come to a summary
+
     todos: Sequence[Json] = tasks_in(said).todos()
     calls = (block for message in reversed(said) for block in _blocks(message, "tool_use"))
     if not todos and (last := next((call for call in calls if call["name"] == "TodoWrite"), None)) is not None:

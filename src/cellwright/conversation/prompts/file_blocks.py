@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cellwright.agent.calls.file_blocks import FileProposals
 from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
 from cellwright.agent.tool import Tool
-from cellwright.text import lazy_pattern, visible_line
+from cellwright.text import visible_line
 
 WRITE = "Write"
 _TAG = "file-blocks"
@@ -21,7 +21,7 @@ HOW_NO_LONGER = f"""\
 <{_TAG}-no-longer>
 You have tools now: files are changed with them, and a block that names a path writes nothing.
 </{_TAG}-no-longer>"""
-_OPENING = lazy_pattern(rf"<{_TAG}(?P<no_longer>-no-longer)?>".encode())
+_OPENINGS = f"<{_TAG}>".encode(), f"<{_TAG}-no-longer>".encode()
 
 
 class FileBlocks:
@@ -46,9 +46,7 @@ class FileBlocks:
         outcomes, self._untold = self._untold, []
         parts = []
         agent = prompt_context.agent
-        openings = (_OPENING.search(message) for message in reversed(prompt_context.session.encoded))
-        told = next((found for found in openings if found is not None), None)
-        knows_how = told is not None and told["no_longer"] is None
+        knows_how = _knows_how(prompt_context.session.encoded)
         if agent.file_proposals is not None and not knows_how:
             parts.append(text_context("How to propose files", "context", HOW_TO_PROPOSE))
         elif agent.file_proposals is None and knows_how and agent.tools:
@@ -58,3 +56,13 @@ class FileBlocks:
             text = f"<proposed-files>\nWhat became of the files that you proposed:\n{lines}\n</proposed-files>"
             parts.append(text_context("Proposed files", "context", text))
         return ProvidedContext(before=tuple(parts))
+
+
+def _knows_how(encoded: Sequence[bytes]) -> bool:
+    """Return whether what these messages told last is how to propose files, and not that it is done no longer."""
+    how, no_longer = _OPENINGS
+    for message in reversed(encoded):
+        if how in message or no_longer in message:
+            at = message.find(how)
+            return at >= 0 and not 0 <= message.find(no_longer) < at
+    return False

@@ -48,8 +48,8 @@ class Run:
     """The program that asked for it has ended it, and wants to know what there is."""
     last_event: RunEnd | None = None
     """Its end, when that was told."""
-    request_leaves: threading.Event = field(default_factory=threading.Event)
-    """Set when its first request leaves, or something else comes of it that is to be seen."""
+    request_sent: threading.Event = field(default_factory=threading.Event)
+    """Set when its first request has left, or something else comes of it that is to be seen."""
     _asked_at_monotonic: float = field(default_factory=time.monotonic)
     _began: bool = False
     _ended: float | None = None
@@ -110,7 +110,7 @@ class Run:
                 self.cost_usd = self.cost_usd + event.cost_usd if both else None  # type: ignore[operator]
             case Asked():
                 self._open_questions.add(event.question_id)
-                self.request_leaves.set()
+                self.request_sent.set()
             case Answered():
                 self._open_questions.discard(event.question_id)
             case RunEnd():
@@ -124,7 +124,7 @@ class Run:
 
     def end(self, future: Future[RunEnd]) -> None:
         """Its task is done."""
-        self.request_leaves.set()
+        self.request_sent.set()
         try:
             future.result()
         except BaseException as error:  # noqa: BLE001  also a bug of ours: who waits for the run raises it

@@ -365,7 +365,7 @@ class StartingRun(Struct, frozen=True):
             agent = replace(
                 agent,
                 hooks=together(as_hooks(agent.hooks), parts.skills.hooks_of_run(skill_call)),
-                request_leaves=self._request_leaves,
+                request_sent=self._request_sent,
             )
         if request.provider is not None:
             # a dry run changes nothing and costs nothing; that its own budget is too small is worth knowing
@@ -425,8 +425,8 @@ class StartingRun(Struct, frozen=True):
         parts.tool_log.keep_in(settings.tool_log)
         return ReadyRun(agent, full, session)
 
-    def _request_leaves(self) -> None:
-        self.run.request_leaves.set()
+    def _request_sent(self) -> None:
+        self.run.request_sent.set()
         # two threads at work hinder each other: what the answer's calls need is looked for while the model thinks
         search, session = self.parts.sandbox.begin(), self.parts.sessions.current
         search.add_done_callback(lambda _: self.parts.sessions.add_notices(session, self._unconfined()))

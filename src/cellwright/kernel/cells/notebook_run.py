@@ -23,8 +23,7 @@ from cellwright.agent.thread import CallerJobs
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
-from cellwright.kernel.execute.captured_output import HEAD_CHARS, TAIL_CHARS
-from cellwright.kernel.execute.python_tool import run_code
+from cellwright.kernel.execute.python_tool import HEAD_CHARS, TAIL_CHARS, kernel_folder, run_code
 from cellwright.kernel.magic.input_rewrite import asks_claude
 from cellwright.kernel.namespace.hidden_state import stale_cells
 from cellwright.text import counted
@@ -197,7 +196,7 @@ class Runner(Struct):
     def facts(self, input: NotebookRunInput) -> dict[str, Any]:
         """The code that would run; nothing where it was not looked for."""
         choice = self._choices.get(astuple(input))
-        return {} if choice is None else {"codes": [cell.source for cell in choice.cells], "cwd": str(Path.cwd())}
+        return {} if choice is None else {"codes": [cell.source for cell in choice.cells], "cwd": kernel_folder()}
 
     async def preview(self, input: NotebookRunInput) -> Preview:
         choice = self._choices.get(astuple(input)) or await self._choose(input)
@@ -270,11 +269,10 @@ class Runner(Struct):
         if own is not None and own.path == path:
             return own
         display_path = shown_path(self.cwd, path)
-        mine = f"; this kernel's is {shown_path(self.cwd, own.path)}" if own is not None else f". {NOT_KNOWN}"
+        mine = f"; this kernel's is {shown_path(self.cwd, own.path)}." if own is not None else f". {NOT_KNOWN}"
         raise ToolError(
-            f"{display_path} "
-            f"is not the notebook that this kernel runs{mine}. Cells of another notebook belong into its kernel; "
-            "NotebookVerify runs a copy of it in a fresh one.",
+            f"{display_path} is not the notebook that this kernel runs{mine} Cells of another notebook belong into its "
+            "kernel; NotebookVerify runs a copy of it in a fresh one.",
             code=ErrorCode.FILE_PATH_INVALID,
         )
 

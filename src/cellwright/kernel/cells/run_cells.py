@@ -19,13 +19,12 @@ from cellwright.errors import ToolError
 from cellwright.kernel.cells.cell_outputs import CellOutputs, OutputChanges
 from cellwright.kernel.execute.captured_output import (
     ESCAPE_SEQUENCE,
-    HEAD_CHARS,
     MAX_IMAGES,
-    TAIL_CHARS,
     BoundedPieces,
     Display,
     content_of,
 )
+from cellwright.kernel.execute.python_tool import HEAD_CHARS, TAIL_CHARS
 from cellwright.text import counted
 from cellwright.tools.notebook.open_notebook import Cell, CellConflict, OpenNotebook
 

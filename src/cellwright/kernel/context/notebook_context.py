@@ -23,7 +23,6 @@ from cellwright.errors import ToolError
 from cellwright.events import CHARS_PER_TOKEN
 from cellwright.kernel.context.context_budget import Budget, ContextFacts, context_text, middle_cut
 from cellwright.kernel.context.mentions import mentioned_cells, mentioned_variables
-from cellwright.kernel.execute.display_text import output_text
 from cellwright.kernel.magic.options import How
 from cellwright.kernel.namespace.hidden_state import BEFORE_ALL, hidden_state, hidden_state_text
 from cellwright.kernel.namespace.namespace import NamespaceNews
@@ -215,6 +214,8 @@ def _notebook_text(how: How, cells: Sequence[Cell]) -> str:
 
 
 def _cell_text(cell: Cell) -> str:
+    from cellwright.kernel.execute.display_text import output_text  # brings a parser of HTML
+
     count = f", In[{cell.execution_count}]" if cell.execution_count else ""
     outputs = "\n".join(text for output in cell.outputs if (text := output_text(output)))
     shown = f"\noutput:\n{outputs}" if outputs else ""

@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from cellwright.agent.tool import Content
 from cellwright.kernel.execute.display_text import bundle_texts, text_of
+from cellwright.kernel.execute.python_tool import HEAD_CHARS, TAIL_CHARS
 from cellwright.kernel.execute.redirect import Replacement, RunningCode, StreamName
 from cellwright.kernel.execute.traceback import short_traceback
 from cellwright.kernel.namespace.cell_files import cell_of_file
@@ -38,10 +39,6 @@ LIVE_SECONDS = 1 / 30
 
 LIVE_CHARS = 200_000
 """Of one call, a view gets no more than this while the code runs: nobody reads more as it goes by."""
-
-HEAD_CHARS = 60_000
-TAIL_CHARS = 40_000
-"""The length of the beginning and of the end that the model gets: together about 25,000 tokens."""
 
 OWN_CODE = "<this call's code>"
 EXIT_ADVICE = "UserWarning: To exit: use 'exit', 'quit', or Ctrl-D."

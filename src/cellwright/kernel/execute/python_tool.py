@@ -26,13 +26,19 @@ from cellwright.agent.thread import CallerJobs, time_limit
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
-from cellwright.kernel.execute.captured_output import HEAD_CHARS, TAIL_CHARS, CapturedOutput
-from cellwright.kernel.execute.code_run import CodeRun
-from cellwright.kernel.execute.redirect import CodeOutput
 from cellwright.text import purposeful
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
+
+    from cellwright.kernel.execute.captured_output import CapturedOutput
+    from cellwright.kernel.execute.redirect import CodeOutput
+
+# what runs code and takes its output is imported with the first call: no first request waits for it
+
+HEAD_CHARS = 60_000
+TAIL_CHARS = 40_000
+"""The length of the beginning and of the end that the model gets: together about 25,000 tokens."""
 
 INTERRUPTED = (
     "The user interrupted this code, to have the kernel for themselves. What it did before that stays done. "
@@ -60,6 +66,8 @@ async def run_code(
     background it ends the code alone: what the user wants is their kernel.
     `on_stuck` is called when the code does not react to an interrupt; the other arguments are `CodeRun`'s.
     """
+    from cellwright.kernel.execute.code_run import CodeRun
+
     with _stuck_watch(on_stuck) as watch:
         code = CodeRun(shell, source, output, with_children=in_kernel, wakeup_fd=watch.wakeup_fd, cell_id=cell_id)
         watch.signal_again = code.signal_again
@@ -225,11 +233,13 @@ def python_tool(
             {"code": "df.groupby('city').price.median().head()"},
             {"code": "model.fit(X, y)", "timeout_seconds": 600},
         ),
-        facts=lambda _: {"cwd": str(Path.cwd())},
+        facts=lambda _: {"cwd": kernel_folder()},
         title=_title,
         preview=preview,
     )
     async def python(input: PythonInput, ctx: ToolContext) -> ToolResult:
+        from cellwright.kernel.execute.captured_output import CapturedOutput
+
         output = CapturedOutput(asyncio.get_running_loop(), ctx.progress)
         stuck = functools.partial(on_stuck, ctx.tool_use_id) if on_stuck is not None else None
         allowed = min((each for each in (input.timeout_seconds, seconds) if each is not None), default=None)
@@ -243,6 +253,15 @@ def python_tool(
         return ToolResult(await output.content(), is_error=failed, structured=ran)
 
     return python
+
+
+def kernel_folder() -> str:
+    """The folder that the kernel is in. Raises ToolError where it has been deleted."""
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        message = "The folder that the kernel is in has been deleted. Ask the user to change to another one (`%cd`)."
+        raise ToolError(message, code=ErrorCode.FILE_NOT_FOUND) from None
 
 
 async def _timed_out(output: CapturedOutput, seconds: float | None, ran: float) -> ToolError:

@@ -19,7 +19,6 @@ from msgspec import Struct
 from cellwright.kernel.namespace.cell_names import cell_names
 from cellwright.kernel.namespace.hidden_state import BEFORE_ALL
 from cellwright.kernel.namespace.types.description import classes, library_class, short_name, type_name
-from cellwright.kernel.namespace.types.table_columns import names_of
 from cellwright.kernel.namespace.variable_summary import describe_all, line
 from cellwright.text import lazy_pattern
 
@@ -118,6 +117,8 @@ def _columns(value: object) -> str:
     """The columns of a table that is pandas' or Polars' own: a subclass could run code."""
     for module in ("pandas", "polars"):
         if type(value) is library_class(module, "DataFrame"):
+            from cellwright.kernel.namespace.types.table_columns import names_of  # for who has tables
+
             columns = value.columns  # type: ignore[attr-defined]
             return names_of(itertools.islice(columns, MAX_COLUMNS), len(columns))
     return ""

@@ -133,7 +133,7 @@ class CellWait:
             # two threads at work hinder each other: the request goes first, and the front end gets its widget while
             # the model thinks
             is_cold = "ipywidgets" not in sys.modules
-            task.request_leaves.wait(COLD_REQUEST_SECONDS if is_cold else REQUEST_SECONDS)
+            task.request_sent.wait(COLD_REQUEST_SECONDS if is_cold else REQUEST_SECONDS)
         self._output.open()
 
     def _cancel(self) -> None:

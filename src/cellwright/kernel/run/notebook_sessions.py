@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from cellwright.conversation.titles import first_words
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, RunEnd
 from cellwright.sessions.catalog.metadata import read_about, write_notebook
@@ -35,6 +34,8 @@ class NotebookSessions:
             return
         if session.path is None or self._noted == session.id or (notebook := self._notebook()) is None:
             return
+        from cellwright.conversation.titles import first_words  # a first request waits for no title
+
         self._noted = session.id
         try:
             if read_about(session.path).notebook != notebook.name:

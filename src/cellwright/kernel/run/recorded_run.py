@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cellwright.agent.recording.replay_drift import check_drift, describe_drift
 from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.conversation.runs.run_request import TrustCheck
 from cellwright.errors import CellwrightError, ErrorCode
@@ -103,6 +102,8 @@ class RecordedRun:
             if self._played is not None:
                 self._played.on_event(event)
             if isinstance(event, RunEnd) and self._played is not None:
+                from cellwright.agent.recording.replay_drift import describe_drift  # few runs are played
+
                 for text in describe_drift(self._played.drift):
                     say(Notice(text, "warning"))
             if isinstance(event, TurnChanged) and event.counts and self._played is None:
@@ -124,6 +125,8 @@ class RecordedRun:
         if self._played is None:
             return []
         if self.replay_mode == "strict":
+            from cellwright.agent.recording.replay_drift import check_drift
+
             check_drift(self._played.drift)
         return []
 

@@ -19,7 +19,7 @@ from cellwright.errors import ApiError, ErrorCode
 from cellwright.events import TurnEnd
 from cellwright.model.claude_code.program import Head, Program
 from cellwright.model.claude_code.wire_format import as_told, has_results, history_and_prompt, results_of
-from cellwright.model.provider import ProviderEvent, Request
+from cellwright.model.provider import ProviderEvent, Request, request_sent
 from cellwright.model.retry import RetryPolicy
 
 IDLE_SECONDS = 300.0
@@ -103,6 +103,7 @@ class ClaudeCodeProvider:
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         """The events of one message, as `Provider` promises. Raises `ApiError`."""
         _check(request)
+        asyncio.get_running_loop().call_soon(request_sent.get())  # a program takes its time to begin
         await self.prepare()
         program, is_kept = None, False
         try:

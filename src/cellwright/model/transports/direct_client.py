@@ -22,6 +22,7 @@ from urllib.parse import quote, urlsplit
 
 import h11
 
+from cellwright.model.provider import request_sent
 from cellwright.model.retry import RequestFailed, broken_stream
 from cellwright.model.transports import network_failures
 from cellwright.model.transports.network_failures import CONNECT_SECONDS
@@ -208,6 +209,7 @@ class _Connection:
             # who refuses a request may have answered before the end of it
             if not self._reader.unread and not self._writer.is_closing():
                 raise RequestFailed(network_failures.silent(self._host, seconds)) from None
+        request_sent.get()()
         while not isinstance(event := await self._next_event(seconds), h11.Response):
             pass  # 1xx: the answer follows
         return event

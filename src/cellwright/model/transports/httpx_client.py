@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from typing import Any
 
 import httpx2
 
+from cellwright.model.provider import request_sent
 from cellwright.model.retry import FailedAttempt, RequestFailed, broken_stream
 from cellwright.model.transports import network_failures
 from cellwright.model.transports.network_failures import CONNECT_SECONDS
@@ -40,7 +42,12 @@ class HttpxClient:
     ) -> AsyncIterator[HttpReply]:
         """The reply to a request for `path`, which may be silent for `seconds`; leaving the context ends it."""
         request = self._client.build_request(
-            method, self._url + path, content=body or None, headers=headers, timeout=stall_timeout(seconds)
+            method,
+            self._url + path,
+            content=body or None,
+            headers=headers,
+            timeout=stall_timeout(seconds),
+            extensions={"trace": _when_written(request_sent.get())},
         )
         with as_failures(request.url.host, seconds):
             response = await self._client.send(request, stream=True)
@@ -50,6 +57,16 @@ class HttpxClient:
     async def aclose(self) -> None:
         """Close the connections that are kept."""
         await self._client.aclose()
+
+
+def _when_written(call: Callable[[], None]) -> Callable[[str, Mapping[str, object]], Coroutine[Any, Any, None]]:
+    """Have httpcore2 call `call` when a request is written to its end."""
+
+    async def trace(step: str, _about: Mapping[str, object]) -> None:
+        if step == "http11.send_request_body.complete":
+            call()
+
+    return trace
 
 
 def limits(idle_seconds: float) -> httpx2.Limits:

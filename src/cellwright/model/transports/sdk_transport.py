@@ -6,6 +6,7 @@ us, as over `transport.KeyTransport`. The SDK takes a second to import: in a wor
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import logging
@@ -14,6 +15,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from typing import TYPE_CHECKING, Any
 
 from cellwright.errors import CellwrightError, ErrorCode, needs_extra
+from cellwright.model.provider import request_sent
 from cellwright.model.retry import FailedAttempt, RequestFailed, broken_stream
 from cellwright.model.transports.reply import HttpReply
 from cellwright.model.transports.transport import BETA_HEADER, KEEP_WARM_SECONDS, MESSAGES_PATH, LoopClients
@@ -97,6 +99,7 @@ class SdkTransport:
         async def send(client: Any) -> httpx2.Response:
             return await client.post(path, **content, **_as_raw_stream(stall_seconds, betas))  # type: ignore[no-any-return]
 
+        asyncio.get_running_loop().call_soon(request_sent.get())  # the SDK does not say when that is
         async with self._sent(send, stall_seconds) as response:
             if self.platform == "bedrock" and response.is_success:
                 yield HttpReply(response.status_code, dict(response.headers), _sse_of_aws_frames(response))

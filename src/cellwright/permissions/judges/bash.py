@@ -167,7 +167,7 @@ def _confinable(book: RuleBook, call: ShellCall, tool_input: Mapping[str, Any]) 
 
 
 def _judge_by_rules(book: RuleBook, call: ShellCall, known: Known) -> Decision:
-    every_use = next((rule for rule in book.allow if rule.every_use and rule.names(BASH)), None)
+    every_use = next((rule for rule in book.about("allow", BASH) if rule.every_use), None)
     return _judge_every_use(book, call, every_use, known) if every_use else judge_parts(book, call)
 
 
@@ -198,7 +198,7 @@ def _start_problem(book: RuleBook, call: ShellCall) -> Decision | None:
 
 def _denied(book: RuleBook, call: ShellCall, known: Known) -> Decision | None:
     rough = call.rough
-    if rule := _command_rule(book.deny, rough):
+    if rule := _command_rule(book.about("deny", BASH), rough):
         return denied_by(rule, "This command")
     for rule, name in _file_rules(book.deny, call.names, call, known, reading=True):
         return denied_by(rule, f"A command that names {visible_line(name)}")
@@ -213,11 +213,9 @@ def _denied(book: RuleBook, call: ShellCall, known: Known) -> Decision | None:
 
 def _asked(book: RuleBook, call: ShellCall, known: Known, *, looks: bool, auto_allowed: bool) -> Decision | None:
     # as in Claude Code: the settings that let what is confined run unasked mean more than a rule for Bash as a whole
-    rules = (
-        tuple(rule for rule in book.ask if not (rule.every_use and rule.rule.tool == "Bash"))
-        if auto_allowed
-        else book.ask
-    )
+    rules = book.about("ask", BASH)
+    if auto_allowed:
+        rules = tuple(rule for rule in rules if not (rule.every_use and rule.rule.tool == "Bash"))
     if rule := _command_rule(rules, call.rough):
         return asked_by(rule, "This command")
     for rule, name in _file_rules(book.ask, call.names, call, known, reading=True):
@@ -294,8 +292,9 @@ def _judge_targets(book: RuleBook, call: ShellCall) -> Decision | None:
 
 
 def _command_rule(rules: Sequence[CompiledRule], rough: ConservativeParse) -> CompiledRule | None:
+    """The first of these rules about Bash that `rough` falls under."""
     for rule in rules:
-        if rule.names(BASH) and (rule.every_use or (rule.restricts is not None and rule.restricts.touches(rough))):
+        if rule.every_use or (rule.restricts is not None and rule.restricts.touches(rough)):
             return rule
     return None
 

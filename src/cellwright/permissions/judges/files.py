@@ -292,7 +292,8 @@ def _granting(book: RuleBook, subject: Subject, found: tuple[str, ...]) -> Compi
     rule = None
     for place in found:
         within = inside(place, folders)
-        rule = next((each for each in rules if (each.every_use and within) or each.covers_named(place)), None)
+        granting = (each for each in rules if (each.path.matches(place) if each.path else within and each.every_use))
+        rule = next(granting, None)
         if rule is None:
             return None
     return rule
@@ -322,4 +323,6 @@ def protected_among(found: Sequence[str]) -> str | None:
 
 
 def _first_covering(rules: Sequence[CompiledRule], found: tuple[str, ...]) -> CompiledRule | None:
-    return next((rule for rule in rules if rule.every_use or (found and rule.covers_place(found))), None)
+    if not found:
+        return next((rule for rule in rules if rule.every_use), None)
+    return next((rule for rule in rules if rule.covers_place(found)), None)

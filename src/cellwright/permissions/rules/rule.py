@@ -168,10 +168,6 @@ class CompiledRule(Struct, frozen=True):
             return subject.edits
         return _matches_widely(tool, subject.name)
 
-    def covers_named(self, place: str) -> bool:
-        """Return whether the rule has a path that `place` falls under."""
-        return self.path is not None and self.path.matches(place)
-
     def covers_place(self, places: Iterable[str]) -> bool:
         """Return whether a file that goes by `places` falls under the rule: all of them to allow, any to restrict."""
         if self.path is None:

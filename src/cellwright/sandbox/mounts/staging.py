@@ -101,7 +101,8 @@ class Staging:
 
 def why_not_staged() -> str:
     """Say why this machine cannot stage changes; "" where it can."""
-    with tempfile.TemporaryDirectory() as folder:
+    # a process may end meanwhile, and clears the folder away on another thread
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         return _tried(folder)
 
 
@@ -123,7 +124,8 @@ def _why_not(folder: str) -> str:
 def _tried(folder: str) -> str:
     if not all(_programs()):
         return "unshare and mount are not installed (the package util-linux)"
-    with tempfile.TemporaryDirectory() as place, contextlib.closing(Staging([folder], f"{place}/tried")) as staging:
+    making = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    with making as place, contextlib.closing(Staging([folder], f"{place}/tried")) as staging:
         try:
             tried = subprocess.run(
                 staging.wrapped(["true"]), capture_output=True, text=True, timeout=TRY_SECONDS, check=False

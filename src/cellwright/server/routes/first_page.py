@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from tornado.web import authenticated
@@ -19,6 +18,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.server.api_error import RouteError
 from cellwright.server.routes.base_handler import CellwrightRoute, may_read, may_write
 from cellwright.server.routes.info import FolderRoute
+from cellwright.server.runs.own_kernels import server_root
 from cellwright.server.runs.runs import ClientRuns
 
 PROXIED = "the server's own key"
@@ -32,7 +32,7 @@ class DemoRoute(CellwrightRoute):
     async def post(self) -> None:
         from cellwright.terminal.demo.demo_project import NOTEBOOK, project_in  # few open it
 
-        root = Path(self.settings["server_root_dir"]).expanduser().resolve()
+        root = server_root(self.settings["server_root_dir"])
         try:
             project = await asyncio.to_thread(project_in, root)
         except OSError as error:

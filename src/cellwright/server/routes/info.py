@@ -14,7 +14,7 @@ from tornado.web import authenticated
 from cellwright.server.listed_models import ListedModels
 from cellwright.server.routes.base_handler import CellwrightRoute, may_read
 from cellwright.server.routes.request_body import description
-from cellwright.server.runs.own_kernels import folder_below
+from cellwright.server.runs.own_kernels import folder_below, server_root
 from cellwright.server.runs.runs import ClientRuns
 from cellwright.version import VERSION
 
@@ -104,5 +104,5 @@ class CassettesRoute(FolderRoute):
     async def get(self) -> None:
         from cellwright.server.routes.recordings_index import recordings_in  # as above
 
-        root = Path(self.settings["server_root_dir"]).resolve()
+        root = server_root(self.settings["server_root_dir"])
         self.answer({"cassettes": await asyncio.to_thread(recordings_in, self.folder(), root)})

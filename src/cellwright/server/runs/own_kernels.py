@@ -99,12 +99,17 @@ class OwnKernels:
             del self._used[kernel_id]
 
 
+def server_root(root: str) -> Path:
+    """The server's root on disk. In its settings Jupyter Server writes a root below the home folder with `~`."""
+    return Path(root).expanduser().resolve()
+
+
 def folder_below(root: str, folder: str) -> Path:
     """The folder on disk that the path `folder` (with `/`) below the server's root means. Raises ApiError.
 
     A link that leads out of the root is refused like `..`: what is outside is not served.
     """
-    base = Path(root).resolve()
+    base = server_root(root)
     if "\0" in folder:
         raise RouteError(400, "FILE_PATH_INVALID", "A folder's name holds no NUL character.")
     try:

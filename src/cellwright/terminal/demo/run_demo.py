@@ -11,18 +11,17 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from cellwright.model.credential_names import key_in
 from cellwright.terminal.demo.demo_project import NOTEBOOK, RULES, make_project, trust_notebook
 from cellwright.terminal.demo.script import PAUSE_SECONDS, TEST_COMMAND, demo_script, scripted_environ
+from cellwright.terminal.interactive.stop_requests import stop_requests_raise
 
 NO_NEWS = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}
 """At its first start JupyterLab asks whether it may fetch news, in a toast that lies over the panel."""
@@ -176,7 +175,7 @@ def _open_lab(project: Path, environ: Mapping[str, str]) -> int:
         command.append("--allow-root")
     lab = subprocess.Popen(command, cwd=project, env={**environ, "JUPYTER_CONFIG_PATH": os.pathsep.join(search)})
     try:
-        with _stop_requests_raise():
+        with stop_requests_raise():
             return lab.wait()
     except KeyboardInterrupt:
         return 0
@@ -184,19 +183,3 @@ def _open_lab(project: Path, environ: Mapping[str, str]) -> int:
         # it ends its kernels when it is asked to; Ctrl-C has reached it as well
         lab.terminate()
         lab.wait()
-
-
-@contextlib.contextmanager
-def _stop_requests_raise() -> Iterator[None]:
-    """Have SIGTERM and SIGHUP end the process as `sys.exit` does: what was started and written is cleared away."""
-
-    def leave(number: int, _frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {number: signal.signal(number, leave) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from cellwright.errors import CellwrightError
 from cellwright.terminal.interactive.keys import ESCAPE, key_of
+from cellwright.terminal.interactive.stop_requests import STOPPED
 
 HELP = """\
 Write what Claude is to do. A line that ends with \\ goes on in the next one.
@@ -72,8 +73,8 @@ def interact(session: Session, stderr: TextIO) -> int:
             return 0
         if prompt == "/help":
             print(f"{help_text}\n")
-        if prompt:
-            _run(session.run, prompt, stderr)
+        if prompt and (code := _run(session.run, prompt, stderr)) in STOPPED:
+            return code
 
 
 def _read() -> str:
@@ -84,14 +85,15 @@ def _read() -> str:
     return "\n".join(lines)
 
 
-def _run(run: Callable[[str], int], prompt: str, stderr: TextIO) -> None:
-    """A run that fails is told, and the session goes on."""
+def _run(run: Callable[[str], int], prompt: str, stderr: TextIO) -> int:
+    """Do what `prompt` says; gives its exit code. What fails is told, and the session goes on."""
     try:
-        run(prompt)
+        return run(prompt)
     except CellwrightError as error:
         print(error, file=stderr)
     except KeyboardInterrupt:
         print("Left without waiting for the end.", file=stderr)
+    return 0
 
 
 class Keyboard(Struct, frozen=True):

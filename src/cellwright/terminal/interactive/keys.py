@@ -161,8 +161,21 @@ class KeysAtWork:
                 if line := self.draft.strip():
                     found.append(line)
                 self.draft = ""
-            elif key in ERASE:
-                self.draft = self.draft[:-1]
-            elif key.isprintable():
-                self.draft += key
+            else:
+                self._write(key)
         return found
+
+    def finish_writing(self) -> None:
+        """Wait for Enter or Escape while the user is writing: letters of a sentence go on being its, and answer nothing."""
+        with contextlib.suppress(EOFError, OSError, ValueError), single_keys(self._stdin):
+            while True:
+                for key in pressed(self._stdin, None):
+                    if key in (ENTER, ESCAPE):
+                        return
+                    self._write(key)
+
+    def _write(self, key: str) -> None:
+        if key in ERASE:
+            self.draft = self.draft[:-1]
+        elif key.isprintable():
+            self.draft += key

@@ -5,6 +5,7 @@ prompt_toolkit comes with IPython; importing it takes a tenth of a second, so on
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.styles import Style
 
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder
+from cellwright.terminal.interactive.stop_requests import on_stop_request
 from cellwright.text import visible_line
 
 if TYPE_CHECKING:
@@ -94,7 +96,15 @@ class PromptLine:
 
     def read(self, draft: str = "") -> str:
         """The next prompt, begun as `draft`. Raises EOFError and KeyboardInterrupt as `input` does."""
-        return self._session.prompt([("class:prompt", PROMPT)], default=draft)
+        with on_stop_request(self._leave):
+            return self._session.prompt([("class:prompt", PROMPT)], default=draft)
+
+    def _leave(self, request: SystemExit) -> None:
+        """End the line by `request`, which leaves the terminal as it was: raised where the loop waits, it would not."""
+        app = self._session.app
+        if app.loop is None:
+            raise request
+        app.loop.call_soon_threadsafe(functools.partial(app.exit, exception=request))
 
     def _toolbar(self) -> FormattedText:
         mode, rest = self._status()

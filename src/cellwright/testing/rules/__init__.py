@@ -2,7 +2,7 @@
 
 Start with `invariants.py`, which asks them all: `request` checks fields, `history` the conversation. A rule's source is
 the API's documentation or a published error message, and each rule has a row in `tests/testing/rules_of_messages.py` or
-`rules_of_options.py`.
+`tests/testing/rules_of_options.py`.
 
 Not here: anything of the rest of Cellwright. The server shall not agree with our client, it shall know better.
 """

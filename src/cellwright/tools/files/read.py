@@ -21,12 +21,12 @@ from cellwright.tools.files.file_state import FileState, SeenFile
 from cellwright.tools.files.formats.images import UnusableImage, media_type, model_image
 from cellwright.tools.files.formats.pdf import ASKED_PAGES, WHOLE_PAGES, PdfRequest, read_pdf
 from cellwright.tools.files.formats.text import CP_1252, LATIN_1, NotText, numbered, open_regular
-from cellwright.tools.files.formats.text_pages import PageBounds, TextPage, read_page, read_tail
 from cellwright.tools.inputs import FilePath
 from cellwright.tools.notebook.open_notebook import Cell, NothingOpen, OpenNotebook, OpenNotebooks
 from cellwright.tools.paths import file_errors, not_found, real_path, resolve_path, shown_path
 
 if TYPE_CHECKING:
+    from cellwright.tools.files.formats.text_pages import TextPage
     from cellwright.tools.notebook.notebook_page import NotebookPage
     from cellwright.tools.notebook.notebook_source import NotebookSource
 
@@ -346,6 +346,9 @@ def _notebook_output(
 
 
 def _text_page(file: io.FileIO, status: os.stat_result, request: ReadRequest, stopped: Callable[[], bool]) -> TextPage:
+    # with the first call: no first request waits for it
+    from cellwright.tools.files.formats.text_pages import PageBounds, read_page, read_tail
+
     line_chars = request.limits.chars if request.limits.large else min(LINE_CHARS, request.limits.chars)
     bounds = PageBounds(request.limits.chars, line_chars, request.limit)
     if request.offset < 0 and stat.S_ISREG(status.st_mode):

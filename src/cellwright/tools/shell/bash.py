@@ -202,9 +202,15 @@ class ShellFolder(Struct):
         return f"[{to} is outside the project; the next command runs in {self.start}.]"
 
     def checked(self) -> Path:
-        """The folder to run in: where it was removed, or leads out of the roots by now, the one to start from."""
+        """The folder to run in: where it was removed, or leads out of the roots by now, the one to start from.
+
+        Raises ToolError where that is gone as well.
+        """
         if not (self.now.is_dir() and self._inside(self.now.resolve())):
             self.now = self.start
+            if not self.now.is_dir():
+                gone = f"The folder {self.now}, in which commands run, has been deleted"
+                raise ToolError(f"{gone}. Ask the user whether to make it again.", code=ErrorCode.FILE_NOT_FOUND)
         return self.now
 
     def chosen(self, working_directory: str) -> Path:

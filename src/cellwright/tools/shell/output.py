@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cellwright.agent.calls.tool_results import create_output_folder
-from cellwright.text import lazy_pattern
+from cellwright.text import plain
 
 SHOWN_CHARS = 30_000
 """The number of characters the model gets of one command's output, half from its start, half from its end."""
@@ -28,8 +28,6 @@ LIVE_CHARS = 8_000
 """The number of characters a view gets at once of output that comes faster than anybody reads."""
 LIVE_SECONDS = 0.033
 """Between two pieces of live output."""
-
-_ESCAPES = lazy_pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
 class HeadAndTail:
@@ -214,12 +212,6 @@ class LiveOutput:
         if self._live is not None:
             self._live.close()
             self._live = None
-
-
-def plain(text: str) -> str:
-    """`text` as it would stand on a screen in the end: no escape sequences, and overwritten lines as they were last."""
-    lines = _ESCAPES.sub("", text).split("\n")
-    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
 
 
 _ANSWERS = {
