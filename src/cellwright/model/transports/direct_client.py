@@ -87,7 +87,7 @@ class DirectClient:
             )
         except h11.LocalProtocolError:
             raise RequestFailed(network_failures.unsendable()) from None
-        connection = await self._idle_connection() or await self._connected(seconds)
+        connection = self._idle_connection() or await self._connected(seconds)
         try:
             response = await connection.response(request, body, seconds)
             names = {name.decode(): value.decode("latin-1") for name, value in response.headers}
@@ -108,10 +108,7 @@ class DirectClient:
         if closing:
             await asyncio.sleep(0)  # the loop's next turn lets go of the sockets
 
-    async def _idle_connection(self) -> _Connection | None:
-        if self._idle:
-            for _ in range(2):
-                await asyncio.sleep(0)  # the loop reads what has come to the sockets, an end too
+    def _idle_connection(self) -> _Connection | None:
         while self._idle:
             connection = self._idle.pop()
             if connection.is_open and time.monotonic() - connection.idle_since < self._idle_seconds:
