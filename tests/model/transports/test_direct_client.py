@@ -10,10 +10,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import h11
+import httpx2
 import pytest
 
+from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.retry import RequestFailed
-from cellwright.model.transports.direct_client import DirectClient
+from cellwright.model.transports.direct_client import WRITE_BYTES, DirectClient, tls_context, trusted_certificates
 from cellwright.model.transports.transport import KeyTransport
 from row_tables import for_each_row
 
@@ -69,6 +72,10 @@ BODIES = {
     "after an early hint": b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + plain(b"whole"),
     "gzip, unasked": plain(gzip.compress(b"whole"), "content-encoding: gzip"),
     "deflate, unasked": plain(DEFLATE, "content-encoding: deflate"),
+    "with an encoding left empty": plain(b"whole", "content-encoding: "),
+    "with extensions and trailers": (
+        b'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5;a=b;c="d"\r\nwhole\r\n0;z\r\nx-trailer: 1\r\n\r\n'
+    ),
 }
 
 
@@ -129,6 +136,43 @@ def test_a_connection_that_was_closed_while_idle_is_not_used_again():
     asyncio.run(main())
 
 
+UNASKED = {
+    "an answer that has no request": plain(b"stale"),
+    "the farewell of a server that waited long enough": b"HTTP/1.1 408 Timeout\r\nconnection: close\r\n\r\n",
+    "something else": b"GARBAGE\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("when", ["with the answer", "after it"])
+@pytest.mark.parametrize("what", UNASKED)
+def test_what_nobody_asked_for_is_no_answer_to_the_next_request(what, when):
+    read, written = asyncio.Event(), asyncio.Event()
+
+    async def answer(head, reader, writer):
+        if when == "with the answer":
+            writer.write(plain(b"whole") + UNASKED[what])
+        else:
+            writer.write(plain(b"whole"))
+            await read.wait()
+            writer.write(UNASKED[what])
+        await writer.drain()
+        written.set()
+
+    async def main() -> None:
+        async with served(answer) as (url, opened):
+            client = client_of(url)
+            assert await asked(client) == b"whole"
+            read.set()
+            await written.wait()
+            for _ in range(3):
+                await asyncio.sleep(0)  # the loop reads it
+            assert await asked(client) == b"whole"
+            assert opened == [2]
+            await client.aclose()
+
+    asyncio.run(main())
+
+
 def test_a_connection_is_kept_for_so_long_and_no_longer():
     async def answer(head, reader, writer):
         writer.write(plain(b"whole"))
@@ -144,11 +188,12 @@ def test_a_connection_is_kept_for_so_long_and_no_longer():
 
 
 def test_leaving_an_answer_closes_its_connection():
-    left = asyncio.Event()
+    begun, left = asyncio.Event(), asyncio.Event()
 
     async def answer(head, reader, writer):
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nbegun")
         await writer.drain()
+        begun.set()
         with contextlib.suppress(OSError):
             assert await reader.read() == b""
         left.set()
@@ -161,10 +206,10 @@ def test_leaving_an_answer_closes_its_connection():
                 assert await anext(reply.chunks) == b"begun"
             await left.wait()
             left.clear()
+            begun.clear()
             task = asyncio.create_task(asked(client))
-            while not task.done() and not client._idle and not left.is_set():
-                await asyncio.sleep(0.001)
-                task.cancel()
+            await begun.wait()
+            task.cancel()
             await left.wait()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -186,6 +231,49 @@ def test_who_refuses_a_long_request_before_its_end_is_heard():
             client = client_of(url)
             async with client.send("POST", "/", body=b"x" * 150_000, headers={}, seconds=30) as reply:
                 assert (reply.status, await reply.body()) == (413, b"long")
+
+    asyncio.run(main())
+
+
+def test_who_refuses_a_request_unread_is_heard():
+    async def answer(head, reader, writer):
+        writer.write(b"HTTP/1.1 413 Too Large\r\ncontent-length: 4\r\nconnection: close\r\n\r\nlong")
+        await writer.drain()
+        writer.close()  # with much unread, which resets the connection
+        await writer.wait_closed()
+        return False
+
+    async def main() -> None:
+        async with served(answer) as (url, _):
+            client = client_of(url)
+            async with client.send("POST", "/", body=b"x" * 30_000_000, headers={}, seconds=30) as reply:
+                assert (reply.status, await reply.body()) == (413, b"long")
+
+    asyncio.run(main())
+
+
+def test_a_long_body_is_written_as_it_is_taken():
+    taking = asyncio.Event()
+    length = 30_000_000
+
+    async def answer(head, reader, writer):
+        await taking.wait()
+        await reader.readexactly(length)
+        writer.write(plain(b"whole"))
+
+    async def main() -> None:
+        async with served(answer) as (url, _):
+            client = client_of(url)
+            connection = await client._connected(30)
+            head = [("host", "h"), ("content-length", str(length))]
+            request = h11.Request(method="POST", target="/", headers=head)
+            task = asyncio.create_task(connection.response(request, b"x" * length, 30))
+            while not (waiting := connection._writer.transport.get_write_buffer_size()):
+                await asyncio.sleep(0)
+            assert waiting <= 2 * WRITE_BYTES
+            taking.set()
+            assert (await task).status_code == 200
+            connection.close()
 
     asyncio.run(main())
 
@@ -231,7 +319,7 @@ async def _no_gzip(head, reader, writer):
 FAILURES = [
     (_nothing, "Nothing came from 127.0.0.1 for 0.3 s."),
     (_silent_in_body, "Nothing came from 127.0.0.1 for 0.3 s."),
-    (_cut_at_once, "The connection to 127.0.0.1 was cut"),
+    (_cut_at_once, "The connection to 127.0.0.1 was cut (It was closed before the answer came)."),
     (_cut_in_body, "The connection to 127.0.0.1 was cut"),
     (_other_protocol, "The connection to 127.0.0.1 was cut"),
     (_endless_head, "The connection to 127.0.0.1 was cut"),
@@ -258,6 +346,7 @@ def test_an_address_where_nobody_is_says_what_the_system_says():
             ("http://127.0.0.1:9", "127.0.0.1 cannot be reached (Connection refused)."),
             ("http://localhost:9", "localhost cannot be reached (Connection refused)."),
             ("http://nowhere.invalid", "nowhere.invalid cannot be reached ("),
+            ("http://no..where", "no..where cannot be reached (No host has such a name)."),
         ):
             with pytest.raises(RequestFailed) as caught:
                 await asked(client_of(url))
@@ -292,6 +381,43 @@ def test_an_odd_address_is_written_as_http_has_it():
 
     asyncio.run(main())
     assert seen == [b"GET /a%20b/%C3%BC%20/v1 HTTP/1.1"]
+
+
+NAMES = [
+    ("127.0.0.1", "127.0.0.1"),
+    ("LOCALHOST", "localhost"),
+    ("ｌｏｃａｌｈｏｓｔ", "localhost"),
+    ("straße.example", "xn--strae-oqa.example"),
+    ("[::1]", "[::1]"),
+]
+
+
+@for_each_row("written, sent", NAMES)
+def test_a_host_is_named_as_the_resolver_knows_it(written, sent):
+    assert client_of(f"http://{written}:81")._headers["host"] == f"{sent}:81"
+    assert client_of(f"http://{written}")._headers["host"] == sent
+
+
+def test_headers_of_the_user_win_and_one_that_contradicts_the_body_is_said():
+    seen = []
+
+    async def answer(head, reader, writer):
+        seen.append(head)
+        writer.write(plain(b""))
+
+    async def main() -> None:
+        async with served(answer) as (url, _):
+            client = DirectClient(url, {"accept-encoding": "gzip", "host": "other"}, idle_seconds=1)
+            await asked(client)
+            await client.aclose()
+            with pytest.raises(RequestFailed) as caught:
+                await asked(DirectClient(url, {"content-length": "5"}, idle_seconds=1))
+            assert "ANTHROPIC_CUSTOM_HEADERS" in caught.value.failure.message
+
+    asyncio.run(main())
+    assert b"accept-encoding: gzip\r\n" in seen[0]
+    assert b"host: other\r\n" in seen[0]
+    assert seen[0].count(b"host:") == seen[0].count(b"accept-encoding:") == 1
 
 
 @pytest.fixture(scope="module")
@@ -333,6 +459,69 @@ def test_a_certificate_is_checked(certificate, trusted, monkeypatch):
                 assert "set SSL_CERT_FILE" in caught.value.failure.message
 
     asyncio.run(main())
+
+
+def test_a_folder_without_the_names_that_openssl_looks_for_holds_no_certificates(certificate, tmp_path):
+    file, folder = str(certificate / "cert.pem"), str(tmp_path)
+    assert trusted_certificates(file, folder) == (file, None)
+    (tmp_path / "notes").touch()
+    elsewhere, none = trusted_certificates("nowhere", folder)
+    assert none is None
+    assert elsewhere != "nowhere"
+    (tmp_path / "0a1b2c3d.0").touch()
+    assert trusted_certificates("nowhere", folder) == (None, folder)
+
+
+def test_certificates_are_trusted_and_judged_as_by_httpx2(monkeypatch):
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    ours, theirs = tls_context(), httpx2.create_ssl_context()
+    assert ours.verify_flags == theirs.verify_flags
+    assert ours.get_ca_certs() == theirs.get_ca_certs()
+
+
+UNUSABLE = [
+    ({"SSL_CERT_FILE": "/nowhere"}, "SSL_CERT_FILE"),
+    ({"ALL_PROXY": "socks5://127.0.0.1:9"}, "pip install socksio"),
+    ({"HTTPS_PROXY": "gopher://u:secret@h"}, "The proxy that the environment names cannot be used"),
+]
+
+
+@for_each_row("variables, words", UNUSABLE)
+def test_what_the_environment_names_and_cannot_be_used_is_said(variables, words, monkeypatch):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(CellwrightError) as caught:
+        asyncio.run(KeyTransport(token="k", base_url="https://h").prepare())
+    assert caught.value.code == ErrorCode.CONFIG_INVALID
+    assert words in caught.value.message
+    assert "secret" not in caught.value.message
+
+
+NO_ADDRESSES = [
+    ("ftp://h", "must begin with https"),
+    ("http:///path", "names no host"),
+    ("http://h:0", "no port"),
+    ("http://h:99999", "Port out of range"),
+    ("http://u:secret@h:x", "Port could not be cast"),
+    ("http://[::1", "Invalid IPv6 URL"),
+    ("http://h/a\nb", "a line break, perhaps"),
+    ("http://h/?version=1", "nothing may follow its path"),
+]
+
+
+@for_each_row("url, words", NO_ADDRESSES)
+def test_an_address_that_no_request_can_go_to_is_refused(url, words):
+    with pytest.raises(CellwrightError) as caught:
+        KeyTransport(token="k", base_url=url)
+    assert caught.value.code == ErrorCode.CONFIG_INVALID
+    assert words in caught.value.message
+    assert "secret" not in caught.value.message
+
+
+def test_a_name_that_no_host_can_have_is_refused():
+    with pytest.raises(CellwrightError, match="no host can have this name"):
+        asyncio.run(KeyTransport(token="k", base_url="http://*é.example").prepare())
 
 
 WAYS = [

@@ -15,7 +15,8 @@ import ssl
 import sys
 import time
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -32,6 +33,9 @@ NEXT_ADDRESS_SECONDS = 0.25
 
 IDLE_CONNECTIONS = 10
 READ_BYTES = 256 * 1024
+WRITE_BYTES = 256 * 1024
+"""The part of a body that is written at once: each may take the time of a silence, and the loop turns in between."""
+
 HEAD_BYTES = 100 * 1024
 """The most that the head of an answer may have."""
 
@@ -59,11 +63,13 @@ class DirectClient:
 
     def __init__(self, url: str, headers: Mapping[str, str], *, idle_seconds: float) -> None:
         address = urlsplit(url)
-        self._host = (address.hostname or "").encode("idna").decode()
+        self._host = _ascii_name(address.hostname or "")
         self._port = address.port or (443 if address.scheme == "https" else 80)
         self._path = address.path
         self._tls = tls_context() if address.scheme == "https" else None
-        self._headers = {"host": address.netloc, **headers, "accept-encoding": "identity"}
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        port = "" if address.port is None else f":{address.port}"
+        self._headers = {"host": host + port, "accept-encoding": "identity", **headers}
         self._idle_seconds = idle_seconds
         self._idle: list[_Connection] = []
 
@@ -111,13 +117,16 @@ class DirectClient:
         return None
 
     async def _connected(self, seconds: float) -> _Connection:
+        loop = asyncio.get_running_loop()
+        reader = _Reader(limit=READ_BYTES, loop=loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
         try:
             async with asyncio.timeout(min(CONNECT_SECONDS, seconds)):
-                reader, writer = await asyncio.open_connection(
+                transport, _ = await loop.create_connection(
+                    lambda: protocol,
                     self._host,
                     self._port,
                     ssl=self._tls,
-                    limit=READ_BYTES,
                     happy_eyeballs_delay=NEXT_ADDRESS_SECONDS,
                 )
         except TimeoutError:
@@ -126,13 +135,40 @@ class DirectClient:
             raise RequestFailed(network_failures.certificate_refused(self._host, error)) from None
         except OSError as error:
             raise RequestFailed(network_failures.unreachable(self._host, _in_plain_words(error))) from None
-        return _Connection(self._host, reader, writer)
+        except UnicodeError:  # of the resolver
+            raise RequestFailed(network_failures.unreachable(self._host, "No host has such a name")) from None
+        return _Connection(self._host, reader, asyncio.StreamWriter(transport, protocol, reader, loop))
+
+
+class _Reader(asyncio.StreamReader):
+    """A reader that gives what came before an error, as the answer of who refuses a request, and counts what is unread."""
+
+    def __init__(self, *, limit: int, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(limit=limit, loop=loop)
+        self.unread = 0
+        self.error: OSError | None = None
+
+    def feed_data(self, data: Any) -> None:
+        self.unread += len(data)
+        super().feed_data(data)
+
+    def set_exception(self, exc: Exception) -> None:
+        if isinstance(exc, OSError):
+            self.error = exc
+            self.feed_eof()
+        else:
+            super().set_exception(exc)
+
+    async def read(self, n: int = -1) -> bytes:
+        data = await super().read(n)
+        self.unread -= len(data)
+        return data
 
 
 class _Connection:
     """One connection, and what h11 knows about the request on it."""
 
-    def __init__(self, host: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, host: str, reader: _Reader, writer: asyncio.StreamWriter) -> None:
         self.idle_since = 0.0
         self._host = host
         self._reader = reader
@@ -141,11 +177,13 @@ class _Connection:
 
     @property
     def is_open(self) -> bool:
-        return not (self._writer.is_closing() or self._reader.at_eof())
+        """False as well when something came that nobody asked for: it would be taken for the next request's answer."""
+        return not (self._writer.is_closing() or self._reader.at_eof() or self._reader.unread)
 
     def is_ready_again(self) -> bool:
         """Return whether another request can go over it, and make it ready for that."""
-        if not (self._protocol.our_state is h11.DONE and self._protocol.their_state is h11.DONE and self.is_open):
+        states = {self._protocol.our_state, self._protocol.their_state}
+        if states != {h11.DONE} or not self.is_open or self._protocol.trailing_data[0]:
             return False
         self._protocol.start_next_cycle()
         return True
@@ -154,19 +192,29 @@ class _Connection:
         self._writer.transport.abort()  # at once: nobody waits for the other side's goodbye
 
     async def response(self, request: h11.Request, body: bytes, seconds: float) -> h11.Response:
-        parts = [request, *([h11.Data(data=body)] if body else []), h11.EndOfMessage()]
-        self._writer.writelines([self._protocol.send(part) or b"" for part in parts])
         try:
-            async with asyncio.timeout(seconds):
-                await self._writer.drain()
-        except TimeoutError:
-            raise RequestFailed(network_failures.silent(self._host, seconds)) from None
-        except OSError:
-            pass  # who refuses a request may have answered before the end of it
+            unsent = b""
+            for part in _parts(request, body):
+                unsent += self._protocol.send(part) or b""
+                if len(unsent) >= WRITE_BYTES:
+                    await self._write(unsent, seconds)
+                    unsent = b""
+            await self._write(unsent, seconds)
+        except h11.LocalProtocolError:  # a header of the user's contradicts the body
+            raise RequestFailed(network_failures.unsendable()) from None
+        except OSError:  # a TimeoutError too
+            # who refuses a request may have answered before the end of it
+            if not self._reader.unread and not self._writer.is_closing():
+                raise RequestFailed(network_failures.silent(self._host, seconds)) from None
         request_sent.get()()
         while not isinstance(event := await self._next_event(seconds), h11.Response):
             pass  # 1xx: the answer follows
         return event
+
+    async def _write(self, data: bytes, seconds: float) -> None:
+        self._writer.write(data)
+        async with asyncio.timeout(seconds):
+            await self._writer.drain()
 
     async def body(self, seconds: float) -> AsyncGenerator[bytes, None]:
         """The body as it comes: what one read brought is one chunk."""
@@ -188,8 +236,10 @@ class _Connection:
                     data = await self._reader.read(READ_BYTES)
             except TimeoutError:
                 raise RequestFailed(network_failures.silent(self._host, seconds)) from None
-            except OSError as error:
-                raise RequestFailed(network_failures.cut(self._host, _in_plain_words(error))) from None
+            if not data and (error := self._reader.error):
+                raise RequestFailed(network_failures.cut(self._host, _in_plain_words(error)))
+            if not data and self._protocol.their_state is h11.SEND_RESPONSE:
+                raise RequestFailed(network_failures.cut(self._host, "It was closed before the answer came"))
             self._protocol.receive_data(data)
         return event
 
@@ -201,9 +251,16 @@ class _Connection:
         return event
 
 
+def _parts(request: h11.Request, body: bytes) -> Iterator[h11.Event]:
+    yield request
+    for start in range(0, len(body), WRITE_BYTES):
+        yield h11.Data(data=body[start : start + WRITE_BYTES])
+    yield h11.EndOfMessage()
+
+
 async def _decoded(chunks: AsyncGenerator[bytes, None], headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
     """The body as it was before it was encoded, which nobody asked for."""
-    encoding = headers.get("content-encoding", "identity").strip().lower()
+    encoding = headers.get("content-encoding", "").strip().lower() or "identity"
     async with contextlib.aclosing(chunks):
         if encoding == "identity":
             async for chunk in chunks:
@@ -228,13 +285,34 @@ def tls_context() -> ssl.SSLContext:
         import truststore  # these systems keep theirs where OpenSSL does not look
 
         return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context = ssl.create_default_context()
+    # as httpx2 does it: without the strictness of `create_default_context`, which old certificates of companies fail
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     paths = ssl.get_default_verify_paths()
-    if paths.cafile is None and paths.capath is None:
-        for place in filter(os.path.isfile, _CERTIFICATE_FILES):
-            context.load_verify_locations(place)
-            break
+    file, folder = trusted_certificates(paths.openssl_cafile, paths.openssl_capath)
+    if file or folder:
+        context.load_verify_locations(file, folder)
     return context
+
+
+def trusted_certificates(file: str, folder: str) -> tuple[str | None, str | None]:
+    """The file and the folder of certificates to trust: those that OpenSSL was built with, or where they hold none, the
+    first that systems have elsewhere.
+    """
+    found_file = file if Path(file).is_file() else None
+    # a folder counts by the names that OpenSSL looks for in it
+    found_folder = folder if any(Path(folder).glob("[0-9a-fA-F]" * 8 + ".[0-9]")) else None
+    if not found_file and not found_folder:
+        found_file = next(filter(os.path.isfile, _CERTIFICATE_FILES), None)
+    return found_file, found_folder
+
+
+def _ascii_name(host: str) -> str:
+    """The name of a host as it goes to the resolver and over the wire."""
+    if host.isascii():
+        return host
+    import idna  # few have such a name
+
+    return idna.encode(host, uts46=True).decode()
 
 
 def _in_plain_words(error: OSError) -> str:

@@ -87,10 +87,11 @@ def reply_of(response: httpx2.Response, stall_seconds: float) -> HttpReply:
     return HttpReply(response.status_code, dict(response.headers), failing)
 
 
-async def _failing(chunks: AsyncIterator[bytes], host: str, stall_seconds: float) -> AsyncGenerator[bytes, None]:
+async def _failing(chunks: AsyncGenerator[bytes, None], host: str, stall_seconds: float) -> AsyncGenerator[bytes, None]:
     with as_failures(host, stall_seconds):
-        async for chunk in chunks:
-            yield chunk
+        async with contextlib.aclosing(chunks):
+            async for chunk in chunks:
+                yield chunk
 
 
 @contextlib.contextmanager

@@ -172,9 +172,7 @@ class KeyTransport:
         base_url: str = DEFAULT_BASE_URL,
         custom_headers: Mapping[str, str] | None = None,
     ) -> None:
-        if not base_url.startswith(("http://", "https://")):
-            message = f"ANTHROPIC_BASE_URL is {base_url!r}: it must begin with https:// or http://."
-            raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
+        _check_address(base_url)
         self._url = base_url.rstrip("/")
         values = " ".join([token or "", *(custom_headers or {}).values()])
         self._secrets = [word for word in values.split() if len(word) >= MIN_SECRET]
@@ -217,14 +215,46 @@ class KeyTransport:
             yield reply
 
     def _build_client(self) -> HttpClient:
-        # httpx2 signs in with a name and a password that an address holds
-        if has_proxies() or "@" in urlsplit(self._url).netloc:
-            from cellwright.model.transports.httpx_client import HttpxClient
+        try:
+            # httpx2 signs in with a name and a password that an address holds
+            if has_proxies() or "@" in urlsplit(self._url).netloc:
+                from cellwright.model.transports.httpx_client import HttpxClient
 
-            return HttpxClient(self._url, self._headers, idle_seconds=KEEP_WARM_SECONDS)
-        from cellwright.model.transports.direct_client import DirectClient
+                return HttpxClient(self._url, self._headers, idle_seconds=KEEP_WARM_SECONDS)
+            from cellwright.model.transports.direct_client import DirectClient
 
-        return DirectClient(self._url, self._headers, idle_seconds=KEEP_WARM_SECONDS)
+            return DirectClient(self._url, self._headers, idle_seconds=KEEP_WARM_SECONDS)
+        except OSError as error:  # `ssl.SSLError` is one
+            message = f"The certificates that SSL_CERT_FILE or SSL_CERT_DIR names cannot be read ({error})."
+        except UnicodeError as error:
+            message = f"ANTHROPIC_BASE_URL: no host can have this name ({error})."
+        except ImportError:
+            message = "The environment names a SOCKS proxy, which needs the package socksio: `pip install socksio`."
+        except ValueError as error:  # of httpx2, whose words hide a proxy's password
+            message = f"The proxy that the environment names cannot be used ({error})."
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
+
+
+def _check_address(url: str) -> None:
+    """Raise `CellwrightError` CONFIG_INVALID where a request's path cannot be put behind `url`."""
+    try:
+        fault = _fault_of(url)
+    except ValueError as error:  # of the port, or of brackets
+        fault = str(error)
+    if fault:
+        shown = "" if "@" in url else f" is {url!r}"  # what stands before the @ can be a password
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, f"ANTHROPIC_BASE_URL{shown}: {fault}.")
+
+
+def _fault_of(url: str) -> str:
+    address = urlsplit(url)
+    if not url.startswith(("http://", "https://")):
+        return "it must begin with https:// or http://"
+    if not url.isprintable():
+        return "it holds a character that no address has (a line break, perhaps)"
+    if not address.hostname or address.port == 0:
+        return "it names no host or no port"
+    return "nothing may follow its path" if address.query or address.fragment else ""
 
 
 def _checked_headers(token: str | None, custom_headers: Mapping[str, str]) -> dict[str, str]:

@@ -35,7 +35,7 @@ from cellwright.text import lazy_pattern, unseen_characters, visible_line
 MAX_ENTRIES = 20_000
 """Names looked at; a larger folder counts as not known."""
 NOT_SEARCHED = frozenset({".git", ".hg", ".svn", ".jj"})
-"""Version control's own folders, which Grep leaves out (`tools/search/globs.py`); a program of the shell opens them."""
+"""Version control's own folders: Grep leaves them out (`tools/search/ripgrep_arguments.py`), a program may not."""
 
 
 class TooManyFiles(Exception):
