@@ -197,6 +197,12 @@ def test_the_key_shows_nowhere(key_line, gateway, caplog):
     assert KEY not in caplog.text
 
 
+def test_a_password_in_the_address_shows_nowhere():
+    transport = KeyTransport(token="k", base_url="https://user:very-secret@gateway.example/a")
+    assert repr(transport) == "KeyTransport('https://gateway.example/a')"
+    assert transport.redact("said very-secret") == "said [secret]"
+
+
 @pytest.mark.parametrize("key", ["sk-ant-1\nsk-ant-2", "sk-änt", "sk\x00"])
 def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(key):
     with pytest.raises(CellwrightError) as caught:

@@ -174,13 +174,14 @@ class KeyTransport:
     ) -> None:
         _check_address(base_url)
         self._url = base_url.rstrip("/")
-        values = " ".join([token or "", *(custom_headers or {}).values()])
+        values = " ".join([token or "", urlsplit(base_url).password or "", *(custom_headers or {}).values()])
         self._secrets = [word for word in values.split() if len(word) >= MIN_SECRET]
         self._headers = _checked_headers(token, custom_headers or {})
         self._clients: LoopClients[HttpClient] = LoopClients(self._build_client)
 
     def __repr__(self) -> str:
-        return f"KeyTransport({self._url!r})"
+        scheme, _, rest = self._url.partition("://")
+        return f"KeyTransport({scheme + '://' + rest.rpartition('@')[2]!r})"  # a password can stand before the @
 
     def redact(self, text: str) -> str:
         for secret in self._secrets:
