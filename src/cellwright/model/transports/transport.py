@@ -157,6 +157,30 @@ def has_proxies() -> bool:
     return any(os.environ.get(name) or os.environ.get(name.upper()) for name in _PROXY_VARIABLES)
 
 
+def http_client(url: str, headers: Mapping[str, str], *, idle_seconds: float) -> HttpClient:
+    """The client for `url`: straight to it, or by httpx2 through a proxy, and where the address holds a user's name.
+
+    Raises `CellwrightError` CONFIG_INVALID where the environment's certificates or proxies, or the address, cannot be used.
+    """
+    try:
+        if has_proxies() or "@" in urlsplit(url).netloc:
+            from cellwright.model.transports.httpx_client import HttpxClient
+
+            return HttpxClient(url, headers, idle_seconds=idle_seconds)
+        from cellwright.model.transports.direct_client import DirectClient
+
+        return DirectClient(url, headers, idle_seconds=idle_seconds)
+    except OSError as error:  # `ssl.SSLError` is one
+        message = f"The certificates that SSL_CERT_FILE or SSL_CERT_DIR names cannot be read ({error})."
+    except UnicodeError as error:
+        message = f"ANTHROPIC_BASE_URL: no host can have this name ({error})."
+    except ImportError:
+        message = "The environment names a SOCKS proxy, which needs the package socksio: `pip install socksio`."
+    except ValueError as error:  # of httpx2, whose words hide a proxy's password
+        message = f"The proxy that the environment names cannot be used ({error})."
+    raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
+
+
 class KeyTransport:
     """A key or a token, with the headers that the SDK sends for it: straight to the address, or by httpx2 where a proxy
     stands in between.
@@ -216,24 +240,7 @@ class KeyTransport:
             yield reply
 
     def _build_client(self) -> HttpClient:
-        try:
-            # httpx2 signs in with a name and a password that an address holds
-            if has_proxies() or "@" in urlsplit(self._url).netloc:
-                from cellwright.model.transports.httpx_client import HttpxClient
-
-                return HttpxClient(self._url, self._headers, idle_seconds=KEEP_WARM_SECONDS)
-            from cellwright.model.transports.direct_client import DirectClient
-
-            return DirectClient(self._url, self._headers, idle_seconds=KEEP_WARM_SECONDS)
-        except OSError as error:  # `ssl.SSLError` is one
-            message = f"The certificates that SSL_CERT_FILE or SSL_CERT_DIR names cannot be read ({error})."
-        except UnicodeError as error:
-            message = f"ANTHROPIC_BASE_URL: no host can have this name ({error})."
-        except ImportError:
-            message = "The environment names a SOCKS proxy, which needs the package socksio: `pip install socksio`."
-        except ValueError as error:  # of httpx2, whose words hide a proxy's password
-            message = f"The proxy that the environment names cannot be used ({error})."
-        raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
+        return http_client(self._url, self._headers, idle_seconds=KEEP_WARM_SECONDS)
 
 
 def _check_address(url: str) -> None:

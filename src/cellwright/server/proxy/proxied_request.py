@@ -14,6 +14,7 @@ from jupyter_server.auth.decorator import allow_unauthenticated
 from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler, stream_request_body
 
+from cellwright.model.retry import RequestFailed
 from cellwright.server.proxy.proxy import Payment, Proxy, ProxyCaller, ProxyExchange, refused
 from cellwright.server.proxy.refusal import BUDGET, BUSY, POLICY, Refusal
 from cellwright.server.proxy.request_rules import CheckedRequest, check, kind_of, visible_models
@@ -165,8 +166,6 @@ class ProxiedRequest(RequestHandler):
             await self._stream(reply, reader, payment)
 
     async def _stream(self, reply: UpstreamReply, reader: UsageReader, payment: Payment) -> None:
-        import httpx2
-
         try:
             async for chunk in reply.chunks:
                 self._exchange.bytes_in += len(chunk)
@@ -175,7 +174,7 @@ class ProxiedRequest(RequestHandler):
                     await payment.settle()
                 self.write(chunk)
                 await self._taken()
-        except httpx2.TransportError:
+        except RequestFailed:
             await self._report_cut(reply)
             return
         reader.close()

@@ -1,7 +1,7 @@
 """The connection from the proxy to the API, with the key that only the server has.
 
-httpx2 and not tornado's own client: leaving a request closes its connection at once (tornado's cannot be told to
-stop), what is not asked for is not read (so a slow kernel slows the API's side, and nothing piles up here), and
+The kernels' own client and not tornado's: leaving a request closes its connection at once (tornado's cannot be told to
+stop), little is read that was not asked for (so a slow kernel slows the API's side, and nothing piles up here), and
 connections to the API are kept.
 """
 
@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.transports.network_failures import CONNECT_SECONDS
-from cellwright.model.transports.transport import API_VERSION, DEFAULT_BASE_URL, LoopClients
+from cellwright.model.retry import RequestFailed
+from cellwright.model.transports.transport import API_VERSION, DEFAULT_BASE_URL, HttpClient, LoopClients, http_client
 from cellwright.server.proxy.refusal import Refusal
-
-if TYPE_CHECKING:
-    import httpx2
 
 STALL_SECONDS = 600.0
 """The time the API may be silent, as the SDK has it; it sends pings meanwhile."""
@@ -72,42 +68,31 @@ class Upstream:
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
     ) -> AsyncIterator[UpstreamReply]:
         """Send a request; leaving the context ends it. `headers` have lower case names. Raises `Refusal` 502."""
-        import httpx2  # 60 ms, when the first request comes
-
-        from cellwright.model.transports.httpx_client import network_failure
-
-        client = await self._clients.get()
         own = {name: headers[name] for name in PASSED_ON if name in headers}
-        request = client.build_request(method, self.url + path, headers=own, content=body)
-        try:
-            response = await client.send(request, stream=True)
-        except httpx2.TransportError as error:
-            failure = network_failure(error, request.url.host, STALL_SECONDS)
-            raise Refusal(502, f"This server does not reach the API: {failure.message}", retry_after=1) from None
-        async with contextlib.aclosing(response):
-            back = {name: value for name, value in response.headers.items() if _is_passed_back(name)}
-            yield UpstreamReply(response.status_code, back, response.aiter_raw())
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                client = await self._clients.get()
+                sending = client.send(method, path, body=body or b"", headers=own, seconds=STALL_SECONDS)
+                reply = await stack.enter_async_context(sending)
+            except (RequestFailed, CellwrightError) as error:
+                raise Refusal(502, f"This server does not reach the API: {error}", retry_after=1) from None
+            back = {name: value for name, value in reply.headers.items() if _is_passed_back(name)}
+            yield UpstreamReply(reply.status, back, reply.chunks)
 
     async def aclose(self) -> None:
         if (client := self._clients.pop()) is not None:
             await client.aclose()
 
-    def _build_client(self) -> httpx2.AsyncClient:
-        import httpx2
-
-        return httpx2.AsyncClient(
-            headers={
-                "authorization": f"Bearer {self._key}",
-                "anthropic-version": API_VERSION,
-                "content-type": "application/json",
-                "accept": "application/json",
-                "accept-encoding": "identity",
-                "user-agent": "cellwright-proxy",
-            },
-            timeout=httpx2.Timeout(STALL_SECONDS, connect=CONNECT_SECONDS, pool=None),
-            limits=httpx2.Limits(max_connections=None, keepalive_expiry=KEEP_WARM_SECONDS),
-            follow_redirects=False,
-        )
+    def _build_client(self) -> HttpClient:
+        headers = {
+            "authorization": f"Bearer {self._key}",
+            "anthropic-version": API_VERSION,
+            "content-type": "application/json",
+            "accept": "application/json",
+            "accept-encoding": "identity",
+            "user-agent": "cellwright-proxy",
+        }
+        return http_client(self.url, headers, idle_seconds=KEEP_WARM_SECONDS)
 
 
 def _is_passed_back(name: str) -> bool:
