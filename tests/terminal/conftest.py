@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -79,7 +80,13 @@ class Cellwright:
             dimensions=(40, columns),
             encoding="utf-8",
             timeout=SECONDS,
+            preexec_fn=_hear_hangups,
         )
+
+
+def _hear_hangups() -> None:
+    """A terminal's programs hear them also where the tests were started by `nohup`."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture

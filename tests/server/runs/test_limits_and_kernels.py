@@ -119,7 +119,7 @@ def test_a_folder_outside_and_a_kernel_that_is_not_there(server):
     assert (reply.status, reply.json()["code"]) == (404, "FILE_NOT_FOUND")
     reply = server.api("POST", "run", {"prompt": "x", "kernel_name": "no-such-language"})
     assert (reply.status, reply.json()["code"]) == (502, "EXECUTION_ERROR")
-    assert _kernels(server) == before
+    assert _kernels(server) <= before, "none was started for them"
 
 
 def test_sessions_are_listed_searched_read_exported_named_and_deleted(server, model):
