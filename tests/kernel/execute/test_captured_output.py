@@ -17,7 +17,7 @@ from cellwright.kernel.execute.captured_output import (
     content_of,
     display_of,
 )
-from cellwright.kernel.execute.python_tool import HEAD_CHARS, TAIL_CHARS
+from cellwright.kernel.execute.output_limits import HEAD_CHARS, TAIL_CHARS
 from cellwright.tools.files.formats.images import DISPLAY_LIMITS, MAX_SIDE, image_block
 from row_tables import for_each_row
 

@@ -23,7 +23,8 @@ from cellwright.agent.thread import CallerJobs
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
-from cellwright.kernel.execute.python_tool import HEAD_CHARS, TAIL_CHARS, kernel_folder, run_code
+from cellwright.kernel.execute.output_limits import HEAD_CHARS, TAIL_CHARS
+from cellwright.kernel.execute.python_tool import kernel_folder, run_code
 from cellwright.kernel.magic.input_rewrite import asks_claude
 from cellwright.kernel.namespace.hidden_state import stale_cells
 from cellwright.text import counted

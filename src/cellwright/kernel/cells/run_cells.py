@@ -24,7 +24,7 @@ from cellwright.kernel.execute.captured_output import (
     Display,
     content_of,
 )
-from cellwright.kernel.execute.python_tool import HEAD_CHARS, TAIL_CHARS
+from cellwright.kernel.execute.output_limits import HEAD_CHARS, TAIL_CHARS
 from cellwright.text import counted
 from cellwright.tools.notebook.open_notebook import Cell, CellConflict, OpenNotebook
 

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from cellwright.agent.tool import Content
 from cellwright.kernel.execute.display_text import bundle_texts, text_of
-from cellwright.kernel.execute.python_tool import HEAD_CHARS, TAIL_CHARS
+from cellwright.kernel.execute.output_limits import HEAD_CHARS, TAIL_CHARS
 from cellwright.kernel.execute.redirect import Replacement, RunningCode, StreamName
 from cellwright.kernel.execute.traceback import short_traceback
 from cellwright.kernel.namespace.cell_files import cell_of_file

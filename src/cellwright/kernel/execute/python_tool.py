@@ -26,6 +26,7 @@ from cellwright.agent.thread import CallerJobs, time_limit
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
+from cellwright.kernel.execute.output_limits import HEAD_CHARS, TAIL_CHARS
 from cellwright.text import purposeful
 
 if TYPE_CHECKING:
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
 
 # what runs code and takes its output is imported with the first call: no first request waits for it
 
-HEAD_CHARS = 60_000
-TAIL_CHARS = 40_000
-"""The length of the beginning and of the end that the model gets: together about 25,000 tokens."""
 
 INTERRUPTED = (
     "The user interrupted this code, to have the kernel for themselves. What it did before that stays done. "
