@@ -272,13 +272,13 @@ def _value(node: Node, whole: str) -> str | None:
         case "word" | "number" | "command_name" | "variable_name" | "test_operator" | "regex":
             if node.named_children:
                 return None
-            return _ESCAPED.sub(r"\1", text)
+            return _ESCAPED.sub(r"\1", text) if "\\" in text else text
         case "raw_string":
             return text[1:-1]
         case "string":
             if any(child.type != "string_content" for child in node.named_children):
                 return None
-            return _ESCAPED_IN_QUOTES.sub(r"\1", text[1:-1])
+            return _ESCAPED_IN_QUOTES.sub(r"\1", text[1:-1]) if "\\" in text else text[1:-1]
         case "concatenation":
             values = [_value(child, whole) for child in node.children]
             return None if None in values else "".join(value or "" for value in values)
