@@ -148,13 +148,21 @@ describe("insert", () => {
     insert.click();
     await settled();
     expect([page.cells.length, shown]).toEqual([3, ["Wait until the code is complete."]]);
-    markdown.update("```python\nz = 3\nw = 4\n```\n\nThat", true);
+    markdown.update("```python\nz = 3\nw = 4\n```", true);
     expect(insert.getAttribute("aria-disabled")).toBe("true");
-    markdown.update("```python\nz = 3\nw = 4\n```\n\nThat is all.\n", true);
+    markdown.update("```python\nz = 3\nw = 4\n```\n", true);
     expect([insert.isConnected, insert.getAttribute("aria-disabled"), insert.title]).toEqual([true, "false", "Insert below the active cell of the notebook"]);
     insert.click();
     await settled();
     expect(page.cells[1]).toEqual(["code", "z = 3\nw = 4"]);
+  });
+
+  it.each(["~~~\na\n```\n", "````\na\n```\n", "    a\n", "```\n"])("waits while %j is open", (source) => {
+    new Page();
+    const answer = document.createElement("div");
+    document.body.replaceChildren(answer);
+    new Markdown(answer).update(source, true);
+    expect(button(answer, "Insert").getAttribute("aria-disabled")).toBe("true");
   });
 
   it("says why it cannot, by mouse and keyboard, and can when a notebook has come", async () => {

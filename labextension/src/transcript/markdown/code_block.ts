@@ -35,6 +35,7 @@ export function codeBlock(text: string, language: string): HTMLElement {
     element("pre", { tabindex: "0" }, code),
   );
   const finish = (): void => {
+    if (complete) return;
     complete = true;
     view.finish();
     actions.update();

@@ -51,6 +51,8 @@ function isInk(character: string): boolean {
 
 const marked = new Marked({ gfm: true }, mathTokens);
 
+const OPENING_FENCE = /^ {0,3}(`{3,}|~{3,})(.*)/;
+
 /** A token and the node that shows it. */
 type Drawn = { token: Token; node: Node };
 
@@ -76,6 +78,7 @@ export class Markdown {
     const tail = text.slice(this.settledChars);
     const tokens = lex(closeOpenMarks(tail), this.links);
     this.draw(this.settled, tokens);
+    this.finishFenced(tokens, endsWithClosingFence(tail));
     this.settle(tail, tokens);
   }
 
@@ -110,6 +113,15 @@ export class Markdown {
     for (const { node } of this.drawn.splice(from + tokens.length)) this.node.removeChild(node);
   }
 
+  /** Finishes the code whose closing fence is there, of the last block too if the source `ends` with one. */
+  private finishFenced(tokens: Token[], ends: boolean): void {
+    tokens.forEach((token, index) => {
+      const node = this.drawn[this.settled + index]?.node;
+      const isClosed = ends || index < tokens.length - 1;
+      if (token.type === "code" && isClosed && OPENING_FENCE.test(token.raw) && node instanceof HTMLElement) finishCodeBlock(node);
+    });
+  }
+
   /**
    * Settles the blocks before the last blank line that has a whole line after it: that line has begun a block of its own, so
    * nothing that may come reaches back over the blank line.
@@ -132,6 +144,20 @@ function lex(text: string, links: TokensList["links"]): TokensList {
   const lexer = new Lexer(marked.defaults);
   Object.assign(lexer.tokens.links, links);
   return lexer.lex(text);
+}
+
+/** True where the last whole line of `source` closes code that an earlier one has opened. */
+function endsWithClosingFence(source: string): boolean {
+  if (!source.endsWith("\n")) return false;
+  let open = "";
+  let closes = false;
+  for (const line of source.trimEnd().split("\n")) {
+    const [, fence = "", rest = ""] = OPENING_FENCE.exec(line) ?? [];
+    closes = open !== "" && fence.startsWith(open) && rest.trim() === "";
+    if (closes) open = "";
+    else if (open === "") open = fence;
+  }
+  return closes;
 }
 
 function sameLook(a: Token, b: Token): boolean {
