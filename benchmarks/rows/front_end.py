@@ -15,6 +15,9 @@ from jupyter_client.manager import KernelManager
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
+Messages = list[tuple[float, dict[str, Any]]]
+"""Messages of a kernel, each with the time it arrived (`time.monotonic()`)."""
+
 
 class FrontEnd:
     """One kernel of this interpreter; each cell's iopub messages with the time they arrived."""
@@ -53,12 +56,12 @@ class FrontEnd:
         subshell = reply["content"].get("subshell_id")
         return str(subshell) if subshell else None
 
-    def run(self, code: str, timeout: float = 60) -> tuple[float, list[tuple[float, dict[str, Any]]]]:
+    def run(self, code: str, timeout: float = 60) -> tuple[float, Messages]:
         """Run a cell to its end; the time it was sent, and its messages (`time.monotonic()`)."""
         message = self.client.session.msg("execute_request", _request(code), metadata={"cellId": "bench"})
         sent = time.monotonic()
         self.client.shell_channel.send(message)
-        received: list[tuple[float, dict[str, Any]]] = []
+        received: Messages = []
         while True:
             news = self.client.iopub_channel.get_msg(timeout=timeout)
             if news["parent_header"].get("msg_id") != message["header"]["msg_id"]:
@@ -103,7 +106,7 @@ def _request(code: str) -> dict[str, Any]:
     }
 
 
-def wire_bytes(messages: list[tuple[float, dict[str, Any]]]) -> int:
+def wire_bytes(messages: Messages) -> int:
     """Bytes of message content (with buffers, without envelopes) of everything the kernel published."""
     return sum(
         len(json.dumps(message["content"], separators=(",", ":"), ensure_ascii=False).encode())

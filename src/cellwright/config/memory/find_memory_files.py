@@ -27,6 +27,7 @@ from cellwright.tools.search.glob_regex import glob_matcher
 NAMES = ("CLAUDE.md", ".claude/CLAUDE.md")
 LOCAL_NAME = "CLAUDE.local.md"
 FALLBACK_NAME = "AGENTS.md"
+INSTRUCTION_NAMES = (*NAMES, LOCAL_NAME, FALLBACK_NAME)
 NOTES_NAME = "MEMORY.md"
 RULES_FOLDER = ".claude/rules"
 MAX_IMPORT_HOPS = 4

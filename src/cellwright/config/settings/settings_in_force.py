@@ -26,10 +26,10 @@ from cellwright.config.settings.settings import Settings, save_allow_rules, sett
 from cellwright.config.settings.settings_files import (
     InlineSettings,
     SettingsSources,
+    WatchedFiles,
     administrators_folder,
     read_all,
     users_folder,
-    watched_files,
     watched_variables,
 )
 from cellwright.config.skills.find_skills import SkillPlace
@@ -173,6 +173,7 @@ class SettingsInForce:
         self._changed: tuple[Path, ...] = ()
         self._place_made_from: tuple[object, ...] = (None, None, None, None)
         self._place: MemoryPlace
+        self._watched_files = WatchedFiles(cwd, environ, managed)
         self._signature = self._sign()
         self._reading = self._read()
         # as it is at the start: what a run adds is asked about
@@ -403,7 +404,7 @@ class SettingsInForce:
         return self._suspects, self._lost
 
     def _sign(self, files: Sequence[Path] = ()) -> tuple[object, ...]:
-        self._watched = files = files or (*watched_files(self.cwd, self.environ, self._managed), trust_file())
+        self._watched = files = files or (*self._watched_files.find(), trust_file())
         return (
             (self._inline_settings(), watched_variables(self.environ)),
             *[(file, _signature(file)) for file in files],
@@ -465,7 +466,7 @@ class SettingsInForce:
         """Hold back in this process, too, what an earlier one held back and nobody has answered for."""
         held = read_quarantine()
         here = {entry.id: entry for entry in self._reading.entries}
-        files = set(watched_files(self.cwd, self.environ, self._managed))
+        files = set(self._watched_files.find())
         self._suspects = {id_: here[id_] for id_ in held.new if id_ in here}
         self._lost = {e.id: e for e in held.gone if e.id not in here and e.layer.file in files}
 

@@ -32,6 +32,7 @@ class Agents:
     def __init__(self, in_force: SettingsInForce) -> None:
         self._in_force = in_force
         self.of_run: Mapping[str, AgentDefinition] = {}
+        self._listed: tuple[object, str] = (None, "")
 
     def found(self) -> FoundAgents:
         """The agents that count now, and the files that define none."""
@@ -68,12 +69,16 @@ class Agents:
         policy = agent.policy.allowing(())  # as it is now: one that follows the settings looks each time
         if tool is None or policy.hides(tool):
             return ""
-        agents = {
-            name: each
-            for name, each in self.found().agents.items()
-            if policy.decide(tool, {tool.access.field: name}).behavior != "deny"
-        }
-        return listing(_TAG, listing_text(agents))
+        found = self.found().agents
+        made_from = (tool, policy, found)
+        if self._listed[0] != made_from:  # every prompt asks, and each agent is a decision
+            agents = {
+                name: each
+                for name, each in found.items()
+                if policy.decide(tool, {tool.access.field: name}).behavior != "deny"
+            }
+            self._listed = (made_from, listing(_TAG, listing_text(agents)))
+        return self._listed[1]
 
     def for_prompt(self, prompt_context: PromptContext) -> ProvidedContext:
         """Tell Claude which agents there are when that has changed, and which the user wants; a `ContextReader`."""

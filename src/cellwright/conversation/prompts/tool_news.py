@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import functools
 import json
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
+from cellwright.agent.tool import Tool
 from cellwright.conversation.prompts.tagged_list import is_in_history, listing
 from cellwright.tools.mcp.server_entry import of_servers
 
@@ -24,19 +26,8 @@ async def tool_news(prompt_context: PromptContext) -> ProvidedContext:
     session = prompt_context.session
     if session.is_fresh:
         return ProvidedContext()
-    declared = _declared(session.tools)
-    # with those that a rule hides: they are denied when they are called, and not gone
-    now = {each.name: each for each in prompt_context.agent.tools}
-    told_now = _own(prompt_context.agent.tool_params)
-    gone = sorted(declared.keys() - now.keys())
-    new = sorted(told_now.keys() - declared.keys())
-    changed = {
-        name: told_now[name]["input_schema"]
-        for name in sorted(declared.keys() & told_now.keys())
-        if declared[name] != told_now[name]
-        and _form(declared[name]["input_schema"]) != _form(told_now[name]["input_schema"])
-    }
-    text = _news(gone, new, changed)
+    agent = prompt_context.agent
+    gone, new, text = _since(session.tools, _These(agent.tools), _These(agent.visible_tools(agent.tools)))
     if not text and not any(f"<{_TAG} ".encode() in message for message in session.encoded):
         return ProvidedContext()
     block = listing(_TAG, text or _AS_BEFORE)
@@ -50,9 +41,34 @@ async def tool_news(prompt_context: PromptContext) -> ProvidedContext:
     return ProvidedContext(before=(text_context("Tools since then", "environment", block),), notices=tuple(notices))
 
 
-@functools.lru_cache(maxsize=4)  # the same bytes with every prompt of a session
-def _declared(tools: bytes) -> Mapping[str, Mapping[str, Any]]:
-    return _own(json.loads(tools))
+class _These(tuple[Tool, ...]):
+    """Tools that are the same as others where each is the same object: to compare what they say is dear."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _These) and len(self) == len(other) and all(map(operator.is_, self, other))
+
+    def __hash__(self) -> int:
+        return hash(tuple(map(id, self)))
+
+
+@functools.lru_cache(maxsize=4)  # the same with every prompt of a session
+def _since(begun_with: bytes, tools: _These, told: _These) -> tuple[Sequence[str], Sequence[str], str]:
+    """The names of tools that are gone and that came since the session was begun, and the news in words; "" for none."""
+    declared = _own(json.loads(begun_with))
+    # with those that a rule hides: they are denied when they are called, and not gone
+    now = {each.name for each in tools}
+    told_now = _own(tool.to_param() for tool in told)
+    gone = sorted(declared.keys() - now)
+    new = sorted(told_now.keys() - declared.keys())
+    changed = {
+        name: told_now[name]["input_schema"]
+        for name in sorted(declared.keys() & told_now.keys())
+        if declared[name] != told_now[name]
+        and _form(declared[name]["input_schema"]) != _form(told_now[name]["input_schema"])
+    }
+    return tuple(gone), tuple(new), _news(gone, new, changed)
 
 
 def _own(definitions: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
