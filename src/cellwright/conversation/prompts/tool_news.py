@@ -18,6 +18,7 @@ from cellwright.conversation.prompts.tagged_list import is_in_history, listing
 from cellwright.tools.mcp.server_entry import of_servers
 
 _TAG = "tools-since"
+_OPENING = f"<{_TAG} ".encode()
 _AS_BEFORE = "The tools are again those that this session began with."
 
 
@@ -28,7 +29,7 @@ async def tool_news(prompt_context: PromptContext) -> ProvidedContext:
         return ProvidedContext()
     agent = prompt_context.agent
     gone, new, text = _since(session.tools, _These(agent.tools), _These(agent.visible_tools(agent.tools)))
-    if not text and not any(f"<{_TAG} ".encode() in message for message in session.encoded):
+    if not text and not any(_OPENING in message for message in session.encoded):
         return ProvidedContext()
     block = listing(_TAG, text or _AS_BEFORE)
     if is_in_history(_TAG, block, session):
