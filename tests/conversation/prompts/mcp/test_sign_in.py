@@ -188,7 +188,8 @@ def test_the_listener_takes_the_answer_to_this_sign_in_alone(guarded: SignInServ
         assert not way.is_over, "a stranger's answer ends nothing"
         guarded.denies = True
         async with httpx2.AsyncClient(follow_redirects=True) as browser:
-            await browser.get(link)
+            page = await browser.get(link)
+        assert "You are not signed in: the authorization server says no: access_denied. You can close" in page.text
         with pytest.raises(CellwrightError, match="says no: access_denied") as caught:
             await way.done()
         assert caught.value.code == ErrorCode.MCP_CONNECTION_FAILED

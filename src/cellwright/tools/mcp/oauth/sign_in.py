@@ -293,7 +293,9 @@ class SignIn:
             else:
                 problem = self._take({name: values[0] for name, values in parse_qs(target.query).items()})
                 status = "400 Bad Request" if problem else "200 OK"
+                refusal = None if problem else self._answer.exception()
                 text = f"Nothing came of this: {problem}." if problem else "You can close this page and go back."
+                text = text if refusal is None else f"You are not signed in: {refusal}. {text}"
             body = _PAGE.format(html.escape(text)).encode()
             lines = [
                 f"HTTP/1.1 {status}",
