@@ -55,13 +55,14 @@ class OpSender(OpReader):
             self._flush()
 
     def replay(self, have: int) -> None:
-        """Send again what comes after the first `have` operations."""
+        """Send what comes after the first `have` operations, sent before or new, in one message."""
         with self._lock:
             if self._send is None:
                 return
-            self._flush()
-            # a view that holds more than there is belongs to a kernel that is gone: it starts over
+            # a view that holds more than was sent belongs to a kernel that is gone: it starts over
             have = have if have <= self._sent else 0
+            if not self._closed:
+                self._sent += len(self.after(self._sent))
             if have < self._sent:
                 self._deliver(self._send, have, self._ops[have : self._sent])
 
