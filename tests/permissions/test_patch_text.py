@@ -18,6 +18,11 @@ HUNK = "@@ -1 +1 @@\n-a\n+b\n"
         (f"--- x.py\n+++ x.py\n{HUNK}", [("x.py", "edit")]),
         (f"--- x.py\t2020-01-01 00:00:00\n+++ x.py\t2021-01-01\n{HUNK}", [("x.py", "edit")]),
         (f"--- /abs/x\n+++ /abs/x\n{HUNK}", [("/abs/x", "edit")]),
+        (
+            f"diff --git /abs/x b/y\nrename from /abs/x\nrename to y\n--- /abs/x\n+++ b/y\n{HUNK}",
+            [("/abs/x", "delete"), ("y", "create")],
+        ),
+        ("diff --git /abs/x /abs/x\nold mode 100644\nnew mode 100755\n", [("/abs/x", "edit")]),
         (f"--- a//abs/x\n+++ b//abs/x\n{HUNK}", [("/abs/x", "edit")]),
         (f"--- a/../../x\n+++ b/../../x\n{HUNK}", [("../../x", "edit")]),
         (f"--- b/x\n+++ a/x\n{HUNK}", [("x", "edit")]),

@@ -12,11 +12,14 @@ from typing import Any
 
 import pexpect
 import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from cellwright.terminal.interactive.keys import KeysAtWork, _without_sequences, key_of, reads_keys
 from cellwright.terminal.interactive.picker import PickerRow, pick
+from cellwright.terminal.interactive.prompt_line import Suggestion, _Words
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 from eventual import eventually
 from row_tables import for_each_row
@@ -98,6 +101,16 @@ def test_commands_and_files_are_completed(messages_server: Server, command_for: 
     leave(terminal)
     assert "@notes.txt" in said(server)
     assert "alpha" in said(server)
+
+
+@for_each_row(
+    ("written", "caret", "inserted"),
+    [("/und", 4, "/undo "), ("/und 2", 4, "/undo"), ("/und\n2", 4, "/undo"), ("/undo2", 4, "/undo ")],
+)
+def test_a_command_before_its_argument_gets_no_second_space(written: str, caret: int, inserted: str) -> None:
+    words = _Words(lambda word: [Suggestion("/undo ", "/undo [N]", "take back")])
+    (found,) = words.get_completions(Document(written, caret), CompleteEvent())
+    assert found.text == inserted
 
 
 def test_shift_tab_changes_the_mode(messages_server: Server, command_for: For) -> None:

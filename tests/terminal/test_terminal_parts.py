@@ -28,6 +28,7 @@ from cellwright.events import (
     ToolEnd,
     ToolProgress,
     ToolStart,
+    TurnEnd,
     UserPrompt,
 )
 from cellwright.terminal.arguments import split_rules
@@ -209,6 +210,17 @@ def test_a_summary_that_failed_is_told_once() -> None:
         view.emit(Notice(why, "warning"))
     for said in (out.getvalue(), screen.file.getvalue()):  # type: ignore[attr-defined]
         assert said.count("a picture is gone") == said.count("not summarised") == 1, said
+
+
+def test_the_footer_names_the_model_that_answered() -> None:
+    out, screen = io.StringIO(), Console(file=io.StringIO(), width=120)
+    views = PlainView(out), LiveView(screen)
+    for view in views:
+        view.emit(UserPrompt("go", "claude-opus-5-5"))
+        view.emit(TurnEnd({"role": "assistant", "content": []}, "end_turn", {}, "claude-sonnet-5-5-20260101"))
+        view.emit(run_end())
+    for said in (out.getvalue(), screen.file.getvalue()):  # type: ignore[attr-defined]
+        assert "claude-sonnet-5-5 · 2 requests" in said
 
 
 def test_logs_hold_no_secrets() -> None:

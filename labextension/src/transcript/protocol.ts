@@ -105,6 +105,8 @@ export type SteerOp = {
   how: SteerHow;
   at: number;
 };
+/** Another model than the one of `run` answers from here on. */
+export type ModelOp = { op: "model"; model: string };
 export type ModeOp = { op: "mode"; mode: string };
 /** A call of the same message that will be asked about as well, as it stands now. */
 export type NextCall = { tool: string; title: string; detail: string; detail_kind: DetailKind; path: string; warning: string };
@@ -211,6 +213,7 @@ export type Op =
   | AgentLineOp
   | AgentStateOp
   | TodosOp
+  | ModelOp
   | ModeOp
   | SteerOp
   | ChangesOp

@@ -98,6 +98,9 @@ export class TranscriptStore {
       case "told":
         this.push({ kind: "told", tokens: op.tokens, parts: op.parts, revision: 0 });
         return;
+      case "model":
+        if (this.run) this.run = { ...this.run, model: op.model };
+        return;
       case "mode":
         this.mode = op.mode;
         return;

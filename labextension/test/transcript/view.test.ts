@@ -124,6 +124,13 @@ describe("the footer", () => {
     expect(find(root, ".stop").hidden).toBe(true);
   });
 
+  it("names the model that took over", async () => {
+    const { kernel, root } = scene();
+    kernel.say(RUN, { op: "model", model: "claude-sonnet-5-5" });
+    await drawn();
+    expect(text(root, ".facts")).toBe("claude-sonnet-5-5");
+  });
+
   it("stops the run", async () => {
     const { kernel, root } = scene();
     kernel.say(RUN);

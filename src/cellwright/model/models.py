@@ -107,6 +107,11 @@ def canonical(model: str) -> str:
     return re.sub(r"(-\d{8})?(-v\d+)?(-latest)?$", "", match[0].replace(".", "-"))
 
 
+def model_shown(named: str, answered: str) -> str:
+    """The name to show of the run's model: `named`, until another than it has `answered`, as after a fallback."""
+    return canonical(answered) if named and answered and canonical(answered) != canonical(named) else named
+
+
 def limits(model: str) -> ModelLimits:
     """Look up the limits of `model` in the table; never fails.
 

@@ -26,7 +26,8 @@ class PatchProblem(Exception):
 
 def without_prefix(old: str | None, new: str | None) -> tuple[str | None, str | None]:
     for first, second in _PREFIXES:
-        if (old is None or old.startswith(first)) and (new is None or new.startswith(second)):
+        # a whole path has no prefix, whatever the other side has
+        if (old is None or old.startswith(("/", first))) and (new is None or new.startswith(("/", second))):
             return old and old.removeprefix(first), new and new.removeprefix(second)
     return old, new
 

@@ -94,6 +94,13 @@ def test_a_turn_is_drawn_with_thinking_calls_pictures_and_costs(tmp_path: Path) 
     json.dumps(ops)
 
 
+def test_the_model_that_answered_last_is_named(tmp_path: Path) -> None:
+    session = session_of(tmp_path, ("user", [text("Go")]), ("assistant", [text("I look.")]))
+    answer = {"role": "assistant", "content": [text("Done.")]}
+    session.append(answer, usage={"output_tokens": 3}, model="claude-sonnet-5-5", cost_usd=0.25)
+    assert ops_of(session)[0]["model"] == "claude-sonnet-5-5"
+
+
 def test_a_turn_that_cannot_be_drawn_hides_no_other(tmp_path: Path) -> None:
     odd = [{"type": "tool_use", "id": "t1"}, {"type": "text"}]
     session = session_of(

@@ -241,6 +241,15 @@ def test_a_played_turn_reads_the_same_each_time():
     assert run.plain() == "✓ Bash: make\n\nclaude-opus-5-5 · 1 tool call · replayed, nothing was sent"
 
 
+def test_the_model_that_answered_is_named():
+    message = {"role": "assistant", "content": []}
+    run = saved(
+        UserPrompt("go", "claude-opus-5-5"), TurnEnd(message, "end_turn", {}, "claude-sonnet-5-5-20260101"), run_end()
+    )
+    assert "*claude-sonnet-5-5*" in run.markdown()
+    assert "opus" not in run.markdown()
+
+
 def test_a_long_answer_is_kept_up_to_a_limit_and_the_rest_is_in_the_transcript():
     whole, longer = "w" * 80_000, "a" * 150_000
     run = SavedTranscript(quiet=True)

@@ -55,6 +55,14 @@ def turn(cost: float | None = 0.25) -> Op:
     return {"op": "turn", "cost_usd": cost, "context_tokens": 15, "context_window": 200, **counts}
 
 
+def test_each_part_names_the_model_that_answered():
+    parts = kept(
+        RUN, text(0, "a"), {"op": "part", "part": 1}, {"op": "model", "model": "other"}, text(1, "b"), END, parts=2
+    )
+    assert [ops[0]["model"] for ops in parts] == ["other", "other"]
+    assert [op["op"] for op in parts[1]] == ["run", "text", "end"]
+
+
 def test_each_part_holds_its_items_and_the_last_one_what_is_told_of_the_run():
     first, last = kept(
         RUN,

@@ -86,6 +86,11 @@ def turn_end(stop_reason: str = "end_turn") -> TurnEnd:
     return TurnEnd({"role": "assistant", "content": []}, stop_reason, USAGE, "claude-opus-5-5", context_tokens=5230)
 
 
+def answered_by(*models: str) -> list[Event]:
+    message = {"role": "assistant", "content": []}
+    return [TurnEnd(message, "end_turn", {}, model, context_tokens=9) for model in models]
+
+
 def run_end(error: dict[str, Any] | None = None) -> RunEnd:
     return RunEnd("end_turn", "done", USAGE, 0.02, 1200.0, 2, 1, 0, session_cost_usd=0.1, error=error)
 
@@ -116,6 +121,7 @@ EVERY_EVENT: tuple[Event, ...] = (
     ToolEnd("toolu_02", "Python", "error", "boom", 9.0, None, {"code": "EXECUTION_ERROR", "message": "boom"}),
     TodosChanged(TODOS),
     ModeChanged("plan"),
+    *answered_by("claude-sonnet-5-5"),
     Steered("s_01", "Keep the old name.", "waiting", "steer"),
     Asked("q_02", CHOOSE, Preview("Which?"), "A question to you.", (), "question"),
     Answered("q_02", "toolu_03", "allow", "widget", updated_input={**CHOOSE["input"], "answers": {"Which?": "This"}}),
@@ -236,6 +242,7 @@ def test_a_quiet_cell_shows_the_answer_and_the_questions():
         "ask",
         "answered",
         "mode",
+        "model",
         "steer",
         *questions,
         "text",
@@ -287,3 +294,11 @@ def test_what_the_browser_says_is_read_as_the_protocol_has_it():
 )
 def test_what_is_no_message_is_none(message: Any):
     assert read_message(message) is None
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_another_model_than_was_asked_is_named_when_it_answers(quiet: bool) -> None:
+    first, second = "claude-opus-5-5", "claude-sonnet-5-5"
+    answers = answered_by(f"{first}-20260101", f"us.anthropic.{second}-v1:0", second, first)
+    ops = ops_of(UserPrompt("hi", first), *answers, quiet=quiet)
+    assert [op["model"] for op in ops if op["op"] == "model"] == [second, first]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from cellwright.permissions.patch_text import read_patch
 from cellwright.tools.files.diff import diff_texts
 from cellwright.tools.files.patching.patch_plan import apply_hunks
+from row_tables import for_each_row
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "", "  d"]), max_size=25)
 TEXTS = st.builds(lambda lines, end: "\n".join(lines) + end, LINES, st.sampled_from(["", "\n"]))
@@ -48,6 +49,21 @@ def test_hunks_keep_three_lines_around(before, after):
         first = hunk.old_start if hunk.old else hunk.old_start + 1
         assert above == 3 or (above < 3 and first == 1)
         assert below == 3 or (below < 3 and first + len(hunk.old) - 1 == lines)
+
+
+@for_each_row(
+    ("before", "after", "names"),
+    [
+        ("a\n", "b\n", ["--- /tmp/x.py", "+++ /tmp/x.py"]),
+        (None, "b\n", ["--- /dev/null", "+++ /tmp/x.py"]),
+        ("a\n", None, ["--- /tmp/x.py", "+++ /dev/null"]),
+    ],
+)
+def test_a_file_outside_of_the_project_has_its_path_in_the_headers(before, after, names):
+    diff = diff_texts(before, after, "/tmp/x.py")
+    assert list(diff.header) == names
+    (file,) = read_patch(diff.text)
+    assert {file.old, file.new} - {None} == {"/tmp/x.py"}
 
 
 def test_the_structured_patch_has_the_same_lines():

@@ -187,7 +187,7 @@ def _ops(
     session_id: str, asked_at: float, lines: Sequence[Line], agents: Path | None, attached: Sequence[str], mode: str
 ) -> Iterator[Op]:
     prompt, *lines = lines
-    model = next((str(line.meta["model"]) for line in lines if "model" in line.meta), "")
+    model = next((str(line.meta["model"]) for line in reversed(lines) if "model" in line.meta), "")
     yield {"op": "run", "model": model, "mode": mode, "session": session_id, "started": asked_at}
     yield from map(_notice, prompt.meta.get("notices", ()))
     if attached:

@@ -42,6 +42,7 @@ from cellwright.kernel.output.transcript_ops import cut, text_of
 from cellwright.markdown.escaping import code_span, escaped, fenced, folded, visible_controls
 from cellwright.markdown.safe_markdown import safe_markdown
 from cellwright.markdown.writer import quoted
+from cellwright.model.models import model_shown
 from cellwright.text import dollars
 from cellwright.tools.planning.todos import LIST_TOOLS, MARKS, describe_progress
 
@@ -207,6 +208,7 @@ class SavedTranscript:
                 line.agent = line.agent or AgentProgress()
                 line.agent.take(event.event)
             case TurnEnd():
+                self._model = model_shown(self._model, event.model)
                 self._context_tokens = event.context_tokens
                 self._replayed = event.replayed
                 if event.stop_reason == "refusal":

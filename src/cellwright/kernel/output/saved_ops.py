@@ -107,6 +107,8 @@ class _SavedOps:
                 self._part = op["part"]
             case "run":
                 self._run, self._started = op, op["started"]
+            case "model" if self._run is not None:
+                self._run = {**self._run, "model": op["model"]}
             case "mode":
                 self._mode = op
             case "todos":

@@ -40,7 +40,7 @@ from cellwright.events import (
 )
 from cellwright.kernel.output.agent_ops import AGENT_OPS, AgentOps
 from cellwright.kernel.output.protocol import Op
-from cellwright.model.models import limits
+from cellwright.model.models import limits, model_shown
 
 INPUT_STRING_CHARS = 4_000
 CODE_CHARS = 40_000
@@ -117,6 +117,7 @@ class TranscriptOps:
 
     def __init__(self, add: Callable[[Op], None]) -> None:
         self._add = add
+        self._model = ""
         self._first_block = 0
         self._blocks: dict[int, None] = {}
         self._input_chars: dict[str, int] = {}
@@ -143,6 +144,9 @@ class TranscriptOps:
                     self._begin(call, event)
             case ToolEnd():
                 self._add(_tool_end(event))
+            case UserPrompt():
+                self._model = event.model
+                self._add(_plain(event))
             case TurnEnd():
                 self._end_message(event)
             case Retrying():
@@ -185,6 +189,9 @@ class TranscriptOps:
     def _end_message(self, event: TurnEnd) -> None:
         if event.stop_reason == "refusal":
             self._drop()
+        if (model := model_shown(self._model, event.model)) != self._model:
+            self._model = model
+            self._add({"op": "model", "model": model})
         self._add(_turn(event))
         self._next_message()
 

@@ -117,10 +117,10 @@ class _Words(Completer):
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         word = word_begun(document.text_before_cursor)
+        is_before_space = document.current_char.isspace()
         for each in self._suggest(word) if word else ():
-            yield Completion(
-                each.insert, -len(word), display=visible_line(each.label, LABEL_CHARS), display_meta=each.about
-            )
+            text = each.insert.rstrip() if is_before_space else each.insert
+            yield Completion(text, -len(word), display=visible_line(each.label, LABEL_CHARS), display_meta=each.about)
 
 
 def word_begun(before: str) -> str:

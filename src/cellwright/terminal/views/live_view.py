@@ -47,6 +47,7 @@ from cellwright.events import (
     TurnEnd,
     UserPrompt,
 )
+from cellwright.model.models import model_shown
 from cellwright.terminal.views import run_lines
 from cellwright.terminal.views.terminal_text import Style, harmless, style_of_diff_line
 from cellwright.text import lazy_pattern, visible, visible_line
@@ -210,6 +211,7 @@ class LiveView(Struct):
             case SubagentEvent():
                 self._agent(event)
             case TurnEnd():
+                self._model = model_shown(self._model, event.model)
                 self._end_text()
                 self._printed_text = False
                 self._now("waiting for the answer")

@@ -35,6 +35,7 @@ from cellwright.events import (
     TurnEnd,
     UserPrompt,
 )
+from cellwright.model.models import model_shown
 from cellwright.telemetry.json_lines import JsonLines, Line, whole_run
 from cellwright.terminal.views import run_lines
 from cellwright.terminal.views.terminal_text import harmless
@@ -155,6 +156,8 @@ class CallLines:
         match event:
             case UserPrompt():
                 self._model = event.model
+            case TurnEnd():
+                self._model = model_shown(self._model, event.model)
             case ToolStart():
                 self._calls |= {call.id: call for call in event.calls}
             case ToolEnd():

@@ -73,12 +73,13 @@ class Diff(Struct, frozen=True):
 
 def diff_texts(before: str | None, after: str | None, name: str) -> Diff:
     """The diff from `before` (None: there was no file) to `after` (None: there is none then), `name` in its header."""
+    old_name, new_name = prefixed("a/", name), prefixed("b/", name)
     first, old, new = _differing(_flat(before), _flat(after))
     opcodes = _opcodes(old, new)
     groups = list(_grouped(opcodes))
     header = [
-        f"--- {'/dev/null' if before is None else f'a/{name}'}",
-        f"+++ {'/dev/null' if after is None else f'b/{name}'}",
+        f"--- {'/dev/null' if before is None else old_name}",
+        f"+++ {'/dev/null' if after is None else new_name}",
     ]
     hunks = [_hunk(group, old, new, first) for group in groups]
     changes = [opcode for opcode in opcodes if opcode[0] != "equal"]
@@ -89,6 +90,11 @@ def diff_texts(before: str | None, after: str | None, name: str) -> Diff:
         removed=sum(opcode[2] - opcode[1] for opcode in changes),
         excerpt=_excerpt(groups, new, first),
     )
+
+
+def prefixed(prefix: str, name: str) -> str:
+    """The name of a file as a diff's header has it; a whole path, of a file outside of the project, stays plain."""
+    return name if name.startswith("/") else prefix + name
 
 
 def _flat(text: str | None) -> str:

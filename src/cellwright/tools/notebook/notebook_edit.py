@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import CannotBeDone, Tool, ToolAccess, ToolLimits, ToolResult, tool
@@ -422,7 +423,11 @@ class LiveConflict(ToolError):
             for what, side in sides.items()
         )
         # the headers say which is which: they are no paths
-        return "".join(diff.text.replace("--- a/", "--- ", 1).replace("+++ b/", "+++ ", 1) for diff in diffs)
+        return "".join(replace(diff, header=[_without_prefix(line) for line in diff.header]).text for diff in diffs)
+
+
+def _without_prefix(header: str) -> str:
+    return header.replace("--- a/", "--- ", 1).replace("+++ b/", "+++ ", 1)
 
 
 async def preview_live_edit(

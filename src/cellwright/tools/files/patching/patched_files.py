@@ -14,7 +14,7 @@ from cellwright.text import counted
 from cellwright.tools.code.syntax_check import EditedFile, check_all
 from cellwright.tools.files.atomic_write import FileWrite, write_together
 from cellwright.tools.files.changes import AffectedFile, FilesOutput
-from cellwright.tools.files.diff import Diff, diff_texts
+from cellwright.tools.files.diff import Diff, diff_texts, prefixed
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.formats.text import NotText, decode
 from cellwright.tools.files.originals import UpcomingChange, kept_originals, sha256
@@ -106,7 +106,7 @@ def _diff(file: PatchedFile) -> Diff:
         headers += [f"{word} from {file.origin.display_path}", f"{word} to {file.display_path}"]
     if headers:
         name = file.origin.display_path if file.origin is not None else file.display_path
-        headers.insert(0, f"diff --git a/{name} b/{file.display_path}")
+        headers.insert(0, f"diff --git {prefixed('a/', name)} {prefixed('b/', file.display_path)}")
     return replace(diff, header=[*headers, *diff.header])
 
 
