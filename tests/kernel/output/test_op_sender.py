@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,11 @@ def sent(messages: list[Any]) -> list[str]:
     return [op["text"] for message in messages for op in message["ops"]]
 
 
-def filled(*events: Event) -> tuple[OpLog, OpSender]:
+def filled(*events: Event, seconds_for_page: float = 3600) -> tuple[OpLog, OpSender]:
     log = OpLog()
     for event in events:
         log.on_event(event)
-    return log, OpSender(log)
+    return log, OpSender(log, seconds_for_page=seconds_for_page)
 
 
 def test_the_first_goes_out_at_once_and_the_rest_soon():
@@ -68,6 +69,48 @@ def test_a_view_gets_what_it_lacks():
         answers[have] = [(message["first"], len(message["ops"])) for message in messages]
     # a view that has all gets nothing; one that is ahead belongs to a kernel that is gone, and starts over
     assert answers == {1: [(1, 2)], 3: [], 99: [(0, 3)], 0: [(0, 3)]}
+
+
+FLOOD = "words " * 10_000
+
+
+def test_a_flood_waits_for_the_page_and_the_first_words_do_not():
+    messages: list[Any] = []
+    log, sender = filled(TextDelta("first words", 0), TextDelta(FLOOD, 1))
+    sender.attach(messages.append)
+    assert sent(messages) == ["first words"]
+    log.on_event(TextDelta("what follows", 2))
+    assert sent(messages) == ["first words"]
+    messages.clear()
+    sender.replay(0)
+    (message,) = messages  # what is new is in it, and not in one of its own
+    assert message["first"] == 0
+    assert sent(messages) == ["first words", FLOOD, "what follows"]
+    log.on_event(TextDelta(FLOOD, 3))
+    assert messages[1]["ops"] == [text(FLOOD, 3)]
+
+
+def test_a_flood_does_not_wait_long_for_a_page_that_cannot_be_heard():
+    messages: list[Any] = []
+    all_there = threading.Event()
+
+    def send(message: Any) -> None:
+        messages.append(message)
+        if sent(messages) == ["first words", FLOOD]:
+            all_there.set()
+
+    _, sender = filled(TextDelta("first words", 0), TextDelta(FLOOD, 1), seconds_for_page=0.01)
+    sender.attach(send)
+    assert all_there.wait(60)
+
+
+def test_a_flood_that_still_waits_is_sent_with_the_end():
+    messages: list[Any] = []
+    _, sender = filled(TextDelta(FLOOD))
+    sender.attach(messages.append)
+    assert messages == []
+    sender.close()
+    assert sent(messages) == [FLOOD]
 
 
 def test_when_it_is_closed_nothing_more_is_sent_and_later_views_get_what_there_is():

@@ -1,7 +1,8 @@
 """Sending a run's operations to the pages that show its cell: the one that runs it, and those that come later.
 
 A kernel message costs some 80 µs and an envelope of half a kilobyte, so what comes in quick succession goes out
-together: at once after a pause, then at most 20 messages a second, only what is new.
+together: at once after a pause, then at most 20 messages a second, only what is new. A page that says that it is there
+is sent whatever it lacks, also what went out before it could hear: so a flood waits for that, for a moment.
 
 JupyterLab puts an update of an output only into the page that ran the cell, which alone knows the display's id. Every
 other page (the same notebook reloaded, or open in a second tab) shows what was displayed first, and saves it: so these
@@ -16,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from cellwright.kernel.output.op_log import OpLog, OpReader
+from cellwright.kernel.output.op_log import OpLog, OpReader, chars_of
 from cellwright.kernel.output.protocol import Op, OpsMessage, SavedMessage
 
 if TYPE_CHECKING:
@@ -24,19 +25,35 @@ if TYPE_CHECKING:
 
 Send = Callable[[OpsMessage], None]
 
+CHARS_BEFORE_FIRST_PAGE = 8_000
+"""The first words, which do not wait for a page; they may be sent twice."""
+
+SECONDS_FOR_FIRST_PAGE = 0.5
+"""For the cell's page to say that it is there; one that cannot while its cell runs is not kept waiting for long."""
+
 
 class OpSender(OpReader):
     """A receiver that sends what it gets, and keeps it for views that come later. From any thread.
 
-    What is sent carries the context that the sender was made in: its messages belong to that cell.
+    What is sent carries the context that the sender was made in: its messages belong to that cell. `seconds_for_page` is
+    how long a flood waits at most for the first page.
     """
 
-    def __init__(self, log: OpLog, leave_out: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        log: OpLog,
+        leave_out: frozenset[str] = frozenset(),
+        seconds_for_page: float = SECONDS_FOR_FIRST_PAGE,
+    ) -> None:
         super().__init__(log, leave_out)
         self._lock = threading.Lock()
         self._context = contextvars.copy_context()
         self._send: Send | None = None
         self._sent = 0
+        self._chars_before_page = 0
+        self._seconds_for_page = seconds_for_page
+        self._waits_for_page = True
+        self._timer: threading.Timer | None = None
         self._closed = False
         self._leave = log.subscribe(self._on_ops)
 
@@ -59,6 +76,7 @@ class OpSender(OpReader):
         with self._lock:
             if self._send is None:
                 return
+            self._stop_waiting()
             # a view that holds more than was sent belongs to a kernel that is gone: it starts over
             have = have if have <= self._sent else 0
             if not self._closed:
@@ -69,6 +87,7 @@ class OpSender(OpReader):
     def close(self) -> None:
         """Send what there is; nothing more is read, but views that come later still get it."""
         with self._lock:
+            self._stop_waiting()
             self._flush()
             self._closed = True
             self._leave()
@@ -80,9 +99,31 @@ class OpSender(OpReader):
     def _flush(self) -> None:
         if self._send is None or self._closed:
             return
-        if new := self.after(self._sent):
-            first, self._sent = self._sent, self._sent + len(new)
-            self._deliver(self._send, first, new)
+        new = self.after(self._sent)
+        if ops := self._first_words(new) if self._waits_for_page else new:
+            first, self._sent = self._sent, self._sent + len(ops)
+            self._deliver(self._send, first, ops)
+        if len(ops) < len(new) and self._timer is None:
+            self._timer = threading.Timer(self._seconds_for_page, self._send_without_page)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _first_words(self, new: list[Op]) -> list[Op]:
+        for at, op in enumerate(new):
+            self._chars_before_page += chars_of(op)
+            if self._chars_before_page > CHARS_BEFORE_FIRST_PAGE:
+                return new[:at]
+        return new
+
+    def _send_without_page(self) -> None:
+        with self._lock:
+            self._stop_waiting()
+            self._flush()
+
+    def _stop_waiting(self) -> None:
+        self._waits_for_page = False
+        if self._timer is not None:
+            self._timer.cancel()
 
     def _deliver(self, send: Send, first: int, ops: list[Op]) -> None:
         message: OpsMessage = {"type": "ops", "first": first, "now": time.time(), "ops": ops}
