@@ -151,8 +151,10 @@ class RunLog:
         self._log(run, event)
 
     def _log_beginning(self) -> None:
-        while self._beginning:
-            logger.handle(self._beginning.pop(0))
+        # whoever comes second, from another thread, finds nothing to be logged
+        records, self._beginning = self._beginning, []
+        for record in records:
+            logger.handle(record)
 
     def _log(self, run: ObservedRun, event: Event) -> None:
         match event:
