@@ -100,6 +100,29 @@ def test_what_others_add_while_it_looks_is_not_taken_for_gone(held: Held) -> Non
     assert with_database(catalog.path, work) == [(str(added[0]),)]
 
 
+def test_what_another_reads_before_it_is_said_does_not_hide_it(held: Held) -> None:
+    path = held("Count the bees")
+    whole = path.read_bytes()
+    first_line = whole[: whole.index(b"\n") + 1]
+    begun: list[int] = []
+
+    def overtake(statement: str) -> None:
+        """Another process is faster, and has read no more than the transcript's beginning."""
+        if statement.startswith("BEGIN") and not begun:
+            begun.append(1)
+            path.write_bytes(first_line)
+            assert Catalog().entries() == []
+            path.write_bytes(whole)
+
+    def work(connection: sqlite3.Connection) -> list[tuple[int]]:
+        connection.set_trace_callback(overtake)
+        catch_up(connection, Catalog().sessions, None)
+        return connection.execute("SELECT turns FROM session").fetchall()
+
+    assert with_database(Catalog().path, work) == [(1,)]
+    assert begun == [1]
+
+
 def die_in_the_middle(_: Path) -> None:
     """Is killed inside a transaction, half of a session written."""
 

@@ -33,6 +33,9 @@ from cellwright.sessions.transcripts.transcript import NO_MESSAGES
 AT_ONCE = 20
 """So many sessions are written in one transaction."""
 
+MAX_ROUNDS = 5
+"""Of looking again at what another process was faster with; it may have read less."""
+
 UNREADABLE = ReadPosition(0, 0, 0)
 
 _TRANSCRIPT, _ABOUT = ".jsonl", about_path(Path("x.jsonl")).suffix
@@ -74,6 +77,17 @@ def catch_up(connection: sqlite3.Connection, sessions: Path, folder: str | None)
 
     Gives how many were read, wholly or in part.
     """
+    count = 0
+    for _ in range(MAX_ROUNDS):
+        read, all_written = _catch_up_once(connection, sessions, folder)
+        count += read
+        if all_written:
+            break
+    return count
+
+
+def _catch_up_once(connection: sqlite3.Connection, sessions: Path, folder: str | None) -> tuple[int, bool]:
+    """How many were read, and whether all of that was written: no other process was faster, which may have read less."""
     # in this order: what another process adds meanwhile is not taken for gone
     known = _known(connection, folder)
     on_disk = _transcripts(sessions, folder)
@@ -87,11 +101,12 @@ def catch_up(connection: sqlite3.Connection, sessions: Path, folder: str | None)
     # the ones written last first: a process that is ended has then done what is asked for most
     changed.sort(key=lambda path: on_disk[path].mtime, reverse=True)
     changes = (change for path in changed if (change := _read(Path(path), on_disk[path], known.get(path))) is not None)
+    all_written = True
     while some := list(islice(changes, AT_ONCE)):
         with transaction(connection):
             for change in some:
-                _write(connection, change)
-    return len(changed)
+                all_written = _write(connection, change) and all_written
+    return len(changed), all_written
 
 
 def _transcripts(sessions: Path, folder: str | None) -> dict[str, FileStamp]:
@@ -161,11 +176,12 @@ def _read(path: Path, stamp: FileStamp, indexed: IndexedSession | None) -> _Chan
         return _Change(path, stamp, indexed, whole=unreadable, about=about)
 
 
-def _write(connection: sqlite3.Connection, change: _Change) -> None:
+def _write(connection: sqlite3.Connection, change: _Change) -> bool:
+    """Write the update of one session; False where another process has done so since it was read."""
     row = connection.execute(f"SELECT {_ROW} FROM session WHERE path = ?", (str(change.path),)).fetchone()
     now = None if row is None else _row(row[0], *row[2:])
     if now != change.indexed:
-        return  # another process has brought it up to date, or further
+        return False
     session = now.id if now is not None else None
     if change.whole is not None:
         session = _write_whole(connection, change, session)
@@ -176,6 +192,7 @@ def _write(connection: sqlite3.Connection, change: _Change) -> None:
     connection.execute(
         "UPDATE session SET size = ?, mtime = ?, about_size = ?, about_mtime = ? WHERE id = ?", (*change.stamp, session)
     )
+    return True
 
 
 def _write_whole(connection: sqlite3.Connection, change: _Change, session: int | None) -> int:
