@@ -87,7 +87,7 @@ def catch_up(connection: sqlite3.Connection, sessions: Path, folder: str | None)
 
 
 def _catch_up_once(connection: sqlite3.Connection, sessions: Path, folder: str | None) -> tuple[int, bool]:
-    """How many were read, and whether all of that was written: no other process was faster, which may have read less."""
+    """The count of those read, and whether all was written: no other process was faster, which may have read less."""
     # in this order: what another process adds meanwhile is not taken for gone
     known = _known(connection, folder)
     on_disk = _transcripts(sessions, folder)
