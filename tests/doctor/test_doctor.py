@@ -35,7 +35,14 @@ from cellwright.doctor.environment_checks import (
     working_folder,
 )
 from cellwright.doctor.examination import ExaminedEnvironment, examine
-from cellwright.doctor.installation_checks import is_at_least, lab_extension, required, server_extension, widget
+from cellwright.doctor.installation_checks import (
+    is_at_least,
+    lab_extension,
+    required,
+    server_extension,
+    subshells,
+    widget,
+)
 from cellwright.doctor.library_checks import BASE, EXTRAS, libraries
 from cellwright.permissions.sandboxing import SandboxAbilities
 from cellwright.sandbox.setup_advice import advice_on
@@ -384,3 +391,18 @@ def test_what_has_to_be_installed_is_what_the_package_says() -> None:
     needed = required()
     assert needed["msgspec"] == "0.19"
     assert "jupyterlab" not in needed
+
+
+@pytest.mark.parametrize(
+    ("version", "status", "words"),
+    [
+        ("", "warning", "(missing) has no subshells"),
+        ("6.29.5", "warning", "has no subshells"),
+        ("7.1.0", "warning", "may lose a request"),
+        ("7.3.2", "warning", "may lose a request"),
+        ("7.4.0", "ok", "answers while a cell runs"),
+    ],
+)
+def test_an_ipykernel_that_cannot_do_all_is_named(version: str, status: str, words: str) -> None:
+    finding = subshells(version)
+    assert (finding.status, words in finding.found) == (status, True)

@@ -23,6 +23,10 @@ OPTIONAL = {"jupyterlab": "4.4", "notebook": "7.4", "jupyter-server": "2.15"}
 SUBSHELLS = "7.1"
 """The ipykernel that answers while a cell runs."""
 
+LOSES_NOTHING = "7.4"
+"""The ipykernel that loses no request: before, one that comes while a reply is sent may wait until the kernel is restarted
+(https://github.com/ipython/ipykernel/issues/1554)."""
+
 NEIGHBOURS = ("jupyter-ai", "jupyter-cc", "notebook-intelligence", "jupyter-ai-magics")
 """Other assistants: they do not harm, but both suggest code, and both have panels."""
 
@@ -79,9 +83,16 @@ def _packages() -> Finding:
 
 
 def _subshells() -> Finding:
-    version = version_of("ipykernel")
-    if is_at_least(version, SUBSHELLS):
+    return subshells(version_of("ipykernel"))
+
+
+def subshells(version: str) -> Finding:
+    """The finding about a version of ipykernel: whether it answers while a cell runs, and loses nothing."""
+    if is_at_least(version, LOSES_NOTHING):
         return Finding("subshells", "ok", f"ipykernel {version} answers while a cell runs")
+    if is_at_least(version, SUBSHELLS):
+        found = f"ipykernel {version} answers while a cell runs, but may lose a request: a cell then never begins"
+        return Finding("subshells", "warning", found, f"{_INSTALL} 'ipykernel>={LOSES_NOTHING}'")
     found = (
         f"ipykernel {version or '(missing)'} has no subshells: the panel and suggestions wait for the cell that runs"
     )
