@@ -202,24 +202,24 @@ def test_a_notice_that_is_said_again_is_counted_at_the_end() -> None:
 
 def test_a_summary_that_failed_is_told_once() -> None:
     why = "The conversation was not summarised. a picture is gone"
-    out, screen = io.StringIO(), Console(file=io.StringIO(), width=120)
-    views = PlainView(out), LiveView(screen)
+    out, screen = io.StringIO(), io.StringIO()
+    views = PlainView(out), LiveView(Console(file=screen, width=120))
     for view in views:
         view.emit(ContextCompacted("started", "auto", 9_000))
         view.emit(ContextCompacted("failed", "auto", 9_000, reason="a picture is gone"))
         view.emit(Notice(why, "warning"))
-    for said in (out.getvalue(), screen.file.getvalue()):  # type: ignore[attr-defined]
+    for said in (out.getvalue(), screen.getvalue()):
         assert said.count("a picture is gone") == said.count("not summarised") == 1, said
 
 
 def test_the_footer_names_the_model_that_answered() -> None:
-    out, screen = io.StringIO(), Console(file=io.StringIO(), width=120)
-    views = PlainView(out), LiveView(screen)
+    out, screen = io.StringIO(), io.StringIO()
+    views = PlainView(out), LiveView(Console(file=screen, width=120))
     for view in views:
         view.emit(UserPrompt("go", "claude-opus-5-5"))
         view.emit(TurnEnd({"role": "assistant", "content": []}, "end_turn", {}, "claude-sonnet-5-5-20260101"))
         view.emit(run_end())
-    for said in (out.getvalue(), screen.file.getvalue()):  # type: ignore[attr-defined]
+    for said in (out.getvalue(), screen.getvalue()):
         assert "claude-sonnet-5-5 · 2 requests" in said
 
 

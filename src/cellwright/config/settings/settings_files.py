@@ -232,7 +232,7 @@ class WatchedFiles:
 
     def _look(self) -> tuple[object, ...]:
         environ = self._environ
-        return (environ.get("HOME"), environ.get("CLAUDE_CONFIG_DIR"), *map(_facts_of, self._places))
+        return (environ.get("HOME"), environ.get("CLAUDE_CONFIG_DIR"), *map(facts_of, self._places))
 
     def _holding_places(self) -> list[str]:
         """The files and folders that tell, by being there or by the time of their change, whether others came."""
@@ -252,10 +252,11 @@ class WatchedFiles:
         return places
 
 
-def _facts_of(path: str) -> tuple[int, ...] | None:
+def facts_of(path: str) -> tuple[int, ...] | None:
     """The facts that tell one state of a file or folder from another; of the folder of git, that it is there."""
     try:
-        facts = os.stat(path)  # noqa: PTH116  of what a link leads to; strings, since paths are dear to make
+        # of what a link leads to; a string, since paths are dear to make; the change time cannot be set back
+        facts = os.stat(path)  # noqa: PTH116
     except OSError:
         return None
     if path.endswith("/.git") and stat.S_ISDIR(facts.st_mode):

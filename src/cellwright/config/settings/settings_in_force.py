@@ -28,6 +28,7 @@ from cellwright.config.settings.settings_files import (
     SettingsSources,
     WatchedFiles,
     administrators_folder,
+    facts_of,
     read_all,
     users_folder,
     watched_variables,
@@ -407,7 +408,7 @@ class SettingsInForce:
         self._watched = files = files or (*self._watched_files.find(), trust_file())
         return (
             (self._inline_settings(), watched_variables(self.environ)),
-            *[(file, _signature(file)) for file in files],
+            *[(file, facts_of(str(file))) for file in files],
         )
 
     def _read(self) -> SettingsSources:
@@ -479,14 +480,6 @@ class SettingsInForce:
 def _is_kept(entry: SettingsEntry) -> bool:
     # what runs or is passed on may hold a secret, and nothing of that is written down
     return tightens(entry) or entry.path in _RESTRICTING
-
-
-def _signature(file: Path) -> tuple[int, ...] | None:
-    try:
-        facts = os.stat(file)  # noqa: PTH116  a stat of what a link leads to; the change time cannot be set back
-    except OSError:
-        return None
-    return (facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino)
 
 
 def _folder_question(trust: Trust, items: Sequence[Item]) -> TrustQuestion:
