@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from cellwright.config.agents.agent_definition import AgentDefinition, AgentScope, NoAgent, read_definition
 from cellwright.config.folder_files import files_in
+from cellwright.config.kept_search import places_below
 from cellwright.config.plugins.plugin import Plugin, put_in
 from cellwright.config.skills.find_skills import SkillPlace, project_folders
 
@@ -45,6 +46,15 @@ def find_agents(place: SkillPlace) -> FoundAgents:
     for agent in _built_in():
         found.setdefault(agent.name, agent)
     return FoundAgents(found, tuple(skipped))
+
+
+def agent_places(place: SkillPlace) -> Iterator[str]:
+    """The files and folders whose change can change what `find_agents` gives."""
+    folders = [place.managed / "agents", place.users / "agents"]
+    if place.trusted:
+        folders += [folder / ".claude" / "agents" for folder in project_folders(place.cwd, place.project)]
+    for folder in (*folders, *(each for plugin in place.plugins for each in plugin.agents)):
+        yield from places_below(str(folder))
 
 
 @functools.cache  # every prompt looks for the agents, and ours do not change while the process lives

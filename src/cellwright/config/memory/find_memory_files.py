@@ -21,6 +21,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from cellwright.config.folder_files import files_in
+from cellwright.config.kept_search import places_below
 from cellwright.config.memory.memory_file import MemoryFile, MemoryScope, imports, read_memory_file, read_notes
 from cellwright.tools.search.glob_regex import glob_matcher
 
@@ -68,6 +69,21 @@ def read_memory(place: MemoryPlace) -> Memory:
         tuple(file for file in found if file.text and file.paths),
         tuple(file.notice for file in found if file.notice),
     )
+
+
+def memory_places(place: MemoryPlace) -> Iterator[str]:
+    """The files and folders whose change can change what `read_memory` gives, but for what files import."""
+    for folder in (place.cwd, *place.cwd.parents):
+        yield from (f"{str(folder).rstrip(os.sep)}/{name}" for name in INSTRUCTION_NAMES)
+    for folder in (place.managed, place.users, *(() if place.notes is None else (place.notes,))):
+        yield from (f"{folder}/{name}" for name in ("CLAUDE.md", NOTES_NAME))
+    for rules in (f"{place.users}/rules", f"{place.project}/{RULES_FOLDER}"):
+        yield from places_below(rules)
+
+
+def may_import(memory: Memory) -> bool:
+    """Return whether a file of `memory` imports others, or would if they were there."""
+    return any("@" in file.text for file in (*memory.files, *memory.rules))
 
 
 def project_instructions(cwd: Path, project: Path) -> list[Path]:

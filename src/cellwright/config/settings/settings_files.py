@@ -6,9 +6,7 @@ The files are Claude Code's, strict JSON, and are read so that a broken one is n
 from __future__ import annotations
 
 import os
-import stat
 import sys
-import time
 from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from msgspec import Struct
 
 from cellwright.config.agents.find_agents import project_agent_files
 from cellwright.config.folder_files import files_in
+from cellwright.config.kept_search import TIME_STEP_NS, KeptSearch, places_below
 from cellwright.config.memory.find_memory_files import INSTRUCTION_NAMES, outside_files, project_instructions
 from cellwright.config.output_styles.output_style import project_style_files
 from cellwright.config.settings.layers import SCOPES, Layer, Scope, SettingsEntry, entries_of
@@ -39,13 +38,6 @@ _FROM_ENVIRONMENT = {
     "CELLWRIGHT_ON_DENIED": ("onDenied", str),
 }
 TOOLS_FOLDER = ".claude/tools"
-
-MAX_PLACES = 400
-"""The most that is looked at to know that no other files came; with more, a search is no dearer."""
-
-TIME_STEP_NS = 2_000_000_000
-"""The coarsest step in which a file system in use counts time (FAT's), in nanoseconds."""
-
 
 InlineSettings = tuple[Layer, Mapping[str, Any]]
 """A layer that is in no file, and its values."""
@@ -199,8 +191,7 @@ def watched_files(cwd: Path, environ: Mapping[str, str], managed: Path | None = 
 class WatchedFiles:
     """The `watched_files` of a session, looked for anew only where something has changed that can bring others.
 
-    Every prompt asks before and after its run, and a search lists every folder that may hold one. What has changed within
-    `time_step_ns` before a search can change again and look the same, so that one is not relied on.
+    Every prompt asks before and after its run, and a search lists every folder that may hold one.
     """
 
     def __init__(
@@ -212,56 +203,24 @@ class WatchedFiles:
         time_step_ns: int = TIME_STEP_NS,
     ) -> None:
         self._cwd, self._environ, self._managed = cwd, environ, managed
-        self._time_step_ns = time_step_ns
-        self._places: tuple[str, ...] = ()
-        self._facts: tuple[object, ...] | None = None
-        self._files: list[Path] = []
+        self._search = KeptSearch(self._watched, self._places, time_step_ns=time_step_ns)
 
     def find(self) -> list[Path]:
         """The files and folders as they are now."""
-        if self._facts is not None and self._look() == self._facts:
-            return self._files
-        now = time.time_ns()
-        places = self._holding_places()
-        self._places = tuple(places[: MAX_PLACES + 1])
-        facts = self._look()
-        self._files = watched_files(self._cwd, self._environ, self._managed)
-        changed = max((fact[1] for fact in facts if isinstance(fact, tuple)), default=0)
-        self._facts = facts if len(places) <= MAX_PLACES and changed < now - self._time_step_ns else None
-        return self._files
+        return self._search.find((self._environ.get("HOME"), self._environ.get("CLAUDE_CONFIG_DIR")))
 
-    def _look(self) -> tuple[object, ...]:
-        environ = self._environ
-        return (environ.get("HOME"), environ.get("CLAUDE_CONFIG_DIR"), *map(facts_of, self._places))
+    def _watched(self, _users: object) -> list[Path]:
+        return watched_files(self._cwd, self._environ, self._managed)
 
-    def _holding_places(self) -> list[str]:
-        """The files and folders that tell, by being there or by the time of their change, whether others came."""
+    def _places(self, _users: object) -> Iterator[str]:
         cwd = self._cwd.absolute()
         project = project_folder(cwd)
         managed = administrators_folder() if self._managed is None else self._managed
-        above = [str(folder).rstrip(os.sep) for folder in (cwd, *cwd.parents)]
-        places = [f"{folder}/{name}" for folder in above for name in (".git", *INSTRUCTION_NAMES)]
-        trees = dict.fromkeys((*project_folders(cwd, project), main_checkout(project)))
-        for tree in (*(f"{folder}/.claude" for folder in trees), f"{managed}/managed-settings.d"):
-            places.append(tree)
-            # links are followed: what they lead to is read, too
-            for folder, folders, files in os.walk(tree, followlinks=True):
-                places += [f"{folder}/{name}" for name in (*folders, *files)]
-                if len(places) > MAX_PLACES:
-                    return places
-        return places
-
-
-def facts_of(path: str) -> tuple[int, ...] | None:
-    """The facts that tell one state of a file or folder from another; of the folder of git, that it is there."""
-    try:
-        # of what a link leads to; a string, since paths are dear to make; the change time cannot be set back
-        facts = os.stat(path)  # noqa: PTH116
-    except OSError:
-        return None
-    if path.endswith("/.git") and stat.S_ISDIR(facts.st_mode):
-        return (0, 0, facts.st_ino)
-    return (facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino, facts.st_mode)
+        for folder in (cwd, *cwd.parents):
+            yield from (f"{str(folder).rstrip(os.sep)}/{name}" for name in (".git", *INSTRUCTION_NAMES))
+        for tree in dict.fromkeys((*project_folders(cwd, project), main_checkout(project))):
+            yield from places_below(f"{tree}/.claude")
+        yield from places_below(f"{managed}/managed-settings.d")
 
 
 def _files(cwd: Path, project: Path, environ: Mapping[str, str], managed: Path) -> Iterator[Layer]:

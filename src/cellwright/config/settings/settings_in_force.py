@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cellwright.config.kept_search import facts_of
 from cellwright.config.memory.find_memory_files import MemoryPlace
 from cellwright.config.plugins.plugins_in_force import PluginsInForce, find_plugins
 from cellwright.config.settings.layers import SCOPES, Layer, Scope, SettingsEntry
@@ -28,7 +29,6 @@ from cellwright.config.settings.settings_files import (
     SettingsSources,
     WatchedFiles,
     administrators_folder,
-    facts_of,
     read_all,
     users_folder,
     watched_variables,

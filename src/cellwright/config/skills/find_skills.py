@@ -7,6 +7,7 @@ Of two with one name the higher counts, from the highest: the administrator's, t
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.config.folder_files import files_in
+from cellwright.config.kept_search import places_below
 from cellwright.config.plugins.plugin import Plugin
 from cellwright.config.skills.skill import SKILL_FILE, Skill, SkillScope, read_skill
 
@@ -43,6 +45,34 @@ def find_skills(place: SkillPlace) -> dict[str, Skill]:
     for skill in _all(place):
         found.setdefault(skill.name, skill)
     return found
+
+
+def skill_places(place: SkillPlace) -> Iterator[str]:
+    """The files and folders whose change can change what `find_skills` gives."""
+    folders = [str(place.managed), str(place.users)]
+    if place.trusted:
+        folders += [f"{folder}/.claude" for folder in project_folders(place.cwd, place.project)]
+    for folder in folders:
+        yield from _below_skills(f"{folder}/skills")
+        yield from places_below(f"{folder}/commands")
+    for plugin in place.plugins:
+        for folder in map(str, plugin.skills):
+            yield from _below_skills(folder)
+        for folder in map(str, plugin.commands):
+            yield from places_below(folder)
+
+
+def _below_skills(folder: str) -> Iterator[str]:
+    """The places that `_skill_files` looks at: beside its SKILL.md a skill may hold a whole environment of Node."""
+    yield folder
+    yield f"{folder}/{SKILL_FILE}"
+    try:
+        names = os.listdir(folder)  # noqa: PTH208  paths are dear to make
+    except OSError:  # there is none
+        return
+    for name in names:
+        yield f"{folder}/{name}"
+        yield f"{folder}/{name}/{SKILL_FILE}"
 
 
 def project_skill_files(cwd: Path, project: Path) -> list[Path]:

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
 from cellwright.config.agents.agent_definition import AgentDefinition
-from cellwright.config.agents.find_agents import FoundAgents, find_agents
+from cellwright.config.agents.find_agents import FoundAgents, agent_places, find_agents
+from cellwright.config.kept_search import KeptSearch
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.prompts.tagged_list import is_in_history, listed_line, listing
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
@@ -31,12 +32,13 @@ class Agents:
 
     def __init__(self, in_force: SettingsInForce) -> None:
         self._in_force = in_force
+        self._search = KeptSearch(find_agents, agent_places)
         self.of_run: Mapping[str, AgentDefinition] = {}
         self._listed: tuple[object, str] = (None, "")
 
     def found(self) -> FoundAgents:
         """The agents that count now, and the files that define none."""
-        found = find_agents(self._in_force.skill_place)
+        found = self._search.find(self._in_force.skill_place)
         rights = self._in_force.trust.agent_rights
         agents = {
             name: replace(agent, hooks={}, own_servers={})

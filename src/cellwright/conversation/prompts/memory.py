@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from cellwright.agent.hooks.make_hooks import as_hooks
 from cellwright.agent.hooks.run_hooks import session_fields
 from cellwright.agent.prompt import ContextBlock, ContextProvider, PromptContext, ProvidedContext, text_context
-from cellwright.config.memory.find_memory_files import Memory, read_memory
+from cellwright.config.kept_search import KeptSearch
+from cellwright.config.memory.find_memory_files import Memory, may_import, memory_places, read_memory
 from cellwright.config.memory.memory_file import MemoryFile
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.events import CHARS_PER_TOKEN
@@ -92,16 +93,17 @@ class MemoryContext:
 
     def __init__(self, in_force: SettingsInForce) -> None:
         self._in_force = in_force
+        self._search = KeptSearch(read_memory, memory_places, keeps=lambda memory: not may_import(memory))
         self._memory = Memory()
         self._told: weakref.WeakKeyDictionary[Session, _Told] = weakref.WeakKeyDictionary()
 
     async def for_prompt(self, prompt_context: PromptContext) -> ProvidedContext:
         """Tell what the session does not know yet, or knows otherwise; a `ContextProvider`."""
-        return await self._tell(await asyncio.to_thread(read_memory, self._in_force.memory_place), prompt_context)
+        return await self._tell(await asyncio.to_thread(self._search.find, self._in_force.memory_place), prompt_context)
 
     def read_ahead(self) -> ContextProvider:
         """Read the files now, on this thread; gives what tells of them as `for_prompt` does."""
-        return functools.partial(self._tell, read_memory(self._in_force.memory_place))
+        return functools.partial(self._tell, self._search.find(self._in_force.memory_place))
 
     async def _tell(self, memory: Memory, prompt_context: PromptContext) -> ProvidedContext:
         self._memory = memory

@@ -21,11 +21,12 @@ from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
 from cellwright.agent.prompt import ContextBlock, PromptContext, ProvidedContext, text_context
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.config.hooks.hooks_in_force import HooksInForce
+from cellwright.config.kept_search import KeptSearch
 from cellwright.config.memory.nested_memory import matches_globs
 from cellwright.config.settings.layers import Scope
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.config.skills.arguments import Arguments
-from cellwright.config.skills.find_skills import find_skills
+from cellwright.config.skills.find_skills import find_skills, skill_places
 from cellwright.config.skills.skill import Skill
 from cellwright.conversation.prompts.prompt import mentioned_files
 from cellwright.conversation.prompts.tagged_list import is_in_history, listed_line, listing
@@ -86,6 +87,7 @@ class Skills:
 
     def __init__(self, in_force: SettingsInForce, hooks: HooksInForce | None = None) -> None:
         self._in_force = in_force
+        self._search = KeptSearch(find_skills, skill_places)
         self._hooks = hooks or HooksInForce(in_force)
         self._context: PromptContext | None = None
         self._at_work: list[Hooks] = []
@@ -97,7 +99,7 @@ class Skills:
         rights = self._in_force.trust.skill_rights
         overrides = self._in_force.settings.skill_overrides
         found = {}
-        for name, skill in find_skills(place).items():
+        for name, skill in self._search.find(place).items():
             match overrides.get(name, "on"):
                 case "off":
                     continue

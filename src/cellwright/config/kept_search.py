@@ -1,0 +1,79 @@
+"""Searches of folders whose result is kept while nothing that they look at has changed.
+
+Each prompt asks what settings, skills, agents and instructions there are, and hardly ever is there anything new.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Generic, TypeVar
+
+Asked = TypeVar("Asked")
+Found = TypeVar("Found")
+
+MAX_PLACES = 400
+"""The most that is looked at to know that nothing has changed; with more, a search is no dearer."""
+
+TIME_STEP_NS = 2_000_000_000
+"""The coarsest step in which a file system in use counts time (FAT's), in nanoseconds."""
+
+
+class KeptSearch(Generic[Asked, Found]):
+    """A search, `search(asked)`, made anew only where something has changed that it looks at. From any thread.
+
+    `places(asked)` are the files and folders that tell, by being there or by the time of their change, whether the search
+    would find something else. `keeps(found)` says whether they tell all of it. What has changed within `time_step_ns`
+    before a search can change again and look the same, so that one is not relied on.
+    """
+
+    def __init__(
+        self,
+        search: Callable[[Asked], Found],
+        places: Callable[[Asked], Iterator[str]],
+        *,
+        keeps: Callable[[Found], bool] = lambda _found: True,
+        time_step_ns: int = TIME_STEP_NS,
+    ) -> None:
+        self._search, self._places, self._keeps = search, places, keeps
+        self._time_step_ns = time_step_ns
+        self._kept: tuple[Asked, Sequence[str], list[tuple[int, ...] | None], Found] | None = None
+
+    def find(self, asked: Asked) -> Found:
+        """The findings as they are now."""
+        if (kept := self._kept) is not None:
+            before, places, facts, found = kept
+            if before == asked and [facts_of(place) for place in places] == facts:
+                return found
+        now = time.time_ns()
+        places = [*islice(self._places(asked), MAX_PLACES + 1)]
+        facts = [facts_of(place) for place in places]  # before the search: what changes during it is seen next time
+        found = self._search(asked)
+        is_settled = all(fact is None or fact[1] < now - self._time_step_ns for fact in facts)
+        keeps = is_settled and len(places) <= MAX_PLACES and self._keeps(found)
+        self._kept = (asked, places, facts, found) if keeps else None
+        return found
+
+
+def places_below(folder: str) -> Iterator[str]:
+    """The places of a search that may find any file in `folder` or below."""
+    yield folder
+    # links are followed: what they lead to is read, too
+    for parent, folders, files in os.walk(folder, followlinks=True):
+        for name in (*folders, *files):
+            yield f"{parent}/{name}"
+
+
+def facts_of(path: str) -> tuple[int, ...] | None:
+    """The facts that tell one state of a file or folder from another; of the folder of git, that it is there."""
+    try:
+        # of what a link leads to; a string, since paths are dear to make; the change time cannot be set back
+        facts = os.stat(path)  # noqa: PTH116
+    except (OSError, ValueError):  # none is there, or none can be of that name
+        return None
+    if path.endswith("/.git") and stat.S_ISDIR(facts.st_mode):
+        return (0, 0, facts.st_ino)
+    return (facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino, facts.st_mode)

@@ -1,0 +1,216 @@
+"""Searches whose result is kept: not made again where nothing has changed, and nothing missed where something has."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellwright.config.agents.find_agents import agent_places, find_agents
+from cellwright.config.kept_search import MAX_PLACES, TIME_STEP_NS, KeptSearch
+from cellwright.config.memory.find_memory_files import (
+    MemoryPlace,
+    may_import,
+    memory_places,
+    read_memory,
+)
+from cellwright.config.settings.settings_files import WatchedFiles, watched_files
+from cellwright.config.skills.find_skills import SkillPlace, find_skills, skill_places
+
+PROJECT_NAMES = (
+    "CLAUDE.md",
+    "CLAUDE.local.md",
+    "AGENTS.md",
+    ".git",
+    ".claude",
+    ".claude/CLAUDE.md",
+    ".claude/settings.json",
+    ".claude/rules/deep/style.md",
+    ".claude/tools/own.py",
+    ".claude/skills/one/SKILL.md",
+    ".claude/skills/two/SKILL.md",
+    ".claude/skills/two/more.md",
+    ".claude/commands/sub/do.md",
+    ".claude/agents/sub/helper.md",
+    ".claude/output-styles/short.md",
+)
+USER_NAMES = (
+    "CLAUDE.md",
+    "rules/deep/style.md",
+    "skills/one/SKILL.md",
+    "skills/three/SKILL.md",
+    "commands/sub/do.md",
+    "commands/done.md",
+    "agents/sub/helper.md",
+    "agents/other.md",
+)
+
+Finders = tuple[Callable[[], Any], Callable[[], Any]]
+"""What is found by a search that is kept, and by one that is made each time."""
+
+
+def settings_search(place, cwd, step) -> Finders:
+    kept = WatchedFiles(cwd, place.environ, place.managed, time_step_ns=step)
+    return kept.find, lambda: watched_files(cwd, place.environ, place.managed)
+
+
+def skill_place(place, cwd) -> SkillPlace:
+    return SkillPlace(
+        cwd=cwd, project=place.project, users=place.home / ".claude", managed=place.managed / ".claude", trusted=True
+    )
+
+
+def skill_search(place, cwd, step) -> Finders:
+    kept, where = KeptSearch(find_skills, skill_places, time_step_ns=step), skill_place(place, cwd)
+    return lambda: kept.find(where), lambda: find_skills(where)
+
+
+def agent_search(place, cwd, step) -> Finders:
+    kept, where = KeptSearch(find_agents, agent_places, time_step_ns=step), skill_place(place, cwd)
+    return lambda: kept.find(where), lambda: find_agents(where)
+
+
+def memory_search(place, cwd, step) -> Finders:
+    kept = KeptSearch(read_memory, memory_places, keeps=lambda memory: not may_import(memory), time_step_ns=step)
+    where = MemoryPlace(
+        cwd=cwd,
+        project=place.project,
+        users=place.home / ".claude",
+        managed=place.managed,
+        trusted=True,
+        notes=place.home / "notes",
+    )
+    return lambda: kept.find(where), lambda: read_memory(where)
+
+
+SEARCHES = [settings_search, skill_search, agent_search, memory_search]
+
+
+def next_time_step(folder: Path) -> None:
+    """Wait until the file system's clock has moved on, so that the next change has another time than the last."""
+    probe = folder / "clock"
+    probe.write_text("", "utf-8")
+    before = probe.stat().st_ctime_ns
+    while True:
+        probe.chmod(0o600)
+        if probe.stat().st_ctime_ns > before and time.time_ns() > before:
+            return
+
+
+def remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        path.unlink()
+
+
+def a_text(chance: random.Random) -> str:
+    """Front matter and a body that may import another file, of nearly always the same length."""
+    body = chance.choice(("text", "@AGENTS.md", "@CLAUDE.local.md"))
+    return f"---\nname: n{chance.randrange(10)}\ndescription: d{chance.randrange(10)}\n---\n{body}\n"
+
+
+def change(path: Path, elsewhere: Path, chance: random.Random) -> str:
+    """Do something to `path` that may bring files or take them away; gives what."""
+    kind = chance.choice(("write", "write", "write", "edit", "remove", "link", "large", "folder"))
+    if kind == "edit" and path.is_file():
+        path.write_text(a_text(chance), "utf-8")  # its folder does not change
+        return f"{kind} {path}"
+    remove(path)
+    if kind == "remove":
+        return f"{kind} {path}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "link":  # what it leads to comes and goes by itself
+        target = elsewhere / path.name
+        chance.choice((lambda: target.write_text(a_text(chance), "utf-8"), lambda: remove(target)))()
+        path.symlink_to(target)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.write_text("x" * 5_000_000 if kind == "large" else a_text(chance), "utf-8")
+    return f"{kind} {path}"
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_changes_the_same_is_found_as_by_a_new_search(place, search, seed, tmp_path):
+    chance = random.Random(seed)
+    cwd = place.project / "sub"
+    cwd.mkdir(parents=True, exist_ok=True)
+    elsewhere, clock, users = tmp_path / "elsewhere", tmp_path / "clock", place.home / ".claude"
+    for folder in (elsewhere, clock, users, place.home / "notes"):
+        folder.mkdir()
+    kept, searched = search(place, cwd, 0)
+    done = []
+    for _ in range(60):
+        folder, names = chance.choice(((place.project, PROJECT_NAMES), (cwd, PROJECT_NAMES), (users, USER_NAMES)))
+        path = folder / chance.choice(names)
+        if chance.random() < 0.05:
+            path = place.home / "notes" / "MEMORY.md"
+        if any(os.path.lexists(parent) and not parent.is_dir() for parent in path.parents):
+            continue
+        done.append(change(path, elsewhere, chance))
+        assert kept() == searched(), done
+        next_time_step(clock)
+        assert kept() == searched(), done
+
+
+def test_a_file_behind_a_link_that_led_nowhere_is_found(place, tmp_path):
+    skill = place.project / ".claude" / "skills" / "one"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").symlink_to(tmp_path / "later.md")
+    next_time_step(tmp_path)
+    watched, _ = settings_search(place, place.project, 0)
+    assert skill / "SKILL.md" not in watched()
+    (tmp_path / "later.md").write_text("Now.", "utf-8")
+    assert skill / "SKILL.md" in watched()
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_nothing_is_looked_for_again_while_nothing_changes(place, search, tmp_path):
+    (place.project / ".claude").mkdir(parents=True)
+    next_time_step(tmp_path)
+    kept, _ = search(place, place.project, 0)
+    found = kept()
+    assert kept() is found
+    for name in ("rules", "skills", "agents"):
+        (place.project / ".claude" / name).mkdir()
+    assert kept() is not found
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_what_has_changed_just_now_is_not_relied_on(place, search):
+    for name in ("rules", "skills", "agents"):
+        (place.project / ".claude" / name).mkdir(parents=True)
+    kept, _ = search(place, place.project, TIME_STEP_NS)
+    assert kept() is not kept()
+
+
+@pytest.mark.parametrize("search", [settings_search, skill_search])
+def test_of_very_many_files_none_is_missed(place, search, tmp_path):
+    commands = place.project / ".claude" / "commands"
+    commands.mkdir(parents=True)
+    for number in range(MAX_PLACES + 1):
+        (commands / f"{number}.md").write_text("x", "utf-8")
+    next_time_step(tmp_path)
+    kept, searched = search(place, place.project, 0)
+    before = kept()
+    (commands / "new.md").write_text("x", "utf-8")
+    assert kept() == searched() != before
+
+
+def test_another_place_is_another_search(place, tmp_path):
+    skill = place.project / ".claude" / "skills" / "one" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\ndescription: One.\n---\nText.", "utf-8")
+    next_time_step(tmp_path)
+    kept, where = KeptSearch(find_skills, skill_places, time_step_ns=0), skill_place(place, place.project)
+    assert "one" in kept.find(where)
+    assert "one" not in kept.find(skill_place(place, place.home))
+    assert "one" in kept.find(where)
