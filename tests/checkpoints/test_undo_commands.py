@@ -72,6 +72,25 @@ def test_deleted_and_renamed_files_come_back_as_private_as_they_were(work):
     assert stat.S_IMODE((there.cwd / "run.sh").stat().st_mode) & 0o111
 
 
+@pytest.mark.parametrize("anew", ["echo two\n", "echo one\n"])
+def test_a_script_that_is_deleted_and_written_anew_can_be_run_again(work, anew):
+    steps = [
+        use("Read", file_path="a.sh"),
+        use("Edit", file_path="a.sh", old_string="one", new_string="1"),
+        use("Bash", command="rm a.sh", description="d"),
+        write("a.sh", anew),
+    ]
+    there = work(steps)
+    path = there.put("a.sh", "echo one\n")
+    path.chmod(0o750)
+    there.say()
+    assert (there.read("a.sh"), stat.S_IMODE(path.stat().st_mode)) == (anew, 0o644)
+    there.type("/undo")
+    assert (there.read("a.sh"), stat.S_IMODE(path.stat().st_mode)) == ("echo one\n", 0o750)
+    there.type("/redo")
+    assert (there.read("a.sh"), stat.S_IMODE(path.stat().st_mode)) == (anew, 0o644)
+
+
 def test_what_the_user_changed_since_is_left_unless_that_is_asked_for(work):
     there = work([write("a.py", "one\n"), write("b.py", "b\n")])
     there.say()

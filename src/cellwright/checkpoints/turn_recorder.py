@@ -160,6 +160,7 @@ class TurnRecorder:
         self._marks: dict[Path, Mark | None] = {}
         self._steady: set[Path] = set()
         self._expected: dict[Path, str | None] = {}
+        self._made_anew: set[Path] = set()
         self._program: list[Path] = []
         self._unkept: set[str] = set()
 
@@ -192,6 +193,7 @@ class TurnRecorder:
             self._expected |= {
                 change.path: None if change.before is None else sha256(change.before) for change in changed
             }
+            self._made_anew |= {change.path for change in changed if change.before is None}
 
     def after_changes(self, paths: Sequence[Path]) -> None:
         """The changes were made. What else becomes of the files until the call is over is the call's doing, too."""
@@ -199,6 +201,16 @@ class TurnRecorder:
             self._steady.update(paths)
             for path in paths:
                 self._expected.pop(path, None)
+            made = self._made_anew.intersection(paths)
+            self._write(*[line for path in made if (line := self._other_mode(path)) is not None])
+            self._made_anew -= made
+
+    def _other_mode(self, path: Path) -> Json | None:
+        """The line for a file of the turn that is there again with another mode than it had; None where it is not."""
+        file, mark = self.turn.files.get(path), mark_of(path)
+        if file is None or file.before is None or mark is None or stat.S_IMODE(mark[-1]) == file.before.mode:
+            return None
+        return {"file": str(path), "before": None, "after": file.after, "kept": True, "mode_changed": True}
 
     def before_program(self, paths: Sequence[Path]) -> None:
         """Keep files that a program may change now."""
@@ -261,7 +273,7 @@ class TurnRecorder:
         with self._lock:
             not_made = self._expected.items()
             self._write(*[{"file": str(path), "before": None, "after": was, "kept": True} for path, was in not_made])
-            self._expected = {}
+            self._expected, self._made_anew = {}, set()
             self._write(*[line for path in self._steady if (line := self._found(path)) is not None])
             self._steady = set()
 
