@@ -5,7 +5,7 @@ import io
 import pytest
 from lab_notebook import IMAGES, TAKE_PICTURES
 from lab_tab import VIEWPORT
-from PIL import Image, ImageChops, ImageDraw
+from PIL import Image, ImageChops, ImageDraw, ImageFilter
 from playwright.sync_api import expect
 
 from cellwright.testing import Gate, hold, say, think, turn, use
@@ -55,7 +55,8 @@ def look(book):
 def changed(before, after):
     """The part of a picture that is another one now, or None. Edges may be smoothed by a shade more or less."""
     assert before.size == after.size
-    return ImageChops.difference(before, after).point(lambda shade: shade if shade > 64 else 0).getbbox()
+    difference = ImageChops.difference(before, after).filter(ImageFilter.BoxBlur(1))
+    return difference.point(lambda shade: shade if shade > 64 else 0).getbbox()
 
 
 def side_by_side(**states):

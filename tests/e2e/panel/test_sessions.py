@@ -128,6 +128,12 @@ def test_the_context_bar_tells_what_fills_the_context(notebook, model):
     check_accessible(panel)
     book.page.keyboard.press("Escape")
     panel.locator(".cellwright-prompt").wait_for()
+    book.page.set_viewport_size({"width": 1280, "height": 560})
+    run = ask(panel, "/context")
+    run.get_by_text("System prompt").wait_for()
+    run.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert run.evaluate("node => node.offsetHeight > node.closest('.scroller').clientHeight")
+    expect(run.locator(".words")).to_be_in_viewport()  # a page is read from its beginning
 
 
 def test_code_of_an_answer_runs_in_a_console_of_the_notebooks_kernel(notebook, model):

@@ -484,6 +484,15 @@ def test_without_the_extra_the_whole_page_is_read_and_that_is_said(
         ("<a href='javascript:x()'>js</a> <a href='/z'><img></a>", "[js]"),
         ("&lt;b&gt; &amp; c", "<b> & c"),
         ("a <!-- <p>no</p> --> b", "a  b"),
+        (
+            "<table><tr><th rowspan=2>Wood<th colspan=2>Density</tr><tr><th>dry<th>wet</tr><tr><td>Oak<td>1<td>2</table>",
+            "| Wood | Density |  |\n|  | dry | wet |\n| Oak | 1 | 2 |",
+        ),
+        (
+            "<table><tr><td rowspan=3>a<td>b<td rowspan=2>c<tr><td>d<tr><td>e<td>f</table>",
+            "| a | b | c |\n|  | d |  |\n|  | e | f |",
+        ),
+        ("<table><tr><td colspan='0' rowspan='many'>a<td>b</table><table><tr><td>c</table>", "| a | b |\n\n| c |"),
         ("", ""),
     ],
 )
@@ -493,7 +502,21 @@ def test_plain_html(html: str, means: str) -> None:
     assert page.markdown == means
 
 
-@for_each_row("piece", ["<a ", "<", "<x y=z ", "<a href='", "&", "<!--", "[", "<div>"])
+@for_each_row(
+    "piece",
+    [
+        "<a ",
+        "<",
+        "<x y=z ",
+        "<a href='",
+        "&",
+        "<!--",
+        "[",
+        "<div>",
+        "<td colspan=999 rowspan=999>",
+        "<tr><td rowspan=99>",
+    ],
+)
 def test_what_is_no_html_takes_no_more_than_its_length(piece: str) -> None:
     def seconds(chars: int) -> float:
         page = HtmlText("https://docs.example/a")

@@ -1,4 +1,4 @@
-/** The runs, the newest at the bottom, which is kept in sight while text streams in. Runs out of sight are laid out by the browser when they come near. */
+/** The runs, the newest at the bottom, which is kept in sight while text streams in; of a command's page its beginning is. Runs out of sight are laid out by the browser when they come near. */
 
 import { button, element } from "../../transcript/dom";
 import type { RunTranscript } from "../../transport/chat";
@@ -103,7 +103,7 @@ export class RunList {
       return;
     }
     const { scroller } = this;
-    const card = askingCard(this.list);
+    const card = askingCard(this.list) ?? commandPage(this.list);
     scroller.scrollTop = card ? scrollTopFor(card.getBoundingClientRect(), scroller) : scroller.scrollHeight;
     // as far as it went: who scrolls back here is not the user
     if (card) this.lastTop = scroller.scrollTop;
@@ -138,7 +138,13 @@ function askingCard(list: HTMLElement): HTMLElement | null {
   return body?.parentElement ?? null;
 }
 
-/** How far `scroller` is scrolled for a question: as far as needed to see its end, and never past its beginning. */
+/** The newest run if it is a command: its page is there at once, and is read from its beginning. */
+function commandPage(list: HTMLElement): HTMLElement | null {
+  const last = list.lastElementChild as HTMLElement | null;
+  return last?.dataset.kind === "command" ? last : null;
+}
+
+/** How far `scroller` is scrolled for a question or a page: as far as needed to see its end, and never past its beginning. */
 function scrollTopFor({ top, bottom }: DOMRect, scroller: HTMLElement): number {
   const { scrollTop, clientHeight } = scroller;
   const origin = scroller.getBoundingClientRect().top - scrollTop;
