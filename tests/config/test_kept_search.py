@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cellwright.config.agents.find_agents import agent_places, find_agents
-from cellwright.config.kept_search import MAX_PLACES, TIME_STEP_NS, KeptSearch
+from cellwright.config.kept_search import MAX_PLACES, TIME_STEP_NS, KeptSearch, facts_of
 from cellwright.config.memory.find_memory_files import (
     MemoryPlace,
     may_import,
@@ -186,8 +186,10 @@ def test_nothing_is_looked_for_again_while_nothing_changes(place, search, tmp_pa
 
 @pytest.mark.parametrize("search", SEARCHES)
 def test_what_has_changed_just_now_is_not_relied_on(place, search):
-    for name in ("rules", "skills", "agents"):
-        (place.project / ".claude" / name).mkdir(parents=True)
+    for name in ("settings.json", "rules/one.md", "skills/one/SKILL.md", "agents/one.md"):
+        file = place.project / ".claude" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("{}", "utf-8")
     kept, _ = search(place, place.project, TIME_STEP_NS)
     assert kept() is not kept()
 
@@ -203,6 +205,16 @@ def test_of_very_many_files_none_is_missed(place, search, tmp_path):
     before = kept()
     (commands / "new.md").write_text("x", "utf-8")
     assert kept() == searched() != before
+
+
+def test_a_folder_is_known_by_its_names_and_not_by_its_times(tmp_path):
+    """A folder that a web service keeps has always the same times."""
+    (tmp_path / "one").touch()
+    before = facts_of(str(tmp_path))
+    os.utime(tmp_path, ns=(1, 1))
+    assert facts_of(str(tmp_path)) == before
+    (tmp_path / "one").rename(tmp_path / "two")
+    assert facts_of(str(tmp_path)) != before
 
 
 def test_another_place_is_another_search(place, tmp_path):

@@ -15,6 +15,9 @@ from typing import Generic, TypeVar
 Asked = TypeVar("Asked")
 Found = TypeVar("Found")
 
+Facts = tuple[int | str, ...]
+"""The first is the time of the last change, in nanoseconds; 0 where it does not matter."""
+
 MAX_PLACES = 400
 """The most that is looked at to know that nothing has changed; with more, a search is no dearer."""
 
@@ -25,9 +28,9 @@ TIME_STEP_NS = 2_000_000_000
 class KeptSearch(Generic[Asked, Found]):
     """A search, `search(asked)`, made anew only where something has changed that it looks at. From any thread.
 
-    `places(asked)` are the files and folders that tell, by being there or by the time of their change, whether the search
-    would find something else. `keeps(found)` says whether they tell all of it. What has changed within `time_step_ns`
-    before a search can change again and look the same, so that one is not relied on.
+    `places(asked)` are the files and folders that tell, by being there, by the time of their change, or by the names in
+    them, whether the search would find something else. `keeps(found)` says whether they tell all of it. A file that has
+    changed within `time_step_ns` before a search can change again and look the same, so that one is not relied on.
     """
 
     def __init__(
@@ -40,7 +43,7 @@ class KeptSearch(Generic[Asked, Found]):
     ) -> None:
         self._search, self._places, self._keeps = search, places, keeps
         self._time_step_ns = time_step_ns
-        self._kept: tuple[Asked, Sequence[str], list[tuple[int, ...] | None], Found] | None = None
+        self._kept: tuple[Asked, Sequence[str], list[Facts | None], Found] | None = None
 
     def find(self, asked: Asked) -> Found:
         """The findings as they are now."""
@@ -52,7 +55,7 @@ class KeptSearch(Generic[Asked, Found]):
         places = [*islice(self._places(asked), MAX_PLACES + 1)]
         facts = [facts_of(place) for place in places]  # before the search: what changes during it is seen next time
         found = self._search(asked)
-        is_settled = all(fact is None or fact[1] < now - self._time_step_ns for fact in facts)
+        is_settled = all(fact is None or int(fact[0]) < now - self._time_step_ns for fact in facts)
         keeps = is_settled and len(places) <= MAX_PLACES and self._keeps(found)
         self._kept = (asked, places, facts, found) if keeps else None
         return found
@@ -67,13 +70,16 @@ def places_below(folder: str) -> Iterator[str]:
             yield f"{parent}/{name}"
 
 
-def facts_of(path: str) -> tuple[int, ...] | None:
+def facts_of(path: str) -> Facts | None:
     """The facts that tell one state of a file or folder from another; of the folder of git, that it is there."""
     try:
         # of what a link leads to; a string, since paths are dear to make; the change time cannot be set back
         facts = os.stat(path)  # noqa: PTH116
-    except (OSError, ValueError):  # none is there, or none can be of that name
+        if not stat.S_ISDIR(facts.st_mode):
+            return (facts.st_ctime_ns, facts.st_mtime_ns, facts.st_size, facts.st_ino, facts.st_mode)
+        if path.endswith("/.git"):
+            return (0, facts.st_ino)
+        # the times of a folder tell nothing where it is kept by a web service
+        return (0, facts.st_ino, facts.st_mode, *sorted(os.listdir(path)))  # noqa: PTH208
+    except (OSError, ValueError):  # none is there, it may not be read, or none can be of that name
         return None
-    if path.endswith("/.git") and stat.S_ISDIR(facts.st_mode):
-        return (0, 0, facts.st_ino)
-    return (facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino, facts.st_mode)

@@ -70,9 +70,7 @@ def _below_skills(folder: str) -> Iterator[str]:
         names = os.listdir(folder)  # noqa: PTH208  paths are dear to make
     except OSError:  # there is none
         return
-    for name in names:
-        yield f"{folder}/{name}"
-        yield f"{folder}/{name}/{SKILL_FILE}"
+    yield from (f"{folder}/{name}/{SKILL_FILE}" for name in names)
 
 
 def project_skill_files(cwd: Path, project: Path) -> list[Path]:
