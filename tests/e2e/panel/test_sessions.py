@@ -130,7 +130,7 @@ def test_the_context_bar_tells_what_fills_the_context(notebook, model):
     panel.locator(".cellwright-prompt").wait_for()
     book.page.set_viewport_size({"width": 1280, "height": 560})
     run = ask(panel, "/context")
-    run.get_by_text("System prompt").wait_for()
+    run.get_by_role("cell", name="System prompt").wait_for()
     run.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     assert run.evaluate("node => node.offsetHeight > node.closest('.scroller').clientHeight")
     expect(run.locator(".words")).to_be_in_viewport()  # a page is read from its beginning
