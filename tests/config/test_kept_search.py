@@ -194,6 +194,18 @@ def test_what_has_changed_just_now_is_not_relied_on(place, search):
     assert kept() is not kept()
 
 
+def test_what_lies_beside_is_not_looked_at(place, tmp_path):
+    """Claude Code keeps its worktrees there, and skills bring libraries along."""
+    for name in ("worktrees/one/src", "skills/one/node_modules/left-pad"):
+        (place.project / ".claude" / name).mkdir(parents=True)
+    next_time_step(tmp_path)
+    kept, _ = settings_search(place, place.project, 0)
+    found = kept()
+    for name in ("worktrees/one/src/a.py", "skills/one/node_modules/left-pad/README.md"):
+        (place.project / ".claude" / name).write_text("x", "utf-8")
+    assert kept() is found
+
+
 @pytest.mark.parametrize("search", [settings_search, skill_search])
 def test_of_very_many_files_none_is_missed(place, search, tmp_path):
     commands = place.project / ".claude" / "commands"

@@ -53,11 +53,13 @@ class KeptSearch(Generic[Asked, Found]):
                 return found
         now = time.time_ns()
         places = [*islice(self._places(asked), MAX_PLACES + 1)]
+        if len(places) > MAX_PLACES:
+            self._kept = None
+            return self._search(asked)
         facts = [facts_of(place) for place in places]  # before the search: what changes during it is seen next time
         found = self._search(asked)
         is_settled = all(fact is None or int(fact[0]) < now - self._time_step_ns for fact in facts)
-        keeps = is_settled and len(places) <= MAX_PLACES and self._keeps(found)
-        self._kept = (asked, places, facts, found) if keeps else None
+        self._kept = (asked, places, facts, found) if is_settled and self._keeps(found) else None
         return found
 
 

@@ -20,7 +20,7 @@ from cellwright.config.memory.find_memory_files import INSTRUCTION_NAMES, outsid
 from cellwright.config.output_styles.output_style import project_style_files
 from cellwright.config.settings.layers import SCOPES, Layer, Scope, SettingsEntry, entries_of
 from cellwright.config.settings.server_policy import servers_policy
-from cellwright.config.skills.find_skills import project_folders, project_skill_files
+from cellwright.config.skills.find_skills import places_of_skills, project_folders, project_skill_files
 from cellwright.config.strict_json import MAX_BYTES, SettingsProblem, read_settings_file
 from cellwright.config.trust.repository import is_tracked, main_checkout, project_folder
 from cellwright.errors import CellwrightError, ErrorCode
@@ -38,6 +38,8 @@ _FROM_ENVIRONMENT = {
     "CELLWRIGHT_ON_DENIED": ("onDenied", str),
 }
 TOOLS_FOLDER = ".claude/tools"
+_FOLDERS = ("tools", "rules", "commands", "agents", "output-styles")
+"""The folders in `.claude` that are searched to their bottom; beside them may stand whole checkouts (`worktrees`)."""
 
 InlineSettings = tuple[Layer, Mapping[str, Any]]
 """A layer that is in no file, and its values."""
@@ -219,7 +221,9 @@ class WatchedFiles:
         for folder in (cwd, *cwd.parents):
             yield from (f"{str(folder).rstrip(os.sep)}/{name}" for name in (".git", *INSTRUCTION_NAMES))
         for tree in dict.fromkeys((*project_folders(cwd, project), main_checkout(project))):
-            yield from places_below(f"{tree}/.claude")
+            yield from places_of_skills(f"{tree}/.claude/skills")
+            for name in _FOLDERS:
+                yield from places_below(f"{tree}/.claude/{name}")
         yield from places_below(f"{managed}/managed-settings.d")
 
 

@@ -53,17 +53,17 @@ def skill_places(place: SkillPlace) -> Iterator[str]:
     if place.trusted:
         folders += [f"{folder}/.claude" for folder in project_folders(place.cwd, place.project)]
     for folder in folders:
-        yield from _below_skills(f"{folder}/skills")
+        yield from places_of_skills(f"{folder}/skills")
         yield from places_below(f"{folder}/commands")
     for plugin in place.plugins:
         for folder in map(str, plugin.skills):
-            yield from _below_skills(folder)
+            yield from places_of_skills(folder)
         for folder in map(str, plugin.commands):
             yield from places_below(folder)
 
 
-def _below_skills(folder: str) -> Iterator[str]:
-    """The places that `_skill_files` looks at: beside its SKILL.md a skill may hold a whole environment of Node."""
+def places_of_skills(folder: str) -> Iterator[str]:
+    """The places of a search for the skills in `folder`: a skill may hold whole libraries beside its SKILL.md."""
     yield folder
     yield f"{folder}/{SKILL_FILE}"
     try:
