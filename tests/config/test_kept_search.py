@@ -16,7 +16,6 @@ from cellwright.config.agents.find_agents import agent_places, find_agents
 from cellwright.config.kept_search import MAX_PLACES, TIME_STEP_NS, KeptSearch, facts_of
 from cellwright.config.memory.find_memory_files import (
     MemoryPlace,
-    may_import,
     memory_places,
     read_memory,
 )
@@ -76,8 +75,8 @@ def agent_search(place, cwd, step) -> Finders:
     return lambda: kept.find(where), lambda: find_agents(where)
 
 
-def memory_search(place, cwd, step) -> Finders:
-    kept = KeptSearch(read_memory, memory_places, keeps=lambda memory: not may_import(memory), time_step_ns=step)
+def memory_search(place, cwd, step, *, excludes=False) -> Finders:
+    kept = KeptSearch(read_memory, memory_places, keeps=lambda memory: not memory.may_import, time_step_ns=step)
     where = MemoryPlace(
         cwd=cwd,
         project=place.project,
@@ -85,8 +84,13 @@ def memory_search(place, cwd, step) -> Finders:
         managed=place.managed,
         trusted=True,
         notes=place.home / "notes",
+        excludes=("**/CLAUDE.md",) if excludes else (),
     )
     return lambda: kept.find(where), lambda: read_memory(where)
+
+
+def excluding_search(place, cwd, step) -> Finders:
+    return memory_search(place, cwd, step, excludes=True)
 
 
 SEARCHES = [settings_search, skill_search, agent_search, memory_search]
@@ -137,7 +141,7 @@ def change(path: Path, elsewhere: Path, chance: random.Random) -> str:
     return f"{kind} {path}"
 
 
-@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("search", [*SEARCHES, excluding_search])
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_changes_the_same_is_found_as_by_a_new_search(place, search, seed, tmp_path):
     chance = random.Random(seed)

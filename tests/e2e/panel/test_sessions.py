@@ -134,6 +134,11 @@ def test_the_context_bar_tells_what_fills_the_context(notebook, model):
     run.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     assert run.evaluate("node => node.offsetHeight > node.closest('.scroller').clientHeight")
     expect(run.locator(".words")).to_be_in_viewport()  # a page is read from its beginning
+    panel.locator(".scroller").evaluate("node => { node.scrollTop = node.scrollHeight }")
+    expect(run.locator(".words")).not_to_be_in_viewport()
+    panel.locator(".cellwright-prompt").fill("one\ntwo\nthree\nfour\nfive")  # takes room from the page
+    run.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    expect(run.locator(".words")).not_to_be_in_viewport()
 
 
 def test_code_of_an_answer_runs_in_a_console_of_the_notebooks_kernel(notebook, model):

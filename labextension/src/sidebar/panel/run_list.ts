@@ -103,10 +103,14 @@ export class RunList {
       return;
     }
     const { scroller } = this;
-    const card = askingCard(this.list) ?? commandPage(this.list);
-    scroller.scrollTop = card ? scrollTopFor(card.getBoundingClientRect(), scroller) : scroller.scrollHeight;
+    const card = askingCard(this.list);
+    const page = card ? null : commandPage(this.list);
+    if (card) scroller.scrollTop = scrollTopFor(card.getBoundingClientRect(), scroller);
+    // who has read on is not taken back
+    else if (page) scroller.scrollTop = Math.max(scroller.scrollTop, scrollTopFor(page.getBoundingClientRect(), scroller));
+    else scroller.scrollTop = scroller.scrollHeight;
     // as far as it went: who scrolls back here is not the user
-    if (card) this.lastTop = scroller.scrollTop;
+    if (card ?? page) this.lastTop = scroller.scrollTop;
   }
 
   private scrolled(): void {

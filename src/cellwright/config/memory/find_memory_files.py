@@ -54,20 +54,26 @@ class MemoryPlace(Struct, frozen=True, kw_only=True):
 
 
 class Memory(Struct, frozen=True):
-    """The instructions of a session. `files` count from its beginning, `rules` only for files that match their paths."""
+    """The instructions of a session. `files` count from its beginning, `rules` only for files that match their paths.
+
+    `may_import`: a file imports others, or would if they were there.
+    """
 
     files: tuple[MemoryFile, ...] = ()
     rules: tuple[MemoryFile, ...] = ()
     notices: tuple[str, ...] = ()
+    may_import: bool = False
 
 
 def read_memory(place: MemoryPlace) -> Memory:
     """Read all instructions that count in `place`. Never raises: what cannot be read is in the notices."""
-    found = [file for file in _all(place) if not _is_excluded(file, place.excludes)]
+    read = [*_all(place)]
+    found = [file for file in read if not _is_excluded(file, place.excludes)]
     return Memory(
         tuple(file for file in found if file.text and not file.paths),
         tuple(file for file in found if file.text and file.paths),
         tuple(file.notice for file in found if file.notice),
+        any("@" in file.text for file in read),
     )
 
 
@@ -79,11 +85,6 @@ def memory_places(place: MemoryPlace) -> Iterator[str]:
         yield from (f"{folder}/{name}" for name in ("CLAUDE.md", NOTES_NAME))
     for rules in (f"{place.users}/rules", f"{place.project}/{RULES_FOLDER}"):
         yield from places_below(rules)
-
-
-def may_import(memory: Memory) -> bool:
-    """Return whether a file of `memory` imports others, or would if they were there."""
-    return any("@" in file.text for file in (*memory.files, *memory.rules))
 
 
 def project_instructions(cwd: Path, project: Path) -> list[Path]:

@@ -20,7 +20,7 @@ from cellwright.agent.hooks.make_hooks import as_hooks
 from cellwright.agent.hooks.run_hooks import session_fields
 from cellwright.agent.prompt import ContextBlock, ContextProvider, PromptContext, ProvidedContext, text_context
 from cellwright.config.kept_search import KeptSearch
-from cellwright.config.memory.find_memory_files import Memory, may_import, memory_places, read_memory
+from cellwright.config.memory.find_memory_files import Memory, memory_places, read_memory
 from cellwright.config.memory.memory_file import MemoryFile
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.events import CHARS_PER_TOKEN
@@ -93,7 +93,7 @@ class MemoryContext:
 
     def __init__(self, in_force: SettingsInForce) -> None:
         self._in_force = in_force
-        self._search = KeptSearch(read_memory, memory_places, keeps=lambda memory: not may_import(memory))
+        self._search = KeptSearch(read_memory, memory_places, keeps=lambda memory: not memory.may_import)
         self._memory = Memory()
         self._told: weakref.WeakKeyDictionary[Session, _Told] = weakref.WeakKeyDictionary()
 

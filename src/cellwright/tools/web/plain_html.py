@@ -6,6 +6,7 @@ and tables, and leaves out what is never read: scripts, styles, forms' inputs.
 
 from __future__ import annotations
 
+import operator
 import re
 import urllib.parse
 from collections.abc import Iterator
@@ -64,7 +65,7 @@ class _Table:
         columns, rows = (_span(attributes.get(name, "")) for name in ("colspan", "rowspan"))
         text += self._next()
         self._wide = columns - 1
-        if rows > 1 and self._column <= MAX_COLUMNS:
+        if rows > 1 and self._column <= MAX_COLUMNS and operator.length_hint(self._room):
             self._reaching |= dict.fromkeys(range(self._column - 1, self._column + self._wide), rows - 1)
         return text
 
