@@ -63,13 +63,15 @@ def test_stop_pressed_again_and_again_is_one_interrupt(tmp_path: Path):
         then()
 
     # a machine that is busy elsewhere may take its time between two signals
-    threading.Thread(target=press, args=(1,)).start()
+    presses = threading.Thread(target=press, args=(1,))
+    presses.start()
     with (
         pytest.raises(KeyboardInterrupt, match="goes on in the next cell"),
         CellWait(conversation, ViewOutput(Unseen()), None, 60.0) as wait,
     ):
         wait.blocking(conversation.thread.submit(work()))
     assert cut_off == []
+    presses.join()
     conversation.close()
 
 

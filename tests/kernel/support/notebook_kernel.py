@@ -93,6 +93,7 @@ class NotebookKernel:
         self.client = client
         self.published: list[Message] = []
         self.listeners: list[Callable[[Message], None]] = []
+        self._replies: dict[str, dict[str, Any]] = {}
 
     @property
     def has_subshells(self) -> bool:
@@ -149,17 +150,23 @@ class NotebookKernel:
     def finish(self, cell: Cell, seconds: float = SECONDS) -> Cell:
         """Wait for the end of `cell`."""
         started = time.monotonic()
-
-        self.wait_for(cell.is_ended_by, cell, seconds)
+        if any(map(cell.is_ended_by, self.published)):  # of two at once, while the other one was waited for
+            cell.messages = self.published_for(cell)
+        else:
+            self.wait_for(cell.is_ended_by, cell, seconds)
         cell.reply = self._reply(cell, seconds)
         cell.seconds = time.monotonic() - started
         return cell
 
+    def published_for(self, cell: Cell) -> list[Message]:
+        """All that has been published for `cell` so far, whoever waited for something meanwhile."""
+        return [message for message in self.published if message["parent_header"].get("msg_id") == cell.id]
+
     def _reply(self, cell: Cell, seconds: float) -> dict[str, Any]:
-        while True:
+        while cell.id not in self._replies:
             reply = self.client.get_shell_msg(timeout=seconds)
-            if reply["parent_header"].get("msg_id") == cell.id:
-                return dict(reply["content"])
+            self._replies[reply["parent_header"].get("msg_id", "")] = dict(reply["content"])
+        return self._replies.pop(cell.id)
 
     def run(self, code: str, **options: Any) -> Cell:
         return self.finish(self.begin(code, **options))
@@ -229,7 +236,7 @@ def kept(kernel: NotebookKernel, cell: Cell) -> dict[str, str]:
 
     if not any(map(replaced, kernel.published)):
         kernel.wait_for(replaced)
-    cell.messages = [message for message in kernel.published if message["parent_header"].get("msg_id") == cell.id]
+    cell.messages = kernel.published_for(cell)
     return cell.outputs[0]
 
 
