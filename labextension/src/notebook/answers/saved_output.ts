@@ -5,6 +5,7 @@ import type { IDisplayData, IMimeBundle } from "@jupyterlab/nbformat";
 import type { INotebookModel } from "@jupyterlab/notebook";
 import { INotebookTracker } from "@jupyterlab/notebook";
 import type { IOutputAreaModel } from "@jupyterlab/outputarea";
+import { JSONExt } from "@lumino/coreutils";
 
 import type { JsonObject } from "../../json";
 import type { SavedMessage } from "../../transcript/protocol";
@@ -26,8 +27,16 @@ export function insertSavedOutput(notebooks: readonly INotebookModel[], saved: S
   const [lacking, ...copies] = outputsOf(cells.filter((cell) => cell.id === saved.cell));
   // a copy of the notebook has cells with the same ids, and one of them never ran
   if (!lacking || copies.length > 0) return false;
-  insertFrom(lacking.length, lacking, saved);
+  // sent again to a page that asked before the kernel had heard that it is there, or read from disk as another page saved it
+  if (!holds(lacking, saved)) insertFrom(lacking.length, lacking, saved);
   return true;
+}
+
+function holds(outputs: IOutputAreaModel, { outputs: [first] }: SavedMessage): boolean {
+  for (let index = 0; index < outputs.length; index++) {
+    if (first && JSONExt.deepEqual(outputs.get(index).data, first.data)) return true;
+  }
+  return false;
 }
 
 /** The page has read the first of these outputs from disk, or none: they stand together, from `index` on. */

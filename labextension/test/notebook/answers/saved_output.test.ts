@@ -90,6 +90,12 @@ describe("what came of a run is put", () => {
     expect(cells[1].displayed).toEqual(STATIC);
   });
 
+  it("once, however often it is sent", () => {
+    const cells = [new CellOutputs(), new CellOutputs(printed)] as const;
+    for (let times = 0; times < 2; times++) expect(insertSavedOutput([notebook(...cells)], SAVED)).toBe(true);
+    expect(cells[1].displayed).toEqual(STATIC);
+  });
+
   it("nowhere where the cell is not known, or there is a copy of it", () => {
     const cells = [new CellOutputs(view("another")), new CellOutputs()] as const;
     expect(insertSavedOutput([], SAVED)).toBe(false);
