@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help pictures example-recordings demo lab test test-ts test-py test-browser test-all test-times coverage leg legs test-live bench-code \
-  check check-style check-types check-browser-side fix build bench fuzz docs clean
+  check check-style check-types check-browser-side written fix build bench fuzz docs clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -199,6 +199,10 @@ check-types:
 check-browser-side: labextension/node_modules/.installed labextension/typecheck/node_modules/.installed
 	$(NPM) run typecheck
 	$(NPM) run lint
+
+written: $(VENV)/.test  ## what is written down of the built-in tools: the schemas of their inputs, and the rest of their definitions
+	$(BIN)/python tests/house/test_input_schemas.py
+	PYTHONPATH=tests/shared $(BIN)/python tests/house/test_written_definitions.py
 
 fix: $(VENV)/.test  ## what the linters can mend
 	$(BIN)/ruff check --fix .

@@ -7,13 +7,14 @@ import random
 import shutil
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cellwright.config.agents.find_agents import agent_places, find_agents
-from cellwright.config.kept_search import MAX_PLACES, TIME_STEP_NS, KeptSearch, facts_of
+from cellwright.config.kept_search import MAX_PLACES, TIME_STEP_NS, KeptSearch, facts_of, seen_once
 from cellwright.config.memory.find_memory_files import (
     MemoryPlace,
     memory_places,
@@ -242,3 +243,14 @@ def test_another_place_is_another_search(place, tmp_path):
     assert "one" in kept.find(where)
     assert "one" not in kept.find(skill_place(place, place.home))
     assert "one" in kept.find(where)
+
+
+def test_in_one_moment_a_file_is_looked_at_once_by_this_thread_alone(tmp_path: Path) -> None:
+    file = tmp_path / "settings.json"
+    with seen_once():
+        assert facts_of(str(file)) is None
+        file.touch()
+        assert facts_of(str(file)) is None
+        with ThreadPoolExecutor(1) as other:
+            assert other.submit(facts_of, str(file)).result() is not None
+    assert facts_of(str(file)) is not None

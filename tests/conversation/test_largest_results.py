@@ -18,7 +18,7 @@ import pytest
 from cellwright.agent.calls.tool_results import bounded
 from cellwright.agent.tool import Tool, ToolContext
 from cellwright.config.settings.settings import load_settings
-from cellwright.conversation.toolset import ToolEnvironment, make_tools
+from cellwright.conversation.built_in_tools import ToolEnvironment, make_tools
 
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"\| `(?P<tool>\w+)` \| [^|]+ \| (?P<chars>[\d,]+) \| (?P<tokens>[\d,]+) \|")

@@ -18,7 +18,7 @@ SOURCE = Path(cellwright.__file__).parent
 def test_written_schemas_are_what_the_classes_say() -> None:
     written, said = json.loads(WRITTEN_SCHEMAS.read_bytes()), schemas()
     stale = sorted(name for name in {*written, *said} if written.get(name) != said.get(name))
-    assert stale == [], "run: .venv/bin/python tests/house/test_input_schemas.py"
+    assert stale == [], "run: make written"
 
 
 def schemas() -> Mapping[str, Any]:

@@ -13,11 +13,12 @@ from msgspec.structs import replace
 from cellwright.agent.thread import CallerJobs
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.settings import Settings, load_settings
-from cellwright.conversation.toolset import ToolEnvironment, make_tools
+from cellwright.conversation.built_in_tools import ToolEnvironment, make_tools
 from cellwright.kernel.cells.notebook_run import Runner, notebook_run_tool
 from cellwright.kernel.cells.notebook_verify import Verifier, notebook_verify_tool
 from cellwright.kernel.execute.python_tool import python_tool
 from cellwright.kernel.namespace.variables_tool import variables_tool
+from cellwright.tools.later_tool import whole_tool
 from cellwright.tools.notebook.open_notebook import NothingOpen
 
 
@@ -25,9 +26,8 @@ def tools_of(folder: Path, *, tasks: bool = True) -> tuple[Tool, ...]:
     """All built-in tools: with those for tasks, or with TodoWrite in their place."""
     environ = {**os.environ, "CLAUDE_CODE_ENABLE_TODO_TOOLS": "1", "CLAUDE_CODE_ENABLE_TASKS": str(int(tasks))}
     settings = load_settings(folder, environ)
-    return make_tools(
-        ToolEnvironment(cwd=folder, settings=settings, environ=environ, load_skill=_never, start_agent=_never)
-    )
+    place = ToolEnvironment(cwd=folder, settings=settings, environ=environ, load_skill=_never, start_agent=_never)
+    return tuple(map(whole_tool, make_tools(place)))
 
 
 @functools.cache
@@ -51,7 +51,7 @@ def declared() -> Mapping[str, Tool]:
         notebook_run_tool(runner),
         notebook_verify_tool(Verifier(nothing, jobs, NothingOpen(), nothing, cwd, {})),
     )
-    return {tool.name: tool for tool in tools}
+    return {tool.name: whole_tool(tool) for tool in tools}
 
 
 def tool_named(name: str, *, read_only: bool = False) -> Tool:

@@ -20,10 +20,12 @@ from cellwright.errors import ToolError
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.agent.calls.check_input import check_input
 from cellwright.config.settings.settings import load_settings
-from cellwright.conversation.toolset import ToolEnvironment, make_tools
+from cellwright.conversation.built_in_tools import ToolEnvironment, make_tools
+from cellwright.tools.later_tool import whole_tool
 
 cwd = Path.cwd()
-tools = {tool.name: tool for tool in make_tools(ToolEnvironment(cwd=cwd, settings=load_settings(cwd, os.environ)))}
+made = make_tools(ToolEnvironment(cwd=cwd, settings=load_settings(cwd, os.environ)))
+tools = {tool.name: whole_tool(tool) for tool in made}
 
 async def call(name, **tool_input):
     """"ok: …" or "CODE: …"; anything else is a bug of ours."""

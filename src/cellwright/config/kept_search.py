@@ -5,8 +5,10 @@ Each prompt asks what settings, skills, agents and instructions there are, and h
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -72,8 +74,36 @@ def places_below(folder: str) -> Iterator[str]:
             yield f"{parent}/{name}"
 
 
+class _Seen(threading.local):
+    facts: dict[str, Facts | None] | None = None
+
+
+_seen = _Seen()  # of a thread and no context: what is begun meanwhile and goes on looks for itself
+
+
+@contextlib.contextmanager
+def seen_once() -> Iterator[None]:
+    """In the block, on this thread, `facts_of` tells of each path what it found first.
+
+    For a moment in which several searches look at the same files: an answer from before a search is as good for it.
+    """
+    before, _seen.facts = _seen.facts, {}
+    try:
+        yield
+    finally:
+        _seen.facts = before
+
+
 def facts_of(path: str) -> Facts | None:
     """The facts that tell one state of a file or folder from another; of the folder of git, that it is there."""
+    if (seen := _seen.facts) is None:
+        return _facts(path)
+    if path not in seen:
+        seen[path] = _facts(path)
+    return seen[path]
+
+
+def _facts(path: str) -> Facts | None:
     try:
         # of what a link leads to; a string, since paths are dear to make; the change time cannot be set back
         facts = os.stat(path)  # noqa: PTH116

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
 from collections import ChainMap
@@ -10,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cellwright.agent.tool import TOOL_ALIASES, TOOL_SEARCH, Tool, own_tool_name
@@ -18,14 +16,20 @@ from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.checkpoints.notebooks import RecordedNotebooks
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.admin_allow_lists import tool_is_allowed
-from cellwright.config.settings.settings import Settings, load_settings
+from cellwright.config.settings.settings import load_settings
 from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.conversation.built_in_tools import (
+    ToolEnvironment,
+    make_tools,
+    never_unsaved,
+    no_live_definition,
+)
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.provider import Provider
 from cellwright.permissions.rules.rule import RULE_NAMES
 from cellwright.tools.files.file_state import FileState
+from cellwright.tools.later_tool import whole_tool
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebooks
 
 if TYPE_CHECKING:
@@ -45,144 +49,6 @@ ToolMaker = Callable[[SettingsInForce], Sequence[Tool]]
 """Makes the tools that a process adds to the built-in ones."""
 
 
-def never_unsaved(_path: Path) -> bool:
-    """Return False, for use where there is no editor."""
-    return False
-
-
-def no_live_definition(_name: str) -> str:
-    """Return "", where nothing is defined but in files."""
-    return ""
-
-
-class ToolEnvironment(Struct, frozen=True, kw_only=True):
-    """The things tools need of the place they work in.
-
-    `provider` is the way to the model for tools that ask a small one; it is called when there is something to ask.
-    `is_unsaved` says of a file whether it is open in an editor with changes that are not on disk; `open_notebooks` are the
-    notebooks that can be worked on where their user sees them.
-    """
-
-    cwd: Path
-    settings: Settings
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    provider: Callable[[], Provider] | None = None
-    is_unsaved: Callable[[Path], bool] = never_unsaved
-    open_notebooks: OpenNotebooks = field(default_factory=NothingOpen)
-    more_roots: Callable[[], Sequence[Path]] = tuple
-    """The folders that the run which goes on has besides the settings'."""
-    load_skill: LoadSkill | None = None
-    """Renders skills; without it there is no tool for them."""
-    start_agent: StartAgent | None = None
-    """Has other agents do tasks; without it there is no tool for that."""
-    stop_agent: StopAgent | None = None
-    """Ends one that works in the background."""
-    live_definitions: Callable[[str], str] = no_live_definition
-    """Says of a name what this process itself has by it that is in no file; "" for nothing."""
-    file_state: FileState | None = None
-    """The model's knowledge of files, where others must have it, too."""
-
-
-def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
-    """The tools that need no kernel, sharing one memory of what was read."""
-    from cellwright.agent.side_request import SideRequest, small_model
-    from cellwright.tools.agents.agent import agent_tool
-    from cellwright.tools.code.edit_symbol import edit_symbol_tool
-    from cellwright.tools.code.lint import lint_tool
-    from cellwright.tools.code.navigation.analyze_function import analyze_function_tool
-    from cellwright.tools.code.navigation.call_chain import call_chain_tool
-    from cellwright.tools.code.navigation.code_context import code_context_tool
-    from cellwright.tools.code.navigation.code_metrics import code_metrics_tool
-    from cellwright.tools.code.navigation.code_outline import code_outline_tool
-    from cellwright.tools.code.navigation.find_definitions import find_definitions_tool
-    from cellwright.tools.code.navigation.find_references import find_references_tool
-    from cellwright.tools.code.navigation.import_chain import import_chain_tool
-    from cellwright.tools.code.navigation.project_code import project_code
-    from cellwright.tools.code.navigation.related_code import related_line
-    from cellwright.tools.code.navigation.semantic_search import semantic_search_tool
-    from cellwright.tools.code.navigation.similar_code import similar_code_tool
-    from cellwright.tools.code.rename_symbol import rename_symbol_tool
-    from cellwright.tools.code.run_tests import run_tests_tool
-    from cellwright.tools.files.apply_patch import apply_patch_tool
-    from cellwright.tools.files.edit import edit_tool
-    from cellwright.tools.files.multi_edit import multi_edit_tool
-    from cellwright.tools.files.read import read_tool
-    from cellwright.tools.files.write import write_tool
-    from cellwright.tools.git.git import git_tool
-    from cellwright.tools.notebook.notebook_edit import notebook_edit_tool
-    from cellwright.tools.notebook.notebook_read import notebook_read_tool
-    from cellwright.tools.planning.ask_user_question import ask_user_question_tool
-    from cellwright.tools.planning.enter_plan_mode import enter_plan_mode_tool
-    from cellwright.tools.planning.exit_plan_mode import exit_plan_mode_tool
-    from cellwright.tools.search.file_tree import file_tree_tool
-    from cellwright.tools.search.glob import glob_tool
-    from cellwright.tools.search.grep import grep_tool
-    from cellwright.tools.search.ls import ls_tool
-    from cellwright.tools.shell.background import background_tasks
-    from cellwright.tools.shell.bash import bash_tool
-    from cellwright.tools.shell.task_stop import task_stop_tool
-    from cellwright.tools.skills.skill import skill_tool
-    from cellwright.tools.web.web_fetch import web_fetch_tool
-    from cellwright.tools.web.web_search import choose_engine, web_search_tool
-
-    cwd, settings, environ = place.cwd, place.settings, place.environ
-    state = place.file_state or FileState(place.is_unsaved)
-    roots = (cwd, *settings.additional_directories)
-    side_request = None if place.provider is None else SideRequest(place.provider, small_model(environ))
-    engine = choose_engine(environ, side_request)
-    code = project_code(cwd, (*settings.deny, *settings.ask), environ, settings.embedding, place.live_definitions)
-    return (
-        read_tool(state, cwd, place.open_notebooks, functools.partial(related_line, code)),
-        write_tool(state, cwd),
-        edit_tool(state, cwd),
-        multi_edit_tool(state, cwd),
-        apply_patch_tool(state, cwd),
-        edit_symbol_tool(state, cwd),
-        rename_symbol_tool(code, state),
-        glob_tool(cwd, environ=environ),
-        grep_tool(cwd),
-        ls_tool(cwd),
-        file_tree_tool(cwd),
-        semantic_search_tool(code),
-        find_definitions_tool(code),
-        find_references_tool(code),
-        code_outline_tool(code),
-        code_context_tool(code),
-        analyze_function_tool(code),
-        import_chain_tool(code),
-        call_chain_tool(code),
-        similar_code_tool(code),
-        code_metrics_tool(code),
-        git_tool(cwd, environ),
-        run_tests_tool(cwd, environ),
-        lint_tool(cwd, environ, state.keeper),
-        notebook_edit_tool(state, cwd, place.open_notebooks),
-        notebook_read_tool(state, cwd, place.open_notebooks),
-        bash_tool(
-            cwd,
-            roots,
-            environ=environ,
-            shown_chars=settings.bash_output_max_chars,
-            seconds=settings.command_timeout,
-            more_roots=place.more_roots,
-        ),
-        task_stop_tool(background_tasks(), place.stop_agent),
-        *list_tools(environ),
-        ask_user_question_tool(),
-        enter_plan_mode_tool(),
-        exit_plan_mode_tool(settings.project, settings.plans_directory),
-        web_fetch_tool(
-            side_request,
-            seconds=settings.web_fetch_timeout,
-            most_bytes=settings.max_file_size,
-            cache_seconds=settings.cache_ttl,
-        ),
-        *([] if engine is None else [web_search_tool(engine, environ)]),
-        *([] if place.load_skill is None else [skill_tool(place.load_skill, place.start_agent)]),
-        *([] if place.start_agent is None else [agent_tool(place.start_agent)]),
-    )
-
-
 def builtin_tools(*names: str, cwd: Path | str | None = None) -> tuple[Tool, ...]:
     """The built-in tools of these `names`, all where none is given, as objects that work in `cwd` (default: here).
 
@@ -194,7 +60,7 @@ def builtin_tools(*names: str, cwd: Path | str | None = None) -> tuple[Tool, ...
     """
     folder = Path.cwd() if cwd is None else Path(cwd).absolute()
     made = make_tools(ToolEnvironment(cwd=folder, settings=load_settings(folder, os.environ)))
-    return _named(made, names) if names else made
+    return tuple(map(whole_tool, _named(made, names) if names else made))
 
 
 def _named(tools: Sequence[Tool], names: Sequence[str]) -> tuple[Tool, ...]:
@@ -205,30 +71,6 @@ def _named(tools: Sequence[Tool], names: Sequence[str]) -> tuple[Tool, ...]:
         message = f"There is no tool named {', '.join(sorted(unknown))}. The tools are: {there}."
         raise CellwrightError(ErrorCode.TOOL_NOT_FOUND, message)
     return tuple(tool for tool in tools if tool.name in own)
-
-
-def list_tools(environ: Mapping[str, str]) -> tuple[Tool, ...]:
-    """The tools for the list of what is to be done: TodoWrite and TodoRead, or the Task tools where the user wants them."""
-    from cellwright.tools.planning.todos import task_tools_enabled
-
-    if not task_tools_enabled(environ):
-        from cellwright.tools.planning.todo_read import todo_read_tool
-        from cellwright.tools.planning.todo_write import todo_write_tool
-
-        return (todo_write_tool(), todo_read_tool())
-    from cellwright.tools.planning.tasks.session_tasks import SessionTasks
-    from cellwright.tools.planning.tasks.task_create import task_create_tool
-    from cellwright.tools.planning.tasks.task_get import task_get_tool
-    from cellwright.tools.planning.tasks.task_list import task_list_tool
-    from cellwright.tools.planning.tasks.task_update import task_update_tool
-
-    tasks_of = SessionTasks().of
-    return (
-        task_create_tool(tasks_of),
-        task_get_tool(tasks_of),
-        task_update_tool(tasks_of),
-        task_list_tool(tasks_of),
-    )
 
 
 def all_tools(place: ToolEnvironment, more: Sequence[Tool]) -> tuple[tuple[Tool, ...], list[str]]:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from cellwright.agent.thread import CallerJobs
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.kernel.cells.notebook_run import Runner, notebook_run_tool
-from cellwright.kernel.cells.notebook_verify import Verifier, notebook_verify_tool
 from cellwright.kernel.execute.python_tool import python_tool
 from cellwright.kernel.namespace.variables_tool import variables_tool
+from cellwright.tools.later_tool import later_tool
 from cellwright.tools.notebook.open_notebook import OpenNotebooks
 
 if TYPE_CHECKING:
@@ -35,17 +34,18 @@ def kernel_tools(
     and `Runner`.
     """
     cwd, settings = in_force.cwd, in_force.settings
-    runner = Runner(
-        shell,
-        jobs,
-        notebooks,
-        cells,
-        cwd,
-        in_kernel=in_kernel,
-        own_cell=own_cell,
-        on_stuck=on_stuck,
-    )
-    verifier = Verifier(shell, jobs, notebooks, cells, cwd, in_force.environment)
+
+    def notebook_run() -> Tool:
+        from cellwright.kernel.cells.notebook_run import Runner, notebook_run_tool
+
+        runner = Runner(shell, jobs, notebooks, cells, cwd, in_kernel=in_kernel, own_cell=own_cell, on_stuck=on_stuck)
+        return notebook_run_tool(runner)
+
+    def notebook_verify() -> Tool:
+        from cellwright.kernel.cells.notebook_verify import Verifier, notebook_verify_tool
+
+        return notebook_verify_tool(Verifier(shell, jobs, notebooks, cells, cwd, in_force.environment))
+
     return (
         python_tool(
             shell,
@@ -55,6 +55,6 @@ def kernel_tools(
             on_stuck=on_stuck,
         ),
         variables_tool(shell, jobs, redacts=settings.redact_secrets),
-        notebook_run_tool(runner),
-        notebook_verify_tool(verifier),
+        later_tool("NotebookRun", notebook_run),
+        later_tool("NotebookVerify", notebook_verify),
     )

@@ -14,6 +14,7 @@ import re
 import secrets
 import tempfile
 import time
+from itertools import takewhile
 from pathlib import Path
 
 from cellwright.errors import CellwrightError, ErrorCode
@@ -43,8 +44,8 @@ def journal_path(session_id: str) -> Path:
 
 def make_private_folder(folder: Path) -> None:
     """Make `folder` and what is missing above it, each 0700 whatever the umask; folders that exist stay as they are."""
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    for path in reversed(missing):
+    missing = takewhile(lambda path: not path.exists(), (folder, *folder.parents))
+    for path in reversed([*missing]):
         path.mkdir(PRIVATE_FOLDER, exist_ok=True)  # another process may make it just now
 
 

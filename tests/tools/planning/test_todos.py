@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.tool import Tool, ToolContext, ToolResult
-from cellwright.conversation.toolset import list_tools
+from cellwright.config.settings.settings import Settings
+from cellwright.conversation.built_in_tools import ToolEnvironment, make_tools
 from cellwright.errors import ToolError
 from cellwright.events import Event, TodosChanged
 from row_tables import for_each_row
 
 TASKS = {"CLAUDE_CODE_ENABLE_TASKS": "1"}
+
+
+def list_tools(environ):
+    """The tools for lists of what is to be done."""
+    here = Path.cwd()
+    made = make_tools(ToolEnvironment(cwd=here, settings=Settings(project=here), environ=environ))
+    return [tool for tool in made if tool.category == "planning" and tool.name.startswith(("Todo", "Task"))]
 
 
 class Session:

@@ -145,6 +145,11 @@ def _written_schemas() -> Mapping[str, Mapping[str, Any]]:
     return schemas
 
 
+def written_schema(name: str) -> dict[str, Any]:
+    """The schema of one of our own inputs, by the `full_name` of its class."""
+    return {**_written_schemas()[name]}
+
+
 def full_name(input_type: type[ToolInput]) -> str:
     """The name that the schema of one of our own inputs is written under."""
     return f"{input_type.__module__}.{input_type.__qualname__}"

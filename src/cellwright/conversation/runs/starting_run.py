@@ -8,6 +8,7 @@ import functools
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -17,18 +18,18 @@ from cellwright.agent.calls.permission_gate import LEAVING
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.context.compaction import CompactionSettings, TellAgain
 from cellwright.agent.hooks.make_hooks import as_hooks, together
-from cellwright.agent.prompt import ContextBlock, ContextProvider, FullPrompt, PromptContext
+from cellwright.agent.prompt import ContextBlock, ContextProvider, FullPrompt, PromptContext, ProvidedContext
 from cellwright.agent.spending.run_spending import NO_SHARED_BUDGETS
 from cellwright.agent.thread import CallerJobs
 from cellwright.agent.turn_record import NO_CHECKPOINTS
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.config.agents.agent_definition import AgentDefinition
 from cellwright.config.hooks.hooks_in_force import HooksInForce
+from cellwright.config.kept_search import seen_once
 from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.prompts.after_compaction import told_again
 from cellwright.conversation.prompts.agents import Agents
-from cellwright.conversation.prompts.code_context import code_context
 from cellwright.conversation.prompts.file_blocks import FileBlocks
 from cellwright.conversation.prompts.goal import Goal
 from cellwright.conversation.prompts.mcp import McpServers, late_tools
@@ -276,7 +277,7 @@ class StartingRun(Struct, frozen=True):
 
     def _prepare(self) -> ReadyRun | PendingQuestions:
         request, sessions, in_force = self.request, self.parts.sessions, self.parts.in_force
-        with self.parts.queue.making_ready():
+        with self.parts.queue.making_ready(), seen_once():
             options = request.options
             self.parts.agents.of_run = options.agents
             self.parts.mcp.use_for_run(options.mcp_servers, only=not options.builtin_tools)
@@ -416,7 +417,7 @@ class StartingRun(Struct, frozen=True):
                 parts.subagents.for_prompt,
                 *((parts.subagents.for_lead(lead),) if lead is not None and lead_begins else ()),
                 parts.checkpoints.undo_context,
-                *((functools.partial(code_context, cwd),) if options.code_context else ()),
+                *((functools.partial(_code_context, cwd),) if options.code_context else ()),
                 mentioned_files(cwd),
                 *request.context,
             )
@@ -471,3 +472,9 @@ class StartingRun(Struct, frozen=True):
         if self.request.provider is not None or found is None or found.abilities is not None:
             return []
         return [unconfined_text(found.missing)]
+
+
+async def _code_context(cwd: Path, prompt_context: PromptContext) -> ProvidedContext:
+    from cellwright.conversation.prompts.code_context import code_context  # few want it
+
+    return await code_context(cwd, prompt_context)

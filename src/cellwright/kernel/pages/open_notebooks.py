@@ -11,7 +11,6 @@ from cellwright.kernel.pages.live_notebook import LiveNotebook, SeenSources
 from cellwright.kernel.pages.pages import PageConnection, PageNotebook, Pages
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.notebook_trust import read_notebook
-from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import Cell, KernelRemarks, OpenNotebook
 from cellwright.tools.paths import real_path
 
@@ -60,7 +59,11 @@ class KernelNotebooks:
             self._shown = shown.path
             return LiveNotebook(self._pages, shown.path, self._seen)
         path = self._named or self._last_known
-        return None if path is None or not path.is_file() else FileNotebook(path)
+        if path is None or not path.is_file():
+            return None
+        from cellwright.tools.notebook.file_notebook import FileNotebook  # few notebooks are worked on closed
+
+        return FileNotebook(path)
 
     def at(self, path: Path) -> OpenNotebook | None:
         real = real_path(path)
