@@ -22,7 +22,7 @@ from benchmarks.code.tables import Table
 from cellwright.agent.tool import Tool, ToolResult
 from cellwright.codebase.store import index_path
 from cellwright.config.settings.settings import load_settings
-from cellwright.conversation.built_in_tools import ToolEnvironment, make_tools
+from cellwright.conversation.tools.built_in_tools import ToolEnvironment, make_tools
 from cellwright.events import CHARS_PER_TOKEN
 
 Call = tuple[str, dict[str, Any]]

@@ -48,7 +48,7 @@ _HOME = {
     "ToolResult": "cellwright.agent.tool",
     "ToolUse": "cellwright.agent.calls.approval",
     "ask": "cellwright.conversation.ask",
-    "builtin_tools": "cellwright.conversation.toolset",
+    "builtin_tools": "cellwright.conversation.tools.toolset",
     "connect": "cellwright.model.anthropic",
     "interrupt": "cellwright.conversation.ask",
     "map": "cellwright.conversation.prompt_map.prompt_map",
@@ -104,7 +104,7 @@ if TYPE_CHECKING:
     from cellwright.conversation.prompt_map.map_result import MapResult, MapRow
     from cellwright.conversation.prompt_map.prompt_map import map as map
     from cellwright.conversation.runs.run_options import Result, RunError
-    from cellwright.conversation.toolset import builtin_tools
+    from cellwright.conversation.tools.toolset import builtin_tools
     from cellwright.errors import CellwrightError, ErrorCode, ToolError
     from cellwright.model.anthropic import connect
     from cellwright.permissions.policy import PermissionPolicy

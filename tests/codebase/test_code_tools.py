@@ -18,7 +18,7 @@ from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.tool import Tool, ToolContext, ToolResult
 from cellwright.codebase.store import index_path, lock_path
 from cellwright.config.settings.settings import load_settings
-from cellwright.conversation.built_in_tools import ToolEnvironment, make_tools
+from cellwright.conversation.tools.built_in_tools import ToolEnvironment, make_tools
 from cellwright.errors import ToolError
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.transcripts.transcript_lock import acquire

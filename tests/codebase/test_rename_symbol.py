@@ -16,7 +16,7 @@ from indexed_project import build_index
 from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.tool import Tool, ToolContext, ToolResult
 from cellwright.config.settings.settings import load_settings
-from cellwright.conversation.built_in_tools import ToolEnvironment, make_tools
+from cellwright.conversation.tools.built_in_tools import ToolEnvironment, make_tools
 from cellwright.errors import ToolError
 from cellwright.permissions.policy import PermissionPolicy
 

@@ -15,7 +15,7 @@ import pytest
 from cellwright.agent.calls.tool_input import full_name
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.settings import Settings
-from cellwright.conversation.built_in_tools import LATER, ToolEnvironment, ToolMakers, make_tools
+from cellwright.conversation.tools.built_in_tools import LATER, ToolEnvironment, ToolMakers, make_tools
 from cellwright.tools.later_tool import (
     FUNCTIONS,
     WRITTEN_DEFINITIONS,

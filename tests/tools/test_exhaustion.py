@@ -20,7 +20,7 @@ from cellwright.errors import ToolError
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.agent.calls.check_input import check_input
 from cellwright.config.settings.settings import load_settings
-from cellwright.conversation.built_in_tools import ToolEnvironment, make_tools
+from cellwright.conversation.tools.built_in_tools import ToolEnvironment, make_tools
 from cellwright.tools.later_tool import whole_tool
 
 cwd = Path.cwd()

@@ -2,7 +2,7 @@
 
 Start with `conversation.py`; a run is prepared and waits in `runs`, and is seen by
 observers (`observers.py`). What a conversation consists of has a file each: `session_choice.py`,
-`toolset.py`, `model_connection.py`. `ask.py` is `cellwright.ask` and `cellwright.stream`.
+`tools`, `model_connection.py`. `ask.py` is `cellwright.ask` and `cellwright.stream`.
 
 Not here: drawing, IPython, Jupyter Server.
 """

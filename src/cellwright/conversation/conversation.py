@@ -27,7 +27,6 @@ from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.layers import SCOPES, Scope
 from cellwright.config.settings.settings_files import InlineSettings
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.built_in_tools import never_unsaved, no_live_definition
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.observers import Observers
 from cellwright.conversation.prompts.agents import Agents
@@ -50,7 +49,8 @@ from cellwright.conversation.runs.starting_run import RunParts, StartingRun
 from cellwright.conversation.runs.subagents import Subagents
 from cellwright.conversation.runs.user_choices import Choices, with_choices
 from cellwright.conversation.session_choice import ConversationSessions
-from cellwright.conversation.toolset import ConversationTools, ToolMaker
+from cellwright.conversation.tools.built_in_tools import never_unsaved, no_live_definition
+from cellwright.conversation.tools.toolset import ConversationTools, ToolMaker
 from cellwright.doctor.check import Check
 from cellwright.errors import CellwrightError, ErrorCode, fault
 from cellwright.events import ContextCompacted, Emit

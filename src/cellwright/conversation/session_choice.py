@@ -12,7 +12,7 @@ from typing import Any
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.runs.run_queue import RunQueue
-from cellwright.conversation.toolset import ConversationTools
+from cellwright.conversation.tools.toolset import ConversationTools
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import find_sessions, sessions_folder

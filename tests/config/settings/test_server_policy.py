@@ -9,10 +9,10 @@ from cellwright.config.settings.admin_allow_lists import nearest_mode, tool_is_a
 from cellwright.config.settings.server_policy import LABEL, VARIABLE
 from cellwright.config.settings.settings import Settings, load_settings
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.built_in_tools import ToolEnvironment
 from cellwright.conversation.resolve_options import model_of, policy_of
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.toolset import all_tools
+from cellwright.conversation.tools.built_in_tools import ToolEnvironment
+from cellwright.conversation.tools.toolset import all_tools
 from cellwright.errors import CellwrightError
 from row_tables import for_each_row
 

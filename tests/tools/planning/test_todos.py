@@ -12,7 +12,7 @@ import pytest
 from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.tool import Tool, ToolContext, ToolResult
 from cellwright.config.settings.settings import Settings
-from cellwright.conversation.built_in_tools import ToolEnvironment, make_tools
+from cellwright.conversation.tools.built_in_tools import ToolEnvironment, make_tools
 from cellwright.errors import ToolError
 from cellwright.events import Event, TodosChanged
 from row_tables import for_each_row

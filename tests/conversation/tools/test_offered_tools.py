@@ -17,9 +17,9 @@ from cellwright.agent.calls.offered_schema import offered_schema
 from cellwright.agent.context.context_usage import ContextContents, context_parts, offered_tools
 from cellwright.agent.tool import TOOL_SEARCH, Tool
 from cellwright.config.settings.settings import load_settings
-from cellwright.conversation.built_in_tools import ToolEnvironment
 from cellwright.conversation.prompts.system_prompt import system_blocks
-from cellwright.conversation.toolset import RARELY_USED, all_tools
+from cellwright.conversation.tools.built_in_tools import ToolEnvironment
+from cellwright.conversation.tools.toolset import RARELY_USED, all_tools
 from cellwright.events import CHARS_PER_TOKEN, RunEnd, ToolEnd, TurnEnd
 from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy

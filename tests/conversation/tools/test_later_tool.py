@@ -20,7 +20,7 @@ NOTHING_IS_MADE = """
 import sys
 from pathlib import Path
 from cellwright.config.settings.settings import Settings
-from cellwright.conversation.built_in_tools import ToolEnvironment, make_tools
+from cellwright.conversation.tools.built_in_tools import ToolEnvironment, make_tools
 here = Path.cwd()
 tools = make_tools(ToolEnvironment(cwd=here, settings=Settings(project=here)))
 sent = [tool.to_param() for tool in tools]

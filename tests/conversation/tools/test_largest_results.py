@@ -18,9 +18,9 @@ import pytest
 from cellwright.agent.calls.tool_results import bounded
 from cellwright.agent.tool import Tool, ToolContext
 from cellwright.config.settings.settings import load_settings
-from cellwright.conversation.built_in_tools import ToolEnvironment, make_tools
+from cellwright.conversation.tools.built_in_tools import ToolEnvironment, make_tools
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ROW = re.compile(r"\| `(?P<tool>\w+)` \| [^|]+ \| (?P<chars>[\d,]+) \| (?P<tokens>[\d,]+) \|")
 PIXELS_PER_TOKEN = 28 * 28
 """What the API takes of an image."""

@@ -18,14 +18,14 @@ from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.admin_allow_lists import tool_is_allowed
 from cellwright.config.settings.settings import load_settings
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.built_in_tools import (
+from cellwright.conversation.model_connection import ModelConnection
+from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.tools.built_in_tools import (
     ToolEnvironment,
     make_tools,
     never_unsaved,
     no_live_definition,
 )
-from cellwright.conversation.model_connection import ModelConnection
-from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.rules.rule import RULE_NAMES
 from cellwright.tools.files.file_state import FileState

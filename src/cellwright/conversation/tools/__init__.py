@@ -1,0 +1,1 @@
+"""The tools of a conversation: which there are, and how they are made."""
