@@ -97,7 +97,10 @@ ContextProvider = Callable[[PromptContext], Awaitable[ProvidedContext]]
 """Finds out what there is to tell; it may read files and ask front ends. Called on the agent's loop; raises nothing."""
 
 ContextReader = Callable[[PromptContext], ProvidedContext]
-"""Finds what it tells in files: asked while a run is made ready, where waiting for a disk holds up nobody else."""
+"""The same of what is known at once, or found in files: then it is asked while a run is made ready (`read_ahead`), where
+waiting for a disk holds up nobody else."""
+
+ContextSource = ContextProvider | ContextReader
 
 CollectContext = Callable[[], Awaitable[ProvidedContext]]
 """All that is to be told with one prompt."""

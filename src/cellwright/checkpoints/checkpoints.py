@@ -53,8 +53,8 @@ class Checkpoints:
         """The session whose turns can be taken back: `session`, unless the last turn was in one in memory."""
         return self._last if self._last is not None and self._last.path is None else session
 
-    async def undo_context(self, prompt_context: PromptContext) -> ProvidedContext:
-        """Gather what Claude must know of undone changes with the next prompt; a `ContextProvider`."""
+    def undo_context(self, prompt_context: PromptContext) -> ProvidedContext:
+        """Gather what Claude must know of undone changes with the next prompt; a `ContextReader`."""
         try:
             text = describe_undos(self.journal(prompt_context.session).history, self._roots()[0])
         except OSError:

@@ -168,6 +168,7 @@ class SettingsInForce:
         self._lost: dict[str, SettingsEntry] = {}
         self._saved_rules: set[str] = set()
         self._before_run: tuple[SettingsSources, Trust] | None = None
+        self._just_read = False
         self._running = False
         self._is_users: Callable[[], bool] = lambda: False
         self._mode_chosen: Callable[[], None] = lambda: None
@@ -296,20 +297,30 @@ class SettingsInForce:
             self._keep_unloaded(before)
 
     def run_begins(
-        self, is_users: Callable[[], bool] = lambda: False, mode_chosen: Callable[[], None] = lambda: None
+        self,
+        is_users: Callable[[], bool] = lambda: False,
+        mode_chosen: Callable[[], None] = lambda: None,
+        *,
+        just_read: bool = False,
     ) -> None:
         """From now on what loosens the settings waits for the user's word, unless `is_users()`.
 
         `is_users` is asked about a change: whether nothing that Claude started can have made it since the last look.
-        `mode_chosen` is called when the user has chosen another mode.
+        `mode_chosen` is called when the user has chosen another mode. `just_read`: they are as they were a moment ago, and
+        need no look before `run_answers`: nothing can have come of the run.
         """
+        self._just_read = just_read
         self._before_run = (self._reading, self._trust)
         self._running = True
         self._is_users, self._mode_chosen = is_users, mode_chosen
 
+    def run_answers(self) -> None:
+        """From now on each look counts."""
+        self._just_read = False
+
     def look(self) -> None:
         """During a run: take over what has changed since the last look."""
-        if self._running:
+        if self._running and not self._just_read:
             self._look(self._is_users)
 
     @contextlib.contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.context.compaction import TellAgain
-from cellwright.agent.prompt import ContextBlock, ContextProvider, PromptContext, text_context
+from cellwright.agent.prompt import ContextBlock, ContextSource, PromptContext, text_context
 from cellwright.agent.tool import Tool
 from cellwright.conversation.prompts.prompt import (
     AttachedMention,
@@ -54,7 +54,7 @@ _SKILL = lazy_pattern(r'<skill name="(?P<name>[^"]+)"')
 
 
 def told_again(
-    cwd: Path, surroundings: Surroundings, tools: Sequence[Tool], providers: Sequence[ContextProvider]
+    cwd: Path, surroundings: Surroundings, tools: Sequence[Tool], providers: Sequence[ContextSource]
 ) -> TellAgain:
     """Tell what must not be lost; `providers` find what the session no longer knows of (instructions, the notebook)."""
 

@@ -38,10 +38,10 @@ class FileBlocks:
     def _report(self, outcomes: Sequence[tuple[str, str]]) -> None:
         self._untold += outcomes
 
-    async def for_prompt(self, prompt_context: PromptContext) -> ProvidedContext:
+    def for_prompt(self, prompt_context: PromptContext) -> ProvidedContext:
         """Tell how files are proposed, or that they no longer are, where that is new, and what became of those proposed.
 
-        A `ContextProvider`.
+        A `ContextReader`.
         """
         outcomes, self._untold = self._untold, []
         parts = []

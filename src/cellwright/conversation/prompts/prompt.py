@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +25,7 @@ from cellwright.agent.prompt import (
     ContextBlock,
     ContextProvider,
     ContextReader,
+    ContextSource,
     FullPrompt,
     Prompt,
     PromptContext,
@@ -106,11 +107,15 @@ def _attribution_text(settings: Settings) -> str:
     return f"<attribution>\n{joined}\n</attribution>" if wishes else ""
 
 
-def gather_context(full: FullPrompt, providers: Sequence[ContextProvider], prompt_context: PromptContext) -> FullPrompt:
+def gather_context(full: FullPrompt, providers: Sequence[ContextSource], prompt_context: PromptContext) -> FullPrompt:
     """`full` with all that `providers` find, when the run has begun."""
 
     async def collect_context() -> ProvidedContext:
-        found = await asyncio.gather(*(provided(provider, prompt_context) for provider in providers))
+        asked = [_asked(provider, prompt_context) for provider in providers]
+        # most know at once, and a task for each would hold up the request
+        waited_for = await asyncio.gather(*(each for each in asked if not isinstance(each, ProvidedContext)))
+        answers = iter(waited_for)
+        found = [each if isinstance(each, ProvidedContext) else next(answers) for each in asked]
         return ProvidedContext(
             before=tuple(part for each in found for part in each.before),
             after=tuple(part for each in found for part in each.after),
@@ -137,25 +142,36 @@ def with_skill(
     return replace(full, collect_context=collect_context, expansion=expansion)
 
 
-async def provided(provider: ContextProvider, prompt_context: PromptContext) -> ProvidedContext:
+async def provided(provider: ContextSource, prompt_context: PromptContext) -> ProvidedContext:
     """Ask `provider`; where it fails, the user is told."""
+    answer = _asked(provider, prompt_context)
+    return answer if isinstance(answer, ProvidedContext) else await answer
+
+
+def _asked(
+    provider: ContextSource, prompt_context: PromptContext
+) -> ProvidedContext | Coroutine[Any, Any, ProvidedContext]:
     try:
-        return await provider(prompt_context)
+        answer = provider(prompt_context)
+    except Exception as error:  # noqa: BLE001  it is told
+        return _untold(error)
+    return answer if isinstance(answer, ProvidedContext) else _awaited(answer)
+
+
+async def _awaited(answer: Awaitable[ProvidedContext]) -> ProvidedContext:
+    try:
+        return await answer
     except Exception as error:  # noqa: BLE001  it is told
         return _untold(error)
 
 
-def read_ahead(reader: ContextReader, prompt_context: PromptContext) -> ContextProvider:
+def read_ahead(reader: ContextReader, prompt_context: PromptContext) -> ContextReader:
     """Ask `reader` now, on this thread, which may wait for files; gives what tells what it found."""
     try:
         found = reader(prompt_context)
     except Exception as error:  # noqa: BLE001  it is told
         found = _untold(error)
-
-    async def provide(_context: PromptContext) -> ProvidedContext:
-        return found
-
-    return provide
+    return lambda _context: found
 
 
 def _untold(error: Exception) -> ProvidedContext:

@@ -22,8 +22,8 @@ _OPENING = f"<{_TAG} ".encode()
 _AS_BEFORE = "The tools are again those that this session began with."
 
 
-async def tool_news(prompt_context: PromptContext) -> ProvidedContext:
-    """Tell which of the session's tools are gone, came, or take another input; a `ContextProvider`."""
+def tool_news(prompt_context: PromptContext) -> ProvidedContext:
+    """Tell which of the session's tools are gone, came, or take another input; a `ContextReader`."""
     session = prompt_context.session
     if session.is_fresh:
         return ProvidedContext()

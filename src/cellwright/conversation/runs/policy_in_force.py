@@ -13,7 +13,7 @@ from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.resolve_options import policy_of
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
-from cellwright.events import Answered, Decided, Event, ToolEnd, ToolStart
+from cellwright.events import Answered, ContextAttached, Decided, Event, Notice, ToolEnd, ToolStart, UserPrompt
 from cellwright.permissions.sandboxing import FindAbilities
 from cellwright.tools.process.child_processes import child_processes
 
@@ -117,6 +117,8 @@ class CallsAtWork:
 
     def on_event(self, event: Event) -> None:
         """Take note of calls that begin and end."""
+        if not isinstance(event, UserPrompt | Notice | ContextAttached):
+            self._in_force.run_answers()
         match event:
             case ToolStart():
                 self._reading |= {str(call.tool_use["id"]) for call in event.calls if call.read_only}

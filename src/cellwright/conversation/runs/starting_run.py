@@ -253,7 +253,8 @@ class StartingRun(Struct, frozen=True):
                     ready.session.mode = None  # what the user says now goes before what the session came to
 
             # a run cannot loosen the settings that it runs under, but its user can
-            parts.in_force.run_begins(calls.are_idle, mode_chosen)
+            just_read = isinstance(made, ReadyRun)  # else the user was asked meanwhile
+            parts.in_force.run_begins(calls.are_idle, mode_chosen, just_read=just_read)
             try:
                 await parts.hooks.fire_config_changes(ready.session, ready.agent.policy)
                 return await ready.agent.run(
