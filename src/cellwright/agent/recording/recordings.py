@@ -13,6 +13,7 @@ nothing in it, and one altered byte makes it foreign.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import hmac
 import json
@@ -115,13 +116,19 @@ def steady_text(text: str, project: Path) -> str:
 
 def without_project(value: Any, project: Path) -> Any:
     """`value` with the path of the project folder replaced by the mark."""
+    pattern = _names_of(project)
+    return value if pattern is None else map_strings(value, lambda text: pattern.sub(PROJECT_MARK, text))
+
+
+@functools.lru_cache(maxsize=8)  # asked with each prompt
+def _names_of(project: Path) -> re.Pattern[str] | None:
+    """The ways in which a text may name the project folder; None for the root, which is in every path."""
     names = {str(path) for path in (project, project.resolve()) if len(path.parts) > 1}
     if not names:
-        return value
+        return None
     alternatives = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
     # a whole path component: /home/ada must not be found in /home/adam
-    pattern = re.compile(rf"(?<![\w.-])(?:{alternatives})(?![\w-]|\.\w)")
-    return map_strings(value, lambda text: pattern.sub(PROJECT_MARK, text))
+    return re.compile(rf"(?<![\w.-])(?:{alternatives})(?![\w-]|\.\w)")
 
 
 def in_project(turn: RecordedTurn, project: Path) -> RecordedTurn:

@@ -26,12 +26,12 @@ TOO_OLD = (
 )
 
 
+@functools.cache  # nothing takes the files away; each cell asks
 def why_no_widget() -> str:
     """Explain why the transcript's widget cannot be shown here, in one sentence for the user; "" where it can."""
     return _too_old() or ("" if is_built() else NOT_BUILT)
 
 
-@functools.cache
 def _too_old() -> str:
     for package, least in (("ipywidgets", (8, 0)), ("ipykernel", (6, 18))):
         version = importlib.metadata.version(package)
