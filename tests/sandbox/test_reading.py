@@ -162,7 +162,8 @@ def test_an_environment_that_is_closed_to_the_user_stops_nothing(confined: Confi
     environ = {"PYENV_ROOT": str(closed), "PATH": f"{tool}:/usr/bin:/bin", "HOME": str(tmp_path / "closed/home")}
     mounts = len(mounted_paths(environ, confined))
     closed.parent.chmod(0)
-    seen = as_nobody(lambda: len(mounted_paths(environ, confined)))
+    other = {**environ, "PATH": f"{environ['PATH']}:/usr/local/bin"}  # looked at anew
+    seen = as_nobody(lambda: len(mounted_paths(other, confined)))
     closed.parent.chmod(0o700)
     assert seen is not None, "an error"
     assert seen < mounts

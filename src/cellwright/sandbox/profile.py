@@ -145,8 +145,9 @@ def installed_in_place(prefix: str) -> Iterator[str]:
 
     Python looks into them at its start, and `pip list` fails where one is there and refused.
     """
-    for site_packages in Path(prefix, "lib").glob("python3*/site-packages"):
-        for file in _entries(site_packages):
+    # `glob` fails where a folder is closed to us
+    for python in _entries(Path(prefix, "lib")):
+        for file in _entries(python / "site-packages") if python.name.startswith("python3") else ():
             if file.suffix in (".pth", ".egg-link"):
                 lines = (line.strip() for line in _text(file).splitlines())
                 yield from (line for line in lines if line.startswith("/"))
