@@ -266,9 +266,10 @@ class NotebookConversation:
 
     def _on_stuck(self, tool_use_id: str) -> None:
         run = self.conversation.runs.current
-        self.log.stuck(run, tool_use_id, STUCK)
+        # offered before it is shown: who clicks at once is heard
         if run is not None and isinstance(run.surface, CellSurface):
             run.surface.output.stuck(tool_use_id)
+        self.log.stuck(run, tool_use_id, STUCK)
 
     def _cell_runs(self, named: Path | None = None) -> None:
         """Have the notebooks know which one the cell that is running stands in; `named` is what its user says."""
