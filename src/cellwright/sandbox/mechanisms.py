@@ -254,47 +254,50 @@ def try_bubblewrap(bwrap: str) -> str:
 
 def try_hiding(sandbox: Sandbox) -> str:
     """Have `sandbox` hide one file of two and see whether it does; "" or what is wrong."""
-    # a process may end meanwhile, and clears the folder away on another thread
-    making = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-    with making as made, contextlib.closing(PrivateFolder()) as private:
-        folder = Path(os.path.realpath(made))
-        seen, hidden = folder / "seen", folder / "hidden"
-        for canary in (seen, hidden):
-            canary.write_text("canary", "utf-8")
+    try:
+        # a process may end meanwhile, and clears the folder away on another thread
+        making = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        with making as made, contextlib.closing(PrivateFolder()) as private:
+            return _hides(sandbox, Path(os.path.realpath(made)), private)
+    except subprocess.TimeoutExpired:
+        return f"it did not end within {TRY_SECONDS:.0f} s"
+    except OSError as error:
+        return str(error)
 
-        def start(
-            arguments: Sequence[str], environ: Mapping[str, str], inherited: Sequence[int]
-        ) -> subprocess.Popen[bytes]:
-            return subprocess.Popen(
-                arguments,
-                cwd=folder,
-                env=environ,
-                pass_fds=inherited,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
 
+def _hides(sandbox: Sandbox, folder: Path, private: PrivateFolder) -> str:
+    seen, hidden = folder / "seen", folder / "hidden"
+    for canary in (seen, hidden):
+        canary.write_text("canary", "utf-8")
+
+    def start(
+        arguments: Sequence[str], environ: Mapping[str, str], inherited: Sequence[int]
+    ) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            arguments,
+            cwd=folder,
+            env=environ,
+            pass_fds=inherited,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    confined = sandbox.start(
+        start,
+        ["/bin/sh", "-c", "cat seen && ! cat hidden"],
+        Confinement(read=(str(folder),), hidden=(str(hidden),)),
+        cwd=folder,
+        environ={"PATH": os.defpath, "HOME": str(folder)},
+        private=private,
+    )
+    with contextlib.closing(confined), confined.process as process:
         try:
-            confined = sandbox.start(
-                start,
-                ["/bin/sh", "-c", "cat seen && ! cat hidden"],
-                Confinement(read=(str(folder),), hidden=(str(hidden),)),
-                cwd=folder,
-                environ={"PATH": os.defpath, "HOME": str(folder)},
-                private=private,
-            )
-            with contextlib.closing(confined), confined.process as process:
-                try:
-                    output, errors = process.communicate(timeout=TRY_SECONDS)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    raise
-                code = confined.wait()
+            output, errors = process.communicate(timeout=TRY_SECONDS)
         except subprocess.TimeoutExpired:
-            return f"it did not end within {TRY_SECONDS:.0f} s"
-        except OSError as error:
-            return str(error)
+            process.kill()
+            raise
+        code = confined.wait()
     if code or output != b"canary":
         return f"it does not do its work here: {errors.decode('utf-8', 'replace').strip() or f'exit code {code}'}"
     return ""

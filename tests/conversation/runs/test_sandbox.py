@@ -12,6 +12,7 @@ import pytest
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import sandbox_rules
+from cellwright.conversation.runs import sandbox_lookup
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
@@ -91,6 +92,23 @@ def test_it_is_told_in_the_first_run_that_calls_a_tool(messages_server, tmp_path
     assert len(notices_of(conversation, "What is it?")) == 1
     assert notices_of(conversation, "And now?") == []
     conversation.close()
+
+
+def test_a_search_that_fails_finds_nothing_and_no_run_fails_by_it(messages_server, tmp_path, own_place, caplog):
+    server = messages_server([turn(use("LS", path=".")), say("The tide."), say("The same.")])
+    environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
+
+    def find() -> SandboxFound:
+        raise FileNotFoundError(2, "No such file", "/tmp/gone")
+
+    conversation = Conversation(cwd=tmp_path, interface="a test", environ=environ, find_sandbox=find)
+    told = notices_of(conversation, "What is it?")
+    conversation.sandbox.found()
+    told += notices_of(conversation, "And now?")
+    conversation.close()
+    (text,) = told
+    assert "sandbox: looking for it failed: [Errno 2] No such file: '/tmp/gone'" in text
+    assert [record.name for record in caplog.records] == [sandbox_lookup.__name__]
 
 
 def test_where_something_does_nothing_is_told(conversing):

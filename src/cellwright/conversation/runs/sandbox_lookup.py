@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -9,6 +10,8 @@ from concurrent.futures import Future
 from msgspec import Struct, field
 
 from cellwright.permissions.sandboxing import SandboxAbilities
+
+logger = logging.getLogger(__name__)
 
 
 class SandboxFound(Struct, frozen=True):
@@ -62,6 +65,8 @@ class SandboxLookup:
 
     def _look(self, future: Future[SandboxFound]) -> None:
         try:
-            future.set_result(self._find())
-        except BaseException as error:  # noqa: BLE001  who waits for the result raises it
-            future.set_exception(error)
+            found = self._find()
+        except Exception as error:  # every later run asks for it, and there is none where looking for it fails
+            logger.exception("looking for the sandbox failed")
+            found = SandboxFound(None, {"sandbox": f"looking for it failed: {error}"})
+        future.set_result(found)

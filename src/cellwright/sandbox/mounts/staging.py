@@ -101,9 +101,12 @@ class Staging:
 
 def why_not_staged() -> str:
     """Say why this machine cannot stage changes; "" where it can."""
-    # a process may end meanwhile, and clears the folder away on another thread
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        return _tried(folder)
+    try:
+        # a process may end meanwhile, and clears the folder away on another thread
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            return _tried(folder)
+    except OSError as error:
+        return str(error)
 
 
 def check_staged(folders: Sequence[str]) -> None:
@@ -124,16 +127,16 @@ def _why_not(folder: str) -> str:
 def _tried(folder: str) -> str:
     if not all(_programs()):
         return "unshare and mount are not installed (the package util-linux)"
-    making = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-    with making as place, contextlib.closing(Staging([folder], f"{place}/tried")) as staging:
-        try:
+    try:
+        making = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        with making as place, contextlib.closing(Staging([folder], f"{place}/tried")) as staging:
             tried = subprocess.run(
                 staging.wrapped(["true"]), capture_output=True, text=True, timeout=TRY_SECONDS, check=False
             )
-        except subprocess.TimeoutExpired:
-            return f"it did not end within {TRY_SECONDS:.0f} s"
-        except OSError as error:
-            return str(error)
+    except subprocess.TimeoutExpired:
+        return f"it did not end within {TRY_SECONDS:.0f} s"
+    except OSError as error:
+        return str(error)
     return "" if tried.returncode == 0 else tried.stderr.strip() or f"exit code {tried.returncode}"
 
 
