@@ -31,7 +31,7 @@ BEGIN, END = "<!-- bench -->", "<!-- /bench -->"
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("--runs", type=int, default=3, help="runs of each row (median is shown)")
+    parser.add_argument("--runs", type=int, default=7, help="runs of each row (median is shown)")
     parser.add_argument("--rows", default="", help="only rows whose name contains this")
     parser.add_argument("--write", action="store_true", help="write docs/performance.{json,md}")
     options = parser.parse_args()

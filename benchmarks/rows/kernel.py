@@ -20,7 +20,11 @@ from benchmarks.rows.row import Row
 from cellwright.testing import MessagesServer, RecordedRequest, Turn, say, turn, use
 
 WORD = "some words of an answer "
-_WARM_ANSWERS = [turn(say("Hello, this is an answer."))] * 12
+_SAID = say("Hello, this is an answer.")
+_AT_A_PACE = [turn(_SAID, delta_chars=8, seconds_between_deltas=0.02)] * 12
+"""As a model answers: it thinks, and then its words come one after another."""
+_AT_ONCE = [turn(_SAID)] * 10
+_SHORT_ANSWERS = [*_AT_A_PACE, *_AT_ONCE]
 
 LOAD = {
     "floor": "import httpx2",
@@ -53,7 +57,7 @@ def cell(subject: str) -> Mapping[str, float]:
     if subject == "floor":
         return _plain_cell()
     deltas = 20_000
-    answers = [*_WARM_ANSWERS, turn(say(WORD * deltas), delta_chars=len(WORD), events_per_write=20)]
+    answers = [*_SHORT_ANSWERS, turn(say(WORD * deltas), delta_chars=len(WORD), events_per_write=20)]
     with tempfile.TemporaryDirectory() as home, MessagesServer(answers, validate=False) as server:
         environ = {
             "CELLWRIGHT_HOME": home,
@@ -63,8 +67,9 @@ def cell(subject: str) -> Mapping[str, float]:
         with FrontEnd(environ) as kernel:
             before = kernel.value(RSS)
             sent, _ = kernel.run("%load_ext cellwright")
-            cells = [kernel.run("%%claude\nsay hello") for _ in _WARM_ANSWERS]
+            cells = [kernel.run("%%claude\nsay hello") for _ in _AT_A_PACE]
             idle = kernel.value(RSS)
+            cells += [kernel.run("%%claude\nsay hello") for _ in _AT_ONCE]
             _, long_messages = kernel.run("%%claude\nsay much", timeout=120)
             after = kernel.value(RSS)
         requests = server.requests
@@ -86,11 +91,11 @@ def cell(subject: str) -> Mapping[str, float]:
 
 def _plain_cell() -> Mapping[str, float]:
     """The same of a magic that does nothing but ask and print (plain_magic.py)."""
-    with MessagesServer(_WARM_ANSWERS, validate=False) as server:
+    with MessagesServer(_SHORT_ANSWERS, validate=False) as server:
         environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key, "PYTHONPATH": str(ROOT)}
         with FrontEnd(environ) as kernel:
             sent, _ = kernel.run("%load_ext benchmarks.rows.plain_magic")
-            cells = [kernel.run("%%claude\nsay hello") for _ in _WARM_ANSWERS]
+            cells = [kernel.run("%%claude\nsay hello") for _ in _SHORT_ANSWERS]
         requests = server.requests
     return {"b cell cold": (requests[0].arrived_at - sent) * 1000, **_warm(cells, requests)}
 
@@ -98,9 +103,12 @@ def _plain_cell() -> Mapping[str, float]:
 def _warm(cells: Sequence[tuple[float, Messages]], requests: Sequence[RecordedRequest]) -> Mapping[str, float]:
     """The median of the cells from the third on: the second still finds the first one's threads at work."""
     warm = [*zip(cells, requests, strict=False)][2:]
+    until_seen = [_until_seen(request, messages) for (_, messages), request in warm]
+    at_a_pace = len(_AT_A_PACE) - 2
     return {
         "b cell warm": statistics.median((request.arrived_at - sent) * 1000 for (sent, _), request in warm),
-        "c first delta": statistics.median(_until_seen(request, messages) for (_, messages), request in warm),
+        "c first delta": statistics.median(until_seen[:at_a_pace]),
+        "c whole answer": statistics.median(until_seen[at_a_pace:]),
     }
 
 
@@ -186,6 +194,14 @@ KERNEL_ROWS = [
         nothing,
         subjects=PLAIN,
         max_ratio=3.3,
+    ),
+    Row(
+        "c whole answer",
+        "the same of an answer that comes whole, at once after the request",
+        "ms",
+        nothing,
+        subjects=PLAIN,
+        max_ratio=5,
     ),
     Row("g idle memory", "RSS that the kernel gained after twelve cells", "MB", nothing, subjects=OURS, max_value=35),
     Row("g active memory", "… and after a stream of 20,000 deltas", "MB", nothing, subjects=OURS, max_value=60),
