@@ -15,7 +15,7 @@ import ssl
 import sys
 import time
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -35,6 +35,9 @@ IDLE_CONNECTIONS = 10
 READ_BYTES = 256 * 1024
 WRITE_BYTES = 256 * 1024
 """The part of a body that is written at once: each may take the time of a silence, and the loop turns in between."""
+
+JOINED_BYTES = 64 * 1024
+"""The part of a body that is written together with the head."""
 
 HEAD_BYTES = 100 * 1024
 """The most that the head of an answer may have."""
@@ -193,13 +196,14 @@ class _Connection:
 
     async def response(self, request: h11.Request, body: bytes, seconds: float) -> h11.Response:
         try:
-            unsent = b""
-            for part in _parts(request, body):
-                unsent += self._protocol.send(part) or b""
-                if len(unsent) >= WRITE_BYTES:
-                    await self._write(unsent, seconds)
-                    unsent = b""
-            await self._write(unsent, seconds)
+            head = self._protocol.send(request) or b""
+            for event in (h11.Data(data=body), h11.EndOfMessage()):
+                self._protocol.send_with_data_passthrough(event)  # the length is in the head: the body goes as it is
+            # a small request goes out at once; a long conversation is not copied on its way
+            await self._write(head + body[:JOINED_BYTES], seconds)
+            rest = memoryview(body)[JOINED_BYTES:]
+            for start in range(0, len(rest), WRITE_BYTES):
+                await self._write(rest[start : start + WRITE_BYTES], seconds)
         except h11.LocalProtocolError:  # a header of the user's contradicts the body
             raise RequestFailed(network_failures.unsendable()) from None
         except OSError:  # a TimeoutError too
@@ -211,7 +215,7 @@ class _Connection:
             pass  # 1xx: the answer follows
         return event
 
-    async def _write(self, data: bytes, seconds: float) -> None:
+    async def _write(self, data: bytes | memoryview, seconds: float) -> None:
         self._writer.write(data)
         async with asyncio.timeout(seconds):
             await self._writer.drain()
@@ -249,13 +253,6 @@ class _Connection:
         except h11.RemoteProtocolError as error:
             raise RequestFailed(network_failures.cut(self._host, str(error))) from None
         return event
-
-
-def _parts(request: h11.Request, body: bytes) -> Iterator[h11.Event]:
-    yield request
-    for start in range(0, len(body), WRITE_BYTES):
-        yield h11.Data(data=body[start : start + WRITE_BYTES])
-    yield h11.EndOfMessage()
 
 
 async def _decoded(chunks: AsyncGenerator[bytes, None], headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
