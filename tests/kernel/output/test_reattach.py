@@ -51,6 +51,28 @@ def test_where_no_page_came_later_nothing_is_sent_and_the_widget_is_closed(
     assert types.count("comm_close") == 1
 
 
+AS_A_PAGES_MESSAGE_IS_HANDLED = """
+from cellwright.kernel.output.cell_output import SavedOutput
+from cellwright.events import Notice
+_kernel, _output = get_ipython().kernel, SavedOutput(get_ipython(), str, quiet=False)
+_output.open()
+_cell = _kernel.get_parent("shell")
+_kernel.set_parent([], {**_cell, "header": {**_cell["header"], "msg_id": "of a page"}}, channel="shell")
+try:
+    _output.emit(Notice("Said.", "warning"))
+    _output.close()
+finally:
+    _kernel.set_parent([], _cell, channel="shell")
+"""
+
+
+def test_what_is_shown_while_a_pages_message_is_handled_belongs_to_the_cell(kernel: NotebookKernel):
+    cell = kernel.run(AS_A_PAGES_MESSAGE_IS_HANDLED)
+    types = [message["msg_type"] for message in cell.messages]
+    assert (types.count("display_data"), types.count("update_display_data")) == (1, 1)
+    assert "Said." in cell.outputs[0]["text/markdown"]
+
+
 def test_a_later_page_gets_what_the_notebook_keeps(
     kernel: NotebookKernel, page: Page, later: Page, model: MessagesServer
 ):

@@ -56,7 +56,7 @@ from cellwright.kernel.output.saved_ops import TRANSCRIPT, VERSION, saved_transc
 from cellwright.kernel.output.transcript_ops import QUIET_OPS
 from cellwright.kernel.pages.page_secret import knows_secret
 from cellwright.kernel.run.front_end import FrontEnd
-from cellwright.kernel.run.interrupts import interrupt_main_thread
+from cellwright.kernel.run.interrupts import interrupt_main_thread, needs_pump
 from cellwright.kernel.run.questions import READY_TIMEOUT_SECONDS, Questions
 
 if TYPE_CHECKING:
@@ -77,6 +77,17 @@ def cell_publisher(shell: InteractiveShell) -> Any:
     kernel: Any = shell.kernel  # type: ignore[attr-defined]  # only a kernel's shell has cells
     own.set_parent(kernel.get_parent("shell"))
     return own
+
+
+def _publisher_of(shell: InteractiveShell) -> Any:
+    """The publisher of the running cell's output.
+
+    Where a process has one parent for all, a page's message is that parent while it is handled: what the agent's thread
+    publishes then would get lost, so the cell has a publisher of its own. One that captures output stays.
+    """
+    shared, kernel = shell.display_pub, getattr(shell, "kernel", None)
+    has_one_parent = kernel is not None and needs_pump(kernel) and hasattr(shared, "pub_socket")
+    return cell_publisher(shell) if has_one_parent else shared
 
 
 logger = logging.getLogger(__name__)
@@ -147,7 +158,7 @@ class SavedOutput:
     """
 
     def __init__(self, shell: InteractiveShell, clean: Callable[[str], str], *, quiet: bool) -> None:
-        self._publisher: Any = shell.display_pub
+        self._publisher: Any = _publisher_of(shell)
         self._clean = clean
         self._saved = SavedTranscript(quiet=quiet)
         self._leave_out = CELL_LEAVES_OUT | (QUIET_OPS if quiet else frozenset())
