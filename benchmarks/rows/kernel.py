@@ -171,7 +171,7 @@ def _undisturbed(times: Sequence[float]) -> float:
 def _cores_of_their_own(pid: int) -> Iterator[None]:
     """Keep a process and ours, which is the server, on different cores, where there are two.
 
-    The server reads more with each request, and drives who shares its core out of the cache: that costs CPU, too.
+    The server reads more with each request. Whether it then drives who shares its core out of the cache is a guess.
     """
     cores = sorted(os.sched_getaffinity(0)) if sys.platform.startswith("linux") else []
     if len(cores) < 2:
@@ -244,7 +244,7 @@ KERNEL_ROWS = [
         "ms",
         nothing,
         subjects=PLAIN,
-        max_ratio=5,
+        max_ratio=3.3,
     ),
     Row("g idle memory", "RSS that the kernel gained after twelve cells", "MB", nothing, subjects=OURS, max_value=35),
     Row("g active memory", "… and after a stream of 20,000 deltas", "MB", nothing, subjects=OURS, max_value=60),

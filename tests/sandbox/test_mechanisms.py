@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from cellwright.sandbox.mounts import bubblewrap
 
 WITHOUT_TEMPORARY_FILES = """
 import json, tempfile
@@ -14,6 +18,25 @@ tempfile.tempdir = "/nowhere"
 from cellwright.sandbox.mechanisms import find_sandbox, missing_means
 sandbox = find_sandbox()
 print(json.dumps([sandbox is not None and bool(sandbox.bubblewrap), dict(missing_means())]))
+"""
+
+ENDS_MEANWHILE = """
+import os, pathlib, subprocess, sys
+from cellwright.agent.calls.confinement import Confinement
+from cellwright.sandbox.mechanisms import Sandbox
+from cellwright.sandbox.mounts import bubblewrap
+from cellwright.sandbox.private_folder import PrivateFolder
+
+def start(arguments, environ, inherited):
+    until_we_end, _held = os.pipe()
+    once_over = ["/bin/sh", "-c", 'read -r _; exec "$@"', "sh", *arguments]
+    subprocess.Popen(once_over, env=environ, stdin=until_we_end, pass_fds=inherited)
+    os._exit(0)
+
+folder = pathlib.Path(sys.argv[1])
+sandbox = Sandbox(bubblewrap=bubblewrap.find_program())
+confinement = Confinement(read=(str(folder),))
+sandbox.start(start, ["echo", "ran"], confinement, cwd=folder, environ=os.environ, private=PrivateFolder())
 """
 
 
@@ -26,3 +49,19 @@ def test_where_no_temporary_file_can_be_made_the_means_that_needs_some_is_missin
     mounts, missing = json.loads(done.stdout)
     assert not mounts
     assert missing["bubblewrap"]
+
+
+@pytest.mark.skipif(not bubblewrap.find_program(), reason="there is no bubblewrap")
+def test_nothing_stays_behind_where_a_process_ends_that_has_just_started_a_confined_command(tmp_path: Path) -> None:
+    project, temporary = tmp_path / "project", tmp_path / "temporary"
+    project.mkdir()
+    temporary.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", ENDS_MEANWHILE, str(project)],
+        env={**os.environ, "TMPDIR": str(temporary)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ran\n", "")

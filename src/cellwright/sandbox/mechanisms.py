@@ -121,7 +121,7 @@ class Sandbox(Struct, frozen=True):
                 command = proxied(command, way_out.theirs.fileno(), proxy_port)
             filter_fd = bubblewrap.open_filter(bounds)
             meanwhile.callback(os.close, filter_fd)
-            status, told = os.pipe()
+            status, told = bubblewrap.open_status()
             meanwhile.callback(os.close, told)
             before = bubblewrap.arguments(
                 self.bubblewrap, bounds, private, cwd=str(cwd), filter_fd=filter_fd, status_fd=told, staged=staged

@@ -97,6 +97,23 @@ def open_filter(bounds: Bounds) -> int:
     return fd
 
 
+def open_status() -> tuple[int, int]:
+    """Open a pipe through which it tells its first process: where we read, and where it writes.
+
+    It writes to what it can read as well. Where we end before it has told us, it would else end by its own writing, and
+    leave the first process waiting for it forever.
+    """
+    status, written = os.pipe()
+    try:
+        # opened so, a pipe has both ends (fifo(7))
+        return status, os.open(f"/proc/self/fd/{written}", os.O_RDWR)
+    except BaseException:
+        os.close(status)
+        raise
+    finally:
+        os.close(written)
+
+
 def _covers(bounds: Bounds, private: PrivateFolder) -> Iterator[tuple[str, tuple[str, str]]]:
     """The mounts over what is hidden and protected."""
     for path in bounds.hidden:
