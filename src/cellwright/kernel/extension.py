@@ -19,8 +19,8 @@ from cellwright.kernel.magic.config import Claude
 from cellwright.kernel.magic.input_rewrite import Rewriting
 from cellwright.kernel.magic.magics import ClaudeMagic, ToldError, ToldInterrupt, show_nothing
 from cellwright.kernel.namespace.cell_log import CellLog
+from cellwright.kernel.pages.comm_target import NotebookTarget
 from cellwright.kernel.pages.open_documents import OpenDocuments
-from cellwright.kernel.pages.pages import Pages
 from cellwright.kernel.run.execution_count import ExecutionCountMender
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Extension:
         self._magic = ClaudeMagic(self, self._config)
         self._documents = OpenDocuments()
         self._reply_count = ExecutionCountMender(shell)
-        self._pages = Pages(self._agent_loop)
+        self._notebooks = NotebookTarget(self._agent_loop)
         self._chat = ChatTarget(self._make_chat)
         self.cells = CellLog(shell)
         self._making = threading.Lock()
@@ -67,7 +67,7 @@ class Extension:
             self._shell.set_custom_exc((ToldError, ToldInterrupt), show_nothing)
         if getattr(self._shell, "kernel", None) is not None:
             self._chat.open()
-            self._pages.open()  # before the last: pages connect when they hear of that
+            self._notebooks.open()  # before the last: pages connect when they hear of that
             self._documents.open()
         self._warming_up.start()
 
@@ -89,7 +89,7 @@ class Extension:
         self._warming_up.join()
         if getattr(self._shell, "kernel", None) is not None:
             self._chat.close()
-            self._pages.close()
+            self._notebooks.close()
         self._documents.close()
         if self._conversation is not None:
             self._conversation.close()
@@ -105,7 +105,7 @@ class Extension:
                     from cellwright.kernel.kernel_log import keep_log
 
                 self._conversation = NotebookConversation(
-                    self._shell, self._config, self._documents.is_unsaved, self.cells, self._pages
+                    self._shell, self._config, self._documents.is_unsaved, self.cells, self._notebooks.pages()
                 )
                 self._stop_log = keep_log(self._conversation.conversation)
                 _before_threads_end(self._at_exit)

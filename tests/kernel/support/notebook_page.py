@@ -10,7 +10,8 @@ from typing import Any
 from notebook_kernel import Message, NotebookKernel
 
 from cellwright.conversation.message_chunks import JoinedMessages, pieces
-from cellwright.kernel.pages.pages import PROTOCOL, TARGET
+from cellwright.kernel.pages.comm_target import TARGET
+from cellwright.kernel.pages.pages import PROTOCOL
 
 Json = dict[str, Any]
 

@@ -6,12 +6,11 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cellwright.conversation.message_chunks import Piece
-from cellwright.kernel.pages.comm import CommLink
 from cellwright.kernel.pages.kernel_comms import comm_manager
 
 if TYPE_CHECKING:
     from cellwright.kernel.chat.chat import Chat
+    from cellwright.kernel.pages.comm import CommLink
 
 TARGET = "cellwright.chat"
 PROTOCOL = 1
@@ -36,7 +35,9 @@ class ChatTarget:
             self._chat.close()
 
     def _on_open(self, comm: Any, message: Mapping[str, Any]) -> None:
-        from cellwright.errors import CellwrightError  # loading the extension needs none
+        # loading the extension needs none
+        from cellwright.errors import CellwrightError
+        from cellwright.kernel.pages.comm import CommLink
         from cellwright.version import VERSION
 
         hello = message["content"]["data"]
@@ -61,5 +62,7 @@ class ChatTarget:
 
 
 def _refuse(link: CommLink, message: Mapping[str, Any]) -> None:
+    from cellwright.conversation.message_chunks import Piece
+
     link.put(Piece(message, 0.0))
     link.close()

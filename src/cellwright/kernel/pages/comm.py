@@ -1,7 +1,7 @@
 """One comm to a page of the browser, or to the server: large messages in pieces, requests and their replies.
 
 It is the common ground of pages.py and chat/connections.py. The params of a request are read so that it is said what
-is wrong with them. A front end's message is handled on the shell it was sent to.
+is wrong with them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from cellwright.conversation.message_chunks import JoinedMessages, Piece, pieces
-from cellwright.kernel.pages.kernel_comms import comm_manager
+from cellwright.kernel.pages.kernel_comms import comm_manager, keep_own_shell
 from cellwright.kernel.pages.page_secret import knows_secret, secret_in
 
 logger = logging.getLogger(__name__)
@@ -116,13 +116,3 @@ def _invalid(name: str, kind: type[Any], value: object) -> PageError:
 
 
 _WORDS: Mapping[type[Any], str] = {str: "a text", int: "a whole number", dict: "an object", list: "a list"}
-
-
-def keep_own_shell(comm: Any) -> None:
-    """Have messages to `comm` handled on the subshell that they name.
-
-    ipykernel 7.4 hands them to the shell that last published on the comm, which is the main shell: busy with the very
-    cell that waits for them. Other versions have no such route.
-    """
-    if hasattr(comm, "_reply_subshell_for"):
-        comm._reply_subshell_for = lambda _data, default: default

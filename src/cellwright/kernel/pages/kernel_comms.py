@@ -40,6 +40,16 @@ def create_comm(target_name: str, **options: Any) -> Any:
     return Comm(target_name=target_name, **options)
 
 
+def keep_own_shell(comm: Any) -> None:
+    """Have messages to `comm` handled on the subshell that they name.
+
+    ipykernel 7.4 hands them to the shell that last published on the comm, which is the main shell: busy with the very
+    cell that waits for them. Other versions have no such route.
+    """
+    if hasattr(comm, "_reply_subshell_for"):
+        comm._reply_subshell_for = lambda _data, default: default
+
+
 def _manager_of_kernel() -> Any:
     """The manager that ipykernel's kernel hands messages to; None in a kernel of another make."""
     base = sys.modules.get("ipykernel.kernelbase")

@@ -12,13 +12,9 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cellwright.kernel.pages.kernel_comms import create_comm
-from cellwright.kernel.pages.pages import relative_path, served_folder
-
-if TYPE_CHECKING:
-    pass
+from cellwright.kernel.pages.kernel_comms import create_comm, keep_own_shell
 
 TARGET = "cellwright.documents"
 FORGOTTEN_SECONDS = 60.0
@@ -36,8 +32,6 @@ class OpenDocuments:
 
     def open(self) -> None:
         """Open the comm, on which each page that shows a notebook of this kernel answers."""
-        from cellwright.kernel.pages.comm import keep_own_shell
-
         self._comm = create_comm(TARGET, data={"protocol": 1})
         keep_own_shell(self._comm)
         self._comm.on_msg(lambda message: self.on_message(message["content"]["data"]))
@@ -53,6 +47,9 @@ class OpenDocuments:
         """A page said which of its documents are unsaved. What makes no sense is passed over."""
         if not isinstance(message, dict) or message.get("type") != "unsaved":
             return
+        # loading the extension needs none
+        from cellwright.kernel.pages.pages import relative_path, served_folder
+
         page, root, paths = message.get("page"), message.get("root"), message.get("paths")
         if not (isinstance(page, str) and isinstance(root, str) and isinstance(paths, list)):
             return

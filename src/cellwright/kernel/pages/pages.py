@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cellwright.kernel.pages.comm import CommLink, PageError, reply_to
-from cellwright.kernel.pages.kernel_comms import comm_manager
 
 
 def relative_path(path: str) -> str:
@@ -47,7 +46,6 @@ def served_folder(root: str, paths: Sequence[str]) -> Path:
     return here
 
 
-TARGET = "cellwright.notebook"
 PROTOCOL = 1
 MAX_NOTEBOOKS = 200
 SERVER = "Jupyter Server"
@@ -129,13 +127,8 @@ class Pages:
         self.any_came = False
         """True when a page has connected since the extension was loaded: the front end is one of those that do."""
 
-    def open(self) -> None:
-        """Let pages connect."""
-        comm_manager().register_target(TARGET, self._on_open)
-
     def close(self) -> None:
-        """End all connections, and take no new ones."""
-        comm_manager().unregister_target(TARGET, self._on_open)
+        """End all connections."""
         for page in self.all():
             page.link.close()
             self._forget(page)
@@ -220,7 +213,8 @@ class Pages:
         for page in self.all() if pages is None else pages:
             await page.link.send({"type": "request", "id": "", "method": method, "params": dict(params)})
 
-    def _on_open(self, comm: Any, message: Mapping[str, Any]) -> None:
+    def on_open(self, comm: Any, message: Mapping[str, Any]) -> None:
+        """Take a page that has opened its comm."""
         hello = message["content"]["data"]
         link = CommLink(comm, hello)
         session = str(message["header"].get("session", ""))

@@ -19,7 +19,7 @@ import comm
 import ipywidgets  # type: ignore[import-untyped]
 import traitlets
 
-from cellwright.kernel.pages.comm import keep_own_shell
+from cellwright.kernel.pages.kernel_comms import keep_own_shell
 from cellwright.kernel.widgets.bundle import LOADER, RENDERER, is_built
 
 logger = logging.getLogger(__name__)
