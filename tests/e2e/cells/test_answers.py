@@ -84,6 +84,8 @@ def test_nothing_moves_when_the_run_ends_and_everything_can_be_unfolded_when_reo
     book.run(1)
     output = book.output(1)
     output.locator("text=at most").wait_for()
+    # the last that comes before the gate
+    output.locator("pre", has_text="tides.max()").wait_for()
     output.locator("img").wait_for()
     expect(output.locator("table.dataframe")).to_be_visible()
     thought = output.locator("details.thinking")
