@@ -78,6 +78,8 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if len(config.args) == 1:  # all workers have to find one order; of several arguments it is theirs
         items.sort(key=lambda item: item.path.relative_to(TESTS).parts[0])
+    if hypothesis.settings.get_current_profile_name() == "tests":
+        _leave_out_our_constants()
     if CHROMIUM or REQUIRED:
         return
     for item in items:
@@ -120,6 +122,16 @@ def pytest_configure(config: pytest.Config) -> None:
                 f"{variable} is {expected}, but {name} {module.__version__} is imported, from {module.__file__}. "
                 f"Put the folder with {name} {expected} first on PYTHONPATH."
             )
+
+
+def _leave_out_our_constants() -> None:
+    """Keep Hypothesis from trying the literals of whatever modules of ours are imported by then.
+
+    A test would get other examples in each worker, and a worker takes 5 s to collect the literals of 800 modules.
+    """
+    from hypothesis.internal.conjecture import providers
+
+    providers._get_local_constants = lambda: providers._local_constants  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="session")

@@ -29,8 +29,6 @@ from cellwright.tools.files.originals import (
     sha256,
 )
 
-SOURCES = Path(__file__).parents[2] / "src"
-
 
 def write(name: str, text: str) -> Any:
     return use("Write", file_path=name, content=text)
@@ -203,10 +201,7 @@ def test_a_turn_that_was_killed_in_the_middle_can_be_taken_back(work, changes):
     there.put("0.txt", "the user's\n")
     there.put("8.txt", "untouched\n")
     code = textwrap.dedent(KILLED)
-    environ = {**os.environ, "PYTHONPATH": str(SOURCES)}
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], cwd=there.cwd, env=environ, stdout=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=there.cwd, stdout=subprocess.PIPE, text=True)
     path = Path(process.stdout.readline().strip())
     for _ in range(changes):
         process.stdout.readline()

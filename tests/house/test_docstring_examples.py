@@ -106,7 +106,6 @@ def test_examples_of_ask_are_true(tmp_path: Path) -> None:
         with MessagesServer(answer) as server:
             environ = {
                 **os.environ,
-                "PYTHONPATH": str(SOURCES),
                 "ANTHROPIC_BASE_URL": server.url,
                 "ANTHROPIC_API_KEY": server.api_key,
                 "CELLWRIGHT_HOME": str(tmp_path / "home"),

@@ -39,7 +39,6 @@ def server(messages_server: Callable[..., MessagesServer], monkeypatch: pytest.M
     server = messages_server()
     monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
     monkeypatch.setenv("CELLWRIGHT_REPLAY", "strict")
-    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     monkeypatch.delenv("PYTEST_CURRENT_TEST", raising=False)
     return server
@@ -115,7 +114,6 @@ def test_the_recordings_are_made_by_a_script(folder: Path, tmp_path: Path) -> No
     """What is shipped is what the script makes, but for the ids and times of its sessions."""
     done = subprocess.run(
         [sys.executable, str(folder / "record_examples.py")],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
         text=True,
         check=False,

@@ -47,7 +47,6 @@ def test_the_programs_run(tmp_path: Path) -> None:
     with MessagesServer(answer) as server:
         environ = {
             **os.environ,
-            "PYTHONPATH": str(ROOT / "src"),
             "ANTHROPIC_BASE_URL": server.url,
             "ANTHROPIC_API_KEY": server.api_key,
         }

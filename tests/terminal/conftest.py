@@ -16,7 +16,6 @@ import pytest
 from cellwright.testing import MessagesServer
 from forked.forked_python import program_in
 
-SOURCES = Path(__file__).parents[2] / "src"
 ARGV = [sys.executable, "-m", "cellwright.terminal.main"]
 SECONDS = 120
 
@@ -97,7 +96,7 @@ def command_for(tmp_path: Path) -> Callable[[MessagesServer], Cellwright]:
 
     def for_server(server: MessagesServer | None) -> Cellwright:
         environ = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
-        environ |= {"PYTHONPATH": str(SOURCES), "TERM": "xterm-256color", "CELLWRIGHT_MAX_RETRIES": "1"}
+        environ |= {"TERM": "xterm-256color", "CELLWRIGHT_MAX_RETRIES": "1"}
         if server is not None:
             environ |= {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
         return Cellwright(folder, environ)

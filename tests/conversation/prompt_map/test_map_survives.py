@@ -10,14 +10,12 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 import cellwright
 from cellwright.testing import Gate, MessagesServer, hold, say, turn
 
-SOURCES = Path(__file__).parents[3] / "src"
 PROMPTS = [f"prompt {number}" for number in range(60)]
 AT_ONCE = 4
 
@@ -46,19 +44,14 @@ def prompt_of(body):
     return body["messages"][0]["content"][-1]["text"]
 
 
-@pytest.fixture
-def environ(own_place):
-    return {**os.environ, "PYTHONPATH": str(SOURCES)}
-
-
-def run(script, server, environ, tmp_path):
+def run(script, server, tmp_path):
     """Start `script` as a program of its own."""
     file = tmp_path / "script.py"
     file.write_text(script)
     return subprocess.Popen(
         [sys.executable, str(file)],
         cwd=tmp_path,
-        env={**environ, "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key},
+        env={**os.environ, "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -77,9 +70,7 @@ def stored(home):
     return texts
 
 
-def test_killed_at_random_and_called_again_it_asks_only_for_what_is_missing(
-    messages_server, environ, tmp_path, own_place
-):
+def test_killed_at_random_and_called_again_it_asks_only_for_what_is_missing(messages_server, tmp_path, own_place):
     chance = random.Random(7)
     server: MessagesServer = messages_server(lambda body: say(f"re: {prompt_of(body)}"))
     script = SCRIPT.format(prompts=PROMPTS, at_once=AT_ONCE)
@@ -87,7 +78,7 @@ def test_killed_at_random_and_called_again_it_asks_only_for_what_is_missing(
     for _ in range(4):
         before = len(server.requests)
         kept = Counter(stored(own_place))
-        process = run(script, server, environ, tmp_path)
+        process = run(script, server, tmp_path)
         server.wait_for_finished(before + chance.randrange(1, 12))
         process.kill()
         process.communicate()
@@ -95,7 +86,7 @@ def test_killed_at_random_and_called_again_it_asks_only_for_what_is_missing(
         # what was kept before this run was not asked in it
         asked = [f"re: {prompt_of(request.body)}" for request in server.requests[before:]]
         assert not kept.keys() & set(asked)
-    process = run(script, server, environ, tmp_path)
+    process = run(script, server, tmp_path)
     out, err = process.communicate()
     assert process.returncode == 0, err
     rows = json.loads(out)
@@ -108,36 +99,36 @@ def test_killed_at_random_and_called_again_it_asks_only_for_what_is_missing(
     assert stored(own_place) == []
 
 
-def test_interrupted_it_says_how_far_it_came_and_goes_on_from_there(messages_server, environ, tmp_path):
+def test_interrupted_it_says_how_far_it_came_and_goes_on_from_there(messages_server, tmp_path):
     gate = Gate()
     server: MessagesServer = messages_server(
         lambda body: turn(hold(gate), say("late")) if prompt_of(body) == "prompt 5" else say("soon")
     )
     script = SCRIPT.format(prompts=PROMPTS[:6], at_once=1)
-    process = run(script, server, environ, tmp_path)
+    process = run(script, server, tmp_path)
     gate.wait_until_reached()
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert "interrupted: 5 of 6 prompts are answered and kept" in err
     gate.open()
-    process = run(script, server, environ, tmp_path)
+    process = run(script, server, tmp_path)
     out, err = process.communicate()
     assert json.loads(out) == [*[["soon", True]] * 5, ["late", False]], err
     assert len(server.requests) == 7
 
 
 @pytest.mark.parametrize("method", ["spawn", "fork"])
-def test_an_executor_of_processes(messages_server, environ, tmp_path, method):
+def test_an_executor_of_processes(messages_server, tmp_path, method):
     server = messages_server(lambda body: say(json.dumps([prompt_of(body)])))
-    process = run(PROCESSES.format(method=method), server, environ, tmp_path)
+    process = run(PROCESSES.format(method=method), server, tmp_path)
     out, err = process.communicate()
     assert out.strip() == "[['a'], ['b'], ['c']]", err
     assert len(server.requests) == 3
 
 
-def test_a_cluster_of_dask(messages_server, environ, tmp_path):
+def test_a_cluster_of_dask(messages_server, tmp_path):
     server = messages_server(lambda body: say(f"re: {prompt_of(body)}"))
-    process = run(DASK, server, environ, tmp_path)
+    process = run(DASK, server, tmp_path)
     out, err = process.communicate()
     assert out.strip().splitlines()[-1:] == ["['re: a', 're: b', 're: c']"], err
     assert len(server.requests) == 3

@@ -24,7 +24,6 @@ from eventual import eventually
 from forked.forked_python import program_in
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-SOURCES = Path(__file__).parents[3] / "src"
 FENCE = "```"
 CELLS = [
     {"cell_type": "markdown", "id": "m1", "metadata": {}, "source": ["# Sales"]},
@@ -68,7 +67,7 @@ async def serving(
         command=program_in(os.environ),
         args=command,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(SOURCES), **environ},
+        env={**os.environ, **environ},
     )
     async with Client(program, mode=mode, elicitation_callback=elicitation_callback) as client:
         yield client
@@ -410,7 +409,6 @@ def test_it_ends_when_it_is_told_to(project: Path, end: str) -> None:
     process = subprocess.Popen(
         [program_in(os.environ), "-m", "cellwright.terminal.main", "mcp", "serve"],
         cwd=project,
-        env={**os.environ, "PYTHONPATH": str(SOURCES)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

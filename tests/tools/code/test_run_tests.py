@@ -25,6 +25,12 @@ REAL_HOME = Path.home()
 LABEXTENSION = Path(__file__).parents[3] / "labextension"
 
 
+@pytest.fixture(autouse=True)
+def without_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is run begins within 0.4 s, and not in 1.7 s with the plugins that happen to be installed beside it."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
 def put(folder: Path, name: str, text: str) -> None:
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)

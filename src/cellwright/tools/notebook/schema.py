@@ -29,6 +29,8 @@ CELL_KINDS = {
     4: {"code": "code_cell", "markdown": "markdown_cell", "raw": "raw_cell"},
 }
 NEWEST_MINOR = 5
+KINDS_KEPT = 32
+"""Of 23 that there are: the five of nbformat 3 and the three of each minor version of nbformat 4."""
 
 Validator = Callable[[Any], Any]
 
@@ -109,12 +111,12 @@ def _problem(validator: Validator, value: Mapping[str, Any]) -> str:
     return ""
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=KINDS_KEPT)
 def _cell_validator(major: int, minor: int, definition: str) -> Validator:
     return _compiled(_cell_schema(major, minor, definition))
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=KINDS_KEPT)
 def _complete_cell_validator(major: int, minor: int, definition: str) -> Validator:
     """A validator that goes on after the first problem."""
     return _compiled(_cell_schema(major, minor, definition), fast_fail=False)
