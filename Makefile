@@ -59,7 +59,7 @@ test-all: coverage  ## all tests with coverage, and every leg whole
 	@for leg in $(LEGS); do $(MAKE) --no-print-directory leg LEG=$$leg WHOLE=1 || exit 1; done
 
 test-times: $(VENV)/.test build  ## a table by file of what the tests take; TESTS chooses some
-	PYTHONPATH=tests/shared $(PYTEST) -p measured_times -m "$(PLAIN)" $(PARALLEL) -q $(TESTS)
+	PYTHONPATH=$(CURDIR)/tests/shared $(PYTEST) -p measured_times -m "$(PLAIN)" $(PARALLEL) -q $(TESTS)
 
 # ---- legs: what depends on the version of something, or takes long; .ci/run runs one, chosen by the commit ----
 

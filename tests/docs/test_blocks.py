@@ -32,6 +32,7 @@ from cellwright.server.hub_proxy import HubProxy
 from cellwright.server.server_extension import CellwrightApp
 from cellwright.testing import MessagesServer, say
 from cellwright.testing.server.script import Part
+from forked.forked_python import jupyter_place
 
 pytestmark = pytest.mark.kernel
 
@@ -163,6 +164,8 @@ def test_commands_run(blocks: list[Fence], model: MessagesServer, project: Path,
     environ = {
         **os.environ,
         **model_of(model),
+        **jupyter_place(os.environ),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
     }

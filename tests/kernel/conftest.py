@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from notebook_kernel import NotebookKernel, Page, model_of, running_kernel
 
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.testing import MessagesServer
+from forked import forked_python
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -26,6 +28,13 @@ def jupyter_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
             environ.setenv(name, str(place / name.lower()))
         yield
+
+
+@pytest.fixture
+def forked_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels that Jupyter's libraries start are forked, too."""
+    for name, value in forked_python.jupyter_place(os.environ).items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture(scope="module")

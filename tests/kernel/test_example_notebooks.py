@@ -18,19 +18,12 @@ from nbclient.exceptions import CellExecutionError
 
 from cellwright.terminal.subcommands.trust import trust_recordings
 from cellwright.testing import MessagesServer
-from forked.forked_python import jupyter_place
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("forked_kernels")]
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = "application/vnd.cellwright.transcript+json"
 EXAMPLES = ("02-data-analysis", "03-fix-and-refactor", "04-reproducible", "05-know-the-code")
-
-
-@pytest.fixture(autouse=True)
-def forked_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in jupyter_place(os.environ).items():
-        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture

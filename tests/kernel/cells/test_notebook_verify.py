@@ -26,7 +26,7 @@ from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebook
 from eventual import eventually
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("forked_kernels")]
 
 
 class Named(NothingOpen):

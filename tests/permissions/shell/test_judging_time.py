@@ -147,7 +147,6 @@ INPUTS = (
     *(("ApplyPatch", name, {"patch": text}) for name, text in PATCHES.items()),
 )
 RULES = {
-    "no rules": {},
     "rules for files": {"deny": ["Read(.env)", "Read(./secrets/**)", "Edit(*.lock)"], "ask": ["Read(*.key)"]},
     "rules for all": {
         "allow": ["Bash", "Python", "Edit", "Bash(git *)"],

@@ -125,9 +125,9 @@ def test_a_line_of_256_mb(tmp_path):
 def notebook(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """100 MB: many lines of output, and pictures."""
     path = tmp_path_factory.mktemp("notebook")
-    text = json.dumps([f"epoch {number} loss 0.1234567 accuracy 0.98765 é\n" for number in range(40_000)])
+    text = json.dumps([f"epoch {number} loss 0.1234567 accuracy 0.98765 é\n" for number in range(10_000)])
     stream = f'{{"output_type": "stream", "name": "stdout", "text": {text}}}'
-    image = f'{{"output_type": "display_data", "metadata": {{}}, "data": {{"image/png": "{"A" * 3_000_000}"}}}}'
+    image = f'{{"output_type": "display_data", "metadata": {{}}, "data": {{"image/png": "{"A" * 4_600_000}"}}}}'
     with (path / "n.ipynb").open("w", encoding="utf-8") as file:
         file.write('{"cells": [\n')
         for number in range(20):

@@ -292,7 +292,7 @@ def _style(data: bytes) -> Style:
 
 
 def _escapes_characters(data: bytes) -> bool:
-    """Whether there is a character beyond ASCII as an escape. A backslash that is escaped itself escapes nothing."""
+    """Return whether there is a character beyond ASCII as an escape. A backslash that is escaped itself escapes nothing."""
     for found in MAYBE_ESCAPED.finditer(data):
         first = found.start()
         while data[first - 1 : first] == b"\\":
