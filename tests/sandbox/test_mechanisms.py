@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.sandbox.mounts import bubblewrap
+from confined import sandbox_by
 
 WITHOUT_TEMPORARY_FILES = """
 import json, tempfile
@@ -51,8 +51,8 @@ def test_where_no_temporary_file_can_be_made_the_means_that_needs_some_is_missin
     assert missing["bubblewrap"]
 
 
-@pytest.mark.skipif(not bubblewrap.find_program(), reason="there is no bubblewrap")
 def test_nothing_stays_behind_where_a_process_ends_that_has_just_started_a_confined_command(tmp_path: Path) -> None:
+    sandbox_by("bubblewrap")  # where there is none, there is nothing to see
     project, temporary = tmp_path / "project", tmp_path / "temporary"
     project.mkdir()
     temporary.mkdir()

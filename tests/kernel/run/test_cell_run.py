@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import functools
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cellwright.agent.prompt import PromptContext, ProvidedContext
 from cellwright.agent.thread import AgentTask
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.run import Run
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.kernel.output.cell_output import ViewOutput
 from cellwright.kernel.run.cell_run import CellWait
 from cellwright.terminal.views.plain_view import Unseen
+from cellwright.testing import MessagesServer, say, turn
+from eventual import eventually
 
 
 @pytest.mark.parametrize("awaited", [True, False])
@@ -73,6 +79,64 @@ def test_stop_pressed_again_and_again_is_one_interrupt(tmp_path: Path):
     assert cut_off == []
     presses.join()
     conversation.close()
+
+
+class Noted(ViewOutput):
+    """Says on which threads it was opened, with what of the cell's, and fails as often as it is told to."""
+
+    def __init__(self, fails: int = 0) -> None:
+        super().__init__(Unseen())
+        self.opened: list[tuple[str, str]] = []
+        self._fails = fails
+
+    def open(self) -> None:
+        self.opened.append((threading.current_thread().name, CELL.get()))
+        if len(self.opened) <= self._fails:
+            raise OSError("the front end is gone")
+
+
+CELL: contextvars.ContextVar[str] = contextvars.ContextVar("CELL", default="none")
+
+
+def asked(conversation: Conversation, output: Noted) -> None:
+    """Have a cell ask; its request leaves when the cell waits for that."""
+    runs: list[Run] = []
+
+    async def waits_for_the_cell(_: PromptContext) -> ProvidedContext:
+        await asyncio.to_thread(eventually, lambda: runs[0].when_sent is not None)
+        return ProvidedContext()
+
+    request = RunRequest(prompt="Say hello.", context=(waits_for_the_cell,))
+    with CellWait(conversation, output, None, seconds_for_request=60.0) as wait:
+        wait.blocking(conversation.start(request, RunSurface(belongs_to=runs.append)))
+
+
+@pytest.fixture
+def conversation(messages_server: Callable[..., MessagesServer], tmp_path: Path) -> Iterator[Conversation]:
+    server = messages_server([turn(say("Hello."))])
+    environ = {"HOME": str(tmp_path), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
+    conversation = Conversation(cwd=tmp_path, interface="a test", environ=environ)
+    yield conversation
+    conversation.close()
+
+
+def test_the_thread_that_has_sent_the_request_opens_the_output_in_the_cells_context(conversation: Conversation):
+    import ipywidgets  # noqa: F401  it is imported with the first cell
+
+    output = Noted()
+    contextvars.copy_context().run(lambda: (CELL.set("this one"), asked(conversation, output)))
+    ((thread, cell),) = output.opened
+    assert cell == "this one"
+    assert thread != threading.main_thread().name
+
+
+def test_an_output_that_cannot_be_opened_is_tried_by_the_cell_which_says_why(conversation: Conversation):
+    import ipywidgets  # noqa: F401  it is imported with the first cell
+
+    output = Noted(fails=2)
+    with pytest.raises(OSError, match="the front end is gone"):
+        asked(conversation, output)
+    assert [thread == threading.main_thread().name for thread, _ in output.opened] == [False, True]
 
 
 def _after_turns_of(loop: asyncio.AbstractEventLoop) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from typing import Literal
@@ -50,6 +51,8 @@ class Run:
     """Its end, when that was told."""
     request_sent: threading.Event = field(default_factory=threading.Event)
     """Set when its first request has left, or something else comes of it that is to be seen."""
+    when_sent: Callable[[], None] | None = None
+    """Called on the agent's thread when its first request has left, before that is said; it raises nothing."""
     _asked_at_monotonic: float = field(default_factory=time.monotonic)
     _began: bool = False
     _ended: float | None = None
@@ -121,6 +124,12 @@ class Run:
                     self.error = f"{event.error['code']}: {event.error['message']}"
             case _:
                 pass  # changes nothing that is told of it
+
+    def sent(self) -> None:
+        """A request of it has left."""
+        if self.when_sent is not None and not self.request_sent.is_set():
+            self.when_sent()
+        self.request_sent.set()
 
     def end(self, future: Future[RunEnd]) -> None:
         """Its task is done."""

@@ -428,7 +428,7 @@ class StartingRun(Struct, frozen=True):
         return ReadyRun(agent, full, session)
 
     def _request_sent(self) -> None:
-        self.run.request_sent.set()
+        self.run.sent()
         # two threads at work hinder each other: what the answer's calls need is looked for while the model thinks
         search, session = self.parts.sandbox.begin(), self.parts.sessions.current
         search.add_done_callback(lambda _: self.parts.sessions.add_notices(session, self._unconfined()))

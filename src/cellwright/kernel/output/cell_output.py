@@ -101,7 +101,8 @@ STUCK = "The code does not react to the interrupt. Restarting the kernel ends it
 
 
 class CellOutput(Protocol):
-    """The output of one run. `open` is called on the cell's thread, `on_event`, `emit` and `stuck` on the agent's loop.
+    """The output of one run. `open` is called in the cell's context, on its thread or the agent's; `on_event`, `emit` and
+    `stuck` on the agent's loop.
 
     `close` is called where the run is waited for: on the cell's thread, or in the background on the agent's.
     """

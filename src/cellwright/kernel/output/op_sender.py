@@ -31,6 +31,9 @@ CHARS_BEFORE_FIRST_PAGE = 8_000
 SECONDS_FOR_FIRST_PAGE = 0.5
 """For the cell's page to say that it is there; one that cannot while its cell runs is not kept waiting for long."""
 
+SECONDS_FOR_SENDING = 0.0001
+"""Left to ipykernel's thread that sends: while this one works on, it would wait 5 ms (`sys.getswitchinterval`)."""
+
 
 class OpSender(OpReader):
     """A receiver that sends what it gets, and keeps it for views that come later. From any thread.
@@ -128,6 +131,7 @@ class OpSender(OpReader):
     def _deliver(self, send: Send, first: int, ops: list[Op]) -> None:
         message: OpsMessage = {"type": "ops", "first": first, "now": time.time(), "ops": ops}
         self._context.copy().run(send, message)
+        time.sleep(SECONDS_FOR_SENDING)
 
 
 class Reattached:

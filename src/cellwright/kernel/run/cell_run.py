@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
+import functools
 import json
 import logging
 import sys
@@ -71,6 +73,7 @@ class CellWait:
 
     Entered before that is started: an interrupt which comes while it starts ends it, too. `kernel` is the IPython kernel,
     None in a terminal. `seconds_for_clean_up`: an interrupt that comes sooner after another is the same one.
+    `seconds_for_request` is how long the output waits for the request to leave.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class CellWait:
         output: CellOutput,
         kernel: Any,
         seconds_for_clean_up: float = SECONDS_FOR_CLEAN_UP,
+        seconds_for_request: float = REQUEST_SECONDS,
     ) -> None:
         self._jobs = conversation.jobs
         self._output = output
@@ -86,6 +90,9 @@ class CellWait:
         self._lock = threading.Lock()
         self._task: Task[Any] | None = None
         self._stopped = False
+        self._seconds_for_request = seconds_for_request
+        self._opening = threading.Lock()
+        self._is_open = False
         self._interrupts = Interrupts(conversation.thread.loop, self._cancel, seconds_for_clean_up)
 
     def __enter__(self) -> Self:
@@ -130,11 +137,23 @@ class CellWait:
         if early:
             task.cancel()
         if isinstance(task, Run):
-            # two threads at work hinder each other: the request goes first, and the front end gets its widget while
-            # the model thinks
+            # two threads at work hinder each other: the request goes first, and its thread gives the front end the widget
+            # while the model thinks
             is_cold = "ipywidgets" not in sys.modules
-            task.request_sent.wait(COLD_REQUEST_SECONDS if is_cold else REQUEST_SECONDS)
-        self._output.open()
+            if not is_cold:
+                task.when_sent = functools.partial(contextvars.copy_context().run, self._open_ahead)
+            task.request_sent.wait(COLD_REQUEST_SECONDS if is_cold else self._seconds_for_request)
+        self._open()
+
+    def _open_ahead(self) -> None:
+        with contextlib.suppress(Exception):  # the cell tries it again, and shows why it cannot be
+            self._open()
+
+    def _open(self) -> None:
+        with self._opening:
+            if not self._is_open:
+                self._output.open()
+                self._is_open = True
 
     def _cancel(self) -> None:
         with self._lock:

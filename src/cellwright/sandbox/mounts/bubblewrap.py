@@ -107,7 +107,7 @@ def open_status() -> tuple[int, int]:
     try:
         # opened so, a pipe has both ends (fifo(7))
         return status, os.open(f"/proc/self/fd/{written}", os.O_RDWR)
-    except BaseException:
+    except OSError:
         os.close(status)
         raise
     finally:
