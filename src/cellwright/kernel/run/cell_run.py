@@ -93,6 +93,7 @@ class CellWait:
         self._seconds_for_request = seconds_for_request
         self._opening = threading.Lock()
         self._is_open = False
+        self._failure: Exception | None = None
         self._interrupts = Interrupts(conversation.thread.loop, self._cancel, seconds_for_clean_up)
 
     def __enter__(self) -> Self:
@@ -146,14 +147,18 @@ class CellWait:
         self._open()
 
     def _open_ahead(self) -> None:
-        with contextlib.suppress(Exception):  # the cell tries it again, and shows why it cannot be
+        try:
             self._open()
+        except Exception as error:  # noqa: BLE001  whatever it is, the cell raises it
+            self._failure = error
 
     def _open(self) -> None:
         with self._opening:
+            if self._failure is not None:
+                raise self._failure
             if not self._is_open:
-                self._output.open()
                 self._is_open = True
+                self._output.open()
 
     def _cancel(self) -> None:
         with self._lock:
