@@ -281,12 +281,10 @@ for extra in extras:
 endef
 export REQUIREMENTS
 
-# compiled on both cores, without the packages' own tests, and without packages of which little is imported: a fifth of all
-RARELY = botocore|dask|dateparser|distributed|fontTools|graphql|huggingface_hub|onnxruntime|opentelemetry|pip|polars|qdrant_client|sqlalchemy|third_party
-
+# compiled on both cores, without the packages' own tests
 $(VENV)/.packages: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -c "$$REQUIREMENTS" | $(BIN)/pip install -q --no-compile -r /dev/stdin
-	-$(BIN)/python -m compileall -q -j 2 -x '/(tests|$(RARELY))/' $(VENV)/lib  # a package may have files for other Pythons
+	-$(BIN)/python -m compileall -q -j 2 -x /tests/ $(VENV)/lib  # a package may have files for other Pythons
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.packages $(WIDGET) $(EXTENSION)
