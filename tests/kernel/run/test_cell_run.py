@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
+import importlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -113,6 +114,7 @@ def asked(conversation: Conversation, output: Noted) -> None:
 
 @pytest.fixture
 def conversation(messages_server: Callable[..., MessagesServer], tmp_path: Path) -> Iterator[Conversation]:
+    importlib.import_module("ipywidgets")  # as it is from the second cell on
     server = messages_server([turn(say("Hello."))])
     environ = {"HOME": str(tmp_path), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
     conversation = Conversation(cwd=tmp_path, interface="a test", environ=environ)
@@ -121,8 +123,6 @@ def conversation(messages_server: Callable[..., MessagesServer], tmp_path: Path)
 
 
 def test_the_thread_that_has_sent_the_request_opens_the_output_in_the_cells_context(conversation: Conversation):
-    import ipywidgets  # noqa: F401  it is imported with the first cell
-
     output = Noted()
     contextvars.copy_context().run(lambda: (CELL.set("this one"), asked(conversation, output)))
     ((thread, cell),) = output.opened
@@ -131,8 +131,6 @@ def test_the_thread_that_has_sent_the_request_opens_the_output_in_the_cells_cont
 
 
 def test_the_cell_says_why_its_output_cannot_be_opened(conversation: Conversation):
-    import ipywidgets  # noqa: F401  it is imported with the first cell
-
     output = Noted(fails=True)
     with pytest.raises(OSError, match="the front end is gone"):
         asked(conversation, output)
