@@ -237,6 +237,7 @@ def _programs() -> list[str]:
     return [_comparable(name) for name in PROGRAMS.split(os.sep)]
 
 
+@functools.lru_cache(maxsize=8192)  # a walk asks of each file, and of the folders above it each time
 def _comparable(name: str) -> str:
     if name.isalnum():
         return name.lower()

@@ -150,7 +150,9 @@ class PermissionPolicy:
 
         The decision's `suggestions` are rules that would turn this very "ask" into "allow".
         """
-        book = self._book
+        # only what starts programs asks what the folders hold
+        confines = self.sandbox.enabled or tool.access.kind == "shell"
+        book = self._book.for_one_decision() if confines else self._book
         # what a server says of its tools is not known to be true
         access = NOTHING_DECLARED if tool.name.startswith("mcp__") else tool.access
         call = JudgedCall(subject_of(tool.name, access.kind), tool_input, access, tool.read_only)

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from cellwright.agent.calls.approval import Decision
+from cellwright.agent.calls.confinement import Confinement
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
 from cellwright.sandbox.resolved_bounds import MOST_ENTRIES
@@ -71,6 +73,35 @@ def test_what_would_run_unasked_asks_and_says_why(large, abilities):
     allowed = decide(large, runs, "make all", deny=["Read(*.pem)"], allow=["Bash(make *)"])
     assert allowed.behavior == "allow"
     assert allowed.confinement is not None
+
+
+@pytest.mark.parametrize(("tool", "given"), [("Bash", {"command": "make all"}), ("RunTests", {})])
+def test_a_decision_asks_once_whether_bounds_can_be_kept_and_the_next_asks_anew(tmp_path, tool, given):
+    asked: list[Confinement] = []
+
+    def why_not(confinement: Confinement) -> str:
+        asked.append(confinement)
+        return "it is too small"
+
+    means = structs.replace(SMALL, why_not=why_not)
+    policy = PermissionPolicy(roots=[tmp_path], cwd=tmp_path, sandbox=SandboxRules(means=means, enabled=True))
+    # the rules that are offered are judged, too
+    first = policy.decide(tool_named(tool), given)
+    at_first = [*asked]
+    assert len(at_first) == len(set(at_first)) > 0
+    assert policy.decide(tool_named(tool), given) == first
+    assert asked == at_first * 2
+
+
+def test_a_file_that_is_new_since_the_last_decision_is_protected(tmp_path, abilities):
+    policy = PermissionPolicy(
+        roots=[tmp_path], cwd=tmp_path, sandbox=SandboxRules(means=abilities, enabled=True), deny=["Edit(*.lock)"]
+    )
+    for name in ("first.lock", "second.lock"):
+        (tmp_path / name).touch()
+        decision = policy.decide(tool_named("Bash"), {"command": "make all"})
+        protected = () if decision.confinement is None else decision.confinement.protected
+        assert (str(tmp_path / name) in protected) == abilities.protects
 
 
 @for_each_row(

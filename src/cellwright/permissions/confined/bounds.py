@@ -81,7 +81,7 @@ def allowed(book: RuleBook) -> Confinement | None:
     without_hidden = dataclasses.replace(without_patterns, hidden=())
     least = dataclasses.replace(without_hidden, protected=())
     tried = (full, without_patterns, without_hidden, least)
-    return next((each for each in tried if not book.sandbox.why_not(each)), least)
+    return next((each for each in tried if not _why_not(book, each)), least)
 
 
 def within_allowed(book: RuleBook, decision: Decision) -> Decision:
@@ -89,7 +89,7 @@ def within_allowed(book: RuleBook, decision: Decision) -> Decision:
     confinement = allowed(book)
     if confinement is None or decision.behavior == "deny":
         return decision
-    why = book.sandbox.why_not(confinement)
+    why = _why_not(book, confinement)
     if not why:
         return replace(decision, confinement=confinement)
     reason = f"Every command is to be confined, and the sandbox cannot confine this one: {why}."
@@ -102,11 +102,17 @@ def within_allowed(book: RuleBook, decision: Decision) -> Decision:
 def why_not_unasked(book: RuleBook, besides: Sequence[str] = ()) -> str:
     """Say why what runs unasked cannot be held to its bounds; "" where it can, or this sandbox never can."""
     made = _sandboxed(book, besides, unasked=True) if book.sandbox.enabled else _reading(book, besides)
-    return "" if made is None else book.sandbox.why_not(made)
+    return "" if made is None else _why_not(book, made)
 
 
 def _enforceable(book: RuleBook, confinement: Confinement | None) -> Confinement | None:
-    return None if confinement is None or book.sandbox.why_not(confinement) else confinement
+    return None if confinement is None or _why_not(book, confinement) else confinement
+
+
+def _why_not(book: RuleBook, confinement: Confinement) -> str:
+    # bounds that are equal have the same patterns, if any: they are those of the rules
+    key = (confinement, confinement.hides is None, confinement.protects is None)
+    return book.once(key, lambda: book.sandbox.why_not(confinement))
 
 
 def _reading(book: RuleBook, besides: Sequence[str]) -> Confinement | None:
@@ -127,7 +133,7 @@ def _editing(book: RuleBook, besides: Sequence[str], written: Sequence[str] | No
     if not abilities.protects:
         folders = tuple(dict.fromkeys(_folder_of(path, book.folders) for path in written))
         return dataclasses.replace(bounds, write=folders, metadata=True) if folders else None
-    places = _protected_places(book, protects)
+    places = book.once(protects, lambda: _protected_places(book, protects))
     return None if places is None else dataclasses.replace(bounds, write=book.folders, protected=places)
 
 
@@ -147,7 +153,7 @@ def _sandboxed(book: RuleBook, besides: Sequence[str] = (), *, unasked: bool) ->
     git = (folder for top in tops for folder in (os.path.join(top, ".git"), *_git_data(top)))
     write = (*book.folders, *git, *book.sandbox.allow_write)
     protects = _Protects(_edit_rules(book), with_git=True) if abilities.protects else None
-    protected = _protected_places(book, protects) if protects else ()
+    protected = book.once(protects, lambda: _protected_places(book, protects)) if protects else ()
     if protected is None:  # more files than can be looked through
         if unasked:
             return None

@@ -134,9 +134,7 @@ def judge_command(book: RuleBook, tool_input: Mapping[str, Any]) -> Decision:
     confined = not looks and command is not None and command.reading is not None
     if book.mode == "plan" and not (looks or confined):
         return denied_by_plan(BASH)
-    asked = _asked(
-        book, call, known, looks=looks or confined, auto_allowed=command is not None and command.is_auto_allowed
-    )
+    asked = _asked(book, call, known, command, looks=looks or confined)
     if asked := asked or _shows_hidden(book, call, confined=confined) or _unsafe(book, call):
         return asked if command is None else command.asked(asked)
     decision = BYPASSED if book.mode == "bypassPermissions" else _judge_by_rules(book, call, known)
@@ -211,11 +209,14 @@ def _denied(book: RuleBook, call: ShellCall, known: Known) -> Decision | None:
     return None
 
 
-def _asked(book: RuleBook, call: ShellCall, known: Known, *, looks: bool, auto_allowed: bool) -> Decision | None:
-    # as in Claude Code: the settings that let what is confined run unasked mean more than a rule for Bash as a whole
+def _asked(
+    book: RuleBook, call: ShellCall, known: Known, command: ConfinableCommand | None, *, looks: bool
+) -> Decision | None:
     rules = book.about("ask", BASH)
-    if auto_allowed:
-        rules = tuple(rule for rule in rules if not (rule.every_use and rule.rule.tool == "Bash"))
+    narrower = tuple(rule for rule in rules if not (rule.every_use and rule.rule.tool == "Bash"))
+    if narrower != rules and command is not None and command.is_auto_allowed:
+        # as in Claude Code: the settings that let what is confined run unasked mean more than a rule for Bash as a whole
+        rules = narrower
     if rule := _command_rule(rules, call.rough):
         return asked_by(rule, "This command")
     for rule, name in _file_rules(book.ask, call.names, call, known, reading=True):

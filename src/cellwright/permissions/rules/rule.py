@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec import Struct
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from cellwright.permissions.rules.command_pattern import GrantedCommand, RestrictedCommand
 
 Behavior = Literal["deny", "ask", "allow"]
+Found = TypeVar("Found")
 
 READERS = frozenset({"Read", "Grep", "Glob", "LS", "FileTree", "NotebookRead"})
 EDITORS = frozenset({"Edit", "Write", "NotebookEdit", "MultiEdit", "EditSymbol", "RenameSymbol", "ApplyPatch"})
@@ -338,6 +339,8 @@ class RuleBook:
     blocks_reads: bool = False
     blocks_writes: bool = False
     sandbox: SandboxRules = NO_SANDBOX
+    seen: dict[Hashable, Any] | None = field(default=None, repr=False, compare=False)
+    """The findings of `once`, while one decision is made; None where nothing is kept."""
     _about: dict[tuple[Behavior, Subject], tuple[CompiledRule, ...]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -348,6 +351,19 @@ class RuleBook:
         if found is None:
             rules = {"deny": self.deny, "ask": self.ask, "allow": self.allow}[behavior]
             found = self._about[behavior, subject] = tuple(rule for rule in rules if rule.names(subject))
+        return found
+
+    def for_one_decision(self) -> RuleBook:
+        """The same book, which looks for the same thing once: several steps of a decision ask what a folder holds."""
+        return replace(self, seen={})
+
+    def once(self, what: Hashable, look: Callable[[], Found]) -> Found:
+        """Return what `look` finds, or has found for this decision; `what` tells it from other searches by these rules."""
+        if self.seen is None:
+            return look()
+        if what not in self.seen:
+            self.seen[what] = look()
+        found: Found = self.seen[what]
         return found
 
 
