@@ -374,7 +374,8 @@ def test_a_wait_that_is_ended_by_an_answer_elsewhere_is_no_interrupt_of_the_user
 
     ender = threading.Thread(target=end)
     try:
-        with Interrupts(thread.loop, interrupted.release, seconds_for_clean_up=0):
+        with Interrupts(thread.loop, interrupted.release, seconds_for_clean_up=0) as interrupts:
+            interrupts.watch()
             ender.start()
             with pytest.raises(KeyboardInterrupt), wait.entered():  # noqa: PT012  what is entered has to be ended there
                 begun.set()

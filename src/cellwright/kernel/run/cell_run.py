@@ -87,9 +87,7 @@ class CellWait:
         self._jobs = conversation.jobs
         self._output = output
         self._kernel = kernel
-        self._lock = threading.Lock()
         self._task: Task[Any] | None = None
-        self._stopped = False
         self._seconds_for_request = seconds_for_request
         self._opening = threading.Lock()
         self._is_open = False
@@ -131,12 +129,8 @@ class CellWait:
         return _end_of(task)
 
     def _attach(self, task: Task[Any]) -> None:
-        with self._lock:
-            # before there was a task to cancel; once only, a second time would cut off its clean-up
-            early = self._stopped
-            self._task = task
-        if early:
-            task.cancel()
+        self._task = task
+        self._interrupts.watch()  # what came before there was a task to cancel is heard now
         if isinstance(task, Run):
             # two threads at work hinder each other: the request goes first, and its thread gives the front end the widget
             # while the model thinks
@@ -161,10 +155,8 @@ class CellWait:
                 self._output.open()
 
     def _cancel(self) -> None:
-        with self._lock:
-            self._stopped, begun = True, self._task
-        if begun is not None:
-            begun.cancel()
+        if self._task is not None:
+            self._task.cancel()
 
 
 async def until_end(run: Run, output: CellOutput, finish: Callable[[RunEnd], object]) -> None:

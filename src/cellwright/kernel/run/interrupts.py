@@ -84,7 +84,7 @@ class EndableWait:
 
 
 class Interrupts:
-    """While entered, a SIGINT calls `on_interrupt` on `loop` and raises nothing.
+    """While entered, a SIGINT calls `on_interrupt` on `loop` and raises nothing; one from before `watch`, at that call.
 
     Code that runs as a job on the main thread installs a handler of its own for that time. Entered on another thread it
     does nothing: signals belong to the main thread.
@@ -100,20 +100,26 @@ class Interrupts:
         self._loop = loop
         self._on_interrupt = on_interrupt
         self._last = float("-inf")
+        self._reader: socket.socket | None = None
         self._writer: socket.socket | None = None
         self._before: tuple[Any, int] = (None, -1)
         self._to_ignore = 0
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            reader, self._writer = socket.socketpair()
-            reader.setblocking(False)
+            self._reader, self._writer = socket.socketpair()
+            self._reader.setblocking(False)
             self._writer.setblocking(False)
             handler = signal.signal(signal.SIGINT, self._handle)
             self._before = (handler, signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False))
             _entered.append(self)
-            asyncio.run_coroutine_threadsafe(self._watch(reader), self._loop)
         return self
+
+    def watch(self) -> None:
+        """Begin to listen, on the loop's thread: to be called when that is at work anyway, for it takes the interpreter."""
+        if self._reader is not None:
+            reader, self._reader = self._reader, None
+            asyncio.run_coroutine_threadsafe(self._watch(reader), self._loop)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -125,6 +131,8 @@ class Interrupts:
         signal.set_wakeup_fd(descriptor)
         signal.signal(signal.SIGINT, handler if handler is not None else signal.default_int_handler)
         self._writer.close()
+        if self._reader is not None:
+            self._reader.close()
 
     def _handle(self, _signal: int, _frame: object) -> None:
         """The watch has it from the descriptor."""
