@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help pictures example-recordings demo lab test test-ts test-py test-browser test-all test-times coverage leg legs test-live bench-code \
-  check check-style check-types check-browser-side written fix build bench fuzz docs clean
+  check check-style check-types check-tests check-browser-side written fix build bench fuzz docs clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -184,7 +184,7 @@ test-live: $(VENV)/.test  ## a few tests on the real API; needs ANTHROPIC_API_KE
 
 check:  ## linters, type checkers, import contracts
 	@$(MAKE) --no-print-directory -j 3 $(VENV)/.test labextension/typecheck/node_modules/.installed
-	@$(MAKE) --no-print-directory -j 2 --output-sync=target check-types check-browser-side check-style
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target check-types check-browser-side check-style check-tests
 	@test ! -s .unsteady-scenes || { echo "Scenes of the browser that passed at the second try only, in the last run:"; cat .unsteady-scenes; }
 
 check-style:
@@ -195,6 +195,10 @@ check-style:
 
 check-types:
 	$(BIN)/mypy
+
+# that all tests can be imported; what pytest makes of their assertions is kept, where four workers would each make it anew
+check-tests:
+	$(PYTEST) --collect-only -qq > /dev/null || $(PYTEST) --collect-only -q
 
 check-browser-side: labextension/node_modules/.installed labextension/typecheck/node_modules/.installed
 	$(NPM) run typecheck
