@@ -166,7 +166,7 @@ def program_in(environ: Mapping[str, str]) -> str:
 
 
 def jupyter_place(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment in which Jupyter's own kernel, python3, runs the program of the tests."""
+    """The environment in which Jupyter's own kernel, python3, runs the program of the tests; other kernels stay."""
     program = Path(program_in(environ))
     there = program.parent / "jupyter"
     spec = there / "kernels" / "python3" / "kernel.json"
@@ -177,7 +177,9 @@ def jupyter_place(environ: Mapping[str, str]) -> dict[str, str]:
         shutil.copytree(own.resource_dir, spec.parent)
         own.argv[0] = str(program)
         spec.write_text(own.to_json(), "utf-8")
-    return {"JUPYTER_PATH": str(there)} if VARIABLE in environ else {}
+    if VARIABLE not in environ:
+        return {}
+    return {"JUPYTER_PATH": os.pathsep.join([str(there), *filter(None, [environ.get("JUPYTER_PATH")])])}
 
 
 def spent_in(folder: Path) -> float:

@@ -10,6 +10,7 @@ export async function startKernel(name, path) {
     { method: "POST", body: JSON.stringify({ name, path }) },
     serverSettings,
   );
+  if (!reply.ok) throw new Error(`the kernel ${name} does not start: ${await reply.text()}`);
   const manager = new KernelManager({ serverSettings });
   const kernel = manager.connectTo({ model: await reply.json(), handleComms: true });
   await kernel.info;
