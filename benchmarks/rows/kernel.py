@@ -8,12 +8,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from benchmarks.rows.front_end import FrontEnd, Messages, wire_bytes
 from benchmarks.rows.loop import ROOT, nothing
@@ -133,37 +135,76 @@ turn costs the kernel 2 to 10 % more where it has waited 1 ms longer."""
 
 
 def long_cell(subject: str) -> Mapping[str, float]:
-    """CPU of the whole kernel for a tool turn of one cell, early and late.
+    """CPU of a whole kernel for a tool turn late in a cell, and relative to that of another kernel early in one.
 
-    Early is measured before the late turns and after them, in a new conversation: a machine that gets slower meanwhile
-    is not our growth.
+    The two take turns one by one, so that what the machine does meanwhile hits both.
     """
-    with tempfile.TemporaryDirectory() as home:
-        small = Path(home) / "small.txt"
-        small.write_text("a line\n" * 20, "utf-8")
-        turns = 0
-        cpu: list[float] = []
+    computing, late_begins = threading.Lock(), threading.Event()
+    with contextlib.ExitStack() as stack:
+        late, early = (stack.enter_context(_LongCell(turns, computing)) for turns in (LATE[1], EARLY[1]))
+        stack.enter_context(_cores_of_their_own(late.kernel.pid, early.kernel.pid))
+        late.at(LATE[0] - EARLY[0], late_begins.set)
+        beside = stack.enter_context(ThreadPoolExecutor(1)).submit(early.run, late_begins)
+        late.run()
+        beside.result()
+    ours, theirs = late.per_turn(LATE), early.per_turn(EARLY)
+    return {"h cell": statistics.mean(ours), "h cell growth": _undisturbed(ours) / _undisturbed(theirs)}
 
-        def answer(_body: dict[str, Any]) -> Turn:
-            cpu.append(_cpu_ms(kernel.pid))
-            time.sleep(ANSWER_SECONDS)
-            return turn(use("Read", file_path=str(small))) if len(cpu) <= turns else turn(say("Done."))
 
-        def per_turn(window: tuple[int, int]) -> list[float]:
-            return [after - before for before, after in pairwise(cpu[slice(*window)])]
+class _LongCell:
+    """A cell of many tool turns in a kernel with a model of its own, and the CPU that the kernel has had before each.
 
-        with MessagesServer(answer, validate=False) as server:
-            environ = {"CELLWRIGHT_HOME": home, "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-            with FrontEnd(environ) as kernel, _cores_of_their_own(kernel.pid):
-                kernel.run(f"import os; os.chdir({home!r})\n%load_ext cellwright")
-                turns = LONG_TURNS
-                kernel.run("%%claude\nread it often", timeout=300)
-                early, late = per_turn(EARLY), per_turn(LATE)
-                turns = EARLY[1]
-                cpu.clear()
-                kernel.run("%%claude --new\nread it again", timeout=300)
-                early += per_turn(EARLY)
-    return {"h cell": statistics.mean(late), "h cell growth": _undisturbed(late) / _undisturbed(early)}
+    The lock is held while the kernel computes.
+    """
+
+    def __init__(self, turns: int, computing: threading.Lock) -> None:
+        self.turns = turns
+        self.cpu: list[float] = []
+        self._computing = computing
+        self._calls: dict[int, Callable[[], None]] = {}
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            home = stack.enter_context(tempfile.TemporaryDirectory())
+            self.small = Path(home) / "small.txt"
+            self.small.write_text("a line\n" * 20, "utf-8")
+            server = stack.enter_context(MessagesServer(self._answer, validate=False))
+            environ = {
+                "CELLWRIGHT_HOME": home,
+                "ANTHROPIC_BASE_URL": server.url,
+                "ANTHROPIC_API_KEY": server.api_key,
+            }
+            self.kernel = stack.enter_context(FrontEnd(environ))
+            self.kernel.run(f"import os; os.chdir({home!r})\n%load_ext cellwright")
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def at(self, number: int, call: Callable[[], None]) -> None:
+        """Call this when that turn begins."""
+        self._calls[number] = call
+
+    def run(self, begins: threading.Event | None = None) -> None:
+        """Run the cell, once `begins` is set."""
+        if begins is None or begins.wait(300):
+            self.kernel.run("%%claude\nread it often", timeout=300)
+
+    def per_turn(self, window: tuple[int, int]) -> list[float]:
+        """CPU of each turn in a window, in ms."""
+        return [after - before for before, after in pairwise(self.cpu[slice(*window)])]
+
+    def _answer(self, _body: dict[str, Any]) -> Turn:
+        if self.cpu:
+            self._computing.release()
+        self.cpu.append(_cpu_ms(self.kernel.pid))
+        self._calls.get(len(self.cpu), lambda: None)()
+        time.sleep(ANSWER_SECONDS)
+        if len(self.cpu) > self.turns:
+            return turn(say("Done."))
+        self._computing.acquire()
+        return turn(use("Read", file_path=str(self.small)))
 
 
 def _undisturbed(times: Sequence[float]) -> float:
@@ -172,8 +213,8 @@ def _undisturbed(times: Sequence[float]) -> float:
 
 
 @contextlib.contextmanager
-def _cores_of_their_own(pid: int) -> Iterator[None]:
-    """Keep a process and ours, which is the server, on different cores, where there are two.
+def _cores_of_their_own(*pids: int) -> Iterator[None]:
+    """Keep processes and ours, which is the server, on different cores, where there are two.
 
     The server reads more with each request. Whether it then drives who shares its core out of the cache is a guess.
     """
@@ -181,7 +222,8 @@ def _cores_of_their_own(pid: int) -> Iterator[None]:
     if len(cores) < 2:
         yield
         return
-    _keep_on(pid, cores[:1])
+    for pid in pids:
+        _keep_on(pid, cores[:1])
     _keep_on(os.getpid(), cores[1:])
     try:
         yield
