@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import ipaddress
+import os
 import socket
 import ssl
 import sys
@@ -24,9 +25,13 @@ from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.permissions.public_addresses import Address
 from cellwright.testing import MessagesServer, fault, say
+from cellwright.tools.process.child_processes import child_processes
+from cellwright.tools.process.own_module import own_module_environment
 from cellwright.tools.web.client import FetchedPage, Network, read_address
+from cellwright.tools.web.page_reader import read_page
+from cellwright.tools.web.page_text import WebPage, kind_of, page_of
 from cellwright.tools.web.plain_html import HtmlText
-from cellwright.tools.web.web_fetch import PAGE_CHARS, page_of, web_fetch_tool
+from cellwright.tools.web.web_fetch import PAGE_CHARS, web_fetch_tool
 from row_tables import for_each_row
 
 ARTICLE = """<!doctype html><html lang="en"><head><title>On boats</title>
@@ -460,17 +465,58 @@ def test_claude_is_told_the_limits_that_hold(web):
     assert "kept for 15 minutes" in web_fetch_tool(None, web.network).description
 
 
-def test_without_the_extra_the_whole_page_is_read_and_that_is_said(
-    fetch: Fetch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def read_here(body: bytes, kind: str = "text/html; charset=utf-8") -> WebPage:
+    return page_of(fetched(body, kind))
+
+
+def fetched(body: bytes, kind: str) -> FetchedPage:
+    return FetchedPage(read_address("https://docs.example/a"), 200, "OK", kind, body)
+
+
+def test_without_the_extra_the_whole_page_is_read_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "trafilatura", None)
-    text = str(fetch("article").content)
-    assert "pip install 'cellwright[web]'" in text
-    assert "Title: On boats\nAuthor: Ada Lovelace\nDate: 2026-03-01" in text
-    assert f"[Home]({fetch.base}/)" in text
-    assert "# On boats\n\nA boat of **oak** floats" in text
-    assert "| Wood | Density |\n| Oak | 0.75 |" in text
-    assert "Ein schöner Gruß aus Köln." in str(fetch("latin").content)
+    page = read_here(ARTICLE.encode())
+    assert "pip install 'cellwright[web]'" in page.notice
+    assert (page.title, page.author, page.date) == ("On boats", "Ada Lovelace", "2026-03-01")
+    assert "[Home](https://docs.example/)" in page.text
+    assert "# On boats\n\nA boat of **oak** floats" in page.text
+    assert "| Wood | Density |\n| Oak | 0.75 |" in page.text
+    latin = "<html><body><p>Ein schöner Gruß aus Köln.</p></body></html>".encode("latin-1")
+    assert "Ein schöner Gruß aus Köln." in read_here(latin, "text/html; charset=latin-1").text
+
+
+LONG_PAGE = (
+    b"<html><body>" + b"<div><p>One <b>more</b> <a href='/x'>paragraph</a></p></div>" * 150_000 + b"</body></html>"
+)
+"""9 MB: looking for its article takes 150 s and 1.1 GB."""
+
+
+def test_a_page_whose_article_costs_too_much_to_find_is_read_whole() -> None:
+    page = asyncio.run(read_page(fetched(LONG_PAGE, "text/html"), 60.0, os.environ, memory_mb=200))
+    assert "too much time or memory" in page.notice
+    assert "One **more** [paragraph](https://docs.example/x)" in page.text
+
+
+@pytest.mark.parametrize(("kind", "body"), [("text/html", LONG_PAGE), ("application/pdf", b"%PDF-1.4 cut off")])
+def test_parsing_ends_with_the_time_limit(kind: str, body: bytes) -> None:
+    with pytest.raises(ToolError) as caught:
+        asyncio.run(read_page(fetched(body, kind), 0.05, os.environ))
+    assert caught.value.code == ErrorCode.EXECUTION_TIMEOUT
+    assert f"{len(body):,} bytes" in caught.value.message
+    assert not child_processes().running
+
+
+def test_the_reader_of_a_page_gets_no_secret() -> None:
+    environ = {**os.environ, "GITHUB_TOKEN": "ghp_" + "a1" * 18}
+    assert "GITHUB_TOKEN" not in own_module_environment(environ)
+    assert asyncio.run(read_page(fetched(ARTICLE.encode(), "text/html"), 30.0, environ)).title == "On boats"
+
+
+@pytest.mark.parametrize("piece", [b"<!---->", b"<!-- -->\n", b"<!--", b"-->", b" "])
+def test_a_page_of_no_stated_type_is_recognised_in_a_time_that_grows_with_its_length(piece: bytes) -> None:
+    began = time.thread_time()
+    kind_of(fetched(piece * (4_000_000 // len(piece)), ""))
+    assert time.thread_time() - began < 5
 
 
 @for_each_row(

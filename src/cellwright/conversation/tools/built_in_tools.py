@@ -134,6 +134,7 @@ def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
             seconds=settings.web_fetch_timeout,
             most_bytes=settings.max_file_size,
             cache_seconds=settings.cache_ttl,
+            environ=environ,
         ),
         *([] if engine is None else [web_search_tool(engine, environ)]),
         *([] if place.load_skill is None else [skill_tool(place.load_skill, place.start_agent)]),

@@ -1,15 +1,15 @@
 """WebFetch: a page of the public web as Markdown, read by a small model for what Claude wants to know.
 
-HTML becomes Markdown without what surrounds the article, together with what the page says of itself. Without the extra
-`web` all of the page is read, and the result says so.
+`page_text.py` makes the Markdown, in the process that `page_reader.py` starts.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
+import os
 import time
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
@@ -19,149 +19,13 @@ from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.side_request import SideRequest, text_of
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
-from cellwright.errors import CellwrightError, ErrorCode, ToolError, needs_extra
+from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Preview
-from cellwright.text import lazy_pattern, visible, visible_line
-from cellwright.tools.files.formats.pdf import import_pypdf
+from cellwright.text import visible, visible_line
 from cellwright.tools.inputs import MIN_SECONDS
 from cellwright.tools.web.client import FetchedPage, Network, fetch, read_address
-
-_CHARSET = lazy_pattern(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
-_TEXT_TYPES = lazy_pattern(
-    r"text/|application/(?:[\w.+-]*\+)?(?:json|xml|javascript|yaml|toml|x-ndjson)|image/svg\+xml"
-)
-_LOOKS_LIKE_HTML = lazy_pattern(
-    rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
-)
-
-
-class WebPage(Struct, frozen=True):
-    """A page: `text` is Markdown where it was HTML; what is not known is empty. `notice` says what was not done to it."""
-
-    url: str
-    content_type: str
-    text: str
-    title: str = ""
-    author: str = ""
-    date: str = ""
-    description: str = ""
-    bytes: int = 0
-    status: int = 200
-    fetched: float = field(default_factory=time.time)
-    notice: str = ""
-
-    @property
-    def words(self) -> int:
-        return len(self.text.split())
-
-
-def page_of(fetched: FetchedPage) -> WebPage:
-    """The page that came. Takes a moment of CPU: not on a loop. Raises ToolError for what has no text."""
-    url, kind = fetched.address.url, fetched.content_type.partition(";")[0].strip().lower()
-    size = len(fetched.body)
-    if kind in ("text/html", "application/xhtml+xml") or (not kind and _LOOKS_LIKE_HTML.match(fetched.body)):
-        return _from_html(url, fetched)
-    if kind == "application/pdf":
-        return WebPage(url, kind, _pdf_text(fetched.body, url), bytes=size)
-    if kind and not _TEXT_TYPES.match(kind):
-        raise _no_text(url, kind, size)
-    if not kind and b"\0" in fetched.body[:8_000]:
-        raise _no_text(url, "data of no stated type", size)
-    return WebPage(url, kind or "text/plain", _decoded(fetched), bytes=size)
-
-
-def _no_text(url: str, kind: str, size: int) -> ToolError:
-    return ToolError(
-        f"{url} is {kind} ({size:,} bytes), not text. Download it with Bash (curl -o), if the user allows it.",
-        code=ErrorCode.EXECUTION_ERROR,
-    )
-
-
-def _decoded(fetched: FetchedPage, otherwise: str = "utf-8") -> str:
-    found = _CHARSET.search(fetched.content_type)
-    for charset in (found[1] if found else otherwise, "utf-8"):
-        try:
-            return fetched.body.decode(charset)
-        except (LookupError, UnicodeError):
-            continue
-    return fetched.body.decode("latin-1")
-
-
-SURROUNDINGS = needs_extra("Telling an article from the menus around it", "web")
-
-
-def _from_html(url: str, fetched: FetchedPage) -> WebPage:
-    try:
-        import trafilatura  # brings lxml, half a second at first use
-        from trafilatura.settings import use_config
-    except ImportError:
-        return _from_html_plainly(url, fetched)
-
-    config = use_config()
-    config.set("DEFAULT", "EXTRACTION_TIMEOUT", "0")  # its alarm signal belongs to the main thread
-    # its own guess of the encoding reads the page's <meta> too
-    source = _decoded(fetched) if _CHARSET.search(fetched.content_type) else trafilatura.utils.decode_file(fetched.body)
-    text = trafilatura.extract(
-        source,
-        url=url,
-        output_format="markdown",
-        include_links=True,
-        include_tables=True,
-        include_comments=False,
-        favor_recall=True,
-        config=config,
-    )
-    about = trafilatura.extract_metadata(source, default_url=url)
-    if not text or len(text) < 200:
-        whole = trafilatura.html2txt(source)
-        text = whole if len(whole) > len(text or "") else text or ""
-    return WebPage(
-        url,
-        "text/html",
-        text,
-        title=_word(about, "title"),
-        author=_word(about, "author"),
-        date=_word(about, "date"),
-        description=_word(about, "description"),
-        bytes=len(fetched.body),
-    )
-
-
-def _from_html_plainly(url: str, fetched: FetchedPage) -> WebPage:
-    from cellwright.tools.web.plain_html import HtmlText, declared_charset
-
-    page = HtmlText(url)
-    page.read(_decoded(fetched, declared_charset(fetched.body)))
-    about = page.about
-    return WebPage(
-        url,
-        "text/html",
-        page.markdown,
-        title=about.get("title", ""),
-        author=about.get("author", ""),
-        date=about.get("date", ""),
-        description=about.get("description", ""),
-        bytes=len(fetched.body),
-        notice=SURROUNDINGS,
-    )
-
-
-def _word(about: object, name: str) -> str:
-    value = getattr(about, name, None)
-    return " ".join(value.split()) if isinstance(value, str) else ""
-
-
-def _pdf_text(body: bytes, url: str) -> str:
-    import io
-
-    pypdf = import_pypdf(url)
-    try:
-        reader = pypdf.PdfReader(io.BytesIO(body))
-        pages = [page.extract_text() for page in reader.pages]
-    except Exception as error:  # broken files make pypdf raise nearly anything
-        raise ToolError(f"The PDF at {url} cannot be read: {error}.", code=ErrorCode.EXECUTION_ERROR) from error
-    return "\n\n".join(f"--- page {number} ---\n{text}" for number, text in enumerate(pages, 1))
-
+from cellwright.tools.web.page_reader import read_page
+from cellwright.tools.web.page_text import WebPage
 
 DEFAULT_SECONDS = 30.0
 MAX_SECONDS = 120
@@ -261,6 +125,7 @@ class WebFetch(Struct, frozen=True):
     cache: PageCache
     seconds: float
     most_bytes: int
+    environ: Mapping[str, str]
 
     async def read(self, input: WebFetchInput, ctx: ToolContext) -> ToolResult:
         """Return what a call gives back. Raises ToolError."""
@@ -299,6 +164,7 @@ class WebFetch(Struct, frozen=True):
         if (kept := self.cache.get(address.url)) is not None:
             return kept
         seconds = self.seconds if input.timeout_seconds is None else float(input.timeout_seconds)
+        deadline = time.monotonic() + seconds
         ctx.progress(message=f"Fetching {address.url}")
         try:
             async with asyncio.timeout(seconds):
@@ -311,7 +177,7 @@ class WebFetch(Struct, frozen=True):
             ) from None
         if fetched.elsewhere:
             return fetched
-        page = replace(await asyncio.to_thread(page_of, fetched), status=fetched.status)
+        page = replace(await read_page(fetched, deadline - time.monotonic(), self.environ), status=fetched.status)
         if fetched.status >= 400:
             raise ToolError(
                 f"{fetched.address.url} answered {fetched.status} {fetched.reason}.\n{page.text[:1_000]}".strip(),
@@ -383,13 +249,15 @@ def web_fetch_tool(
     seconds: float = DEFAULT_SECONDS,
     most_bytes: int = MAX_BYTES,
     cache_seconds: float = CACHE_SECONDS,
+    environ: Mapping[str, str] = os.environ,
 ) -> Tool:
-    """WebFetch of one session: `seconds` for getting a page of `most_bytes` at most, kept for `cache_seconds`.
+    """WebFetch of one session: `seconds` for getting and parsing a page of `most_bytes` at most, kept for `cache_seconds`.
 
-    `side_request` is the way to the small model that reads pages.
+    `side_request` is the way to the small model that reads pages; the process that parses them gets of `environ` what a
+    command gets.
     """
     seconds = min(max(seconds, 1.0), MAX_SECONDS)
-    web = WebFetch(network or Network(), side_request, PageCache(cache_seconds), seconds, most_bytes)
+    web = WebFetch(network or Network(), side_request, PageCache(cache_seconds), seconds, most_bytes, environ)
 
     async def preview(input: WebFetchInput) -> Preview:
         url = visible_line(input.url, 2_000)
@@ -405,7 +273,7 @@ def web_fetch_tool(
         best_for="a page",
         limits=ToolLimits(seconds=MAX_SECONDS + 60, file_bytes=most_bytes, calls_per_minute=60),
         examples=EXAMPLES,
-        fields={"timeout_seconds": {"description": f"How long getting the page may take (default {seconds:g})."}},
+        fields={"timeout_seconds": {"description": f"How long fetching and parsing may take (default {seconds:g})."}},
         title=lambda input: f"Fetch {visible_line(input.url)}",
         preview=preview,
     )

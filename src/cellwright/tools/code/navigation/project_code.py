@@ -8,10 +8,8 @@ no answer.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import sys
-import sysconfig
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -44,7 +42,7 @@ from cellwright.sessions.state_dir import make_private_folder
 from cellwright.tools.code.navigation.project_embedding import ProjectEmbedding
 from cellwright.tools.paths import existing_path, shown_path
 from cellwright.tools.process.child_processes import Command
-from cellwright.tools.process.environment import child_environment
+from cellwright.tools.process.own_module import own_module_environment
 from cellwright.tools.process.runner import OutputHead, RunningProgram
 from cellwright.tools.search.ripgrep import run_ripgrep, search_program
 from cellwright.tools.search.ripgrep_arguments import NO_VERSION_CONTROL, relative_path
@@ -112,7 +110,7 @@ class ProjectCode:
         self.embedding: ProjectEmbedding | None = None
         """The texts' vectors, where the settings name a model."""
         if embedding is not None:
-            self.embedding = ProjectEmbedding(root, self.database, embedding, environ, _indexer_environment(environ))
+            self.embedding = ProjectEmbedding(root, self.database, embedding, environ, own_module_environment(environ))
         self.problem = ""
         """The reason why there is no index; empty where there is one or will be."""
         self._restrictions = tuple(restrictions)
@@ -169,7 +167,7 @@ class ProjectCode:
             # -P: what lies in the current folder is not what is imported
             arguments=(sys.executable, "-P", "-m", "cellwright.codebase"),
             cwd=self.database.parent,
-            environ=_indexer_environment(self.environ),
+            environ=own_module_environment(self.environ),
             memory_mb=INDEXER_MEMORY_MB,
             read_only=True,
         )
@@ -460,16 +458,6 @@ def _symbols(file: IndexedFile, facts: FileFacts) -> list[IndexedSymbol]:
         )
         for each in facts.symbols
     ]
-
-
-def _indexer_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of an indexer: it imports this very package, wherever that was imported from."""
-    child = child_environment(environ)
-    paths = [str(Path(path).absolute()) for path in child.get("PYTHONPATH", "").split(os.pathsep) if path]
-    own = str(Path(__file__).parents[4])  # the folder that the package is in
-    if own not in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *paths):
-        paths.append(own)
-    return {**child, "PYTHONPATH": os.pathsep.join(paths)} if paths else child
 
 
 def project_code(
