@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from cellwright.conversation.message_chunks import JoinedMessages, Piece, pieces
-from cellwright.kernel.pages.kernel_comms import comm_manager, keep_own_shell
+from cellwright.kernel.pages.kernel_comms import comm_manager, isolate_from_shell
 from cellwright.kernel.pages.page_secret import knows_secret, secret_in
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class CommLink:
     """The kernel's end of one comm. Made where the comm was opened, by `hello`; used from any thread."""
 
     def __init__(self, comm: Any, hello: object = None) -> None:
-        keep_own_shell(comm)
+        isolate_from_shell(comm)
         self._comm = comm
         # a context can be entered by one thread at a time, hence the copies; this one has the parent that ipykernel asks for
         self._context = contextvars.copy_context()

@@ -5,8 +5,11 @@ Hosted notebooks pin such a version, and where it runs the package, if it is the
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import sys
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 
@@ -40,14 +43,24 @@ def create_comm(target_name: str, **options: Any) -> Any:
     return Comm(target_name=target_name, **options)
 
 
-def keep_own_shell(comm: Any) -> None:
-    """Have messages to `comm` handled on the subshell that they name.
+def isolate_from_shell(comm: Any) -> None:
+    """Have messages to `comm` reach its callback alone, on the subshell that they name.
 
-    ipykernel 7.4 hands them to the shell that last published on the comm, which is the main shell: busy with the very
+    A comm of the package fires the shell's hooks around its callback, on the subshell's thread. matplotlib's inline backend
+    then draws the user's figures there while the main thread saves them: they come out blank or torn.
+    ipykernel 7.4 hands messages to the shell that last published on the comm, which is the main shell: busy with the very
     cell that waits for them. Other versions have no such route.
     """
+    # no method of the comm: that would keep it alive
+    comm.handle_msg = functools.partial(_call_back, weakref.ref(comm))
     if hasattr(comm, "_reply_subshell_for"):
         comm._reply_subshell_for = lambda _data, default: default
+
+
+def _call_back(found: Callable[[], Any], message: Any) -> None:
+    comm = found()
+    if comm is not None and comm._msg_callback is not None:
+        comm._msg_callback(message)
 
 
 def _manager_of_kernel() -> Any:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cellwright.kernel.pages.kernel_comms import create_comm, keep_own_shell
+from cellwright.kernel.pages.kernel_comms import create_comm, isolate_from_shell
 
 TARGET = "cellwright.documents"
 FORGOTTEN_SECONDS = 60.0
@@ -33,7 +33,7 @@ class OpenDocuments:
     def open(self) -> None:
         """Open the comm, on which each page that shows a notebook of this kernel answers."""
         self._comm = create_comm(TARGET, data={"protocol": 1})
-        keep_own_shell(self._comm)
+        isolate_from_shell(self._comm)
         self._comm.on_msg(lambda message: self.on_message(message["content"]["data"]))
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ import comm
 import ipywidgets  # type: ignore[import-untyped]
 import traitlets
 
-from cellwright.kernel.pages.kernel_comms import keep_own_shell
+from cellwright.kernel.pages.kernel_comms import isolate_from_shell
 from cellwright.kernel.widgets.bundle import LOADER, RENDERER, is_built
 
 logger = logging.getLogger(__name__)
@@ -89,7 +89,7 @@ class TranscriptWidget(_OwnState, anywidget.AnyWidget):
         if self.comm is None:
             channel = comm.create_comm(target_name="jupyter.widget", primary=False)
             self.comm = channel
-            keep_own_shell(channel)
+            isolate_from_shell(channel)
             state = {"state": self.get_state(), "buffer_paths": []}
             channel.open(data=state, metadata={"version": ipywidgets.__protocol_version__})
 
@@ -156,5 +156,5 @@ def _code_model() -> str:
     with _creating_code:
         if _code is None or _code.comm is None:
             _code = TranscriptCode(code=renderer_code())
-            keep_own_shell(_code.comm)
+            isolate_from_shell(_code.comm)
         return str(_code.model_id)
