@@ -191,7 +191,7 @@ class NotebookConversation:
         """Ask for a key in the running cell, and keep it. Raises `CellwrightError` where that cannot be."""
         from cellwright.kernel.magic.sign_in import enter_key  # few enter one
 
-        enter_key(self.conversation, front_end_of(self.shell))
+        enter_key(self.conversation, front_end_of(self.shell), self.pages.was_closed)
 
     def start_demo(self) -> None:
         """Set up the demo, or the scripted model in it. Raises `CellwrightError`."""
@@ -209,7 +209,7 @@ class NotebookConversation:
         )  # most kernels have one from the first
 
         environ = self.conversation.in_force.environ
-        offer_to_enter_key(self.conversation, options, front_end_of(self.shell), environ)
+        offer_to_enter_key(self.conversation, options, front_end_of(self.shell), environ, self.pages.was_closed)
         self._has_key = not lacks_key(self.conversation, options)
 
     @contextlib.contextmanager
@@ -289,6 +289,7 @@ class NotebookConversation:
             self._is_watched,
             self.log.log_of,
             self.pages.has_left,
+            self.pages.was_closed,
         )
 
     def _is_watched(self) -> bool:

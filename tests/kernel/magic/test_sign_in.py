@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from notebook_kernel import Cell, NotebookKernel, running_kernel
+from notebook_kernel import SOURCES, Cell, NotebookKernel, python_path, running_kernel
+from notebook_page import NotebookPage
 
 from cellwright.testing import MessagesServer, say
 
 pytestmark = pytest.mark.kernel
 
 
+def keyless_environ(model: MessagesServer) -> dict[str, str]:
+    return {"ANTHROPIC_BASE_URL": model.url, "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
+
+
 @pytest.fixture
 def keyless(model: MessagesServer, tmp_path: Path) -> Iterator[NotebookKernel]:
-    environ = {"ANTHROPIC_BASE_URL": model.url, "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
-    with running_kernel(tmp_path, environ) as kernel:
+    with running_kernel(tmp_path, keyless_environ(model)) as kernel:
         kernel.run("%load_ext cellwright")
         yield kernel
 
@@ -64,3 +71,49 @@ def test_who_types_nothing_reads_the_ways(keyless: NotebookKernel, model: Messag
     keyless.finish(login)
     assert "takes the key" in login.stdout
     assert keyless.run("%claude login").reply["evalue"].startswith("INVALID_PARAMETERS: A key cannot be typed here.")
+
+
+def key_field(kernel: NotebookKernel) -> None:
+    """Wait until the cell's field for a key is there."""
+    assert kernel.client.get_stdin_msg(timeout=60)["content"]["password"]
+
+
+def test_an_interrupt_ends_the_wait_for_a_key(keyless: NotebookKernel, model: MessagesServer):
+    for code in ("%%claude\nhi", "%claude login"):
+        cell = keyless.begin(code, allow_stdin=True)
+        key_field(keyless)
+        keyless.interrupt()
+        keyless.finish(cell)
+        assert cell.reply["ename"] == "KeyboardInterrupt", cell.reply
+        assert keyless.value("6 * 7") == "42"
+
+
+def test_a_key_from_elsewhere_runs_the_prompt_that_waits_for_it(keyless: NotebookKernel, model: MessagesServer):
+    model.add(say("With the panel's key."))
+    cell = keyless.begin("%%claude\nhi", allow_stdin=True)
+    key_field(keyless)
+    entered = subprocess.run(
+        [sys.executable, "-m", "cellwright.terminal.main", "auth", "login"],
+        input=model.api_key,
+        text=True,
+        capture_output=True,
+        env={**os.environ, **keyless_environ(model), "PYTHONPATH": python_path(SOURCES)},
+        check=False,
+    )
+    assert entered.returncode == 0, entered.stderr
+    keyless.finish(cell)
+    assert cell.status == "ok", cell.error
+    assert "With the panel's key." in str(cell.outputs)
+
+
+def test_the_wait_for_a_key_ends_with_its_page(keyless: NotebookKernel, tmp_path: Path):
+    if not keyless.has_subshells:
+        pytest.skip("the page's leave-taking waits for the cell")
+    page = NotebookPage(keyless, tmp_path / "a.ipynb")
+    page.open()
+    cell = keyless.begin("%%claude\nhi", allow_stdin=True)
+    key_field(keyless)
+    page.close()
+    keyless.finish(cell)
+    assert cell.reply["evalue"].startswith("API_KEY_MISSING: ")
+    assert keyless.value("6 * 7") == "42"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from notebook_kernel import NotebookKernel, Page
+from notebook_page import NotebookPage
 
 from cellwright.kernel.output.saved_ops import TRANSCRIPT
 from cellwright.testing import MessagesServer, say, turn, use
@@ -160,6 +161,21 @@ def test_always_allow_keeps_the_rule_for_the_project(
     # another session of the same kernel is not asked either
     assert kernel.run("%%claude --new\nagain").status == "ok"
     assert not any(op["op"] == "ask" for op in page.ops)
+
+
+def test_a_question_at_input_ends_with_its_page(kernel: NotebookKernel, model: MessagesServer, project: Path):
+    if not kernel.has_subshells:
+        pytest.skip("the page's leave-taking waits for the cell")
+    silent, page = Page(kernel, says_ready=False), NotebookPage(kernel, project / "a.ipynb")
+    page.open()
+    model.add(python("closed = 1"), say("Nobody answered."))
+    cell = kernel.begin("%%claude --new\ngo", allow_stdin=True)
+    kernel.input_prompt(cell)
+    page.close()
+    kernel.finish(cell)
+    silent.close()
+    assert cell.status == "ok"
+    assert kernel.value("'closed' in dir()") == "False"
 
 
 def test_with_nobody_there_the_policy_decides_at_once(kernel: NotebookKernel, model: MessagesServer):

@@ -16,6 +16,7 @@ from cellwright.kernel.magic.displayed_errors import telling_once
 from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.output.saved_ops import TRANSCRIPT, VERSION
 from cellwright.kernel.run.front_end import FrontEnd
+from cellwright.kernel.run.person_wait import wait_for_person
 from cellwright.text import visible_line
 
 CARD = f"""\
@@ -47,9 +48,16 @@ def lacks_key(conversation: Conversation, options: MagicOptions) -> bool:
 
 
 def offer_to_enter_key(
-    conversation: Conversation, options: MagicOptions, front_end: FrontEnd, environ: Mapping[str, str]
+    conversation: Conversation,
+    options: MagicOptions,
+    front_end: FrontEnd,
+    environ: Mapping[str, str],
+    was_closed: Callable[[str], bool],
 ) -> None:
-    """Show the card above the first prompt of somebody who has no key yet, where they can type one."""
+    """Show the card above the first prompt of somebody who has no key yet, if they can type one.
+
+    `was_closed` says of a page whether it was closed.
+    """
     # a prompt that may be played from a recording needs no key
     plays = options.replay not in (None, "off") or environ.get("CELLWRIGHT_REPLAY", "off") not in ("", "off")
     if plays or options.format != "text" or not front_end.allows_input or not lacks_key(conversation, options):
@@ -57,10 +65,10 @@ def offer_to_enter_key(
     if not conversation.in_force.settings.own_credentials:
         return  # the run says it
     with _shown_card(lambda: not lacks_key(conversation, options)) as say:
-        _ask(conversation, say, lambda: not lacks_key(conversation, options))
+        _ask(conversation, say, lambda: not lacks_key(conversation, options), lambda: was_closed(front_end.page))
 
 
-def enter_key(conversation: Conversation, front_end: FrontEnd) -> None:
+def enter_key(conversation: Conversation, front_end: FrontEnd, was_closed: Callable[[str], bool]) -> None:
     """Ask for a key and keep it: `%claude login`. Raises `CellwrightError` where none can be typed or kept."""
     if not front_end.allows_input:
         message = "A key cannot be typed here. Enter it in a terminal with `cellwright auth login`."
@@ -70,7 +78,7 @@ def enter_key(conversation: Conversation, front_end: FrontEnd) -> None:
         raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
     address = visible_line(address_of(conversation.in_force.environment), 200)
     print(f"The key is tested at {address} and kept for you alone, outside the notebook. Keys: {KEYS_PAGE}")
-    _ask(conversation, print, lambda: False)
+    _ask(conversation, print, lambda: False, lambda: was_closed(front_end.page))
 
 
 @contextlib.contextmanager
@@ -131,14 +139,19 @@ def _markdown(text: str) -> dict[str, str]:
     return {"text/markdown": text, "text/plain": text}
 
 
-def _ask(conversation: Conversation, say: Callable[[str], None], is_settled: Callable[[], bool]) -> None:
-    """Ask until a key is kept, nothing is typed, or it is settled elsewhere (in the panel)."""
+def _ask(
+    conversation: Conversation,
+    say: Callable[[str], None],
+    is_settled: Callable[[], bool],
+    page_closed: Callable[[], bool],
+) -> None:
+    """Ask until a key is kept, nothing is typed, the page is gone, or it is settled elsewhere (in the panel)."""
     for _ in range(MAX_ATTEMPTS):
         try:
-            text = getpass.getpass(_PROMPT)
+            text = wait_for_person(lambda: getpass.getpass(_PROMPT), lambda: is_settled() or page_closed())
         except EOFError:
             return
-        if not text.strip() or is_settled():
+        if text is None or not text.strip() or is_settled():
             return
         try:
             say(_words(_kept(conversation, text)))

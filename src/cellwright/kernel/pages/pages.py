@@ -76,6 +76,13 @@ class PageNotebook(NamedTuple):
     """The user's page, or at the server: the document that pages share ("shared"), what it has as a file ("contents")."""
 
 
+RECONNECT_SECONDS = 1.0
+"""A page that only lost its connection is back by then, with the session that it had."""
+
+MOST_CLOSED = 200
+"""Sessions of closed pages that are remembered."""
+
+
 class PageConnection:
     """One connection of one page. `session` is what its messages carry, those that run cells as well."""
 
@@ -96,7 +103,12 @@ class PageConnection:
 
     def sent(self, session: str) -> bool:
         """Return whether it is the page that messages with this `session` come from."""
-        return bool(session) and session in (self.session, *(notebook.session for notebook in self.notebooks))
+        return bool(session) and session in self.sessions
+
+    @property
+    def sessions(self) -> tuple[str, ...]:
+        """The sessions of the messages that come from the page."""
+        return (self.session, *(notebook.session for notebook in self.notebooks))
 
 
 Handler = Callable[[PageConnection, Mapping[str, Any]], Awaitable[Any]]
@@ -124,6 +136,8 @@ class Pages:
         """The session of the page that ran the newest prompt."""
         self.left = float("-inf")
         """When the last page went away that had been there alone: it may be reloading."""
+        self._closed: dict[str, float] = {}
+        """When the last page with messages of a session went away."""
         self.any_came = False
         """True when a page has connected since the extension was loaded: the front end is one of those that do."""
 
@@ -142,8 +156,10 @@ class Pages:
         self._followers.append(listener)
 
     def prefer(self, session: str) -> None:
-        """Hold the page of this session for the one that the user is at."""
+        """Hold the page of this session for the one that the user is at: it has just run a cell."""
         self.preferred = session
+        with self._lock:
+            self._closed.pop(session, None)
 
     def all(self) -> list[PageConnection]:
         """The pages, the one that ran the newest prompt first, then those that spoke last."""
@@ -173,6 +189,14 @@ class Pages:
         """Return whether the front end connects its pages, and none that is there sends messages with this `session`."""
         with self._lock:
             return self.any_came and not any(page.sent(session) for page in self._pages)
+
+    def was_closed(self, session: str) -> bool:
+        """Return whether a page that sent messages with this `session` went away, and has not come back for a moment."""
+        with self._lock:
+            closed = self._closed.get(session)
+            if closed is None or any(page.sent(session) for page in self._pages):
+                return False
+        return self._clock() - closed >= RECONNECT_SECONDS
 
     def is_reloading(self, seconds: float) -> bool:
         """Return whether the only page went away within so many seconds, as one does that is reloaded."""
@@ -295,6 +319,10 @@ class Pages:
         with self._lock:
             if page in self._pages:
                 self._pages.remove(page)
+            for session in filter(None, page.sessions):
+                self._closed[session] = self._clock()
+            while len(self._closed) > MOST_CLOSED:
+                del self._closed[next(iter(self._closed))]
         for of_page, answer in list(self._waiting.values()):
             if of_page is page:
                 answer.get_loop().call_soon_threadsafe(_give_up, answer)

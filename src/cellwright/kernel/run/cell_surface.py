@@ -42,10 +42,12 @@ def cell_surface(
     is_watched: Callable[[], bool],
     log_of: Callable[[Run], OpLog],
     has_left: Callable[[str], bool],
+    was_closed: Callable[[str], bool],
 ) -> CellSurface:
     """The cell that is running: a widget where one can be shown, else text, else only what is saved.
 
-    `log_of` gives what a run is drawn from. `has_left` tells of a page whether it was closed.
+    `log_of` gives what a run is drawn from. `has_left` says of a page whether it is not there, `was_closed` whether it
+    was and is no more: a console is neither.
     """
     quiet, for_people = options.quiet, options.format == "text"
     widget = for_people and front_end.kernel is not None and not front_end.headless
@@ -60,6 +62,7 @@ def cell_surface(
         answer_seconds=conversation.in_force.settings.ask_user_question_seconds,
         mirror=mirror,
         is_watched=is_watched,
+        was_closed=lambda: was_closed(front_end.page),
         seconds_to_get_ready=BACKGROUND_SECONDS_TO_GET_READY if options.background else READY_TIMEOUT_SECONDS,
     )
 

@@ -73,6 +73,11 @@ class EndableWait:
                 with self._lock:
                     self._waiting = False
 
+    @property
+    def ended(self) -> bool:
+        """True once `end` was called: a `KeyboardInterrupt` of the wait is no interrupt of the user's."""
+        return self._ended
+
     def end(self) -> None:
         """End the wait, or keep it from beginning; from any thread but the one that waits."""
         with self._lock:

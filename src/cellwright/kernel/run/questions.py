@@ -17,6 +17,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -29,6 +30,7 @@ from cellwright.errors import CellwrightError
 from cellwright.events import AnsweredBy
 from cellwright.kernel.output.protocol import AnswerMessage
 from cellwright.kernel.run.interrupts import EndableWait
+from cellwright.kernel.run.person_wait import LOOK_SECONDS
 from cellwright.text import visible_line
 
 SubmitAnswer = Callable[[AnswerMessage, AnsweredBy], None]
@@ -94,6 +96,11 @@ def _nobody_watches() -> bool:
     return False
 
 
+def _stays() -> bool:
+    """Return False: the front end is no page that could be closed."""
+    return False
+
+
 Answering = asyncio.Future[Allow | Deny]
 
 
@@ -103,7 +110,7 @@ class Questions(Struct, eq=False):
     `widget`: whether one was displayed; `ready` is set when it has answered. `save_rules` keeps rules for ever; where it
     cannot, the answer says so. `answer_seconds` is how long a question of Claude's own waits in the widget before
     Claude goes on without an answer; None: as long as it takes. `mirror` shows questions in other places as well;
-    `is_watched` says whether one of these shows all of them.
+    `is_watched` says whether one of these shows all of them, `was_closed` whether the page that ran the cell was closed.
     """
 
     jobs: CallerJobs
@@ -114,6 +121,7 @@ class Questions(Struct, eq=False):
     seconds_to_get_ready: float = READY_TIMEOUT_SECONDS
     mirror: QuestionMirror = _no_mirror
     is_watched: Callable[[], bool] = _nobody_watches
+    was_closed: Callable[[], bool] = _stays
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     _open: dict[str, tuple[ToolUse, Answering]] = field(default_factory=dict)
 
@@ -152,12 +160,24 @@ class Questions(Struct, eq=False):
             return await self._answer_in_time(use, answer) if self.is_watched() else _denied_unasked(use)
         wait = EndableWait()
         typed: Answering = asyncio.ensure_future(self.jobs.call(functools.partial(_ask_here, use, wait)))
+        left = asyncio.ensure_future(self._page_left())
         try:
-            await asyncio.wait({typed, answer}, return_when=asyncio.FIRST_COMPLETED)
-            return answer.result() if answer.done() else typed.result()
+            ends: set[asyncio.Future[Any]] = {typed, answer, left}
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if answer.done():
+                return answer.result()
+            if typed.done():
+                return typed.result()
         finally:
             wait.end()
             typed.cancel()
+            left.cancel()
+        return await self._answer_in_time(use, answer) if self.is_watched() else _denied_unasked(use)
+
+    async def _page_left(self) -> None:
+        """Return once the page that ran the cell was closed or reloaded: the field of `input()` is gone with it."""
+        while not self.was_closed():
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _answer_in_time(self, use: ToolUse, answer: Answering) -> Allow | Deny:
         # what is asked about a permission or a plan is never taken as answered
