@@ -74,6 +74,7 @@ class HooksInForce:
             settings.allow_managed_hooks_only,
             settings.allowed_http_hook_urls,
             settings.http_hook_allowed_env_vars,
+            self._in_force.scripts,
         )
         if key != self._read_from:
             self._read_from = key
@@ -89,6 +90,7 @@ class HooksInForce:
                     more=brought,
                     exported=self.exported,
                     save_rules=self._in_force.save_rules,
+                    scripts=self._in_force.scripts,
                 )
         return self._hooks
 
@@ -108,6 +110,7 @@ class HooksInForce:
             more=(HooksSource(found, scope, label, None, variables or {}, of_component=True),),
             exported=self.exported,
             save_rules=self._in_force.save_rules,
+            scripts=self._in_force.scripts,
         )
 
     @property
