@@ -99,8 +99,8 @@ def test_a_plugin_is_read_whole(tmp_path: Path) -> None:
         *("skills", "commands", "agents", "output-styles"),
     ]
     assert what_it_brings(plugin, plugin.root) == [
-        "hook PreToolUse (Bash) runs: ${CLAUDE_PLUGIN_ROOT}/check",
-        "MCP server plugin:demo:data: ${CLAUDE_PLUGIN_ROOT}/serve --x",
+        "hook PreToolUse (Bash): runs ${CLAUDE_PLUGIN_ROOT}/check",
+        "MCP server plugin:demo:data\n    runs: ${CLAUDE_PLUGIN_ROOT}/serve\n    args[0]: --x",
         *("skills: hello", "commands: bye", "agents: helper", "output styles: short"),
     ]
 

@@ -23,7 +23,7 @@ def configure(place, where="project", **more):
         where,
         permissions={"allow": ["Bash(make *)"], "additionalDirectories": ["../data"], "deny": ["Read(.env)"]}
         | {"ask": ["Python"], "defaultMode": "plan"},
-        env={"GREETING": "hello", "SERVICE_PASSWORD": "wolf"},
+        env={"GREETING": "hello"},
         hooks=HOOK,
         model="sonnet",
         **more,
@@ -48,7 +48,7 @@ NOTHING = {"allow": [], "folders": 0, "env": {}, "hooks": 0, "model": None, "too
 EVERYTHING = {
     "allow": ["Bash(make *)"],
     "folders": 1,
-    "env": {"GREETING": "hello", "SERVICE_PASSWORD": "wolf"},
+    "env": {"GREETING": "hello"},
     "hooks": 1,
     "model": "sonnet",
     "tools": ["mine.py"],
@@ -80,14 +80,12 @@ def test_the_question_lists_what_the_folder_brings_along(place):
     for line in (
         "hook PreToolUse (Bash): runs ./check.sh",
         "environment variable GREETING = hello",
-        "environment variable SERVICE_PASSWORD",
         "allow rule Bash(make *)",
         "folder to read and to write in: ../data",
         'setting model = "sonnet"',
         ".claude/tools/mine.py (2 lines",
     ):
         assert line in question.detail
-    assert "wolf" not in question.detail
     assert "Read(.env)" not in question.detail
 
 

@@ -54,7 +54,9 @@ def described_hook(event: str, entry: HookEntry, environ: Mapping[str, str]) -> 
             does, *details = _model(entry)
         case _:
             raise AssertionError(f"unknown kind of hook: {entry!r}")
-    plain = event in MATCHED_FIELDS and _PLAIN_MATCHER.fullmatch(entry.matcher) and exact(entry.matcher) == entry.matcher
+    plain = (
+        event in MATCHED_FIELDS and _PLAIN_MATCHER.fullmatch(entry.matcher) and exact(entry.matcher) == entry.matcher
+    )
     head = f"hook {event} ({entry.matcher}): {does}" if plain else f"hook {event}: {does}"
     if entry.matcher and not plain:
         details.append(f"matcher: {exact(entry.matcher)}")

@@ -178,11 +178,10 @@ class Entries(msgspec.Struct):
         if not isinstance(raw, list) or not isinstance(matcher, str):
             self._leave_out(f'{place}: {_shown(group)} is not {{"matcher": text, "hooks": [...]}}; it is left out.')
             return
-        if origin.strict:
-            if unknown := [str(each) for each in group if each not in GROUP_FIELDS]:
-                listed = ", ".join(f"`{each[:40]}`" for each in unknown)
-                self._leave_out(f"{place}: a group of hooks has no {listed}. {_shown(group)} is left out.")
-                return
+        if origin.strict and (unknown := [str(each) for each in group if each not in GROUP_FIELDS]):
+            listed = ", ".join(f"`{each[:40]}`" for each in unknown)
+            self._leave_out(f"{place}: a group of hooks has no {listed}. {_shown(group)} is left out.")
+            return
         if event in MATCHED_FIELDS:
             self.problems += [f"{place}: {problem}" for problem in _matcher_problems(event, matcher)]
         for entry in raw:

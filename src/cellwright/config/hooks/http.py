@@ -60,7 +60,9 @@ async def send(hook: HttpHook, event: str, fields: Mapping[str, Any], bounds: Ht
     if withheld := withheld_secrets(hook, bounds.environ):
         names = ", ".join(withheld)
         said = _read(hook, event, status, body)
-        why = f"The hook `{short(hook.name)}` was sent without {names}: only hooks in your own settings get your secrets"
+        why = (
+            f"The hook `{short(hook.name)}` was sent without {names}: only hooks in your own settings get your secrets"
+        )
         return replace(said, problems=(*said.problems, f"{why} ({hook.source})."))
     return _read(hook, event, status, body)
 

@@ -36,6 +36,9 @@ _OAUTH_KEYS = {
     "scopes": "scopes",
     "metadata_url": "authServerMetadataUrl",
 }
+_FOLDERS = frozenset({"CLAUDE_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA"})
+"""Variables that hold a folder, and nothing of the user's."""
+
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _VARIABLE = lazy_pattern(r"\$\{(?P<name>(?:user_config\.)?[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
 
@@ -199,7 +202,8 @@ def described_entry(value: Mapping[str, Any]) -> list[str]:
     if server.oauth is not None:
         named = {_OAUTH_KEYS[key]: each for key, each in asdict(server.oauth).items() if each}
         lines.append(f"signs you in with: {exact_json(named)}")
-    if names := dict.fromkeys(match["name"] for match in _VARIABLE.finditer(json.dumps(value))):
+    names = dict.fromkeys(match["name"] for match in _VARIABLE.finditer(json.dumps(value)))
+    if names := [name for name in names if name not in _FOLDERS]:
         lines.append(f"gets the values of: {', '.join(map(exact, names))}")
     return lines
 

@@ -258,6 +258,16 @@ class SettingsInForce:
         )
 
     @property
+    def plugins_of_folder(self) -> frozenset[str]:
+        """The ids of plugins that the folder's settings alone switch on."""
+        found = self.settings.merged.entries.items()
+        return frozenset(
+            path[1]
+            for path, entries in found
+            if path[0] == "enabledPlugins" and len(path) == 2 and all(entry.layer.of_folder for entry in entries)
+        )
+
+    @property
     def notes_folder(self) -> Path | None:
         """The folder of Claude's own notes on this project; None where it keeps none."""
         if not self._keeps_notes:

@@ -8,6 +8,7 @@ is put together while the command runs.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import glob
 import hashlib
@@ -159,10 +160,8 @@ def _words_of(text: str, depth: int) -> Iterator[str]:
 
 def _read(text: str) -> Iterator[str]:
     """The words as the shell reads them, with those of a reading that never fails."""
-    try:
+    with contextlib.suppress(Unreadable):  # the other readings hold all that may be a name
         yield from _token_words(read_tokens(text))
-    except Unreadable:  # the other readings hold all that may be a name
-        pass
     yield from parse_conservatively(text).words
 
 
@@ -203,7 +202,7 @@ def _digest_of(place: str) -> str | None:
         return f"facts:{':'.join(map(str, facts_of(place) or ()))}"
     except OSError:
         return None
-    with open(descriptor, "rb") as opened:
+    with os.fdopen(descriptor, "rb") as opened:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
             return None

@@ -52,6 +52,7 @@ _REDIRECTS = lazy_pattern(
 _GIVES_RIGHTS = frozenset({"allowed-tools", "allowed_tools", "hooks"})
 _BRINGS_ALONG = frozenset({"hooks", "mcpServers"})
 _SKILL_RIGHTS = "rules or hooks that hold while the skill is at work"
+_SKILL_COMMANDS = "commands that run when the skill is called"
 _AGENT_RIGHTS = "hooks or servers of an agent"
 _LARGEST_STATE = 64_000_000
 
@@ -294,45 +295,68 @@ def _never_counts(entry: SettingsEntry, trust: FolderTrust) -> bool:
 
 def _items(reading: SettingsSources, environ: Mapping[str, str]) -> tuple[tuple[Item, ...], dict[str, list[str]]]:
     """List what waits for a word of the user's; then, by their ids, the entries that say nothing readable, and why."""
+    unreadable = {
+        entry.id: problems
+        for entry in reading.entries
+        if entry.layer.of_folder and entry.path[0] == "hooks" and (problems := _unreadable_hooks(entry))
+    }
     found: list[Item] = []
-    unreadable: dict[str, list[str]] = {}
     for entry in reading.entries:
         gate = gate_of(entry)
-        if entry.layer.of_folder and entry.path[0] == "hooks" and (problems := _unreadable_hooks(entry)):
-            unreadable[entry.id] = problems
-        elif gate in ("trust", "confirm") and _asks(entry):
+        if entry.id not in unreadable and gate in ("trust", "confirm") and _asks(entry):
             written = _digest([_file_name(entry), entry.path, entry.value])
             files = named_files(_commands(entry, gate), reading.project, reading.cwd)
             found.append(_with_files(Item(written, describe(entry, environ), gate, entry), files))
+    found += _items_of_files(reading)
+    found += _items_with_rights(reading, environ)
+    return tuple(found), unreadable
+
+
+def _items_of_files(reading: SettingsSources) -> Iterator[Item]:
     for file, content in reading.tool_files:
         lines = content.count(b"\n") + 1
-        text = f"tools of its own: {exact(str(file.relative_to(reading.project)))} ({lines} lines of Python)"
-        found.append(Item(_digest([file.name, hashlib.sha256(content).hexdigest()]), text, "trust", file=file))
+        text = f"tools of its own: {_place(file, reading)} ({lines} lines of Python)"
+        yield Item(_digest([file.name, hashlib.sha256(content).hexdigest()]), text, "trust", file=file)
     for file in reading.instructions:
         name = str(file.relative_to(reading.project))
         text = f"instructions to Claude: {exact(name)}"
-        found.append(Item(_digest(["instructions", name]), text, "trust", file=file, once=True))
-    for kind, called, files_of_kind, rights, given in (
-        ("skills", "skills and commands", reading.skill_files, _GIVES_RIGHTS, _SKILL_RIGHTS),
-        ("agents", "agents", reading.agent_files, _BRINGS_ALONG, _AGENT_RIGHTS),
+        yield Item(_digest(["instructions", name]), text, "trust", file=file, once=True)
+    for kind, called, files in (
+        ("skills", "skills and commands", [file for file, _ in reading.skill_files]),
+        ("agents", "agents", [file for file, _ in reading.agent_files]),
+        ("output styles", "output styles", reading.style_files),
     ):
-        names = [str(file.relative_to(reading.project)) for file, _ in files_of_kind]
-        if names:
-            text = f"{called}: {', '.join(map(exact, names))}"
-            found.append(Item(_digest([kind]), text, "trust", once=True))
-        for name, (file, content) in zip(names, files_of_kind, strict=True):
-            if _has_key(content, rights):
-                written = _digest([name, hashlib.sha256(content).hexdigest()])
-                lines_of_file, commands = _rights_of(content, environ)
-                item = Item(written, block(f"{given}: {exact(name)}", *lines_of_file), "trust", file=file)
-                found.append(_with_files(item, named_files(commands, reading.project, reading.cwd, file.parent)))
-    if styles := [str(file.relative_to(reading.project)) for file in reading.style_files]:
-        text = f"output styles: {', '.join(map(exact, styles))}"
-        found.append(Item(_digest(["output styles"]), text, "trust", once=True))
+        if names := [_place(file, reading) for file in files]:
+            yield Item(_digest([kind]), f"{called}: {', '.join(names)}", "trust", once=True)
     for file in reading.outside:
         text = f"instructions to Claude from outside the folder: {exact(str(file))}"
-        found.append(Item(_digest(["outside", str(file)]), text, "trust", file=file))
-    return tuple(found), unreadable
+        yield Item(_digest(["outside", str(file)]), text, "trust", file=file)
+
+
+def _items_with_rights(reading: SettingsSources, environ: Mapping[str, str]) -> Iterator[Item]:
+    """List the skills and agents that give rights or run something, each bound to its whole content."""
+    for file, content in reading.skill_files:
+        if _has_key(content, _GIVES_RIGHTS):
+            yield _item_with_rights(_SKILL_RIGHTS, file, content, reading, environ)
+        elif _runs_commands(content):
+            yield _item_with_rights(_SKILL_COMMANDS, file, content, reading, environ)
+    for file, content in reading.agent_files:
+        if _has_key(content, _BRINGS_ALONG):
+            yield _item_with_rights(_AGENT_RIGHTS, file, content, reading, environ)
+
+
+def _item_with_rights(
+    what: str, file: Path, content: bytes, reading: SettingsSources, environ: Mapping[str, str]
+) -> Item:
+    name = str(file.relative_to(reading.project))
+    written = _digest([name, hashlib.sha256(content).hexdigest()])
+    lines, commands = rights_of(content, environ)
+    item = Item(written, block(f"{what}: {exact(name)}", *lines), "trust", file=file)
+    return _with_files(item, named_files(commands, reading.project, reading.cwd, file.parent))
+
+
+def _place(file: Path, reading: SettingsSources) -> str:
+    return exact(str(file.relative_to(reading.project)))
 
 
 def _with_files(item: Item, files: NamedFiles) -> Item:
@@ -376,20 +400,28 @@ def commands_of(events: Mapping[str, Sequence[Any]]) -> Iterator[str]:
                 yield from (hook.command, *(hook.args or ()))
 
 
-def _rights_of(content: bytes, environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
+def rights_of(content: bytes, environ: Mapping[str, str], *, from_project: bool = True) -> tuple[list[str], list[str]]:
     """Describe what a skill's or an agent's front matter gives or runs, in lines; then the command lines among it."""
     from cellwright.config.hooks.described import described_hooks
     from cellwright.config.hooks.entries import HooksOrigin
+    from cellwright.config.skills.skill import SHELL_COMMAND
 
-    values = read_front_matter(content.decode("utf-8", "replace")).values
-    lines = [f"{key}: {exact_json(values[key])}" for key in sorted(_GIVES_RIGHTS) if key in values and key != "hooks"]
+    front_matter = read_front_matter(content.decode("utf-8", "replace"))
+    values = front_matter.values
+    lines = [f"{key}: {_text(values[key])}" for key in sorted(_GIVES_RIGHTS) if key in values and key != "hooks"]
     commands: list[str] = []
     if isinstance(hooks := values.get("hooks"), Mapping):
         events = {str(event): groups for event, groups in hooks.items() if isinstance(groups, list)}
-        origin = HooksOrigin(from_project=True, strict=True, secrets=frozenset(), of_component=True)
+        origin = HooksOrigin(from_project=from_project, strict=True, secrets=frozenset(), of_component=True)
         texts, problems = described_hooks(events, origin, environ)
-        lines += [line for text in (*texts, *(f"left out: {exact(each)}" for each in problems)) for line in text.split("\n")]
+        lines += [
+            line for text in (*texts, *(f"left out: {exact(each)}" for each in problems)) for line in text.split("\n")
+        ]
         commands += commands_of(events)
+    for found in SHELL_COMMAND.finditer(front_matter.body):
+        command = (found["inline"] or found["block"]).strip()
+        lines.append(f"runs when it is called: {exact(command)}")
+        commands.append(command)
     if "mcpServers" in values:
         lines.append(f"mcpServers: {exact_json(values['mcpServers'])}")
     return lines, commands
@@ -401,6 +433,17 @@ def _has_key(content: bytes, keys: frozenset[str]) -> bool:
     if b"\\" not in content and not any(key.encode() in content for key in keys):
         return False
     return not keys.isdisjoint(read_front_matter(content.decode("utf-8", "replace")).values)
+
+
+@functools.lru_cache(maxsize=1_000)
+def _runs_commands(content: bytes) -> bool:
+    """Return whether the text of a skill holds commands that run when it is called."""
+    if b"!`" not in content and b"```!" not in content:
+        return False
+    from cellwright.config.skills.skill import SHELL_COMMAND
+
+    body = read_front_matter(content.decode("utf-8", "replace")).body
+    return SHELL_COMMAND.search(body) is not None
 
 
 def _asks(entry: SettingsEntry) -> bool:

@@ -171,17 +171,11 @@ class McpServers:
             entry = pending.entry
             before = approved_digests(self._folder).get(name)
             secrets = secrets_named(pending.raw, self._in_force.environment)
-            now, then = entry.scripts, approved_scripts(self._folder, name)
-            lines = [*described_entry(pending.raw)]
-            if now:
-                lines.append(f"bound to the content of {', '.join(map(exact, sorted(now)))}")
-            if before and then:
-                lines += [f"{exact(path)} changed since you trusted it" for path in changed_files(then, now)]
             changed = " It has changed since you said yes to it." if before else ""
             return TrustQuestion(
                 about="server",
                 title=f"Let the MCP server {exact(name)} of {exact(entry.label)} run",
-                detail="\n".join(f"  {line}" for line in lines),
+                detail="\n".join(f"  {line}" for line in self.described(name)),
                 reason=f"A server runs with your rights, and Claude is told what it says.{changed}",
                 warning=f"it would be given your {', '.join(secrets)}" if secrets else "",
                 yes="Let it run",
@@ -189,6 +183,19 @@ class McpServers:
                 ids=frozenset([entry.digest]),
             )
         return None
+
+    def described(self, name: str) -> list[str]:
+        """What a project's server that waits for the user runs, sends and reaches, in lines; none if none of this name does."""
+        pending = self._found.pending.get(name)
+        if pending is None:
+            return []
+        lines = described_entry(pending.raw)
+        now, then = pending.entry.scripts, approved_scripts(self._folder, name)
+        if now:
+            lines.append(f"bound to the content of {', '.join(map(exact, sorted(now)))}")
+        if then:
+            lines += [f"{exact(path)} changed since you trusted it" for path in changed_files(then, now)]
+        return lines
 
     def answer(self, question: TrustQuestion, *, yes: bool, chosen: str = "") -> None:
         """The user has answered. Raises CellwrightError FILE_ACCESS_ERROR when a yes cannot be kept."""
