@@ -20,7 +20,7 @@ from cellwright.config.hooks.entries import (
     ModelHook,
 )
 from cellwright.config.hooks.http import variables_of
-from cellwright.config.trust.exact_text import block, exact, exact_json
+from cellwright.config.trust.exact_text import block, exact, exact_json, program_lines
 from cellwright.text import lazy_pattern
 from cellwright.tools.process.environment import is_secret
 
@@ -78,8 +78,9 @@ def _command(entry: CommandHook) -> Iterator[str]:
     if entry.args is None:
         yield f"runs {exact(entry.command)}"
     else:
-        yield f"runs the program {exact(entry.command)}"
-        yield from (f"args[{number}]: {exact(each)}" for number, each in enumerate(entry.args))
+        line, *args = program_lines(entry.command, entry.args)
+        yield f"runs the program {line}"
+        yield from args
     if entry.powershell:
         yield "shell: powershell"
     if entry.in_background:

@@ -202,8 +202,9 @@ class Entries(msgspec.Struct):
 def odd_fields(raw: Mapping[str, Any]) -> str:
     """Name the fields of a hook that its type does not have; "" if it has none."""
     kind = raw.get("type")
-    known = FIELDS.get(kind, _COMMON_FIELDS) if isinstance(kind, str) else _COMMON_FIELDS
-    odd = [str(each) for each in raw if each not in known]
+    if not isinstance(kind, str) or kind not in FIELDS:
+        return ""
+    odd = [str(each) for each in raw if each not in FIELDS[kind]]
     return f"a hook of the type {kind!r} has no {', '.join(f'`{each[:40]}`' for each in odd)}" if odd else ""
 
 

@@ -118,11 +118,16 @@ class HooksInForce:
             return NO_HOOKS
         from cellwright.config.hooks.hooks import settings_hooks
 
+        # a plugin's skills name variables of their own; consent to the plugin named those of its hooks alone
+        secrets = frozenset[str]() if variables else None
+        source = HooksSource(
+            found, scope, label, None, variables or {}, of_component=True, strict=bool(variables), secrets=secrets
+        )
         return settings_hooks(
             replace(self._in_force.settings, hooks=()),
             self._in_force.program_environment,
             trusted=self._trusted,
-            more=(HooksSource(found, scope, label, None, variables or {}, of_component=True),),
+            more=(source,),
             exported=self.exported,
             save_rules=self._in_force.save_rules,
             scripts=self._in_force.scripts,

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from cellwright.config.trust.exact_text import exact, exact_json
+from cellwright.config.trust.exact_text import exact, exact_json, program_lines
 from cellwright.config.trust.scripts import NO_FILES, NamedFiles, named_files
 from cellwright.text import lazy_pattern, visible_line
 from cellwright.tools.mcp.server_entry import OAuthClient, ServerEntry, ServerScope, ServerTransport, plain_name
@@ -185,13 +185,13 @@ def read_written(value: Mapping[str, Any], *, strict: bool = False) -> WrittenSe
 def described_entry(value: Mapping[str, Any]) -> list[str]:
     """An entry for the user who is to approve it: all that is run, sent or reached, as it is written."""
     try:
-        server = read_written(value)
+        server = read_written(value, strict=True)
     except BadEntry as problem:
         return [f"cannot be read: it {exact(str(problem))}"]
     lines = []
     if server.command:
-        lines.append(f"runs: {exact(server.command)}")
-        lines += [f"args[{number}]: {exact(each)}" for number, each in enumerate(server.args)]
+        line, *args = program_lines(server.command, server.args)
+        lines += [f"runs: {line}", *args]
         lines += [f"variable: {exact(f'{name}={each}')}" for name, each in server.env.items()]
     if server.url:
         over = " (sse)" if server.transport == "sse" else ""

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 from cellwright.text import is_unseen, lazy_pattern
 
 _BLANKS = lazy_pattern(r"^ +| +$| {5,}")
+_PLAIN_WORD = lazy_pattern(r"[\w./:=@%+,{}$~-]+", re.ASCII)
 _LINE_END = "⏎"
 # letters of Latin script that no accent can be taken from and that are like no other
 _PLAIN_LETTERS = frozenset("ßæøåÆØÅœŒłŁđĐþÞðÐ")
@@ -33,6 +35,17 @@ def exact(text: str) -> str:
 def exact_json(value: Any) -> str:
     """A value of JSON, as `exact` writes texts."""
     return exact(json.dumps(value, ensure_ascii=False, sort_keys=True, default=str))
+
+
+def program_lines(program: str, args: Sequence[str]) -> list[str]:
+    """A program with its arguments: in one line if that can be read in one way, else each argument in a line.
+
+    >>> program_lines("node", ["x.js"]), program_lines("sh", ["-c", "a b"])
+    (['node x.js'], ['sh', 'args[0]: -c', 'args[1]: a b'])
+    """
+    if all(map(_PLAIN_WORD.fullmatch, (program, *args))):
+        return [" ".join([program, *args])]
+    return [exact(program), *(f"args[{number}]: {exact(each)}" for number, each in enumerate(args))]
 
 
 def block(head: str, *details: str) -> str:
@@ -74,8 +87,8 @@ def _as_it_seems(character: str) -> bool:
     if " " <= character <= "~" or character in _PLAIN_LETTERS:
         return True
     base = unicodedata.normalize("NFD", character)[0]
-    # canonical only: the compatibility forms are look-alikes
-    return base.isascii() and base.isalpha() and not unicodedata.decomposition(character).startswith("<")
+    # a form that normalises to another character is that one's look-alike, as the signs of Kelvin and Angstrom are
+    return base.isascii() and base.isalpha() and unicodedata.is_normalized("NFKC", character)
 
 
 def _with_points(run: str) -> str:

@@ -185,7 +185,7 @@ class McpServers:
         return None
 
     def described(self, name: str) -> list[str]:
-        """What a project's server that waits for the user runs, sends and reaches, in lines; none if none of this name does."""
+        """Describe what a server that waits for the user runs, sends and reaches, in lines; none for any other name."""
         pending = self._found.pending.get(name)
         if pending is None:
             return []
