@@ -92,7 +92,8 @@ def _http(entry: HttpHook, environ: Mapping[str, str]) -> Iterator[str]:
     yield from (f"header {exact(name)}: {exact(value)}" for name, value in entry.headers)
     if entry.allowed_env_vars:
         yield f"allowedEnvVars: {', '.join(map(exact, sorted(entry.allowed_env_vars)))}"
-    withheld, sent = [], []
+    withheld: list[str] = []
+    sent: list[str] = []
     for name in variables_of(entry):
         secret = is_secret(name, environ.get(name, "")) and entry.secrets is not None and name not in entry.secrets
         (withheld if secret else sent).append(name)

@@ -200,10 +200,10 @@ def described_entry(value: Mapping[str, Any]) -> list[str]:
     if server.headers_helper:
         lines.append(f"runs for its headers: {exact(server.headers_helper)}")
     if server.oauth is not None:
-        named = {_OAUTH_KEYS[key]: each for key, each in asdict(server.oauth).items() if each}
-        lines.append(f"signs you in with: {exact_json(named)}")
-    names = dict.fromkeys(match["name"] for match in _VARIABLE.finditer(json.dumps(value)))
-    if names := [name for name in names if name not in _FOLDERS]:
+        given = {_OAUTH_KEYS[key]: each for key, each in asdict(server.oauth).items() if each}
+        lines.append(f"signs you in with: {exact_json(given)}")
+    named = dict.fromkeys(match["name"] for match in _VARIABLE.finditer(json.dumps(value)))
+    if names := [name for name in named if name not in _FOLDERS]:
         lines.append(f"gets the values of: {', '.join(map(exact, names))}")
     return lines
 

@@ -39,6 +39,7 @@ _MAX_FOLDERS = 50
 _DEEPEST = 4
 _EDGES = lazy_pattern(r"[\s;&|<>()'\"`{}=:,@\\]+")
 _ASSIGNMENT = lazy_pattern(r"(?:^|[\s;&|(])(?P<name>[A-Za-z_]\w*)=(?P<value>\"[^\"$`]*\"|'[^']*'|[^\s;&|<>()'\"$`]+)")
+_USE = lazy_pattern(r"\$(?:\{(?P<braced>\w+)\}|(?P<bare>\w+))")
 _PROJECT_VARIABLES = ("CLAUDE_PROJECT_DIR", "PWD", "OLDPWD")
 _MODULE = lazy_pattern(r"(?:^|\s)-m\s*(?P<name>[A-Za-z_][\w.]*)")
 _READS = {
@@ -177,9 +178,9 @@ def _token_words(tokens: Iterable[Token]) -> Iterator[str]:
 def _with_values(text: str) -> str:
     """`text` with the variables that it sets itself put in."""
     values = {found["name"]: found["value"].strip("\"'") for found in _ASSIGNMENT.finditer(text)}
-    for name, value in values.items():
-        text = re.sub(rf"\$(?:\{{{name}\}}|{name}\b)", lambda _found, value=value: value, text)
-    return text
+    if not values:
+        return text
+    return _USE.sub(lambda found: values.get(found["braced"] or found["bare"], found[0]), text)
 
 
 def _with_folders(word: str) -> str:

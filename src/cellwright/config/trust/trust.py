@@ -369,7 +369,7 @@ def _with_files(item: Item, files: NamedFiles) -> Item:
 
 
 def _unreadable_hooks(entry: SettingsEntry) -> list[str]:
-    """Why a group of a folder's hooks is none: one that cannot be read whole is not trusted in part."""
+    """Explain why a folder's group of hooks is unreadable: one that is, in part, is not trusted in part."""
     from cellwright.config.hooks.entries import Entries, HooksOrigin  # nobody without hooks waits for it
 
     if not entry.element:

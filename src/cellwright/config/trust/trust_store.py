@@ -85,8 +85,8 @@ def _read_folder(folders: Any, folder: Path) -> FolderTrust | None:
     found = folders.get(_key(folder)) if isinstance(folders, dict) else None
     if not isinstance(found, dict):
         return None
-    lists = (frozenset(texts(found.get(name))) for name in ("accepted", "confirmed", "rules"))
-    return FolderTrust(found.get("trusted") is True, *lists, scripts=read_scripts(found.get("scripts")))
+    accepted, confirmed, rules = (frozenset(texts(found.get(name))) for name in ("accepted", "confirmed", "rules"))
+    return FolderTrust(found.get("trusted") is True, accepted, confirmed, rules, read_scripts(found.get("scripts")))
 
 
 def read_scripts(found: Any) -> dict[str, dict[str, str]]:
