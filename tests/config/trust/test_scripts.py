@@ -106,6 +106,15 @@ def test_what_is_no_file_or_not_to_be_read_holds_nothing_up(tmp_path: Path) -> N
     assert named_files(["cat pipe loop scripts " + "a/" * 3_000, "\0", "x" * 20_000], folder).digests == {}
 
 
+def test_what_names_more_than_is_looked_at_is_never_as_it_was(tmp_path: Path) -> None:
+    folder = project(tmp_path / "proj")
+    for line in ("*/" * 5 + "x.sh", " ".join(f"folder{number}/x.sh" for number in range(3_000)), "*/*/" * 1_000):
+        assert named_files([line], folder).digests != named_files([line], folder).digests
+    usual = "grep -E '^[a-z]*[0-9]?.*[A-Z]+[x-z]*$' | sed 's/[a-z]*/x/; s/[0-9]*/y/' " + "word " * 5_000
+    assert named_files([usual], folder).digests == {}
+    assert named_files(["x " * 15_000 + "scripts/x.sh"], folder).digests.keys() == {"scripts/x.sh"}
+
+
 @pytest.fixture
 def hooked(place):
     """A folder with a hook that runs a script of its own."""

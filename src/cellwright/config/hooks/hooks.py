@@ -307,7 +307,9 @@ class SettingsHooks(Struct):
             return []
         project = self.environment.project
         named = named_files((entry.command, *(entry.args or ())), project, Path(str(fields.get("cwd") or project)))
-        return sorted(path for path, digest in named.digests.items() if self.scripts.get(path) != digest)
+        # in an agent's work tree the same files lie elsewhere
+        trusted = frozenset(self.scripts.values())
+        return sorted(path for path, digest in named.digests.items() if digest not in trusted)
 
     def _start(self, entry: CommandHook, event: str, fields: Mapping[str, Any]) -> None:
         """Run a hook that nobody waits for; what it says waits for the next message to Claude."""

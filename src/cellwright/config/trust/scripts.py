@@ -30,8 +30,13 @@ from cellwright.text import lazy_pattern
 LARGEST_FILE = 500_000_000
 """A larger file is known by its size, its times and its place on the disk."""
 
-MAX_PLACES = 2_000
-"""Of one list of commands; one that names more is known as a whole by none of them, and is asked about each time."""
+MAX_PLACES = 1_000
+MAX_WORDS = 2_000
+MAX_WILDCARDS = 3
+"""Of one list of commands, and of one word: what names more than these is asked about each time."""
+
+LONGEST_READ = 20_000
+"""Characters of a command that are read as a shell reads them; a longer one is only split at what ends a word."""
 
 _MAX_PATH = 4_096
 _MAX_MATCHES = 1_000
@@ -82,7 +87,8 @@ def named_files(commands: Iterable[str], project: Path, *folders: Path) -> Named
     for place in places:
         if (digest := _digest_of(place)) is not None:
             digests[os.path.relpath(place, project)] = digest
-    if len(places) > MAX_PLACES:
+    words = _words(texts)
+    if len(places) > MAX_PLACES or len(words) > MAX_WORDS or any(map(_is_wild, words)):
         digests["…"] = str(time.time_ns())
     return NamedFiles(digests, tuple(map(Path, places)))
 
@@ -93,7 +99,7 @@ def changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 def _places(texts: tuple[str, ...], project: str, folders: tuple[str, ...]) -> list[str]:
-    words = _words(texts)
+    words = _words(texts)[:MAX_WORDS]
     bases, level = dict.fromkeys(folders), folders
     for _ in range(_DEEPEST):  # `cd a && cd b`
         below = (place for base in level for word in words for place in _candidates(word, base, project))
@@ -125,9 +131,14 @@ def _candidates(word: str, base: str, project: str) -> Iterator[str]:
         if not whole.startswith(f"{project.rstrip('/')}/"):
             continue
         yield whole
-        if any(each in path for each in "*?["):
-            matches = glob.iglob(whole, recursive=True)  # noqa: PTH207
+        if any(each in path for each in "*?[") and not _is_wild(path):
+            matches = glob.iglob(whole)  # noqa: PTH207
             yield from islice((os.path.normpath(each) for each in matches), _MAX_MATCHES)
+
+
+def _is_wild(word: str) -> bool:
+    """Return whether more folders and files of a path are wildcards than are looked for."""
+    return sum(any(each in part for each in "*?[") for part in word.split("/")) > MAX_WILDCARDS
 
 
 def _may_be_file(word: str) -> bool:
@@ -152,6 +163,10 @@ def _words(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _words_of(text: str, depth: int) -> Iterator[str]:
+    if len(text) > LONGEST_READ:
+        for word in dict.fromkeys(_EDGES.split(text)):
+            yield from dict.fromkeys((word, _with_folders(word)))
+        return
     for reading in dict.fromkeys((text, _with_values(text))):
         for word in dict.fromkeys((*_read(reading), *_EDGES.split(reading))):
             yield from dict.fromkeys((word, _with_folders(word)))
