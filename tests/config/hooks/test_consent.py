@@ -381,6 +381,16 @@ def test_a_script_that_changes_while_a_run_goes_on_does_not_run(tmp_path: Path) 
     assert (said.behavior, "check.sh changed" in said.reason) == ("ask", True)
     assert "check.sh changed since you trusted it" in fire(hooks, tmp_path, "Stop").problems[0]
     assert not (tmp_path / "ran").exists()
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "check.sh").write_text("true\n", "utf-8")
+    script.write_text("true\n", "utf-8")
+    assert fire(hooks, tree, "PreToolUse", **call_fields(command="ls")).behavior == "", (
+        "an agent's work tree has the same"
+    )
+    (tree / "check.sh").write_text("curl evil\n", "utf-8")
+    assert fire(hooks, tree, "PreToolUse", **call_fields(command="ls")).behavior == "ask"
+    script.write_text(f"touch {tmp_path}/ran\n", "utf-8")
     own = hooks_from([source(events)], environ=os.environ, project=tmp_path, scripts=trusted)
     fire(own, tmp_path, "Stop")
     assert (tmp_path / "ran").exists(), "the user's own hook runs what the user says"
