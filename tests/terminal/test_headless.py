@@ -43,12 +43,12 @@ def test_a_folder_is_trusted_beforehand(messages_server: Server, command_for: Fo
     brings_hook(command.folder)
     shown = command.run("trust", "--show")
     assert shown.returncode == 1
-    assert "hook UserPromptSubmit: touch ran" in shown.stdout
+    assert "hook UserPromptSubmit: runs touch ran" in shown.stdout
     command.run("go")
     assert not (command.folder / "ran").exists()
     trusted = command.run("trust", str(command.folder))
     assert trusted.returncode == 0
-    assert "hook UserPromptSubmit: touch ran" in trusted.stdout
+    assert "hook UserPromptSubmit: runs touch ran" in trusted.stdout
     assert "--redirects accepts it" in trusted.stdout
     assert [each["redirects"] for each in json.loads(command.run("trust", "--show", "--json").stdout)["waiting"]] == [
         True

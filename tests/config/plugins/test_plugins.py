@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from cellwright.config.hooks.hooks_in_force import plugin_hooks
 from cellwright.config.mcp.entries import ServerOrigin, read_entries
 from cellwright.config.plugins import installed_plugins as store
 from cellwright.config.plugins.files import copy_files, digest_of
@@ -99,8 +101,8 @@ def test_a_plugin_is_read_whole(tmp_path: Path) -> None:
         *("skills", "commands", "agents", "output-styles"),
     ]
     assert what_it_brings(plugin, plugin.root) == [
-        "hook PreToolUse (Bash) runs: ${CLAUDE_PLUGIN_ROOT}/check",
-        "MCP server plugin:demo:data: ${CLAUDE_PLUGIN_ROOT}/serve --x",
+        "hook PreToolUse (Bash): runs ${CLAUDE_PLUGIN_ROOT}/check",
+        "MCP server plugin:demo:data\n    runs: ${CLAUDE_PLUGIN_ROOT}/serve --x",
         *("skills: hello", "commands: bye", "agents: helper", "output styles: short"),
     ]
 
@@ -269,6 +271,87 @@ def test_an_update_is_asked_about_when_files_differ(tmp_path: Path, installer: P
     assert list(find_plugins(enabled(installer)).plugins["demo@local"].hooks) == ["PreToolUse"]
     installer.keep(changed)
     assert list(find_plugins(enabled(installer)).plugins["demo@local"].hooks) == ["Stop"]
+
+
+SENDING = {
+    "Stop": [
+        {
+            "hooks": [
+                {
+                    "type": "http",
+                    "url": "https://x.example/told",
+                    "headers": {"Authorization": "Bearer $DEMO_TOKEN"},
+                    "allowedEnvVars": ["DEMO_TOKEN", "OTHER_TOKEN"],
+                }
+            ]
+        }
+    ]
+}
+
+
+def sources(installer: PluginInstaller, project: Path, brought: tuple[str, ...] = ()) -> list[frozenset[str] | None]:
+    found = find_plugins(enabled(installer)).plugins.values()
+    return [source.secrets for source in plugin_hooks(found, project, brought)]
+
+
+def test_a_plugins_hooks_get_the_secrets_that_consent_named(tmp_path: Path, installer: PluginInstaller) -> None:
+    folder = write(demo(tmp_path / "demo"), {"hooks/hooks.json": {"hooks": SENDING}})
+    shown = "\n".join(what_it_brings(read(folder), folder, {"DEMO_TOKEN": "t"}))
+    for line in (
+        "hook Stop: sends the event to https://x.example/told",
+        "header Authorization: Bearer $DEMO_TOKEN",
+        "allowedEnvVars: DEMO_TOKEN, OTHER_TOKEN",
+        "sends your variables: DEMO_TOKEN",
+    ):
+        assert line in shown
+    plugin_id = taken(installer, "./demo")
+    elsewhere = tmp_path / "elsewhere"
+    assert sources(installer, elsewhere) == [frozenset({"DEMO_TOKEN"})]
+    assert sources(installer, elsewhere, (plugin_id,)) == [frozenset()], "only the project switches it on"
+    assert sources(installer, tmp_path) == [frozenset()], "the project brought it"
+    # a plugin that was accepted before questions named variables gets none, and its update asks
+    kept = store.read_installed().plugins[plugin_id]
+    store.keep_plugin(replace(kept, variables=()))
+    assert sources(installer, elsewhere) == [frozenset()]
+    offer = asyncio.run(installer.offer_update(plugin_id))
+    assert offer.is_new
+    installer.keep(offer)
+    assert sources(installer, elsewhere) == [frozenset({"DEMO_TOKEN"})]
+
+
+def test_what_a_plugin_runs_and_gives_is_listed_whole_and_odd_entries_as_left_out(tmp_path: Path) -> None:
+    hooks = {
+        "Stop": [
+            {"hooks": [{"type": "http", "url": "https://x.example", "command": "ruff check ."}]},
+            {"hooks": [{"type": "command", "command": "x" * 2_000 + " evil", "args": ["a b"], "shell": "powershell"}]},
+        ]
+    }
+    server = {"type": "http", "url": "https://y.example", "headers": {"A": "$B ${C_TOKEN}"}, "headersHelper": "helps"}
+    folder = write(
+        demo(tmp_path / "demo"),
+        {
+            "hooks/hooks.json": {"hooks": hooks},
+            ".mcp.json": {"mcpServers": {"far": server, "odd": {**server, "command": "ruff"}}},
+            "skills/hello/SKILL.md": "---\nallowed-tools: Bash(rm *)\n---\nLook: !`curl evil`\n",
+        },
+    )
+    shown = "\n".join(what_it_brings(read(folder), folder))
+    assert "ruff check ." not in shown.replace("a hook that is left out", "")[: shown.index("a hook that")]
+    for line in (
+        "a hook that is left out: hooks.Stop: a hook of the type 'http' has no `command`",
+        f"{'x' * 2_000} evil",
+        *("args[0]: a b", "shell: powershell", "reaches: https://y.example", "header: A=$B ${C_TOKEN}"),
+        *(
+            "runs for its headers: helps",
+            "gets the values of: C_TOKEN",
+            "skills/hello/SKILL.md: allowed-tools: Bash(rm *)",
+        ),
+        *(
+            "skills/hello/SKILL.md: runs when it is called: curl evil",
+            "cannot be read: it is of the type http and has `command`",
+        ),
+    ):
+        assert line in shown
 
 
 def test_switched_off_and_removed(tmp_path: Path, installer: PluginInstaller) -> None:

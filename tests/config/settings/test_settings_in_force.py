@@ -100,7 +100,13 @@ LOOSER = [
     ({"permissions": {"deny": ["Bash(rm *)"], "additionalDirectories": ["/"]}}, "write in: /"),
     ({"permissions": {"deny": ["Bash(rm *)"]}, "env": {"A": "1"}}, "new: environment variable A"),
     ({"permissions": {"deny": ["Bash(rm *)"]}, "apiKeyHelper": "evil"}, "API key: evil"),
-    ({"permissions": {"deny": ["Bash(rm *)"]}, "hooks": {"Stop": [{"hooks": [{"command": "evil"}]}]}}, "evil"),
+    (
+        {
+            "permissions": {"deny": ["Bash(rm *)"]},
+            "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "evil"}]}]},
+        },
+        "evil",
+    ),
     ({"permissions": {"deny": ["Bash(rm *)"]}, "disableAllHooks": True}, "disableAllHooks"),
 ]
 

@@ -78,15 +78,14 @@ def test_the_question_lists_what_the_folder_brings_along(place):
     assert str(place.project) in question.title
     assert (question.yes, question.no) == ("Trust this folder", "Go on without trusting")
     for line in (
-        "hook PreToolUse (Bash): ./check.sh",
-        "environment variable GREETING",
+        "hook PreToolUse (Bash): runs ./check.sh",
+        "environment variable GREETING = hello",
         "allow rule Bash(make *)",
         "folder to read and to write in: ../data",
         'setting model = "sonnet"',
         ".claude/tools/mine.py (2 lines",
     ):
         assert line in question.detail
-    assert "hello" not in question.detail
     assert "Read(.env)" not in question.detail
 
 

@@ -178,6 +178,48 @@ def test_a_projects_server_runs_only_after_a_yes_to_what_it_is(talk: Talk, tmp_p
     assert not talk.conversation.mcp.connections, "the one that runs is ended"
 
 
+def test_a_projects_server_is_bound_to_the_script_that_it_runs(talk: Talk) -> None:
+    program = talk.project / "tools" / "own_server.py"
+    program.parent.mkdir()
+    shutil.copy(SERVERS / "plain_server.py", program)
+    talk.project_servers(own={"command": sys.executable, "args": ["tools/own_server.py"]})
+    talk.answer = lambda _: Allow(by="terminal")
+    talk.say("go")
+    assert "bound to the content of tools/own_server.py" in talk.asked[0].preview.detail
+    assert "mcp__own__add" in talk.declared
+    talk.say("again")
+    assert talk.asked == []
+    with program.open("a") as opened:
+        opened.write("# another\n")
+    talk.answer = lambda _: Deny("no", "terminal")
+    talk.say("once more")
+    assert len(talk.asked) == 1
+    assert "tools/own_server.py changed since you trusted it" in talk.asked[0].preview.detail
+    assert not talk.conversation.mcp.connections, "the one that runs is ended"
+
+
+@pytest.mark.parametrize(
+    ("entry_", "named"),
+    [
+        ({"type": "http", "url": "https://x.example", "command": "ruff"}, "`command`"),
+        ({"command": "run", "url": "https://x.example"}, "`url`"),
+        ({"command": "run", "headers": {"A": "b"}}, "`headers`"),
+        ({"command": "run", "shell": "bash"}, "`shell`"),
+        ({"type": "sse", "url": "https://x.example", "env": {"A": "b"}}, "`env`"),
+    ],
+    ids=str,
+)
+def test_a_projects_server_with_a_field_that_means_nothing_is_none(
+    talk: Talk, entry_: dict[str, Any], named: str
+) -> None:
+    talk.project_servers(odd=entry_, own={"command": "run", "cwd": ".", "disabled": False})
+    talk.conversation.mcp.refresh()
+    found = talk.conversation.mcp.found
+    assert list(found.pending) == ["own"]
+    assert named in found.notices[0]
+    assert str(talk.project / ".mcp.json") in found.notices[0]
+
+
 @pytest.mark.parametrize(("scope", "enabled"), [("project", True), ("project", False), ("user", True)])
 def test_a_projects_server_is_confined_where_the_sandbox_is_on(
     talk: Talk, tmp_path: Path, scope: str, enabled: bool

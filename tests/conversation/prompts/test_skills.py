@@ -126,6 +126,26 @@ def test_rules_of_a_projects_skill_wait_for_trust_and_again_when_they_change(tal
     assert "rules or hooks that hold while the skill is at work: .claude/commands/make.md" in question.detail
 
 
+def test_commands_in_a_projects_skill_wait_again_when_they_or_their_script_change(talk: Talk) -> None:
+    script = talk.write("project/scripts/count.sh", "echo 2\n")
+    file = talk.write("project/.claude/commands/count.md", "Lines: !`bash scripts/count.sh`")
+    talk.begin()
+    allow = ("Bash(bash scripts/count.sh)",)
+    talk.say("/count", allow=allow)
+    assert talk.texts[-1] == '<skill name="count">\nLines: 2\n</skill>'
+    for changed, text in ((script, "echo 3\n"), (file, "Lines: !`bash scripts/count.sh` more")):
+        changed.write_text(text)
+        end = talk.run("/count", allow=allow)
+        assert end.error is not None
+        assert "which you have not trusted" in end.error["message"]
+        question = talk.conversation.in_force.question()
+        assert question is not None
+        assert "runs when it is called: bash scripts/count.sh" in question.detail
+        talk.conversation.in_force.answer(question, yes=True)
+    talk.say("/count", allow=allow)
+    assert talk.texts[-1] == '<skill name="count">\nLines: 3 more\n</skill>'
+
+
 def test_nothing_of_a_folder_that_is_not_trusted(talk: Talk) -> None:
     talk.write("project/.claude/commands/fix.md", "Fix it.")
     talk.begin(trust=False)

@@ -118,7 +118,7 @@ def test_its_hook_runs_once_the_user_said_yes(talk: Talk) -> None:
     talk.write("hooks/hooks.json", {"hooks": hooks})
     talk.answer = Deny("no", by="widget")
     assert "Nothing was changed" in talk.command(f"/plugin install {talk.plugin}")
-    assert "hook PreToolUse (Glob) runs:" in talk.asked[0].preview.detail
+    assert "hook PreToolUse (Glob): runs" in talk.asked[0].preview.detail
     talk.say("Look.", use("Glob", pattern="*"), say("Seen."))
     assert talk.results[0].status == "success"
     talk.answer = Allow(by="widget")

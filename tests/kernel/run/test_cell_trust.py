@@ -47,7 +47,7 @@ def test_the_folder_is_trusted_in_the_cell(kernel_in, tmp_path):
     cell = kernel.begin("%%claude\ngo")
     ask = page.wait_for_op("ask", cell)
     assert (ask["kind"], ask["name"], ask["detail_kind"]) == ("trust", "Trust", "text")
-    assert "hook UserPromptSubmit: touch ran" in ask["detail"]
+    assert "hook UserPromptSubmit: runs touch ran" in ask["detail"]
     assert [(choice["key"], choice["action"], choice["label"]) for choice in ask["choices"]] == [
         ("1", "allow", "Trust this folder"),
         ("4", "deny", "Go on without trusting"),

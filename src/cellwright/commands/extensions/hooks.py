@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.config.hooks.entries import CommandHook, Entries, HookEntry, HttpHook, McpToolHook
-from cellwright.config.hooks.hooks import hook_problems
+from cellwright.config.hooks.hooks import hook_problems, origin_of
 from cellwright.config.settings.settings import HooksSource
 from cellwright.config.settings.settings_in_force import SettingsInForce
 
@@ -18,7 +18,7 @@ def hooks_page(call: CommandCall) -> CommandPage:
     found: list[tuple[str, Row]] = []
     for source in settings.hooks:
         entries = Entries()
-        entries.add(source.label, source.events, from_project=source.scope in ("project", "local"))
+        entries.add(source.label, source.events, origin_of(source))
         state = _state(source, in_force)
         found += [
             (event, _row(event, entry, source, state)) for event, each in entries.by_event.items() for entry in each

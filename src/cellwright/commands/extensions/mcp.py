@@ -49,9 +49,12 @@ async def _act(servers: McpServers, action: str, name: str) -> str:
     _check_known(servers, name)
     match action:
         case "approve":
+            described = servers.described(name)
             if not servers.approve(name):
                 raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"The MCP server {name} waits for no approval.")
-            return f"{name} may run from now on, as it is configured now."
+            return "\n".join(
+                [f"{name} may run from now on, as it is configured now.", *(f"  {each}" for each in described)]
+            )
         case "disable":
             servers.set_disabled(name, disabled=True)
             return f"{name} is switched off for this conversation."

@@ -18,6 +18,7 @@ from cellwright.config.plugins.plugins_in_force import PluginsInForce, find_plug
 from cellwright.config.plugins.source import read_source
 from cellwright.config.settings.settings_files import users_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
+from cellwright.config.trust.exact_text import bulleted, exact
 from cellwright.conversation.resolve_options import ask_about_trust
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.text import counted
@@ -96,7 +97,7 @@ class PluginCommands(Struct, frozen=True):
     async def _take(self, offer: PluginOffer, verb: str) -> CommandPage:
         """Keep `offer` where the user wants it, after a look at what it brings."""
         plugin = offer.plugin
-        lines = what_it_brings(plugin, offer.staged)
+        lines = what_it_brings(plugin, offer.staged, self.in_force.environment)
         try:
             question = TrustQuestion(
                 about="run",
@@ -243,7 +244,7 @@ class PluginCommands(Struct, frozen=True):
             return _said(f"{kept.id} is {state}.")
         rows: list[Row] = [("", ""), ("version", plugin.version), ("folder", str(plugin.root)), ("hash", kept.digest)]
         rows += [("commit", kept.commit)] if kept.commit else []
-        lines = [plugin.description, *what_it_brings(plugin, plugin.root), *plugin.problems]
+        lines = [plugin.description, *what_it_brings(plugin, plugin.root, self.in_force.environment), *plugin.problems]
         return CommandPage([Section(plugin.id, rows, "\n".join(filter(None, lines)))])
 
 
@@ -270,7 +271,7 @@ def _offered(offer: PluginOffer, lines: Sequence[str]) -> str:
     head = " ".join(filter(None, (plugin.name, plugin.version, f"from {offer.where}")))
     commit = f"\ncommit {offer.commit}" if offer.commit else ""
     description = f"\n{plugin.description}" if plugin.description else ""
-    brings = "\n".join(f"  - {line}" for line in (*lines, *plugin.problems))
+    brings = bulleted([*lines, *map(exact, plugin.problems)])
     return f"{head}{commit}{description}\nIt brings:\n{brings}"
 
 

@@ -45,13 +45,15 @@ _LONGEST_SECONDS = 86_400.0 * 365
 class HookEntry(abc.ABC):
     """The base of all hooks. `identity` is the same for equal definitions; `source` says where this one stands.
 
-    `from_project`: it stands in the folder's own settings, so what it runs is the project's code. `variables` are those of
-    the plugin that it comes with; `once`: it runs once in a session.
+    `from_project`: it stands in the folder's own settings, so what it runs is the project's code. `secrets` are the user's
+    secret variables that it may send; None: all that it names. `variables` are those of the plugin that it comes with;
+    `once`: it runs once in a session. `described.py` shows every field to the user who is to consent.
     """
 
     identity: str
     source: str
     from_project: bool = False
+    secrets: frozenset[str] | None = None
     variables: tuple[tuple[str, str], ...] = ()
     once: bool = False
     matcher: str = ""
@@ -125,48 +127,60 @@ class Malformed(Exception):
     """Raised for an entry that is left out, with the reason."""
 
 
-class _Origin(msgspec.Struct, frozen=True):
-    """Whose hooks they are."""
+class HooksOrigin(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose hooks they are. `strict`: somebody else wrote them, so that one with a field that means nothing is unreadable.
+
+    The rest as in `HookEntry`; `of_component`: they are a skill's or an agent's.
+    """
 
     from_project: bool = False
+    strict: bool = False
+    secrets: frozenset[str] | None = None
     variables: tuple[tuple[str, str], ...] = ()
     of_component: bool = False
 
 
+OWN = HooksOrigin()
+"""The user's own settings: a field that means nothing is reported, and the hook runs, since it may be a guard."""
+
+_COMMON_FIELDS = frozenset({"type", "if", "timeout", "statusMessage", "once"})
+FIELDS: Mapping[str, frozenset[str]] = {
+    "command": _COMMON_FIELDS | {"command", "args", "async", "asyncRewake", "shell", "onFailure"},
+    "http": _COMMON_FIELDS | {"url", "headers", "allowedEnvVars"},
+    "mcp_tool": _COMMON_FIELDS | {"server", "tool", "input"},
+    "prompt": _COMMON_FIELDS | {"prompt", "model", "continueOnBlock"},
+    "agent": _COMMON_FIELDS | {"prompt", "model", "continueOnBlock"},
+}
+"""The fields of a hook by its type, as Claude Code has them."""
+
+GROUP_FIELDS = frozenset({"matcher", "hooks", "description"})
+
+
 class Entries(msgspec.Struct):
-    """The hooks of all sources, by event; `problems` are for the user."""
+    """The hooks of all sources, by event; `problems` are for the user, among them why each of `left_out` is no hook."""
 
     by_event: dict[str, list[HookEntry]] = msgspec.field(default_factory=dict)
     problems: list[str] = msgspec.field(default_factory=list)
+    left_out: list[str] = msgspec.field(default_factory=list)
 
-    def add(
-        self,
-        label: str,
-        events: Mapping[str, Sequence[Any]],
-        *,
-        from_project: bool = False,
-        variables: Mapping[str, str] | None = None,
-        of_component: bool = False,
-    ) -> None:
-        """Add what the file named `label` says, which is the project's own where it is `from_project`.
-
-        `variables` are those of the plugin whose file it is; `of_component`: it is a skill's or an agent's.
-        """
-        origin = _Origin(from_project, tuple((variables or {}).items()), of_component)
+    def add(self, label: str, events: Mapping[str, Sequence[Any]], origin: HooksOrigin = OWN) -> None:
+        """Add what the file named `label` says."""
         for event, groups in events.items():
             if event not in EVENTS:
-                self.problems.append(f"{label}: there is no hook event `{event}`; its hooks are left out.")
+                self._leave_out(f"{label}: there is no hook event `{event}`; its hooks are left out.")
                 continue
             for group in groups:
                 self._group(f"{label}: hooks.{event}", event, group, origin)
 
-    def _group(self, place: str, event: str, group: Any, origin: _Origin) -> None:
+    def _group(self, place: str, event: str, group: Any, origin: HooksOrigin) -> None:
         raw = group.get("hooks") if isinstance(group, Mapping) else None
         matcher = group.get("matcher") or "" if isinstance(group, Mapping) else ""
         if not isinstance(raw, list) or not isinstance(matcher, str):
-            self.problems.append(
-                f'{place}: {_shown(group)} is not {{"matcher": text, "hooks": [...]}}; it is left out.'
-            )
+            self._leave_out(f'{place}: {_shown(group)} is not {{"matcher": text, "hooks": [...]}}; it is left out.')
+            return
+        if origin.strict and (unknown := [str(each) for each in group if each not in GROUP_FIELDS]):
+            listed = ", ".join(f"`{each[:40]}`" for each in unknown)
+            self._leave_out(f"{place}: a group of hooks has no {listed}. {_shown(group)} is left out.")
             return
         if event in MATCHED_FIELDS:
             self.problems += [f"{place}: {problem}" for problem in _matcher_problems(event, matcher)]
@@ -174,9 +188,24 @@ class Entries(msgspec.Struct):
             try:
                 read = _Fields(entry, place, event, matcher, origin).read()
             except Malformed as problem:
-                self.problems.append(f"{place}: {problem}. The hook {_shown(entry)} is left out.")
+                self._leave_out(f"{place}: {problem}. The hook {_shown(entry)} is left out.")
                 continue
+            if (odd := odd_fields(entry)) and not origin.strict:
+                self.problems.append(f"{place}: {odd}. The hook {_shown(entry)} runs without it.")
             self.by_event.setdefault(event, []).append(read)
+
+    def _leave_out(self, problem: str) -> None:
+        self.problems.append(problem)
+        self.left_out.append(problem)
+
+
+def odd_fields(raw: Mapping[str, Any]) -> str:
+    """Name the fields of a hook that its type does not have; "" if it has none."""
+    kind = raw.get("type")
+    if not isinstance(kind, str) or kind not in FIELDS:
+        return ""
+    odd = [str(each) for each in raw if each not in FIELDS[kind]]
+    return f"a hook of the type {kind!r} has no {', '.join(f'`{each[:40]}`' for each in odd)}" if odd else ""
 
 
 def _matcher_problems(event: str, matcher: str) -> list[str]:
@@ -201,13 +230,17 @@ class _Fields(msgspec.Struct, frozen=True):
     place: str
     event: str
     matcher: str
-    origin: _Origin
+    origin: HooksOrigin
 
     def read(self) -> HookEntry:
         if not isinstance(self.raw, Mapping):
             raise Malformed("a hook is not an object")
+        if self.origin.strict and (odd := odd_fields(self.raw)):
+            raise Malformed(odd)
         kind = self.raw.get("type")
         makers = {"command": self._command, "http": self._http, "mcp_tool": self._mcp_tool}
+        if not isinstance(kind, str):
+            raise Malformed(f"no type {kind!r}")
         if kind in ("prompt", "agent") and self.event in MODEL_EVENTS:
             return self._model()
         if kind in makers and (kind != "http" or self.event not in STARTING):
@@ -228,6 +261,7 @@ class _Fields(msgspec.Struct, frozen=True):
             "identity": json.dumps([self.raw, self.origin.variables], sort_keys=True),
             "source": self.place,
             "from_project": self.origin.from_project,
+            "secrets": self.origin.secrets,
             "variables": self.origin.variables,
             "once": self.origin.of_component and self._get("once", bool, False),
             "matcher": self.matcher,
@@ -263,6 +297,8 @@ class _Fields(msgspec.Struct, frozen=True):
         if not all(isinstance(value, str) for value in headers.values()):
             raise Malformed("`headers` is not an object of texts")
         allowed = self._get("allowedEnvVars", list, [])
+        if self.origin.strict and not all(isinstance(name, str) for name in allowed):
+            raise Malformed("`allowedEnvVars` is not a list of texts")
         return HttpHook(
             **self._common("http"),
             url=self._needed("url"),

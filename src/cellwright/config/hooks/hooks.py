@@ -29,6 +29,7 @@ from cellwright.config.hooks.entries import (
     CommandHook,
     Entries,
     HookEntry,
+    HooksOrigin,
     HttpHook,
     McpToolHook,
     ModelHook,
@@ -37,6 +38,8 @@ from cellwright.config.hooks.http import HttpBounds, send
 from cellwright.config.hooks.mcp import CallMcpTool, call_tool
 from cellwright.config.hooks.prompt_and_agent import ask_model
 from cellwright.config.settings.settings import HooksSource, Settings
+from cellwright.config.trust.exact_text import exact
+from cellwright.config.trust.scripts import named_files
 from cellwright.errors import CellwrightError
 from cellwright.events import Notice, ToolProgress
 from cellwright.permissions.policy import PermissionPolicy
@@ -111,10 +114,12 @@ def settings_hooks(
     children: ChildProcesses | None = None,
     exported: dict[str, str] | None = None,
     save_rules: SaveRules | None = None,
+    scripts: Mapping[str, str] | None = None,
 ) -> Hooks:
     """The hooks that `settings` say, and `more` of the user's. In a folder that is not trusted only the administrator's run.
 
     `exported` gets what hooks export for the session's shell commands; `save_rules` keeps allow rules for the project.
+    `scripts` are the files that the project's own hooks may run, by their digests; None: whatever they name.
     """
     switched_off = settings.origin("disableAllHooks") if settings.disable_all_hooks else None
     if switched_off is not None and switched_off.scope == "managed":
@@ -131,6 +136,7 @@ def settings_hooks(
         children=children,
         exported=exported,
         save_rules=save_rules,
+        scripts=scripts,
     )
 
 
@@ -145,6 +151,7 @@ def hooks_from(
     children: ChildProcesses | None = None,
     exported: dict[str, str] | None = None,
     save_rules: SaveRules | None = None,
+    scripts: Mapping[str, str] | None = None,
 ) -> Hooks:
     """The hooks of `sources` together. Never raises: what is broken is told with the first run that has an event for it."""
     entries = _entries_of(sources)
@@ -159,6 +166,7 @@ def hooks_from(
         model=small_model(environ),
         call_mcp_tool=call_mcp_tool,
         save_rules=save_rules,
+        scripts=scripts,
         reported_problems=set(),
         waiting=[HookResult(problems=tuple(entries.problems))] if entries.problems else [],
     )
@@ -169,16 +177,22 @@ def hook_problems(sources: Sequence[HooksSource]) -> Sequence[str]:
     return _entries_of(sources).problems
 
 
+def origin_of(source: HooksSource) -> HooksOrigin:
+    """Whose hooks those of `source` are."""
+    brought = source.scope == "project"
+    return HooksOrigin(
+        from_project=source.scope in ("project", "local"),
+        strict=source.strict or brought,
+        secrets=frozenset() if brought else source.secrets,
+        variables=tuple(source.variables.items()),
+        of_component=source.of_component,
+    )
+
+
 def _entries_of(sources: Sequence[HooksSource]) -> Entries:
     entries = Entries()
     for source in sources:
-        entries.add(
-            source.label,
-            source.events,
-            from_project=source.scope in ("project", "local"),
-            variables=source.variables,
-            of_component=source.of_component,
-        )
+        entries.add(source.label, source.events, origin_of(source))
     for entry in (entry for found in entries.by_event.values() for entry in found if entry.condition):
         if problem := condition_problem(entry.condition):
             entries.problems.append(f"{entry.source}: `if`: {problem} The hook runs for every call.")
@@ -195,7 +209,8 @@ def watched_names(hooks: Hooks) -> frozenset[str]:
 class SettingsHooks(Struct):
     """The hooks of settings files.
 
-    `reported_problems` holds the failures that the user knows of, `waiting` what nobody waited for.
+    `reported_problems` holds the failures that the user knows of, `waiting` what nobody waited for. A project's hook runs
+    only while the files that it names are those of `scripts`.
     """
 
     by_event: Mapping[str, Sequence[HookEntry]]
@@ -204,6 +219,7 @@ class SettingsHooks(Struct):
     model: str
     call_mcp_tool: CallMcpTool | None
     save_rules: SaveRules | None
+    scripts: Mapping[str, str] | None
     reported_problems: set[str]
     waiting: list[HookResult]
     _background: set[asyncio.Task[None]] = field(default_factory=set)
@@ -272,6 +288,8 @@ class SettingsHooks(Struct):
     ) -> HookResult:
         match entry:
             case CommandHook():
+                if others := await asyncio.to_thread(self._changed_files, entry, fields):
+                    return _withheld(entry, event, others)
                 bounds = run.agent.policy.confinement_for_project_code() if run and entry.from_project else None
                 return await run_command(entry, event, fields, self.environment, bounds)
             case HttpHook():
@@ -282,6 +300,16 @@ class SettingsHooks(Struct):
                 return await ask_model(entry, event, fields, run, self.model)
             case _:
                 raise AssertionError(f"unknown kind of hook: {entry!r}")
+
+    def _changed_files(self, entry: CommandHook, fields: Mapping[str, Any]) -> list[str]:
+        """The files that a project's hook names and that are not those that the user trusted."""
+        if self.scripts is None or not entry.from_project:
+            return []
+        project = self.environment.project
+        named = named_files((entry.command, *(entry.args or ())), project, Path(str(fields.get("cwd") or project)))
+        # in an agent's work tree the same files lie elsewhere
+        trusted = frozenset(self.scripts.values())
+        return sorted(path for path, digest in named.digests.items() if digest not in trusted)
 
     def _start(self, entry: CommandHook, event: str, fields: Mapping[str, Any]) -> None:
         """Run a hook that nobody waits for; what it says waits for the next message to Claude."""
@@ -304,6 +332,19 @@ class SettingsHooks(Struct):
         fresh = tuple(problem for problem in result.problems if problem not in self.reported_problems)
         self.reported_problems.update(fresh)
         return replace(result, problems=fresh) if fresh != result.problems else result
+
+
+def _withheld(entry: HookEntry, event: str, files: Sequence[str]) -> HookResult:
+    """Build the result of a hook that did not run, since its files are not those that were trusted.
+
+    Before a call the user is asked: whoever changed the file may have wanted to be rid of the hook.
+    """
+    listed = ", ".join(map(exact, files))
+    what = f"did not run: {listed} changed since you trusted it. You are asked about it before the next prompt"
+    result = failed(entry, event, what)
+    if event == "PreToolUse" and not result.behavior:
+        return replace(result, behavior="ask", reason=f"A hook could not check this call: {listed} changed.")
+    return result
 
 
 def _distinct(entries: Iterator[HookEntry]) -> list[HookEntry]:

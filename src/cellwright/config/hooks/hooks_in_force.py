@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,10 +31,24 @@ LONGEST_END_SECONDS = 61.0
 """The time for which the end of a session is waited for; each of its hooks has a time of its own."""
 
 
-def plugin_hooks(plugins: Iterable[Plugin]) -> tuple[HooksSource, ...]:
-    """The hooks that plugins bring: the user accepted each, so they count as the user's own."""
+def plugin_hooks(plugins: Iterable[Plugin], project: Path, brought: Container[str] = ()) -> tuple[HooksSource, ...]:
+    """The hooks that plugins bring: the user accepted each, so they count as the user's own.
+
+    Their headers hold the secrets that the user consented to, and none if the project brings the plugin: it lies there, or
+    only the project's settings switch it on (`brought`).
+    """
     return tuple(
-        HooksSource(plugin.hooks, "user", f"the plugin {plugin.id}", None, plugin.hook_variables)
+        HooksSource(
+            plugin.hooks,
+            "user",
+            f"the plugin {plugin.id}",
+            None,
+            plugin.hook_variables,
+            strict=True,
+            secrets=frozenset()
+            if plugin.id in brought or (plugin.folder is not None and plugin.folder.is_relative_to(project))
+            else plugin.secrets,
+        )
         for plugin in plugins
         if plugin.hooks
     )
@@ -64,7 +78,8 @@ class HooksInForce:
                 self._hooks_before_changes = self._hooks  # a change may take away the hook that would refuse it
             self._changes = tuple(dict.fromkeys((*self._changes, *changed)))
         trusted = self._trusted
-        brought = plugin_hooks(self._in_force.plugins.plugins.values())
+        plugins = self._in_force.plugins.plugins.values()
+        brought = plugin_hooks(plugins, settings.project, self._in_force.plugins_of_folder)
         key = (
             trusted,
             settings.hooks,
@@ -74,6 +89,7 @@ class HooksInForce:
             settings.allow_managed_hooks_only,
             settings.allowed_http_hook_urls,
             settings.http_hook_allowed_env_vars,
+            self._in_force.scripts,
         )
         if key != self._read_from:
             self._read_from = key
@@ -89,6 +105,7 @@ class HooksInForce:
                     more=brought,
                     exported=self.exported,
                     save_rules=self._in_force.save_rules,
+                    scripts=self._in_force.scripts,
                 )
         return self._hooks
 
@@ -101,13 +118,19 @@ class HooksInForce:
             return NO_HOOKS
         from cellwright.config.hooks.hooks import settings_hooks
 
+        # a plugin's skills name variables of their own; consent to the plugin named those of its hooks alone
+        secrets = frozenset[str]() if variables else None
+        source = HooksSource(
+            found, scope, label, None, variables or {}, of_component=True, strict=bool(variables), secrets=secrets
+        )
         return settings_hooks(
             replace(self._in_force.settings, hooks=()),
             self._in_force.program_environment,
             trusted=self._trusted,
-            more=(HooksSource(found, scope, label, None, variables or {}, of_component=True),),
+            more=(source,),
             exported=self.exported,
             save_rules=self._in_force.save_rules,
+            scripts=self._in_force.scripts,
         )
 
     @property

@@ -15,12 +15,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.agent.hooks.hook_answers import read_answer
 from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
 from cellwright.config.hooks.command import failed, short
 from cellwright.config.hooks.entries import HttpHook
 from cellwright.text import lazy_pattern
+from cellwright.tools.process.environment import is_secret
 
 if TYPE_CHECKING:
     import httpx2
@@ -55,6 +57,17 @@ async def send(hook: HttpHook, event: str, fields: Mapping[str, Any], bounds: Ht
         return failed(hook, event, str(problem))
     except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError, ValueError) as error:
         return failed(hook, event, f"could not be reached ({type(error).__name__})")
+    if withheld := withheld_secrets(hook, bounds.environ):
+        names = ", ".join(withheld)
+        said = _read(hook, event, status, body)
+        why = (
+            f"The hook `{short(hook.name)}` was sent without {names}: only hooks in your own settings get your secrets"
+        )
+        return replace(said, problems=(*said.problems, f"{why} ({hook.source})."))
+    return _read(hook, event, status, body)
+
+
+def _read(hook: HttpHook, event: str, status: int, body: bytes) -> HookResult:
     if not 200 <= status < 300:
         return failed(hook, event, f"answered with status {status}")
     if not body.strip():
@@ -105,8 +118,22 @@ def _like(text: str, pattern: str) -> bool:
     return fnmatch.fnmatchcase(text, pattern.replace("[", "[[]").replace("?", "[?]"))
 
 
+def variables_of(hook: HttpHook) -> list[str]:
+    """The variables whose values the headers of `hook` ask for and its `allowedEnvVars` allow, in their order."""
+    named = dict.fromkeys(found[1] or found[2] for _, text in hook.headers for found in _VARIABLE.finditer(text))
+    return [name for name in named if name in hook.allowed_env_vars]
+
+
+def withheld_secrets(hook: HttpHook, environ: Mapping[str, str]) -> list[str]:
+    """The user's secret variables that `hook` asks for and that its origin does not let it send."""
+    if hook.secrets is None:
+        return []
+    wanted = [name for name in variables_of(hook) if name in environ and name not in hook.secrets]
+    return [name for name in wanted if is_secret(name, environ[name])]
+
+
 def _headers(hook: HttpHook, bounds: HttpBounds) -> dict[str, str]:
-    allowed = hook.allowed_env_vars
+    allowed = hook.allowed_env_vars - frozenset(withheld_secrets(hook, bounds.environ))
     if bounds.allowed_env_vars is not None:
         allowed &= frozenset(bounds.allowed_env_vars)
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct, field
+from msgspec.structs import asdict
 
+from cellwright.config.trust.exact_text import exact, exact_json, program_lines
+from cellwright.config.trust.scripts import NO_FILES, NamedFiles, named_files
 from cellwright.text import lazy_pattern, visible_line
 from cellwright.tools.mcp.server_entry import OAuthClient, ServerEntry, ServerScope, ServerTransport, plain_name
 from cellwright.tools.process.environment import is_secret
@@ -27,6 +30,15 @@ _TRANSPORTS: Mapping[str, ServerTransport] = {
     "streamableHttp": "http",
     "sse": "sse",
 }
+_OAUTH_KEYS = {
+    "client_id": "clientId",
+    "callback_port": "callbackPort",
+    "scopes": "scopes",
+    "metadata_url": "authServerMetadataUrl",
+}
+_FOLDERS = frozenset({"CLAUDE_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA"})
+"""Variables that hold a folder, and nothing of the user's."""
+
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _VARIABLE = lazy_pattern(r"\$\{(?P<name>(?:user_config\.)?[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
 
@@ -47,11 +59,15 @@ class ServerOrigin(Struct, frozen=True, kw_only=True):
 
 
 class ReadEntries(Struct, frozen=True):
-    """The entries that make sense, by name; `raw` as they are written; what is wrong with the others."""
+    """The entries that make sense, by name; `raw` as they are written; what is wrong with the others.
+
+    `places` are where the project's files are, or may come, that the entries name.
+    """
 
     entries: dict[str, ServerEntry]
     raw: dict[str, Mapping[str, Any]]
     notices: list[str]
+    places: list[Path] = field(default_factory=list)
 
 
 class BadEntry(Exception):
@@ -74,7 +90,7 @@ def read_entries(values: object, origin: ServerOrigin, environ: Mapping[str, str
         name = f"{origin.prefix}{given}"
         shown = f"{origin.label}: the MCP server {visible_line(name, 60)}"
         try:
-            entry, unset = _entry(name, value, origin, environ)
+            entry, unset, places = _entry(name, value, origin, environ)
             if (other := taken.setdefault(plain_name(name), name)) != name:
                 raise BadEntry(f"has the same name for tools as {other}")
         except BadEntry as problem:
@@ -84,16 +100,17 @@ def read_entries(values: object, origin: ServerOrigin, environ: Mapping[str, str
             listed = ", ".join(f"${{{each}}}" for each in unset)
             found.notices.append(f"{shown}: there is no variable {listed}; it is left as it stands.")
         found.entries[name] = entry
+        found.places.extend(places)
         found.raw[name] = value
     if len(values) > MAX_SERVERS:
         found.notices.append(f"{origin.label}: of {len(values)} MCP servers the first {MAX_SERVERS} are taken.")
     return found
 
 
-def digest_of(name: str, value: Mapping[str, Any]) -> str:
-    """Stand for an entry as it is written: an approval holds for this and nothing else."""
-    encoded = json.dumps([name, value], sort_keys=True).encode("utf-8", "surrogatepass")
-    return hashlib.sha256(encoded).hexdigest()
+def digest_of(name: str, value: Mapping[str, Any], scripts: Mapping[str, str] | None = None) -> str:
+    """Stand for an entry as it is written and the files that it names: an approval holds for this and nothing else."""
+    encoded = json.dumps([name, value, *([scripts] if scripts else [])], sort_keys=True)
+    return hashlib.sha256(encoded.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def secrets_named(value: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
@@ -103,27 +120,102 @@ def secrets_named(value: Mapping[str, Any], environ: Mapping[str, str]) -> list[
     return [name for name in names if name in environ and is_secret(name, environ[name])]
 
 
+class WrittenServer(Struct, frozen=True, kw_only=True):
+    """An entry as it is written, with the fields that its transport uses and no others: what is shown is what is used."""
+
+    transport: ServerTransport
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    headers_helper: str = ""
+    oauth: OAuthClient | None = None
+    tool_seconds: float | None = None
+    always_load: bool = False
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The texts that may name a file that runs."""
+        return tuple(filter(None, (self.command, *self.args, *self.env.values(), self.headers_helper)))
+
+
+NOT_SHOWN = frozenset({"transport", "tool_seconds", "always_load"})
+"""Fields of a `WrittenServer` that nobody outside receives; the transport is told by the words."""
+
+_COMMON_FIELDS = frozenset({"type", "timeout", "alwaysLoad"})
+_FIELDS: Mapping[ServerTransport, frozenset[str]] = {
+    "stdio": frozenset({"command", "args", "env"}),
+    "http": frozenset({"url", "headers", "headersHelper", "oauth"}),
+    "sse": frozenset({"url", "headers", "headersHelper", "oauth"}),
+}
+_OTHER_CLIENTS = frozenset(
+    {"description", "disabled", "autoApprove", "alwaysAllow", "disabledTools", "enabledTools", "name", "cwd", "$schema"}
+)
+"""Fields that other clients read in the same file and that have no effect here."""
+
+
+def read_written(value: Mapping[str, Any], *, strict: bool = False) -> WrittenServer:
+    """Read an entry. Raises BadEntry; `strict`: also for a field that its transport does not use."""
+    transport = _transport(value)
+    known = _COMMON_FIELDS | _FIELDS[transport] | _OTHER_CLIENTS
+    if strict and (odd := [str(key) for key in value if key not in known]):
+        raise BadEntry(f"is of the type {transport} and has {', '.join(f'`{visible_line(key, 40)}`' for key in odd)}")
+    common: dict[str, Any] = {
+        "transport": transport,
+        "tool_seconds": _seconds(value),
+        "always_load": value.get("alwaysLoad") is True,
+    }
+    if transport == "stdio":
+        return WrittenServer(
+            **common,
+            command=_text(value, "command"),
+            args=tuple(_texts(value, "args")),
+            env=_members(value, "env"),
+        )
+    return WrittenServer(
+        **common,
+        url=_text(value, "url"),
+        headers=_members(value, "headers"),
+        headers_helper=_text(value, "headersHelper") if "headersHelper" in value else "",
+        oauth=_oauth(value.get("oauth")),
+    )
+
+
 def described_entry(value: Mapping[str, Any]) -> list[str]:
     """An entry for the user who is to approve it: all that is run, sent or reached, as it is written."""
+    try:
+        server = read_written(value, strict=True)
+    except BadEntry as problem:
+        return [f"cannot be read: it {exact(str(problem))}"]
     lines = []
-    if "command" in value:
-        arguments = value.get("args")
-        words = [str(value["command"]), *map(str, arguments if isinstance(arguments, list) else ())]
-        lines.append(f"runs: {' '.join(visible_line(json.dumps(w) if ' ' in w else w, 500) for w in words)}")
-    if "url" in value:
-        lines.append(f"reaches: {visible_line(str(value['url']), 500)}")
-    if "headersHelper" in value:
-        lines.append(f"runs for its headers: {visible_line(str(value['headersHelper']), 500)}")
-    if value.get("oauth"):
-        lines.append(f"signs you in with: {visible_line(json.dumps(value['oauth']), 500)}")
-    for key, word in (("env", "variable"), ("headers", "header")):
-        given = value.get(key)
-        for name, each in given.items() if isinstance(given, Mapping) else ():
-            lines.append(f"{word}: {visible_line(f'{name}={each}', 300)}")
+    if server.command:
+        line, *args = program_lines(server.command, server.args)
+        lines += [f"runs: {line}", *args]
+        lines += [f"variable: {exact(f'{name}={each}')}" for name, each in server.env.items()]
+    if server.url:
+        over = " (sse)" if server.transport == "sse" else ""
+        lines.append(f"reaches{over}: {exact(server.url)}")
+        lines += [f"header: {exact(f'{name}={each}')}" for name, each in server.headers.items()]
+    if server.headers_helper:
+        lines.append(f"runs for its headers: {exact(server.headers_helper)}")
+    if server.oauth is not None:
+        given = {_OAUTH_KEYS[key]: each for key, each in asdict(server.oauth).items() if each}
+        lines.append(f"signs you in with: {exact_json(given)}")
+    named = dict.fromkeys(match["name"] for match in _VARIABLE.finditer(json.dumps(value)))
+    if names := [name for name in named if name not in _FOLDERS]:
+        lines.append(f"gets the values of: {', '.join(map(exact, names))}")
     return lines
 
 
-def _entry(name: str, value: object, origin: ServerOrigin, environ: Mapping[str, str]) -> tuple[ServerEntry, list[str]]:
+def named_by(server: WrittenServer, cwd: Path) -> NamedFiles:
+    """The files of the project at `cwd` that a server's command lines name."""
+    return named_files(server.commands, cwd)
+
+
+def _entry(
+    name: str, value: object, origin: ServerOrigin, environ: Mapping[str, str]
+) -> tuple[ServerEntry, list[str], Sequence[Path]]:
     if not isinstance(value, Mapping):
         raise BadEntry("is not an object")
     if not name or len(name) > MAX_NAME_CHARS or not name.isprintable():
@@ -142,38 +234,42 @@ def _entry(name: str, value: object, origin: ServerOrigin, environ: Mapping[str,
 
         return _VARIABLE.sub(put, text)
 
-    transport = _transport(value)
+    brought = origin.scope == "project"
+    written = read_written(value, strict=brought or origin.scope == "plugin")
+    # what others wrote is bound to the files that it runs; the user's own programs are the user's
+    files = named_by(written, origin.cwd) if brought else NO_FILES
     common: dict[str, Any] = {
         "name": name,
-        "transport": transport,
+        "transport": written.transport,
         "scope": origin.scope,
         "label": origin.label,
-        "digest": digest_of(name, value),
+        "digest": digest_of(name, value, files.digests),
+        "scripts": files.digests,
         "cwd": origin.cwd,
-        "tool_seconds": _seconds(value),
-        "always_load": value.get("alwaysLoad") is True,
+        "tool_seconds": written.tool_seconds,
+        "always_load": written.always_load,
         "agent": origin.agent,
     }
-    if transport == "stdio":
+    if written.transport == "stdio":
         entry = ServerEntry(
             **common,
-            command=fill(_text(value, "command")),
-            args=tuple(map(fill, _texts(value, "args"))),
-            written=" ".join([_text(value, "command"), *_texts(value, "args")]),
-            env={key: fill(each) for key, each in _members(value, "env").items()},
+            command=fill(written.command),
+            args=tuple(map(fill, written.args)),
+            written=" ".join([written.command, *written.args]),
+            env={key: fill(each) for key, each in written.env.items()},
         )
     else:
         entry = ServerEntry(
             **common,
-            url=_address(fill(_text(value, "url"))),
-            written=_text(value, "url"),
-            headers={key: fill(each) for key, each in _members(value, "headers").items()},
-            headers_helper=_text(value, "headersHelper") if "headersHelper" in value else "",
-            oauth=_oauth(value.get("oauth")),
+            url=_address(fill(written.url)),
+            written=written.url,
+            headers={key: fill(each) for key, each in written.headers.items()},
+            headers_helper=written.headers_helper,
+            oauth=written.oauth,
         )
         if bad := [key for key, each in entry.headers.items() if not f"{key}{each}".isprintable()]:
             raise BadEntry(f"has a header {bad[0]!r} that cannot be sent")
-    return entry, list(unset)
+    return entry, list(unset), files.places
 
 
 def _seconds(value: Mapping[str, Any]) -> float | None:

@@ -57,12 +57,16 @@ class PendingServer(Struct, frozen=True):
 
 
 class FoundServers(Struct, frozen=True):
-    """The servers that count by their names, those that wait for a yes, and why others are left out, by name."""
+    """The servers that count by their names, those that wait for a yes, and why others are left out, by name.
+
+    `places` are where files are, or may come, that a project's servers run.
+    """
 
     entries: dict[str, ServerEntry] = field(default_factory=dict)
     pending: dict[str, PendingServer] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+    places: tuple[Path, ...] = ()
 
 
 def user_file(environ: Mapping[str, str]) -> Path:
@@ -81,8 +85,10 @@ def find_servers(place: McpPlace) -> FoundServers:
     notices: list[str] = []
     found: dict[str, tuple[ServerEntry, Mapping[str, Any]]] = {}
     plain: set[str] = set()
+    places: dict[Path, None] = {}
     for read in _sources(place, notices):
         notices += read.notices
+        places.update(dict.fromkeys(read.places))
         for name, entry in read.entries.items():
             if plain_name(name) not in plain:  # else their tools would have the same names
                 plain.add(plain_name(name))
@@ -101,7 +107,7 @@ def find_servers(place: McpPlace) -> FoundServers:
             refused[name] = "waits until you trust the folder"
         else:
             pending[name] = PendingServer(entry, raw)
-    return FoundServers(entries, pending, refused, tuple(dict.fromkeys(notices)))
+    return FoundServers(entries, pending, refused, tuple(dict.fromkeys(notices)), tuple(places))
 
 
 def refusal(entry: ServerEntry, mcp: McpSettings) -> str:

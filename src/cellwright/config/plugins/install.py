@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import tempfile
@@ -13,15 +12,21 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from cellwright.config.hooks.described import described_hooks
+from cellwright.config.hooks.entries import Entries, HooksOrigin, HttpHook
+from cellwright.config.hooks.http import variables_of
+from cellwright.config.mcp.entries import described_entry
 from cellwright.config.plugins import installed_plugins as store
 from cellwright.config.plugins.files import copy_files, digest_of
 from cellwright.config.plugins.marketplace import Marketplace, marketplace_folder, read_marketplace, refusal
 from cellwright.config.plugins.options import CONFIGS, PluginOption, forget_secrets, keep_secret
-from cellwright.config.plugins.plugin import NAME, Plugin, read_plugin
+from cellwright.config.plugins.plugin import NAME, ROOT_VARIABLE, Plugin, read_plugin
 from cellwright.config.plugins.plugins_in_force import is_as_accepted
 from cellwright.config.plugins.source import PluginSource, fetch_files, parse_source, read_source
 from cellwright.config.settings.edit import set_value
 from cellwright.config.strict_json import SettingsProblem
+from cellwright.config.trust.exact_text import block, exact
+from cellwright.config.trust.trust import rights_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.state_dir import make_private_folder
 
@@ -57,6 +62,8 @@ class PluginOffer(Struct, frozen=True):
         """False for what was accepted as it is."""
         before = self.before
         if before is None or before.digest != self.digest or not is_as_accepted(before):
+            return True
+        if not set(plugin_secrets(self.plugin)) <= set(before.variables):  # accepted before consent named them
             return True
         return before.source.get("listed") != self.source.get("listed")
 
@@ -120,7 +127,8 @@ class PluginInstaller(Struct, frozen=True):
             raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, f"{target} was changed while it was written.")
         plugin = offer.plugin
         make_private_folder(plugin.data)
-        kept = store.InstalledPlugin(plugin.id, offer.source, offer.digest, offer.commit, plugin.version)
+        named = tuple(plugin_secrets(plugin))
+        kept = store.InstalledPlugin(plugin.id, offer.source, offer.digest, offer.commit, plugin.version, named)
         store.keep_plugin(kept)
         before = offer.before.root if offer.before is not None else target
         for old in target.parent.iterdir():  # what runs now may still use what was there before
@@ -244,55 +252,67 @@ class PluginInstaller(Struct, frozen=True):
             raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from error
 
 
-def what_it_brings(plugin: Plugin, root: Path) -> list[str]:
-    """List what a plugin brings, what runs first; `root` is where its files are to be named from."""
-    lines: list[str] = []
-    for event, groups in plugin.hooks.items():
-        for group in groups:
-            matcher = f" ({group['matcher']})" if isinstance(group, dict) and group.get("matcher") else ""
-            handlers = group.get("hooks") if isinstance(group, dict) else None
-            runs = "; ".join(map(_handler, handlers)) if isinstance(handlers, list) else json.dumps(group)
-            lines.append(f"hook {event}{matcher} runs: {runs}")
+def what_it_brings(plugin: Plugin, root: Path, environ: Mapping[str, str] | None = None) -> list[str]:
+    """List what a plugin brings, what runs first, each in a block of lines; `root` is where its files are named from."""
+    origin = HooksOrigin(
+        strict=True, secrets=frozenset(plugin_secrets(plugin)), variables=tuple(plugin.variables.items())
+    )
+    texts, problems = described_hooks(_seen_from(plugin.hooks, root), origin, environ or {})
+    lines = texts + [f"a hook that is left out: {exact(each)}" for each in problems]
     for name, server in plugin.mcp_servers.items():
-        lines.append(f"MCP server {name}: {_server(server)}")
+        lines.append(block(f"MCP server {exact(name)}", *described_entry(_seen_from(server, root))))
     for what, places in (
         ("skills", plugin.skills),
         ("commands", plugin.commands),
         ("agents", plugin.agents),
         ("output styles", plugin.output_styles),
     ):
-        if names := [name for place in places for name in _names(place)]:
-            lines.append(f"{what}: {', '.join(names)}")
+        files = [file for place in places for file in _documents(place)]
+        names = [exact(file.parent.name if file.name == "SKILL.md" else file.stem) for file in files]
+        details = [line for file in files for line in _rights(file, root, what, environ or {})]
+        if names:
+            lines.append(block(f"{what}: {', '.join(names)}", *details))
     if plugin.programs is not None:
-        lines.append(f"programs: {', '.join(sorted(file.name for file in plugin.programs.iterdir()))}")
-    return [line.replace(str(root), "${CLAUDE_PLUGIN_ROOT}") for line in lines] or ["nothing"]
+        programs = ", ".join(sorted(exact(file.name) for file in plugin.programs.iterdir()))
+        lines.append(f"programs: {programs}")
+    return lines or ["nothing"]
 
 
-def _names(place: Path) -> Iterator[str]:
+def plugin_secrets(plugin: Plugin) -> list[str]:
+    """The variables that the headers of a plugin's hooks ask for, which consent to it lets them send."""
+    entries = Entries()
+    entries.add("", plugin.hooks, HooksOrigin(strict=True))
+    hooks = [hook for found in entries.by_event.values() for hook in found if isinstance(hook, HttpHook)]
+    return sorted({name for hook in hooks for name in variables_of(hook)})
+
+
+def _rights(file: Path, root: Path, what: str, environ: Mapping[str, str]) -> Iterator[str]:
+    """Describe what a skill, command or agent of a plugin may do unasked and what it runs."""
+    try:
+        content = file.read_bytes()
+    except OSError:  # it is none then
+        return
+    place = exact(str(file.relative_to(root))) if file.is_relative_to(root) else exact(str(file))
+    if what in ("skills", "commands"):
+        yield from (f"{place}: {line}" for line in rights_of(content, environ, from_project=False)[0])
+
+
+def _seen_from(value: Any, root: Path) -> Any:
+    """`value` with the plugin's folder as the plugin itself names it."""
+    if isinstance(value, Mapping):
+        return {key: _seen_from(each, root) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_seen_from(each, root) for each in value]
+    return value.replace(str(root), f"${{{ROOT_VARIABLE}}}") if isinstance(value, str) else value
+
+
+def _documents(place: Path) -> Iterator[Path]:
     if place.is_file():
-        yield place.stem
+        yield place
         return
     for file in sorted(place.rglob("*.md")):
-        if file.name == "SKILL.md":
-            yield file.parent.name
-        elif "SKILL.md" not in {each.name for each in file.parent.iterdir()}:
-            yield file.stem
-
-
-def _handler(handler: Any) -> str:
-    if not isinstance(handler, dict):
-        return json.dumps(handler)
-    shown = next((handler[key] for key in ("command", "url", "prompt", "tool") if key in handler), None)
-    arguments = handler.get("args")
-    words = [str(shown), *(map(str, arguments) if isinstance(arguments, list) else ())]
-    return " ".join(words) if shown is not None else json.dumps(handler)
-
-
-def _server(server: Mapping[str, Any]) -> str:
-    if "command" in server:
-        arguments = server.get("args")
-        return " ".join([str(server["command"]), *(map(str, arguments) if isinstance(arguments, list) else ())])
-    return str(server.get("url") or json.dumps(server))
+        if file.name == "SKILL.md" or "SKILL.md" not in {each.name for each in file.parent.iterdir()}:
+            yield file
 
 
 def _last_name(source: PluginSource) -> str:

@@ -1,7 +1,8 @@
 """The plugins and marketplaces that the user has taken in: `plugins/plugins.json` in our own folder.
 
     {"version": 1,
-     "plugins": {"name@marketplace": {"source": {…}, "digest": hash of its files, "commit": "…", "version": "…"}},
+     "plugins": {"name@marketplace": {"source": {…}, "digest": hash of its files, "commit": "…", "version": "…",
+                                      "variables": [name, …]}},
      "marketplaces": {"name": {"source": {…}, "commit": "…"}}}
 
 A plugin's files lie in `plugins/installed/name@marketplace/DIGEST`, and it counts as long as they have that hash.
@@ -26,13 +27,17 @@ LOCAL = "local"
 
 
 class InstalledPlugin(Struct, frozen=True):
-    """A plugin that the user accepted as it was: where it is from, and the hash of its files."""
+    """A plugin that the user accepted as it was: where it is from, and the hash of its files.
+
+    `variables` are those of the user's that the question named and that the headers of its hooks may hold.
+    """
 
     id: str
     source: Mapping[str, Any]
     digest: str
     commit: str = ""
     version: str = ""
+    variables: tuple[str, ...] = ()
 
     @property
     def root(self) -> Path:
@@ -87,8 +92,14 @@ def read_installed() -> Installed:
     for plugin_id, kept in _members(content, "plugins"):
         name, _, marketplace = plugin_id.partition("@")
         if NAME.fullmatch(name) and NAME.fullmatch(marketplace) and isinstance(kept.get("digest"), str):
+            named = kept.get("variables")
             plugins[plugin_id] = InstalledPlugin(
-                plugin_id, kept["source"], kept["digest"], str(kept.get("commit", "")), str(kept.get("version", ""))
+                plugin_id,
+                kept["source"],
+                kept["digest"],
+                str(kept.get("commit", "")),
+                str(kept.get("version", "")),
+                tuple(each for each in named if isinstance(each, str)) if isinstance(named, list) else (),
             )
     for name, kept in _members(content, "marketplaces"):
         if NAME.fullmatch(name):
@@ -98,7 +109,14 @@ def read_installed() -> Installed:
 
 def keep_plugin(plugin: InstalledPlugin) -> None:
     """Keep `plugin` as it was accepted. Raises CellwrightError FILE_ACCESS_ERROR."""
-    kept = {"source": plugin.source, "digest": plugin.digest, "commit": plugin.commit, "version": plugin.version}
+    kept: dict[str, Any] = {
+        "source": plugin.source,
+        "digest": plugin.digest,
+        "commit": plugin.commit,
+        "version": plugin.version,
+    }
+    if plugin.variables:
+        kept["variables"] = list(plugin.variables)
     with _changing() as content:
         content.setdefault("plugins", {})[plugin.id] = kept
 

@@ -39,7 +39,7 @@ class Plugin(Struct, frozen=True, kw_only=True):
     events with their groups, as settings have them; `mcp_servers` are configurations by the name `plugin:NAME:SERVER`, with
     the plugin's folders put in, and its answers not: those are in `answers`. `options` are what it asks its user
     for, `answers` what it was told, secrets among it. `problems` tell what was not understood, and what there is no use for
-    here.
+    here. `secrets` are the user's variables that consent to it named, `folder` is what it was copied from.
     """
 
     id: str
@@ -59,6 +59,8 @@ class Plugin(Struct, frozen=True, kw_only=True):
     options: tuple[PluginOption, ...] = ()
     answers: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    secrets: frozenset[str] = frozenset()
+    folder: Path | None = None
 
     @property
     def variables(self) -> dict[str, str]:

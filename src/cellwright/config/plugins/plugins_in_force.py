@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cellwright.config.plugins.files import digest_of, signature_of
 from cellwright.config.plugins.installed_plugins import Installed, InstalledPlugin, data_folder, read_installed
@@ -98,7 +99,9 @@ def _read(
     if not is_as_accepted(kept):
         return f"its files are not those that you accepted: /plugin update {plugin_id}"
     marketplace = plugin_id.partition("@")[2]
-    return read_plugin(kept.root, marketplace, data_folder(), listed=kept.source.get("listed"), configs=configs)
+    plugin = read_plugin(kept.root, marketplace, data_folder(), listed=kept.source.get("listed"), configs=configs)
+    folder = next((read_source(source).folder for source in sources_of(kept, installed)), None)
+    return replace(plugin, secrets=frozenset(kept.variables), folder=folder and folder.resolve())
 
 
 def sources_of(kept: InstalledPlugin, installed: Installed) -> list[Mapping[str, Any]]:

@@ -61,7 +61,8 @@ class HooksSource(msgspec.Struct, frozen=True):
     """The `hooks` object of one file, as it stands there: events with their lists of groups.
 
     `variables` are put into the environment of its programs, and into their arguments. `of_component`: they are a skill's or
-    an agent's, whose hooks may say `once`.
+    an agent's, whose hooks may say `once`. `strict`: the user consents to them, so that what is not understood is no hook.
+    `secrets` are the user's secret variables that their headers may hold; None: those that they name.
     """
 
     events: Mapping[str, Sequence[Mapping[str, Any]]]
@@ -70,6 +71,8 @@ class HooksSource(msgspec.Struct, frozen=True):
     file: Path | None
     variables: Mapping[str, str] = msgspec.field(default_factory=dict)
     of_component: bool = False
+    strict: bool = False
+    secrets: frozenset[str] | None = None
 
 
 class McpSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -391,7 +394,15 @@ def _hooks(merged: Merged) -> tuple[HooksSource, ...]:
                 _, events = by_layer.setdefault(entry.layer.label, (entry, {}))
                 events.setdefault(path[1], []).append(entry.value)
     return tuple(
-        HooksSource(events, entry.layer.scope, entry.layer.label, entry.layer.file)
+        HooksSource(
+            events,
+            entry.layer.scope,
+            entry.layer.label,
+            entry.layer.file,
+            strict=entry.layer.of_folder,
+            # a folder's hooks get no secret of the user's, whatever they name
+            secrets=frozenset() if entry.layer.foreign or entry.layer.scope == "project" else None,
+        )
         for entry, events in by_layer.values()
     )
 

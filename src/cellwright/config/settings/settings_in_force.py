@@ -34,6 +34,7 @@ from cellwright.config.settings.settings_files import (
     watched_variables,
 )
 from cellwright.config.skills.find_skills import SkillPlace
+from cellwright.config.trust.exact_text import bulleted, exact
 from cellwright.config.trust.repository import main_checkout
 from cellwright.config.trust.trust import Item, Trust, accept, describe, judge, tightens, trusted_as_it_is
 from cellwright.config.trust.trust_store import changing_answers, read_answers, texts, trust_file
@@ -176,10 +177,12 @@ class SettingsInForce:
         self._place_made_from: tuple[object, ...] = (None, None, None, None)
         self._place: MemoryPlace
         self._watched_files = WatchedFiles(cwd, environ, managed)
+        self._script_places: tuple[Path, ...] = ()
+        self._scripts_of_lost: Mapping[str, str] = {}
         self._signature = self._sign()
         self._reading = self._read()
         # as it is at the start: what a run adds is asked about
-        self._trusted_for_now = trusted_as_it_is(self._reading) if trusts_folder else None
+        self._trusted_for_now = trusted_as_it_is(self._reading, self.environ) if trusts_folder else None
         self._restore_quarantine()
         self._trust = self._judge(self._reading)
         self.settings = self._settle()
@@ -205,6 +208,12 @@ class SettingsInForce:
     def trust(self) -> Trust:
         """The judgement of the folder: what of it counts, and what waits for the user."""
         return self._trust
+
+    @property
+    def scripts(self) -> Mapping[str, str]:
+        """The digests of the files that trusted commands of the folder name, by their paths from the project."""
+        # a hook that a run took out of the settings goes on to run, with the files that it had
+        return {**self._scripts_of_lost, **self._trust.scripts} if self._lost else self._trust.scripts
 
     @property
     def memory_place(self) -> MemoryPlace:
@@ -246,6 +255,16 @@ class SettingsInForce:
             settings.allowed_marketplaces,
             settings.blocked_marketplaces,
             settings.plugin_configs,
+        )
+
+    @property
+    def plugins_of_folder(self) -> frozenset[str]:
+        """The ids of plugins that the folder's settings alone switch on."""
+        found = self.settings.merged.entries.items()
+        return frozenset(
+            path[1]
+            for path, entries in found
+            if path[0] == "enabledPlugins" and len(path) == 2 and all(entry.layer.of_folder for entry in entries)
         )
 
     @property
@@ -416,7 +435,7 @@ class SettingsInForce:
         return self._suspects, self._lost
 
     def _sign(self, files: Sequence[Path] = ()) -> tuple[object, ...]:
-        self._watched = files = files or (*self._watched_files.find(), trust_file())
+        self._watched = files = files or (*self._watched_files.find(), *self._script_places, trust_file())
         return (
             (self._inline_settings(), watched_variables(self.environ)),
             *[(file, facts_of(str(file))) for file in files],
@@ -432,7 +451,9 @@ class SettingsInForce:
         )
 
     def _judge(self, reading: SettingsSources) -> Trust:
-        return judge(reading, self.environ, for_now=self._trusted_for_now)
+        trust = judge(reading, self.environ, for_now=self._trusted_for_now)
+        self._script_places = trust.watched
+        return trust
 
     def take_changed(self) -> tuple[Path, ...]:
         """The settings files that have changed since this was asked last."""
@@ -470,6 +491,7 @@ class SettingsInForce:
             restricts = tightens(entry) or entry.path in _RESTRICTING or entry.path[0] == "hooks"
             if id_ not in new and (restricts or (entry.layer.label, entry.path) in changed):
                 self._lost[id_] = entry
+                self._scripts_of_lost = {**trust.scripts, **self._scripts_of_lost}
         if self._suspects or self._lost:
             with contextlib.suppress(CellwrightError):  # it holds in this process all the same
                 add_to_quarantine(self._suspects, [entry for entry in self._lost.values() if _is_kept(entry)])
@@ -526,8 +548,11 @@ def _redirect_question(trust: Trust, items: Sequence[Item]) -> TrustQuestion:
 
 
 def _run_question(new: Sequence[SettingsEntry], lost: Sequence[SettingsEntry]) -> TrustQuestion:
-    lines = [f"new: {describe(entry)} ({entry.layer.label})" for entry in new]
-    lines += [f"gone: {describe(entry)} ({entry.layer.label})" for entry in lost]
+    lines = [
+        f"{what}: {describe(entry)}\n    in {exact(entry.layer.label)}"
+        for what, entries in (("new", new), ("gone", lost))
+        for entry in entries
+    ]
     return TrustQuestion(
         about="run",
         title="Accept settings that were changed while Claude was working",
@@ -540,4 +565,4 @@ def _run_question(new: Sequence[SettingsEntry], lost: Sequence[SettingsEntry]) -
 
 
 def _listed(lines: Iterable[str]) -> str:
-    return "\n".join(f"  - {line}" for line in dict.fromkeys(lines))
+    return bulleted(list(lines))

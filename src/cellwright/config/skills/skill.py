@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from msgspec import Struct, field
 
 from cellwright.config.front_matter import read_front_matter, texts
 from cellwright.model.models import EFFORTS
+from cellwright.text import lazy_pattern
 
 SkillScope = Literal["managed", "user", "plugin", "project", "built-in"]
 
@@ -20,6 +22,11 @@ MAX_BYTES = 1_000_000
 
 DESCRIPTION_CHARS = 1_536
 """The part of a description that is told, as in Claude Code."""
+
+SHELL_COMMAND = lazy_pattern(
+    r"(?:(?<=\s)|^)!`(?P<inline>[^`\n]+)`|^```!\s*\n(?P<block>.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE
+)
+"""A command in a skill's text, whose output takes its place when the skill is called."""
 
 _YES = frozenset({"true", "yes", "on", "1"})
 _NO = frozenset({"false", "no", "off", "0"})

@@ -3,8 +3,8 @@
 A folder can restrict at once (deny and ask rules, a stricter mode). Anything that gives it rights or runs something
 (hooks, `env`, allow rules, directories, `.claude/tools`) waits until the user trusts it; anything that says where the
 conversation goes and who gives the key (`ANTHROPIC_BASE_URL`, proxies, `apiKeyHelper`, …) is confirmed besides, by
-itself. Trust is bound to what the folder configured when it was given: anything new or changed waits again.
-docs/decisions/trust.md has the reasons.
+itself. Trust is bound to what the folder configured when it was given, and to the files that its command lines name:
+anything new or changed waits again. docs/decisions/trust.md has the reasons.
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cellwright.config.front_matter import read_front_matter
 from cellwright.config.settings.known_settings import KEYS, Key
 from cellwright.config.settings.layers import SettingsEntry
 from cellwright.config.settings.settings_files import SettingsSources, home_folder
+from cellwright.config.trust.exact_text import block, exact, exact_json
 from cellwright.config.trust.repository import main_checkout
+from cellwright.config.trust.scripts import NO_FILES, NamedFiles, changed, named_files
 from cellwright.config.trust.trust_store import FolderTrust, folder_trust, remember_folder
 from cellwright.errors import CellwrightError
 from cellwright.permissions.modes import MODES, parse_mode
@@ -50,15 +52,16 @@ _REDIRECTS = lazy_pattern(
 _GIVES_RIGHTS = frozenset({"allowed-tools", "allowed_tools", "hooks"})
 _BRINGS_ALONG = frozenset({"hooks", "mcpServers"})
 _SKILL_RIGHTS = "rules or hooks that hold while the skill is at work"
+_SKILL_COMMANDS = "commands that run when the skill is called"
 _AGENT_RIGHTS = "hooks or servers of an agent"
-_LONGEST_LINE = 300
 _LARGEST_STATE = 64_000_000
 
 
 class Item(Struct, frozen=True):
     """One thing that a folder configures. `id` changes when it does; `entry` is None for what is in no settings file.
 
-    `once`: what it says may change without a new question, since it gives no rights.
+    `once`: what it says may change without a new question, since it gives no rights. `files` are those that its command
+    lines name: `id` changes with their content, and `written` only with what the folder configures.
     """
 
     id: str
@@ -67,6 +70,8 @@ class Item(Struct, frozen=True):
     entry: SettingsEntry | None = None
     file: Path | None = None
     once: bool = False
+    written: str = ""
+    files: NamedFiles = NO_FILES
 
 
 class Trust(Struct, frozen=True, kw_only=True):
@@ -75,7 +80,8 @@ class Trust(Struct, frozen=True, kw_only=True):
     `trusted`: the user said so before, so that what is `waiting` is new or changed since. `refused`: the administrator has
     no folder trusted but those that are listed, so that nothing waits. `outside` are the files from
     elsewhere that the folder's instructions to Claude may bring along, `skill_rights` those of its skills whose rules and
-    hooks hold, `agent_rights` those of its agents whose hooks do.
+    hooks hold, `agent_rights` those of its agents whose hooks do. `scripts` are the digests of files that commands which
+    count name, by their paths from the project; `watched` are all files whose change matters to commands.
     """
 
     folder: Path
@@ -88,6 +94,8 @@ class Trust(Struct, frozen=True, kw_only=True):
     skill_rights: frozenset[Path] = frozenset()
     agent_rights: frozenset[Path] = frozenset()
     notices: tuple[str, ...] = ()
+    scripts: Mapping[str, str] = field(default_factory=dict)
+    watched: tuple[Path, ...] = ()
 
 
 def gate_of(entry: SettingsEntry) -> Gate:
@@ -126,7 +134,7 @@ def judge(reading: SettingsSources, environ: Mapping[str, str], *, for_now: froz
     goes before both.
     """
     folder = main_checkout(reading.project)
-    items = _items(reading)
+    items, unreadable = _items(reading, environ)
     listed, refused = _administrators_word(reading, folder)
     trust = folder_trust(folder)
     if refused:
@@ -138,11 +146,13 @@ def judge(reading: SettingsSources, environ: Mapping[str, str], *, for_now: froz
     elif (trust is None or not trust.trusted) and items and trusted_by_claude_code(folder, environ):
         trust = _adopted(folder, items)
     trust = trust or FolderTrust()
+    items = tuple(_with_changes(item, trust) for item in items)
     waiting = tuple(item for item in items if not _counts(item, trust))
     kept_out = {item.entry.id for item in waiting if item.entry is not None}
     kept_out |= {entry.id for entry in reading.entries if _never_counts(entry, trust)}
+    kept_out |= unreadable.keys()
     files = {item.file for item in waiting}
-    notices = list(_notices(reading.entries))
+    notices = [*_notices(reading.entries), *(each for problems in unreadable.values() for each in problems)]
     if refused and waiting:
         notices.append(refusal_text(folder))
     return Trust(
@@ -156,12 +166,27 @@ def judge(reading: SettingsSources, environ: Mapping[str, str], *, for_now: froz
         skill_rights=frozenset(file for file, _ in reading.skill_files if trust.trusted and file not in files),
         agent_rights=frozenset(file for file, _ in reading.agent_files if trust.trusted and file not in files),
         notices=tuple(notices),
+        scripts={path: digest for item in items if item not in waiting for path, digest in item.files.digests.items()},
+        watched=tuple(dict.fromkeys(place for item in items for place in item.files.places)),
     )
 
 
-def trusted_as_it_is(reading: SettingsSources) -> frozenset[str]:
+def trusted_as_it_is(reading: SettingsSources, environ: Mapping[str, str]) -> frozenset[str]:
     """The ids of what the folder brings along now and trust would let count."""
-    return frozenset(item.id for item in _items(reading) if item.gate == "trust")
+    return frozenset(item.id for item in _items(reading, environ)[0] if item.gate == "trust")
+
+
+def _with_changes(item: Item, trust: FolderTrust) -> Item:
+    """`item`, with what it says of its files if the user trusted it when they were others."""
+    before = trust.scripts.get(item.written)
+    if before is None or _counts(item, trust):
+        return item
+    return replace(item, text="\n".join([item.text, *changed_lines(before, item.files.digests)]))
+
+
+def changed_lines(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Say which files are not those that were trusted, each in a line."""
+    return [f"    {exact(path)} changed since you trusted it" for path in changed(before, now)]
 
 
 def refusal_text(folder: Path) -> str:
@@ -193,7 +218,11 @@ def _lies_in(folder: Path, pattern: str) -> bool:
 
 def _trusting(trust: FolderTrust, items: Sequence[Item]) -> FolderTrust:
     accepted = frozenset(item.id for item in items if item.gate == "trust")
-    return replace(trust, trusted=True, accepted=trust.accepted | accepted)
+    return replace(trust, trusted=True, accepted=trust.accepted | accepted, scripts=_scripts(trust, items))
+
+
+def _scripts(trust: FolderTrust, items: Iterable[Item]) -> dict[str, Mapping[str, str]]:
+    return {**trust.scripts, **{item.written: item.files.digests for item in items if item.files.digests}}
 
 
 def accept(trust: Trust, items: Iterable[Item]) -> None:
@@ -208,6 +237,7 @@ def accept(trust: Trust, items: Iterable[Item]) -> None:
             trusted=trust.trusted or bool(accepted),
             accepted=trust.accepted | accepted,
             confirmed=trust.confirmed | confirmed,
+            scripts=_scripts(trust, items),
         )
 
     remember_folder(trust.folder, change)
@@ -263,37 +293,138 @@ def _never_counts(entry: SettingsEntry, trust: FolderTrust) -> bool:
     return gate == "never" or (gate == "trust" and not trust.trusted and not _asks(entry))
 
 
-def _items(reading: SettingsSources) -> tuple[Item, ...]:
-    found = [
-        Item(_digest([_file_name(entry), entry.path, entry.value]), describe(entry), gate, entry)
+def _items(reading: SettingsSources, environ: Mapping[str, str]) -> tuple[tuple[Item, ...], dict[str, list[str]]]:
+    """List what waits for a word of the user's; then, by their ids, the entries that say nothing readable, and why."""
+    unreadable = {
+        entry.id: problems
         for entry in reading.entries
-        if (gate := gate_of(entry)) in ("trust", "confirm") and _asks(entry)
-    ]
+        if entry.layer.of_folder and entry.path[0] == "hooks" and (problems := _unreadable_hooks(entry))
+    }
+    found: list[Item] = []
+    for entry in reading.entries:
+        gate = gate_of(entry)
+        if entry.id not in unreadable and gate in ("trust", "confirm") and _asks(entry):
+            written = _digest([_file_name(entry), entry.path, entry.value])
+            files = named_files(_commands(entry, gate), reading.project, reading.cwd)
+            found.append(_with_files(Item(written, describe(entry, environ), gate, entry), files))
+    found += _items_of_files(reading)
+    found += _items_with_rights(reading, environ)
+    return tuple(found), unreadable
+
+
+def _items_of_files(reading: SettingsSources) -> Iterator[Item]:
     for file, content in reading.tool_files:
         lines = content.count(b"\n") + 1
-        text = f"tools of its own: {file.relative_to(reading.project)} ({lines} lines of Python)"
-        found.append(Item(_digest([file.name, hashlib.sha256(content).hexdigest()]), text, "trust", file=file))
+        text = f"tools of its own: {_place(file, reading)} ({lines} lines of Python)"
+        yield Item(_digest([file.name, hashlib.sha256(content).hexdigest()]), text, "trust", file=file)
     for file in reading.instructions:
         name = str(file.relative_to(reading.project))
-        text = f"instructions to Claude: {name}"
-        found.append(Item(_digest(["instructions", name]), text, "trust", file=file, once=True))
-    for kind, called, files, rights, given in (
-        ("skills", "skills and commands", reading.skill_files, _GIVES_RIGHTS, _SKILL_RIGHTS),
-        ("agents", "agents", reading.agent_files, _BRINGS_ALONG, _AGENT_RIGHTS),
+        text = f"instructions to Claude: {exact(name)}"
+        yield Item(_digest(["instructions", name]), text, "trust", file=file, once=True)
+    for kind, called, files in (
+        ("skills", "skills and commands", [file for file, _ in reading.skill_files]),
+        ("agents", "agents", [file for file, _ in reading.agent_files]),
+        ("output styles", "output styles", reading.style_files),
     ):
-        names = [str(file.relative_to(reading.project)) for file, _ in files]
-        if names:
-            found.append(Item(_digest([kind]), f"{called}: {', '.join(names)}", "trust", once=True))
-        for name, (file, content) in zip(names, files, strict=True):
-            if _has_key(content, rights):
-                digest = _digest([name, hashlib.sha256(content).hexdigest()])
-                found.append(Item(digest, f"{given}: {name}", "trust", file=file))
-    if styles := [str(file.relative_to(reading.project)) for file in reading.style_files]:
-        found.append(Item(_digest(["output styles"]), f"output styles: {', '.join(styles)}", "trust", once=True))
+        if names := [_place(file, reading) for file in files]:
+            yield Item(_digest([kind]), f"{called}: {', '.join(names)}", "trust", once=True)
     for file in reading.outside:
-        text = f"instructions to Claude from outside the folder: {file}"
-        found.append(Item(_digest(["outside", str(file)]), text, "trust", file=file))
-    return tuple(found)
+        text = f"instructions to Claude from outside the folder: {exact(str(file))}"
+        yield Item(_digest(["outside", str(file)]), text, "trust", file=file)
+
+
+def _items_with_rights(reading: SettingsSources, environ: Mapping[str, str]) -> Iterator[Item]:
+    """List the skills and agents that give rights or run something, each bound to its whole content."""
+    for file, content in reading.skill_files:
+        if _has_key(content, _GIVES_RIGHTS):
+            yield _item_with_rights(_SKILL_RIGHTS, file, content, reading, environ)
+        elif _runs_commands(content):
+            yield _item_with_rights(_SKILL_COMMANDS, file, content, reading, environ)
+    for file, content in reading.agent_files:
+        if _has_key(content, _BRINGS_ALONG):
+            yield _item_with_rights(_AGENT_RIGHTS, file, content, reading, environ)
+
+
+def _item_with_rights(
+    what: str, file: Path, content: bytes, reading: SettingsSources, environ: Mapping[str, str]
+) -> Item:
+    name = str(file.relative_to(reading.project))
+    written = _digest([name, hashlib.sha256(content).hexdigest()])
+    lines, commands = rights_of(content, environ)
+    item = Item(written, block(f"{what}: {exact(name)}", *lines), "trust", file=file)
+    return _with_files(item, named_files(commands, reading.project, reading.cwd, file.parent))
+
+
+def _place(file: Path, reading: SettingsSources) -> str:
+    return exact(str(file.relative_to(reading.project)))
+
+
+def _with_files(item: Item, files: NamedFiles) -> Item:
+    """`item`, bound to the files that its command lines name."""
+    if not files.digests:
+        return replace(item, written=item.id, files=files)
+    bound = _digest([item.id, dict(files.digests)])
+    named = f"    bound to the content of {', '.join(map(exact, sorted(files.digests)))}"
+    return replace(item, id=bound, written=item.id, files=files, text=f"{item.text}\n{named}")
+
+
+def _unreadable_hooks(entry: SettingsEntry) -> list[str]:
+    """Explain why a folder's group of hooks is unreadable: one that is, in part, is not trusted in part."""
+    from cellwright.config.hooks.entries import Entries, HooksOrigin  # nobody without hooks waits for it
+
+    if not entry.element:
+        return []
+    entries = Entries()
+    entries.add(entry.layer.label, {entry.path[-1]: [entry.value]}, HooksOrigin(strict=True))
+    return [f"{problem} Its group of hooks is not trusted." for problem in entries.left_out]
+
+
+def _commands(entry: SettingsEntry, gate: Gate) -> list[str]:
+    """The command lines that an entry brings, and texts that programs take for such."""
+    if entry.path[0] == "hooks":
+        return [text for text in commands_of({entry.path[-1]: [entry.value]}) if text]
+    if gate == "confirm" and isinstance(entry.value, str):
+        return [entry.value]
+    return []
+
+
+def commands_of(events: Mapping[str, Sequence[Any]]) -> Iterator[str]:
+    """The command lines of hooks, with the arguments of their programs."""
+    from cellwright.config.hooks.entries import CommandHook, Entries, HooksOrigin
+
+    entries = Entries()
+    entries.add("", events, HooksOrigin(of_component=True))
+    for found in entries.by_event.values():
+        for hook in found:
+            if isinstance(hook, CommandHook):
+                yield from (hook.command, *(hook.args or ()))
+
+
+def rights_of(content: bytes, environ: Mapping[str, str], *, from_project: bool = True) -> tuple[list[str], list[str]]:
+    """Describe what a skill's or an agent's front matter gives or runs, in lines; then the command lines among it."""
+    from cellwright.config.hooks.described import described_hooks
+    from cellwright.config.hooks.entries import HooksOrigin
+    from cellwright.config.skills.skill import SHELL_COMMAND
+
+    front_matter = read_front_matter(content.decode("utf-8", "replace"))
+    values = front_matter.values
+    lines = [f"{key}: {_text(values[key])}" for key in sorted(_GIVES_RIGHTS) if key in values and key != "hooks"]
+    commands: list[str] = []
+    if isinstance(hooks := values.get("hooks"), Mapping):
+        events = {str(event): groups for event, groups in hooks.items() if isinstance(groups, list)}
+        origin = HooksOrigin(from_project=from_project, strict=True, secrets=frozenset(), of_component=True)
+        texts, problems = described_hooks(events, origin, environ)
+        lines += [
+            line for text in (*texts, *(f"left out: {exact(each)}" for each in problems)) for line in text.split("\n")
+        ]
+        commands += commands_of(events)
+    for found in SHELL_COMMAND.finditer(front_matter.body):
+        command = (found["inline"] or found["block"]).strip()
+        lines.append(f"runs when it is called: {exact(command)}")
+        commands.append(command)
+    if "mcpServers" in values:
+        lines.append(f"mcpServers: {exact_json(values['mcpServers'])}")
+    return lines, commands
 
 
 @functools.lru_cache(maxsize=1_000)
@@ -302,6 +433,17 @@ def _has_key(content: bytes, keys: frozenset[str]) -> bool:
     if b"\\" not in content and not any(key.encode() in content for key in keys):
         return False
     return not keys.isdisjoint(read_front_matter(content.decode("utf-8", "replace")).values)
+
+
+@functools.lru_cache(maxsize=1_000)
+def _runs_commands(content: bytes) -> bool:
+    """Return whether the text of a skill holds commands that run when it is called."""
+    if b"!`" not in content and b"```!" not in content:
+        return False
+    from cellwright.config.skills.skill import SHELL_COMMAND
+
+    body = read_front_matter(content.decode("utf-8", "replace")).body
+    return SHELL_COMMAND.search(body) is not None
 
 
 def _asks(entry: SettingsEntry) -> bool:
@@ -326,48 +468,51 @@ def _digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def describe(entry: SettingsEntry) -> str:
-    """An entry as a question lists it, in one line."""
+def describe(entry: SettingsEntry, environ: Mapping[str, str] | None = None) -> str:
+    """An entry as a question lists it, whole: what it is in the first line, with what in those below."""
     name, value = entry.path[-1], entry.value
     match entry.path:
-        case ("hooks", event):
-            matcher = f" ({value['matcher']})" if value.get("matcher") else ""
-            described = f"hook {event}{matcher}: {'; '.join(_handler(handler) for handler in value['hooks'])}"
+        case ("hooks", event) if entry.element:
+            return _described_hooks(entry, event, environ or {})
         case ("env", _):
-            shown = f" = {value}" if gate_of(entry) == "confirm" and not _is_secret(name) else ""
-            described = f"environment variable {name}{shown}"
+            shown = "" if _is_secret(name, value, gate_of(entry)) else f" = {exact(str(value))}"
+            return f"environment variable {exact(name)}{shown}"
         case ("permissions", "allow"):
-            described = f"allow rule {value}"
+            return f"allow rule {_text(value)}"
         case ("permissions", "deny" | "ask"):
-            described = f"{name} rule {value}"
+            return f"{name} rule {_text(value)}"
         case ("permissions", "additionalDirectories"):
-            described = f"folder to read and to write in: {value}"
+            return f"folder to read and to write in: {_text(value)}"
         case ("permissions", "defaultMode"):
-            described = f"permission mode {value}"
+            return f"permission mode {_text(value)}"
         case ("apiKeyHelper",):
-            described = f"command that gives the API key: {value}"
+            return f"command that gives the API key: {_text(value)}"
         case _:
-            described = f"setting {entry.key} = {json.dumps(value)}"
-    return (
-        described
-        if len(described) <= _LONGEST_LINE
-        else f"{described[:_LONGEST_LINE]}… ({len(described):,} characters)"
-    )
+            return f"setting {exact(entry.key)} = {exact_json(value)}"
 
 
-def _handler(handler: Any) -> str:
-    if not isinstance(handler, dict):
-        return json.dumps(handler)
-    shown = next((handler[key] for key in ("command", "url", "prompt", "tool") if key in handler), handler)
-    arguments = handler.get("args")
-    words = [str(shown), *(map(str, arguments) if isinstance(arguments, list) else ())]
-    return " ".join(words) if isinstance(shown, str) else json.dumps(shown)
+def _text(value: Any) -> str:
+    return exact(value) if isinstance(value, str) else exact_json(value)
 
 
-def _is_secret(name: str) -> bool:
+def _described_hooks(entry: SettingsEntry, event: str, environ: Mapping[str, str]) -> str:
+    from cellwright.config.hooks.described import described_hooks
+    from cellwright.config.hooks.entries import HooksOrigin
+
+    layer = entry.layer
+    secrets = frozenset[str]() if layer.foreign or layer.scope == "project" else None
+    origin = HooksOrigin(from_project=layer.of_folder, strict=layer.of_folder, secrets=secrets)
+    texts, problems = described_hooks({event: [entry.value]}, origin, environ)
+    texts += [f"hook {exact(event)}: left out: {exact(each)}" for each in problems]
+    return "\n".join(texts) or f"hook {exact(event)}: nothing"
+
+
+def _is_secret(name: str, value: Any, gate: Gate) -> bool:
     from cellwright.tools.process.environment import is_secret  # its module is not needed where nothing is asked
 
-    return is_secret(name) and not name.upper().endswith(("_URL", "_PROXY", "_ENDPOINT", "_DIR", "_FILE"))
+    if gate == "confirm":  # the address is what is asked about
+        return is_secret(name) and not name.upper().endswith(("_URL", "_PROXY", "_ENDPOINT", "_DIR", "_FILE"))
+    return is_secret(name, str(value))
 
 
 def _notices(entries: Iterable[SettingsEntry]) -> Iterable[str]:

@@ -2,22 +2,23 @@
 
     {"version": 1,
      "folders": {"/path/of/the/project": {"trusted": true, "accepted": [id, …], "confirmed": [id, …],
-                                          "rules": [rule, …]}},
+                                          "rules": [rule, …], "scripts": {id: {path: sha256, …}}}},
      "notebooks": [sha256 of content, …],
      "held_back": {"new": [id of an entry, …], "gone": {id of an entry: the entry, …}}}
 
-The ids are hashes of what a folder configures (`trust.py`): no value of it is kept here.
+The ids are hashes of what a folder configures (`trust.py`): no value of it is kept here. `scripts` name the files that a
+command line names, so that a question can say which of them is another; an id is bound to their content anyway.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from cellwright.config.settings.edit import locked
 from cellwright.errors import CellwrightError, ErrorCode
@@ -28,12 +29,16 @@ MAX_NOTEBOOKS = 1_000
 
 
 class FolderTrust(Struct, frozen=True):
-    """The answers about one folder. `accepted` and `confirmed` are ids; `rules` were allowed by the user in a question."""
+    """The answers about one folder. `accepted` and `confirmed` are ids; `rules` were allowed by the user in a question.
+
+    `scripts` are the digests of the files that accepted things name, as they were then.
+    """
 
     trusted: bool = False
     accepted: frozenset[str] = frozenset()
     confirmed: frozenset[str] = frozenset()
     rules: frozenset[str] = frozenset()
+    scripts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def trust_file() -> Path:
@@ -56,6 +61,7 @@ def remember_folder(folder: Path, change: Callable[[FolderTrust], FolderTrust]) 
             "accepted": sorted(changed.accepted),
             "confirmed": sorted(changed.confirmed),
             "rules": sorted(changed.rules),
+            **({"scripts": {each: dict(files) for each, files in changed.scripts.items()}} if changed.scripts else {}),
         }
 
 
@@ -79,8 +85,18 @@ def _read_folder(folders: Any, folder: Path) -> FolderTrust | None:
     found = folders.get(_key(folder)) if isinstance(folders, dict) else None
     if not isinstance(found, dict):
         return None
-    lists = (frozenset(texts(found.get(name))) for name in ("accepted", "confirmed", "rules"))
-    return FolderTrust(found.get("trusted") is True, *lists)
+    accepted, confirmed, rules = (frozenset(texts(found.get(name))) for name in ("accepted", "confirmed", "rules"))
+    return FolderTrust(found.get("trusted") is True, accepted, confirmed, rules, read_scripts(found.get("scripts")))
+
+
+def read_scripts(found: Any) -> dict[str, dict[str, str]]:
+    """The digests of files by what names them, as they are kept; what is damaged is left out."""
+    members = found.items() if isinstance(found, dict) else ()
+    return {
+        name: {path: digest for path, digest in files.items() if isinstance(digest, str)}
+        for name, files in members
+        if isinstance(files, dict)
+    }
 
 
 def texts(values: Any) -> list[str]:

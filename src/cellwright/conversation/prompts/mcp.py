@@ -21,12 +21,14 @@ from cellwright.agent.calls.confinement import Confinement, without_hosts
 from cellwright.agent.prompt import ContextBlock, PromptContext, ProvidedContext, text_context
 from cellwright.agent.tool import TOOL_SEARCH, Tool, ToolContext
 from cellwright.config.agents.agent_definition import AgentDefinition
-from cellwright.config.mcp.approvals import approve, approved_digests
+from cellwright.config.mcp.approvals import approve, approved_digests, approved_scripts
 from cellwright.config.mcp.entries import ServerOrigin, described_entry, secrets_named
 from cellwright.config.mcp.find_servers import FoundServers, GivenServers, McpPlace, find_servers, watched_mcp_files
 from cellwright.config.settings.admin_allow_lists import tool_is_allowed
 from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
+from cellwright.config.trust.exact_text import exact
 from cellwright.config.trust.repository import main_checkout
+from cellwright.config.trust.scripts import changed as changed_files
 from cellwright.conversation.prompts.tagged_list import is_in_history, listing
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.markdown.code_ranges import without_code
@@ -147,7 +149,7 @@ class McpServers:
         """Look at the configuration again, where it has changed. From any thread; reads files."""
         place = self._place()
         signature = (
-            *(_stamp(file) for file in watched_mcp_files(place)),
+            *(_stamp(file) for file in (*watched_mcp_files(place), *self._found.places)),
             repr(place.given),
             place.settings.mcp,
             place.settings.deny,
@@ -172,8 +174,8 @@ class McpServers:
             changed = " It has changed since you said yes to it." if before else ""
             return TrustQuestion(
                 about="server",
-                title=f"Let the MCP server {visible_line(name)} of {entry.label} run",
-                detail="\n".join(f"  {line}" for line in described_entry(pending.raw)),
+                title=f"Let the MCP server {exact(name)} of {exact(entry.label)} run",
+                detail="\n".join(f"  {line}" for line in self.described(name)),
                 reason=f"A server runs with your rights, and Claude is told what it says.{changed}",
                 warning=f"it would be given your {', '.join(secrets)}" if secrets else "",
                 yes="Let it run",
@@ -182,6 +184,19 @@ class McpServers:
             )
         return None
 
+    def described(self, name: str) -> list[str]:
+        """Describe what a server that waits for the user runs, sends and reaches, in lines; none for any other name."""
+        pending = self._found.pending.get(name)
+        if pending is None:
+            return []
+        lines = described_entry(pending.raw)
+        now, then = pending.entry.scripts, approved_scripts(self._folder, name)
+        if now:
+            lines.append(f"bound to the content of {', '.join(map(exact, sorted(now)))}")
+        if then:
+            lines += [f"{exact(path)} changed since you trusted it" for path in changed_files(then, now)]
+        return lines
+
     def answer(self, question: TrustQuestion, *, yes: bool, chosen: str = "") -> None:
         """The user has answered. Raises CellwrightError FILE_ACCESS_ERROR when a yes cannot be kept."""
         if not yes:
@@ -189,7 +204,7 @@ class McpServers:
             return
         for name, pending in self._found.pending.items():
             if pending.entry.digest in question.ids:
-                approve(self._folder, name, pending.entry.digest)
+                approve(self._folder, name, pending.entry.digest, pending.entry.scripts)
         self._signature = None
         self.refresh()
 
@@ -202,7 +217,7 @@ class McpServers:
         self.refresh()
         pending = self._found.pending.get(name)
         if pending is not None:
-            approve(self._folder, name, pending.entry.digest)
+            approve(self._folder, name, pending.entry.digest, pending.entry.scripts)
             self._signature = None
             self.refresh()
         return pending is not None
@@ -288,13 +303,13 @@ class McpServers:
         mcp = self._in_force.settings.mcp
         known = approved_digests(self._folder)
         new = [
-            (name, pending.entry.digest)
+            (name, pending.entry)
             for name, pending in self._found.pending.items()
             if name not in known and (mcp.enables_all_of_project or name in mcp.enabled_project_servers)
         ]
-        for name, digest in new:
+        for name, entry in new:
             with contextlib.suppress(CellwrightError):  # then it is asked
-                approve(self._folder, name, digest)
+                approve(self._folder, name, entry.digest, entry.scripts)
         if new:
             self._found = find_servers(self._place())
 

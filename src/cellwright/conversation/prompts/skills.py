@@ -27,7 +27,7 @@ from cellwright.config.settings.layers import Scope
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.config.skills.arguments import Arguments
 from cellwright.config.skills.find_skills import find_skills, skill_places
-from cellwright.config.skills.skill import Skill
+from cellwright.config.skills.skill import SHELL_COMMAND, Skill
 from cellwright.conversation.prompts.prompt import mentioned_files
 from cellwright.conversation.prompts.tagged_list import is_in_history, listed_line, listing
 from cellwright.conversation.runs.run_options import RunOptions
@@ -41,9 +41,6 @@ LISTING_CHARS = 16_000
 """The most that the list of skills may take of a conversation: about 4,000 tokens."""
 
 _CALL = lazy_pattern(r"\s*/(?P<name>[A-Za-z0-9][\w-]*(?::[\w-]+)*)(?P<arguments>(?:\s.*)?)", re.DOTALL)
-_COMMAND = lazy_pattern(
-    r"(?:(?<=\s)|^)!`(?P<inline>[^`\n]+)`|^```!\s*\n(?P<block>.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE
-)
 _OTHER_NAMES = {"review": "code-review"}
 """Names that users of Claude Code know skills by, which one of their own may have."""
 
@@ -243,7 +240,7 @@ class Skills:
         skill = call.skill
         arguments = Arguments(call.arguments, skill.argument_names, self._variables(skill, prompt_context))
         parts, at = [], 0
-        for found in _COMMAND.finditer(skill.body):
+        for found in SHELL_COMMAND.finditer(skill.body):
             parts.append(arguments.fill(skill.body[at : found.start()]))
             command = arguments.fill(found["inline"] or found["block"])
             parts.append(await self._output(command.strip(), skill, prompt_context))
@@ -268,6 +265,8 @@ class Skills:
         shell = next((tool for tool in prompt_context.tools.values() if tool.access.kind == "shell"), None)
         if shell is None:
             raise ToolError(f"it runs `{command}`, and there is no shell here.")
+        if skill.scope == "project" and skill.file not in self._in_force.trust.skill_rights:
+            raise ToolError(f"it runs `{command}`, which you have not trusted. A new session asks about it.")
         policy = prompt_context.agent.policy.allowing((*prompt_context.session.granted, *skill.allowed_tools))
         decision = policy.decide(shell, {"command": command})
         if decision.behavior != "allow":

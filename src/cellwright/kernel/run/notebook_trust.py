@@ -19,11 +19,12 @@ from typing import Any, NamedTuple
 
 from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.config.trust.trust_store import is_known_notebook, remember_notebook
-from cellwright.text import visible_line
+from cellwright.text import counted, visible
 
 ALGORITHM = "sha256"
-MAX_PROMPTS = 12
-PROMPT_CHARS = 200
+SHOWN_CHARS = 200_000
+"""Of all prompts; who asks more has to be read in the notebook itself, which the question says."""
+
 LARGEST_NOTEBOOK = 200_000_000
 _WORDS = ("claude", "cellwright")
 """A notebook without these words in a code cell holds no prompt of anybody's."""
@@ -162,10 +163,14 @@ def _prompts(content: Mapping[str, Any]) -> Iterator[str]:
         for cell in content["cells"]
         if cell["cell_type"] == "code" and any(word in cell["source"].lower() for word in _WORDS)
     ]
-    for source in found[:MAX_PROMPTS]:
-        yield visible_line(source, PROMPT_CHARS)
-    if len(found) > MAX_PROMPTS:
-        yield f"… and {len(found) - MAX_PROMPTS} more"
+    left = SHOWN_CHARS
+    for number, source in enumerate(found):
+        text = visible(source.strip()).replace("\n", " ⏎ ")
+        if len(text) > left:
+            yield f"… and {counted(len(found) - number, 'more prompt')}, too long for a question: read the notebook first"
+            return
+        left -= len(text)
+        yield text
 
 
 def _is_signed(content: dict[str, Any]) -> bool | None:

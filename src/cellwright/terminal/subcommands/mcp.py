@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cellwright.config.mcp.entries import ServerOrigin, described_entry, read_entries
+from cellwright.config.mcp.entries import ServerOrigin, read_entries, secrets_named
 from cellwright.config.mcp.find_servers import PROJECT_FILE, FoundServers, user_file
 from cellwright.config.settings.edit import set_value
 from cellwright.config.settings.settings_files import start_folder
@@ -144,7 +144,10 @@ def _approve(options: argparse.Namespace) -> int:
     pending = servers.found.pending.get(options.name)
     if pending is None:
         raise _unknown(options.name, servers.found, "waits for your approval")
-    for line in described_entry(pending.raw):
+    lines = servers.described(options.name)
+    if secrets := secrets_named(pending.raw, os.environ):
+        lines.append(f"it would be given your {', '.join(secrets)}")
+    for line in lines:
         print(f"  {line}")
     servers.approve(options.name)
     print(f"{visible_line(options.name)} may run from now on, as it is configured now.")

@@ -11,10 +11,10 @@ from pathlib import Path
 from cellwright.agent.recording.recordings import parse_recording, read_recording
 from cellwright.agent.recording.recordings import trust as trust_recording
 from cellwright.config.settings.settings_files import read_all, start_folder
+from cellwright.config.trust.exact_text import bulleted
 from cellwright.config.trust.trust import Item, Trust, accept, judge, refusal_text, revoke
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.exit_codes import ExitCode
-from cellwright.text import visible_line
 
 
 def trust(argv: Sequence[str]) -> int:
@@ -86,7 +86,7 @@ def _as_json(found: Trust) -> dict[str, object]:
 
 
 def _listed(items: Sequence[Item]) -> str:
-    return "\n".join(f"  - {visible_line(item.text, 1_000)}" for item in items)
+    return bulleted([item.text for item in items])
 
 
 def trust_recordings(argv: Sequence[str]) -> int:

@@ -44,7 +44,8 @@ class ServerEntry(Struct, frozen=True, kw_only=True):
     call (None: the default). `always_load`: its tools are told before the first word. `headers_helper` is a command whose
     output is further headers, as a JSON object; `oauth` says how to sign in, where that is configured. `agent` is the agent
     whose definition brings it along: it runs while that works, and has tools for nobody else. `written` is the program with
-    its arguments, or the URL, before variables: what they stand for may be a secret.
+    its arguments, or the URL, before variables: what they stand for may be a secret. `scripts` are the digests of the
+    project's files that it names.
     """
 
     name: str
@@ -64,6 +65,7 @@ class ServerEntry(Struct, frozen=True, kw_only=True):
     always_load: bool = False
     agent: str = ""
     written: str = ""
+    scripts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def prefix(self) -> str:
