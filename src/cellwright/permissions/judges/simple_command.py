@@ -1,6 +1,6 @@
 """Judging one simple command: its redirects, its files, and whether a rule, its kind or the mode allows it."""
 # Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH112, PTH114, PTH118
+# ruff: noqa: PTH112, PTH114, PTH115, PTH118, PTH120
 
 from __future__ import annotations
 
