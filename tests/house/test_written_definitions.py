@@ -15,6 +15,7 @@ from cellwright.agent.calls.tool_input import full_name
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.tools.built_in_tools import LATER, ToolEnvironment, ToolMakers, make_tools
+from cellwright.permissions.tools_by_name import WRITTEN_ACCESS, NamedTool, WrittenAccess, named_tool
 from cellwright.tools.later_tool import (
     FUNCTIONS,
     WRITTEN_DEFINITIONS,
@@ -23,7 +24,6 @@ from cellwright.tools.later_tool import (
     later_tool,
     whole_tool,
 )
-from cellwright.permissions.tools_by_name import WRITTEN_ACCESS, NamedTool, WrittenAccess, named_tool
 from declared_tools import declared
 
 FACTS = ("description", "access", "read_only", "limits", "category", "best_for", "asks", "asks_together")
