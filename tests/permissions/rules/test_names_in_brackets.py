@@ -1,4 +1,4 @@
-"""Names with brackets and other odd characters in path rules: the literal reading counts; an escaped rule is its path alone."""
+"""Names with brackets and other odd characters in path rules: the literal reading counts; an escaped rule is its path."""
 
 from __future__ import annotations
 
