@@ -46,11 +46,14 @@ from cellwright.permissions.shell.deleted_places import (
 )
 from cellwright.text import lazy_pattern
 
-_CODE_GOES = lazy_pattern(r"\bchdir\s*\(?\s*[\"']([^\"'\n]*)[\"']")
+_CODE_GOES = lazy_pattern(r"(?:\bchdir\s*\(?\s*|^\s*%cd\s+|\bcwd\s*=\s*)[\"']?([^\"'\n),]+)", re.MULTILINE)
 _OTHER_ROOT = lazy_pattern(r"/proc/[^/]+/(?:cwd|root)(?:/|\Z)")
 _FOLDER_FLAG = lazy_pattern(r"--?[\w-]+")
 _GLUED_FOLDER = lazy_pattern(r"--?[\w-]*=(?P<long>.+)|-[A-Za-z](?P<short>[^=]+)")
-_ALL_INSIDE = lazy_pattern(r"/[*.?]+\Z")
+_ALL_INSIDE = lazy_pattern(r"/(?=[*.?]*[*?])[*.?]+\Z")
+_UNSEEN_FOLDER = lazy_pattern(
+    r"(?:\s-[CDw]|\s--(?:chdir|cwd|dir|directory|wd|workdir|working-directory))[ =]?[\"']?[$`]"
+)
 _BRACKETS = lazy_pattern(r"\[[^\]/]*\]")
 _VARIABLE = lazy_pattern(r"\$(?:\{(?P<braced>\w+)\}|(?P<bare>\w+))", re.ASCII)
 _BRACED = lazy_pattern(r"\$\{(?P<name>\w+)\}", re.ASCII)
@@ -121,6 +124,25 @@ def critical_delete(command: str, commands: Sequence[SimpleCommand], folders: Se
     return _UNSEEN if _prints_operands(command) or any(map(_names_dynamically, commands)) else None
 
 
+def critical_delete_by_code(code: str, folders: Sequence[str], starts: Iterable[str]) -> str | None:
+    """Find what the calls in `code` would delete that is critical, from any of `starts`; or None."""
+    named = deleted_by_code(code)
+    if named is None:
+        return _UNSEEN
+    if not named:
+        return None
+    vital = _vital((*folders, *_home()))
+    return _first_critical(dict.fromkeys(map(os.path.expanduser, named)), vital, starts_at(starts))
+
+
+def folders_of_code(code: str, folder: str) -> tuple[str, ...]:
+    """`folder`, and those that code which starts there goes to, as far as it names them."""
+    found = {folder: None}
+    for target in _CODE_GOES.findall(code)[:MAX_VALUES]:
+        found.update(dict.fromkeys([normalised(os.path.join(start, os.path.expanduser(target))) for start in found]))
+    return tuple(found)
+
+
 def _with_variables(command: str, cwd: str) -> list[str] | None:
     """`command`, and with the variables that it sets filled in; None where that is too long to be looked at."""
     values: dict[str, list[str]] = {}
@@ -152,7 +174,8 @@ def _starts(command: str, parts: Sequence[PossibleCommand], cwd: str, vital: fro
     # `cd ..; cd ..` is there once, and in a loop it is done again and again
     rounds = MAX_STARTS if _LOOP.search(command) else len(_GOES.findall(command)) + len(_CODE_GOES.findall(command))
     found = {cwd: None}
-    if any(map(_is_unseen_folder, targets)) or any(part.program == "popd" for part in parts):
+    unseen = _UNSEEN_FOLDER.search(command) is not None or any(map(_is_unseen_folder, targets))
+    if unseen or any(part.program == "popd" for part in parts):
         # it may be the one from which the last part of a vital place's name is enough
         found.update(dict.fromkeys(os.path.dirname(place) for place in vital if place.count("/") > 1))
     flagged = dict.fromkeys(folder for part in parts for folder in _folders_by_flag(part, cwd))
@@ -185,6 +208,8 @@ def _folders_by_flag(part: PossibleCommand, cwd: str) -> Iterator[str]:
     """Yield the folders that a flag in `part` names: `-C x`, `--chdir=x`, `-Cx`. Which flags those are is not asked."""
     for before, word in pairwise(part.words):
         names = [word] if _FOLDER_FLAG.fullmatch(before) else []
+        if before.endswith("="):  # `cwd='..'`, of which the quotes are gone
+            names.append(word)
         if glued := _GLUED_FOLDER.fullmatch(word):
             names.append(glued["long"] or glued["short"])
         yield from (name for name in names if _is_folder(name, cwd))

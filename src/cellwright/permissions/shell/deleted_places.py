@@ -24,7 +24,7 @@ NAMED_ANYWHERE = lazy_pattern(
 MAY_DELETE = lazy_pattern(
     r"(?<![\w.-])(?:rm|rmdir|srm|rimraf|del-cli|trash|trash-put|gtrash|shred|truncate|wipe|mv|dd|mkfs|wipefs|blkdiscard)"
     r"(?![\w-])|-delete\b|\bclean\b|--del|--remove|\bzip\b|/dev/|rmtree|remove_|rm_r|rmSync|rmdirSync|removeSync"
-    r"|\.rm\(|RemoveAll|unlink|deltree",
+    r"|\.rm\(|RemoveAll|unlink|deltree|\bDeno\b",
     re.IGNORECASE,
 )
 _SUBCOMMANDS = frozenset(
@@ -42,12 +42,18 @@ _INTERPRETER = lazy_pattern(
 _INLINE = lazy_pattern(r"-[A-Za-z]*[ceErR]\S*|--eval|--print|-p|-|eval")
 _CODE_DELETE = lazy_pattern(
     r"(?:\b(?:rmtree|remove_tree|rm_rf?|remove_dir|remove_entry(?:_secure)?|remove_all|rmSync|rmdirSync|emptyDirSync"
-    r"|removeSync|RemoveAll|deltree)|\b(?:fs|promises)\.rm|\bunlink(?=[^\n;]*\brecursive\b))"
+    r"|removeSync|RemoveAll|deltree)\b|\b(?:fs|promises)\.rm\b|\bDeno\.remove(?:Sync)?\b"
+    r"|(?<![\w.-])(?:rm(?=\()|unlink\b)(?=[^\n;]*\brecursive\b)|\bunlink(?=\s*\(?\s*(?:glob\b|<)))"
     r"(?P<called>\s*\(?\s*(?:[\w.:]+\(\s*)*[rbfu]?\\?([\"'])(?P<literal>[^\"'\\\n]*)\\?\2\s*(?:[),;\]}]|\Z|\n))?"
 )
 _CODE_LITERAL = lazy_pattern(r"""(["'])([^"'\\\n]{1,200})\1""")
-_CODE_PLACE = lazy_pattern(r"getcwd|\bcwd\b|\bhome\b|argv|environ|expanduser|\binput\b|dirname|\bparents?\b|__file__")
-"""Words of code that stand for a folder which the text does not show."""
+_CODE_PLACE = lazy_pattern(
+    r"getcwd|\bcwd\b|\bhome\b|argv|environ|expanduser|\binput\b|dirname|\bparents?\b|__file__|\bglob\b"
+)
+"""Words of code that stand for a folder, or for files, which the text does not show."""
+_MATCHING = lazy_pattern(r"\s*\(?\s*<")
+"""Perl's `<*>`: all files that match."""
+_NAME = lazy_pattern(r"[A-Za-z_]\w*")
 CODE_MARKS = lazy_pattern(r"[\[\](),'\"]")
 XARGS_DELETES = lazy_pattern(r"\b(?:xargs|parallel)\b[^;&|\n]*[\s'\"/=](?:rm|rmdir|shred|trash|rimraf)(?=[\s'\"]|\Z)")
 _DEVICE = lazy_pattern(r"/dev/(?:r?disk|sd|hd|vd|xvd|nvme|mmcblk|mapper/|md\d|dm-)\w*")
@@ -92,6 +98,8 @@ def _runs_unknown(command: PossibleCommand, word: str, rest: Sequence[str], *, p
     """Return whether a program that is not known to run others may run the deletion in its arguments."""
     if command.program in _PRINTERS and not piped:
         return False
+    if word.lower() not in ("rm", "rmdir") and _program(word) in DELETERS - {"rm", "rmdir"}:
+        return True  # nothing else is called so: `pnpm dlx rimraf ..`
     if command.program in _SUBCOMMANDS and word.lower() in DELETERS:
         return False
     return any(map(_RECURSIVE.fullmatch, rest)) or command.program in ("gio", "kioclient", "kioclient5", "toybox")
@@ -191,17 +199,38 @@ def runs_code(command: PossibleCommand) -> bool:
     return False
 
 
-def deleted_by_code(command: str) -> list[str] | None:
-    """The folders that code in `command` deletes as far as it names them; None if it names none and may mean any."""
+def deleted_by_code(code: str) -> list[str] | None:
+    """The folders that `code` deletes as far as it names them; None if it may mean one that its text does not show."""
     named: list[str] = []
-    for found in _CODE_DELETE.finditer(command):
+    for found in _CODE_DELETE.finditer(code):
         if found["called"] is not None:
             named.append(found["literal"])
             continue
-        if _CODE_PLACE.search(command):
+        about = _about(code, re.split(r"[\n;]", code[found.end() :], maxsplit=1)[0])
+        if _MATCHING.match(code, found.end()):
             return None
-        named += [literal for _, literal in _CODE_LITERAL.findall(command)]
+        literals = [literal for _, literal in _CODE_LITERAL.findall(about)]
+        if _CODE_PLACE.search(about):
+            if not literals:
+                return None
+            # `Path.cwd().parent / "x"`: which folder it starts from is not known
+            literals += [f"{start}/{literal}" for start in ("..", "~") for literal in literals]
+        named += literals
     return named
+
+
+def _about(code: str, arguments: str) -> str:
+    """The text that says what `arguments` are: themselves, with what their names are set to; all of it for no call."""
+    if not arguments.lstrip().startswith(("(", "$", "@")) and not _CODE_LITERAL.search(arguments):
+        return code
+    texts = [arguments]
+    for name in dict.fromkeys(_NAME.findall(arguments)[:MAX_NAMES]):
+        texts += re.findall(rf"(?<![\w.]){name}\s*(?:=(?!=)|\bin\b)\s*([^\n;]*)", code)
+    return "\n".join(texts)
+
+
+MAX_NAMES = 8
+"""Names in a call's arguments whose values are looked for."""
 
 
 def found_and_deleted(command: PossibleCommand) -> Iterator[str]:

@@ -7,6 +7,26 @@ from tests.permissions.shell.judged_commands import ALLOW, ASK, behavior
 from row_tables import for_each_row
 
 CRITICAL = (
+    "pnpm dlx rimraf ..",
+    "bunx rimraf ..",
+    "yarn dlx del-cli ..",
+    "deno eval \"Deno.remove('..', {recursive: true})\"",
+    "julia -e 'rm(\"..\", recursive=true)'",
+    "perl -e 'unlink glob \"*\"'",
+    "perl -e 'unlink <*>'",
+    "python -c \"import subprocess; subprocess.run(['rm','-rf','proj'], cwd='..')\"",
+    "env -C .. python -c \"import shutil; shutil.rmtree('proj')\"",
+    'env -C "$(dirname $PWD)" rm -rf proj',
+    "env -C ${PWD%/*} rm -rf proj",
+    "git clean -fdx src/..",
+    "sed 'e rm -rf ..' notes.txt",
+    "trap 'rm -rf ..' EXIT",
+    "rm -rf ${X:-..}",
+    "rm -rf .$EMPTY.",
+    "env -C .. mv proj /tmp/x",
+    "env -C .. find proj -delete",
+    "env -C .. git clean -fdx proj",
+    'rm -rf "$(dirname "$PWD")/proj"',
     "env -C .. rm -rf proj",
     "env --chdir=.. rm -rf proj",
     "env -C.. rm -rf proj",
@@ -213,6 +233,9 @@ CRITICAL = (
     "ssh h 'rm -rf ~'",
 )
 EVERYDAY = (
+    "python -c \"import shutil, os; shutil.rmtree(os.path.join(os.getcwd(), 'build'))\"",
+    "npm install rimraf",
+    "X=src; rm -rf build",
     "rm -rf build",
     "rm -r node_modules",
     "rm -rf node_modules package-lock.json",
