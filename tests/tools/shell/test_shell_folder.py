@@ -14,11 +14,14 @@ from typing import Any
 import pytest
 
 from cellwright.agent.calls.check_input import check_input
+from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.errors import ToolError
+from cellwright.sandbox.mechanisms import Sandbox
 from cellwright.tools.process.child_processes import ChildProcesses, Command, folder_id
 from cellwright.tools.process.runner import OutputHead, RunningProgram
 from cellwright.tools.shell.bash import bash_tool
+from confined import sandbox_by
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs bash")
 
@@ -26,8 +29,10 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs bash")
 class Shell:
     """A Bash tool; each command is given the facts that a policy would have judged it by."""
 
-    def __init__(self, cwd: Path) -> None:
-        self.tool = bash_tool(cwd)
+    def __init__(self, cwd: Path, sandbox: Sandbox | None = None) -> None:
+        children = None if sandbox is None else ChildProcesses(lambda: sandbox)
+        self.tool = bash_tool(cwd, children=children)
+        self.bounds = None if sandbox is None else Confinement(read=(str(cwd),))
 
     def facts(self, command: str, **more: Any) -> Mapping[str, Any]:
         assert self.tool.facts is not None
@@ -36,7 +41,8 @@ class Shell:
     def run(self, command: str, facts: Mapping[str, Any] | None = None, **more: Any) -> str:
         tool_input = {"command": command, **more}
         check_input(self.tool, tool_input)
-        ctx = ToolContext("toolu_1", lambda **_: None, facts=self.facts(command, **more) if facts is None else facts)
+        judged = self.facts(command, **more) if facts is None else facts
+        ctx = ToolContext("toolu_1", lambda **_: None, facts=judged, confinement=self.bounds)
         result = asyncio.run(self.tool.call(tool_input, ctx))
         assert isinstance(result, ToolResult)
         return str(result.content)
@@ -171,3 +177,19 @@ def test_a_child_enters_the_folder_meant_or_none(project: Path) -> None:
             asyncio.run(ended_in(folder_id(project / "sub")))
     finally:
         children.stop()
+
+
+INHERITED = "import os\nfor fd in range(3, 64):\n try: os.fstat(fd)\n except OSError: pass\n else: print(fd)"
+FORGE = "for fd in /proc/$$/fd/* /proc/1/fd/* /proc/$PPID/fd/*; do echo -n {}/.git/hooks > $fd; done 2>/dev/null; true"
+
+
+@pytest.mark.parametrize("means", ["bubblewrap", "Landlock"])
+def test_a_confined_command_reports_its_folder_and_holds_no_descriptor_of_ours(project: Path, means: str) -> None:
+    shell = Shell(project, sandbox_by(means))
+    assert shell.run(f"{shlex.quote(sys.executable)} -I -c {shlex.quote(INHERITED)}") == "(no output)"
+    assert shell.run("cd sub/deep") == "(no output)"
+    assert shell.run("pwd") == f"{project}/sub/deep"
+    shell.run(FORGE.format(project))
+    judged = str(shell.facts("pwd")["cwd"])
+    assert judged in (f"{project}/sub/deep", f"{project}/.git/hooks")
+    assert shell.run("pwd -P") == judged
