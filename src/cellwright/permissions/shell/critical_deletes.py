@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from cellwright.permissions.paths import folded, folder_spellings, normalised
 from cellwright.permissions.shell.analysis import SimpleCommand, unwrapped
@@ -66,7 +66,8 @@ _ASSIGNED = lazy_pattern(
 _AT_PROGRAM = r"(?:^|[(`{!]|\b(?:then|do|else|sudo|doas|time|exec|command|nohup|env)\s)\s*"
 _DELETER = lazy_pattern(
     _AT_PROGRAM
-    + r"(?:npx\s+)?(?:\S{0,200}/)?(?:rm(?:dir)?|srm|rimraf|del-cli|trash(?:-put)?|find(?=.*-delete)|rsync(?=.*--del))\s"
+    + r"(?:npx\s+)?(?:\S{0,200}/)?(?:rm(?:dir)?|srm|rimraf|del-cli|trash(?:-put)?"
+    + r"|find(?=.{0,300}-delete)|rsync(?=.{0,300}--del))\s"
 )
 _PRINTS_FOLDER = lazy_pattern(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd(?:\s+-[LP])?\s*`")
 _PROGRAM_FILLED_IN = lazy_pattern(_AT_PROGRAM + r"""["']?(?:\$[({]|`)""")
@@ -78,6 +79,8 @@ MAX_STARTS = 32
 """Folders from which what is deleted is looked at."""
 MAX_LOOKED_AT = 300
 """Names, in all these folders, that are looked at on disk."""
+MAX_FLAGGED = 150
+"""Different words behind flags that are looked at on disk, as the folder that a program goes to."""
 MAX_FILLED_IN = 30_000
 """Characters of a command with its variables filled in."""
 MAX_VALUES = 4
@@ -178,7 +181,10 @@ def _starts(command: str, parts: Sequence[PossibleCommand], cwd: str, vital: fro
     if unseen or any(part.program == "popd" for part in parts):
         # it may be the one from which the last part of a vital place's name is enough
         found.update(dict.fromkeys(os.path.dirname(place) for place in vital if place.count("/") > 1))
-    flagged = dict.fromkeys(folder for part in parts for folder in _folders_by_flag(part, cwd))
+    names = dict.fromkeys(islice((name for part in parts for name in _named_by_flag(part)), MAX_LOOKED_AT))
+    if len(names) >= MAX_FLAGGED:
+        return None
+    flagged = [name for name in names if _is_folder(name, cwd)]
     for _ in range(rounds + bool(flagged)):
         known = len(found)
         for target in map(os.path.expanduser, (*targets, *flagged)):
@@ -204,15 +210,14 @@ def _is_unseen_folder(target: str) -> bool:
     return target == "-" or re.search(r"[$`]", target) is not None
 
 
-def _folders_by_flag(part: PossibleCommand, cwd: str) -> Iterator[str]:
-    """Yield the folders that a flag in `part` names: `-C x`, `--chdir=x`, `-Cx`. Which flags those are is not asked."""
+def _named_by_flag(part: PossibleCommand) -> Iterator[str]:
+    """Yield what a flag in `part` may name a folder by: `-C x`, `--chdir=x`, `-Cx`. Which flags those are is not asked."""
     for before, word in pairwise(part.words):
-        names = [word] if _FOLDER_FLAG.fullmatch(before) else []
-        if before.endswith("="):  # `cwd='..'`, of which the quotes are gone
-            names.append(word)
+        # `cwd='..'` of code has lost its quotes
+        if _FOLDER_FLAG.fullmatch(before) or before.endswith("="):
+            yield word
         if glued := _GLUED_FOLDER.fullmatch(word):
-            names.append(glued["long"] or glued["short"])
-        yield from (name for name in names if _is_folder(name, cwd))
+            yield glued["long"] or glued["short"]
 
 
 def _is_folder(name: str, cwd: str) -> bool:

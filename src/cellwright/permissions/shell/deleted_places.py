@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from cellwright.permissions.shell.conservative_parse import SHELLS, PossibleCommand
 from cellwright.text import lazy_pattern
@@ -43,7 +43,7 @@ _INLINE = lazy_pattern(r"-[A-Za-z]*[ceErR]\S*|--eval|--print|-p|-|eval")
 _CODE_DELETE = lazy_pattern(
     r"(?:\b(?:rmtree|remove_tree|rm_rf?|remove_dir|remove_entry(?:_secure)?|remove_all|rmSync|rmdirSync|emptyDirSync"
     r"|removeSync|RemoveAll|deltree)\b|\b(?:fs|promises)\.rm\b|\bDeno\.remove(?:Sync)?\b"
-    r"|(?<![\w.-])(?:rm(?=\()|unlink\b)(?=[^\n;]*\brecursive\b)|\bunlink(?=\s*\(?\s*(?:glob\b|<)))"
+    r"|(?<![\w.-])(?:rm(?=\()|unlink\b)(?=[^\n;]{0,300}\brecursive\b)|\bunlink(?=\s*\(?\s*(?:glob\b|<)))"
     r"(?P<called>\s*\(?\s*(?:[\w.:]+\(\s*)*[rbfu]?\\?([\"'])(?P<literal>[^\"'\\\n]*)\\?\2\s*(?:[),;\]}]|\Z|\n))?"
 )
 _CODE_LITERAL = lazy_pattern(r"""(["'])([^"'\\\n]{1,200})\1""")
@@ -55,7 +55,9 @@ _MATCHING = lazy_pattern(r"\s*\(?\s*<")
 """Perl's `<*>`: all files that match."""
 _NAME = lazy_pattern(r"[A-Za-z_]\w*")
 CODE_MARKS = lazy_pattern(r"[\[\](),'\"]")
-XARGS_DELETES = lazy_pattern(r"\b(?:xargs|parallel)\b[^;&|\n]*[\s'\"/=](?:rm|rmdir|shred|trash|rimraf)(?=[\s'\"]|\Z)")
+XARGS_DELETES = lazy_pattern(
+    r"\b(?:xargs|parallel)\b[^;&|\n]{0,300}[\s'\"/=](?:rm|rmdir|shred|trash|rimraf)(?=[\s'\"]|\Z)"
+)
 _DEVICE = lazy_pattern(r"/dev/(?:r?disk|sd|hd|vd|xvd|nvme|mmcblk|mapper/|md\d|dm-)\w*")
 _TOP_OF_REPOSITORY = lazy_pattern(r":(?:/|\(\w*top\w*\)).*|:/")
 NAMELESS = lazy_pattern(r"[./*?]+")
@@ -78,7 +80,8 @@ def runs_unseen(command: PossibleCommand, unseen_program: bool) -> bool:
 
 def _program(word: str) -> str:
     """The name of the program that `word` may run: also as `SHELL=rm` and `alias.x=!rm`."""
-    return re.split(r"[/=!]", word)[-1].lower()
+    start = max(word.rfind("/"), word.rfind("="), word.rfind("!")) + 1
+    return word[start:].lower()
 
 
 def operands_of(command: PossibleCommand, unseen_program: bool, *, piped: bool) -> list[str]:
@@ -105,6 +108,21 @@ def _runs_unknown(command: PossibleCommand, word: str, rest: Sequence[str], *, p
     return any(map(_RECURSIVE.fullmatch, rest)) or command.program in ("gio", "kioclient", "kioclient5", "toybox")
 
 
+MAX_PROGRAMS = 8
+"""Places in one command's words at which a program is looked for."""
+
+
+def _places(command: PossibleCommand, programs: frozenset[str]) -> list[int]:
+    """The first places in the words of `command` at which one of `programs` is named."""
+    found = (index for index, word in enumerate(command.words) if _program(word) in programs)
+    return list(islice(found, MAX_PROGRAMS))
+
+
+def _may_run(command: PossibleCommand, index: int) -> bool:
+    """Return whether `command` may run the program at `index` of its words, as far as its own program is known."""
+    return index == 0 or command.runs_another or command.program not in _PRINTERS | _SUBCOMMANDS
+
+
 def reads_commands(command: PossibleCommand) -> bool:
     """Return whether `command` is a shell that reads what it runs."""
     if command.program not in SHELLS and not (command.runs_another and any(word in SHELLS for word in command.words)):
@@ -115,20 +133,23 @@ def reads_commands(command: PossibleCommand) -> bool:
 
 def emptied(command: PossibleCommand) -> Iterator[str]:
     """Yield the files that lose their content; which one a variable names cannot be a folder's all."""
-    for index, word in enumerate(command.words):
-        if _program(word) in _EMPTIERS and (index == 0 or command.runs_another):
+    for index in _places(command, _EMPTIERS):
+        if _may_run(command, index):
             yield from (each for each in command.words[index + 1 :] if not each.startswith(("-", "$")))
+
+
+_GIVE_UP = frozenset({"bsdtar", "git", "gtar", "rsync", "tar", "zip"})
 
 
 def given_up(command: PossibleCommand) -> Iterator[str]:
     """Yield the folders whose content another program removes: `rsync --delete`, `tar --remove-files`, `zip -m`."""
     words = command.words
-    for index, word in enumerate(words):
-        if index and not command.runs_another:
-            return
+    for index in _places(command, _GIVE_UP):
+        if not _may_run(command, index):
+            continue
         rest = words[index + 1 :]
         named = [each for each in rest if not each.startswith("-")]
-        match _program(word):
+        match _program(words[index]):
             case "rsync" if any(each.startswith("--del") for each in rest):
                 yield from named[-1:]
             case "rsync" if "--remove-source-files" in rest:
@@ -141,13 +162,13 @@ def given_up(command: PossibleCommand) -> Iterator[str]:
             case "git" if "clean" in rest and not _tries_only(rest):
                 yield from (each for each in rest[rest.index("clean") + 1 :] if not each.startswith("-"))
             case _:
-                continue
+                pass
 
 
 def moved_away(command: PossibleCommand) -> Iterator[str]:
     """Yield what `mv` takes away from its place."""
-    for index, word in enumerate(command.words):
-        if _program(word) != "mv" or not (index == 0 or command.runs_another):
+    for index in _places(command, frozenset({"mv"})):
+        if not _may_run(command, index):
             continue
         rest = command.words[index + 1 :]
         into = [after for before, after in pairwise(rest) if before in ("-t", "--target-directory")]
@@ -202,7 +223,9 @@ def runs_code(command: PossibleCommand) -> bool:
 def deleted_by_code(code: str) -> list[str] | None:
     """The folders that `code` deletes as far as it names them; None if it may mean one that its text does not show."""
     named: list[str] = []
-    for found in _CODE_DELETE.finditer(code):
+    for count, found in enumerate(_CODE_DELETE.finditer(code)):
+        if count >= MAX_CALLS:
+            return None
         if found["called"] is not None:
             named.append(found["literal"])
             continue
@@ -229,6 +252,8 @@ def _about(code: str, arguments: str) -> str:
     return "\n".join(texts)
 
 
+MAX_CALLS = 20
+"""Deleting calls in code that are looked at; with more it counts as deleting what cannot be seen."""
 MAX_NAMES = 8
 """Names in a call's arguments whose values are looked for."""
 
@@ -267,7 +292,7 @@ def cleans_all(command: PossibleCommand) -> bool:
     """Return whether `command` is `git clean -f` without a path: what nobody has committed is in no history."""
     words = list(command.words)
     index = next((index for index, word in enumerate(words) if word.rpartition("/")[2].lower() == "git"), None)
-    if index is None or "clean" not in words[index:] or not (index == 0 or command.runs_another):
+    if index is None or "clean" not in words[index:] or not _may_run(command, index):
         return False
     rest = words[words.index("clean", index) + 1 :]
     flags = [word for word in rest if word.startswith("-") and word != "--"]
@@ -285,9 +310,8 @@ _FINDERS = frozenset({"fd", "fdfind", "find", "parallel", "xargs"})
 
 
 def deletes_unseen(command: PossibleCommand) -> bool:
-    programs = [_program(word) for word in (command.words if command.runs_another else command.words[:1])]
-    finder = next((index for index, name in enumerate(programs) if name in _FINDERS), None)
-    if finder is not None:
+    finder = next((index for index, word in enumerate(command.words) if _program(word) in _FINDERS), None)
+    if finder is not None and _may_run(command, finder):
         return any(_program(word) in DELETERS | _EMPTIERS for word in command.words[finder:])
     if command.program == "alias" and any(map(NAMED_ANYWHERE.search, command.words)):
         return True

@@ -443,6 +443,38 @@ def test_no_wrapper_hides_it(place, wrapper):
     assert behavior(place, wrapper.format("rm -rf build"), "bypassPermissions") == ALLOW
 
 
+@for_each_row(
+    "delete",
+    [
+        "git clean -fdx",
+        "mv ../proj /tmp/x",
+        "rsync -a --delete empty/ .",
+        "tar --remove-files -cf /tmp/x.tar .",
+        "zip -rm /tmp/x.zip .",
+        "find .. -delete",
+        "find . -exec rm {} +",
+        "rimraf ..",
+        "shred -u *",
+    ],
+)
+def test_no_wrapper_hides_other_programs_that_delete(place, delete):
+    for wrapper in (
+        "{}",
+        "env {}",
+        "nice {}",
+        "sudo {}",
+        "unknown-wrapper --x {}",
+        "sh -c '{}'",
+        "timeout 5 {}",
+        "( {} )",
+    ):
+        assert behavior(place, wrapper.format(delete), "bypassPermissions") == ASK, wrapper
+    for printer in ("echo '{}'", "grep -rn '{}' src", "man {}"):
+        if not delete.startswith(("find . -exec", "git clean")):
+            continue
+        assert behavior(place, printer.format(delete), "bypassPermissions") == ALLOW, printer
+
+
 @for_each_row("way", FOLDERS)
 def test_no_change_of_the_folder_hides_it(place, way):
     assert behavior(place, way.replace("{}", "rm -rf proj"), "bypassPermissions") == ASK
