@@ -171,8 +171,9 @@ def test_a_descriptor_that_the_command_has_not_opened_asks(place, command, expec
 
 @pytest.mark.parametrize("mode", ["default", "acceptEdits", "bypassPermissions"])
 def test_the_folder_a_shell_is_in_is_judged_as_a_cd_to_it(place, mode):
-    deny = ["Read(secrets/**)"]
     kept: Path = place.project / "secrets"
-    assert behavior(place, "cd secrets", mode, deny=deny) == "deny"
-    assert behavior(place, "pwd", mode, cwd=kept, deny=deny) == "deny"
-    assert behavior(place, "pwd", mode, cwd=place.project / "src", deny=deny) == ALLOW
+    for kind in ("deny", "ask"):
+        rules = {kind: ["Read(secrets/**)"]}
+        assert behavior(place, "cd secrets", mode, **rules) == kind
+        assert behavior(place, "pwd", mode, cwd=kept, **rules) == kind
+        assert behavior(place, "pwd", mode, cwd=place.project / "src", **rules) == ALLOW

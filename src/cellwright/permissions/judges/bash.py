@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, structs
 
@@ -130,14 +130,14 @@ def judge_command(book: RuleBook, tool_input: Mapping[str, Any]) -> Decision:
     """Judge whether a shell command may run. `tool_input` is Bash's, with the fact "cwd": its shell's folder."""
     call = shell_call(book, tool_input)
     known: Known = {}
-    if denied := _denied_start(book, call) or _denied(book, call, known):
+    if denied := _restricted_start(book, call, "deny") or _denied(book, call, known):
         return denied
     looks = bool(call.parts) and all(only_looks(book, part) for part in call.parts)
     command = _confinable(book, call, tool_input)
     confined = not looks and command is not None and command.reading is not None
     if book.mode == "plan" and not (looks or confined):
         return denied_by_plan(BASH)
-    asked = _asked(book, call, known, command, looks=looks or confined)
+    asked = _restricted_start(book, call, "ask") or _asked(book, call, known, command, looks=looks or confined)
     if asked := asked or _shows_hidden(book, call, confined=confined) or _unsafe(book, call):
         return asked if command is None else command.asked(asked)
     decision = BYPASSED if book.mode == "bypassPermissions" else _judge_by_rules(book, call, known)
@@ -197,12 +197,12 @@ def _start_problem(book: RuleBook, call: ShellCall) -> Decision | None:
     return None if decision.behavior == "allow" else decision
 
 
-def _denied_start(book: RuleBook, call: ShellCall) -> Decision | None:
-    """Find the deny rule against the folder that the call starts in, as against a `cd` to it."""
-    if call.folder == book.cwd or not any(rule.path for rule in book.deny):
+def _restricted_start(book: RuleBook, call: ShellCall, behavior: Literal["deny", "ask"]) -> Decision | None:
+    """Find the rule that denies, or asks about, the folder that the call starts in, as it would a `cd` to it."""
+    if call.folder == book.cwd or not any(rule.path for rule in (*book.deny, *book.ask)):
         return None
     decision = judge_path(book, LIST, call.folder)
-    return decision if decision.behavior == "deny" else None
+    return decision if decision.behavior == behavior and (behavior == "deny" or decision.firm) else None
 
 
 def _background_problem(call: ShellCall) -> Decision | None:
