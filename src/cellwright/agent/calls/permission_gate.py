@@ -140,6 +140,23 @@ class PermissionGate(Struct):
             return Verdict(denial, tool_input, hook_result.context)
         return Verdict(answer, tool_input, hook_result.context, again.confinement, again.works_beside, facts)
 
+    def judged_again(self, tool: Tool, verdict: Verdict) -> Verdict:
+        """Judge a call that had to wait once more: others ran meanwhile, so what it names may lead elsewhere by now."""
+        # what this mode only denies because it would ask, a hook has allowed
+        by_hook = verdict.answer.by == "hook"
+        decision, facts = self._judged(
+            tool, verdict.input, mode="default" if by_hook and self.mode == "dontAsk" else None
+        )
+        unasked = verdict.answer.by == "policy"
+        if decision.behavior == "deny" or (decision.behavior == "ask" and unasked):
+            reason = f"Other calls ran while it waited, and what it names has changed. {decision.reason}"
+            return replace(verdict, answer=Deny(reason, "policy"))
+        if not unasked and facts != verdict.facts:
+            return replace(
+                verdict, answer=Deny("Other calls ran while it waited, and it would run in another folder.", "policy")
+            )
+        return replace(verdict, confinement=decision.confinement, facts=facts)
+
     async def may_reach(self, tool_use_id: str, host: str, port: int) -> bool:
         """Judge whether processes of the call may connect to `host`: as rules say of WebFetch, else as the user does."""
         tool_input = reach_input(host, port)

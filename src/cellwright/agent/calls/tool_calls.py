@@ -375,7 +375,10 @@ class ToolCalls(Struct):
         await may_start(reads=works_beside)
         # a command that only reads has nothing that could be taken back
         record = NO_CHECKPOINTS if tool.has_agents_work or verdict.works_beside else self.record
+        waits = not works_beside and self.one_at_a_time.locked()
         async with contextlib.nullcontext() if works_beside else self.one_at_a_time:
+            if waits and isinstance((verdict := self.gate.judged_again(tool, verdict)).answer, Deny):
+                return _denied(tool, verdict.answer)
             await record.before_call(tool, verdict.input)
             outcome = await self._call(tool, tool_use["id"], verdict)
             outcome = await self._after(tool, tool_use, verdict.input, outcome)
