@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from cellwright.agent.calls.tool_input import full_name
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.tools.built_in_tools import LATER, ToolEnvironment, ToolMakers, make_tools
+from cellwright.permissions.tools_by_name import WRITTEN_ACCESS, NamedTool, WrittenAccess, named_tool
 from cellwright.tools.later_tool import (
     FUNCTIONS,
     WRITTEN_DEFINITIONS,
@@ -80,6 +80,17 @@ def test_written_definitions_of_the_kernels_tools_are_what_they_say(name: str) -
     same_definition(later_tool(name, lambda: made), made)
 
 
+def test_every_built_in_tool_is_known_by_its_name() -> None:
+    written = {name: named_tool(name) for name in msgspec.json.decode(WRITTEN_ACCESS.read_bytes())}
+    declare = {name: NamedTool(name, tool.access, tool.read_only) for name, tool in declared().items()}
+    assert written == declare, "run: make written"
+
+
+def accesses() -> Mapping[str, WrittenAccess]:
+    """The declarations of all built-in tools that a decision rests on, by name."""
+    return {name: WrittenAccess(tool.access, tool.read_only) for name, tool in sorted(declared().items())}
+
+
 def definitions() -> Mapping[str, WrittenDefinition]:
     """The definitions of the tools that are made later, by name."""
     makers = ToolMakers(places(Path.cwd())[0])
@@ -97,6 +108,7 @@ def definition(tool: Tool) -> WrittenDefinition:
 
 
 if __name__ == "__main__":
-    # a line each, so that a change shows which
-    lines = (f"{json.dumps(name)}: {msgspec.json.encode(each).decode()}" for name, each in definitions().items())
-    sys.exit(0 if WRITTEN_DEFINITIONS.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8") else 1)
+    for file, written in ((WRITTEN_DEFINITIONS, definitions()), (WRITTEN_ACCESS, accesses())):
+        # a line each, so that a change shows which
+        lines = (f"{json.dumps(name)}: {msgspec.json.encode(each).decode()}" for name, each in written.items())
+        file.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")

@@ -126,3 +126,42 @@ def test_what_stayed_what_it_was_runs(scene):
 
     assert scene.play("Write", {"file_path": "src/x"}, can_use_tool=yes) == "done"
     assert scene.play("Write", {"file_path": ".mcp.json"}, can_use_tool=yes) == "done"
+
+
+def test_what_another_call_has_changed_while_it_waited_is_judged_again(place):
+    folder, ran = place.project / "made", []
+    folder.mkdir()
+    all_decided, decided = asyncio.Event(), []
+
+    def on_event(event: Any) -> None:
+        decided.extend([event] if isinstance(event, Decided) else [])
+        if len(decided) == 3:
+            all_decided.set()
+
+    async def write(tool_input: dict[str, Any], _ctx: Any) -> str:
+        ran.append(tool_input["file_path"])
+        if tool_input["file_path"] == "first":
+            await all_decided.wait()
+            folder.rmdir()
+            folder.symlink_to(place.home / "outside")
+        return "done"
+
+    access = tool_named("Write").access
+    tool = Tool(
+        name="Write", description="For the test.", input_schema=ANYTHING, call=write, access=access, asks_together=True
+    )
+    calls = [use("Write", file_path=path) for path in ("first", "made/x", "src/x")]
+    with MessagesServer([turn(*calls), turn(say("Well."))]) as server:
+        agent = AgentSetup(
+            provider=connect({"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}),
+            model="claude-opus-5-5",
+            system=system_blocks(),
+            tools=[tool],
+            policy=PermissionPolicy("acceptEdits", roots=[place.project], cwd=place.project),
+        )
+        session = Session.create(place.project, None)
+        asyncio.run(agent.run("Go.", session, on_event))
+    results = [str(result["content"]) for result in session.messages[2]["content"]]
+    assert ran == ["first", "src/x"]
+    assert "what it names has changed" in results[1]
+    assert f"{place.home}/outside/x" in results[1]

@@ -232,6 +232,8 @@ class ToolContext(Struct, frozen=True):
     """Tells hooks of an event that is the call's own doing (`TaskCreated`); gives why it must not be, or ""."""
     confinement: Confinement | None = None
     """The bounds of the processes that the call starts; None for no bounds."""
+    facts: Mapping[str, Any] = {}
+    """The facts that the call was judged by besides its input (`Tool.facts`): the tool does what was judged, or nothing."""
     may_read: Callable[[str], bool] = _readable
     """Says whether the file at an absolute path may be read unasked: for tools that find files themselves. In any thread."""
     may_reach: Callable[[str, int], Awaitable[bool]] = _unreachable

@@ -45,6 +45,7 @@ from cellwright.permissions.rules.rule import (
     subject_of,
 )
 from cellwright.permissions.sandboxing import NO_SANDBOX, SandboxRules
+from cellwright.permissions.tools_by_name import NamedTool, named_tool
 
 Rules = Sequence[str | Rule]
 
@@ -69,6 +70,16 @@ class PermissionPolicy:
     ('allow', 'Bash(make *)')
     >>> policy.decide(read, {"file_path": "/project/.env"}).behavior
     'deny'
+
+    A tool's name will do instead of the tool: a built-in one is known by it, `mcp__server__tool` is a server's, and any
+    other is a tool that may do anything.
+
+    >>> policy.decide("Read", {"file_path": "/project/.env"}).behavior
+    'deny'
+    >>> policy.decide("Bash", {"command": "make test"}).behavior, policy.decide("Bash", {"command": "make; rm x"}).behavior
+    ('allow', 'ask')
+    >>> [policy.decide(name, {}).behavior for name in ("mcp__github__search", "MyOwnTool")]
+    ['ask', 'ask']
     """
 
     mode: Mode | str = "default"
@@ -126,11 +137,12 @@ class PermissionPolicy:
         object.__setattr__(made, "_book", book)
         return made
 
-    def hides(self, tool: Tool) -> bool:
+    def hides(self, tool: Tool | str) -> bool:
         """Return whether a rule denies the tool as a whole, so that Claude need not know of it."""
         if not (denied := self._book.deny):  # the usual case, and every prompt asks it of every tool
             return False
-        subject = subject_of(tool.name, tool.access.kind)
+        named = named_tool(tool) if isinstance(tool, str) else tool
+        subject = subject_of(named.name, named.access.kind)
         return any(rule.rule.specifier is None and rule.names(subject) for rule in denied)
 
     def may_read(self, path: str) -> bool:
@@ -145,11 +157,16 @@ class PermissionPolicy:
 
         return allowed(self._book)
 
-    def decide(self, tool: Tool, tool_input: Mapping[str, Any]) -> Decision:
+    def decide(self, tool: Tool | str, tool_input: Mapping[str, Any]) -> Decision:
         """Decide whether `tool` may run with `tool_input`, by the access that it declares and the rules about it.
 
-        The decision's `suggestions` are rules that would turn this very "ask" into "allow".
+        `tool` may be a name; its access is then the built-in tool's of that name, or unknown. What a tool finds out about a
+        call (`Tool.facts`) has to be in `tool_input`. The decision's `suggestions` are rules that would turn this very
+        "ask" into "allow".
         """
+        return self._decide(named_tool(tool) if isinstance(tool, str) else tool, tool_input)
+
+    def _decide(self, tool: Tool | NamedTool, tool_input: Mapping[str, Any]) -> Decision:
         # only what starts programs asks what the folders hold
         confines = self.sandbox.enabled or tool.access.kind == "shell"
         book = self._book.for_one_decision() if confines else self._book

@@ -195,9 +195,9 @@ def test_a_folder_and_variables_for_one_call(shell: Shell, tmp_path: Path) -> No
         assert (await shell.bash('pwd; echo "[$GREETING]"')).content == f"{tmp_path}\n[]"
         bash = shell.tools["Bash"]
         assert bash.facts is not None
-        assert bash.facts({"command": "ls", "working_directory": "docs"}) == {"cwd": str(tmp_path)}
+        assert bash.facts({"command": "ls", "working_directory": "docs"})["cwd"] == str(tmp_path)
         await shell.bash("cd docs")
-        assert bash.facts({"command": "ls"}) == {"cwd": f"{tmp_path}/docs"}
+        assert bash.facts({"command": "ls"})["cwd"] == f"{tmp_path}/docs"
         await shell.bash("cd ..")
         assert bash.preview is not None
         preview = await bash.preview({"command": "ls", "working_directory": "docs", "environment_variables": variables})

@@ -44,7 +44,8 @@ NOBODY_ANSWERS: Mapping[str, str] = {
 class Verdict(Struct, frozen=True):
     """The answer to a call. `input` is what the call runs with; `context` is for Claude to read with its result.
 
-    `confinement`: what its processes may touch, None for no bounds. `works_beside` as in `Decision`.
+    `confinement`: what its processes may touch, None for no bounds. `works_beside` as in `Decision`. `facts`: the facts
+    that the answer rests on besides the input (`Tool.facts`).
     """
 
     answer: Allow | Deny
@@ -52,6 +53,7 @@ class Verdict(Struct, frozen=True):
     context: tuple[str, ...] = ()
     confinement: Confinement | None = None
     works_beside: bool = False
+    facts: Mapping[str, Any] = {}
 
     @property
     def edited(self) -> bool:
@@ -105,10 +107,10 @@ class PermissionGate(Struct):
         tool_input = tool_use["input"]
         await _prepared(tool, tool_input)
         self._tell_mode()
-        decision = self.decide(tool, tool_input)
+        decision, facts = self._judged(tool, tool_input)
         if hook_result.behavior == "allow" and self.mode == "dontAsk" and decision.behavior == "deny":
             # what this mode only denies because it would ask, a hook may allow
-            asking = self.decide(tool, tool_input, mode="default")
+            asking, facts = self._judged(tool, tool_input, mode="default")
             decision = asking if asking.behavior == "ask" and not asking.firm else decision
         decision, by_hook = _with_hook(decision, hook_result, answers=tool.answered_schema is not None)
         self.emit(
@@ -125,7 +127,7 @@ class PermissionGate(Struct):
             return Verdict(Deny(decision.reason, "hook" if by_hook else "policy"), tool_input, hook_result.context)
         if decision.behavior == "allow":
             allowed = Allow(by="hook" if by_hook else "policy")
-            return Verdict(allowed, tool_input, hook_result.context, decision.confinement, decision.works_beside)
+            return Verdict(allowed, tool_input, hook_result.context, decision.confinement, decision.works_beside, facts)
         answer = await self._ask(tool, tool_use, decision, forced=by_hook)
         if isinstance(answer, Deny):
             return Verdict(replace(answer, reason=answer.reason or "the user said no"), tool_input, hook_result.context)
@@ -133,10 +135,27 @@ class PermissionGate(Struct):
         if answer.updated_input is not None:
             tool_input = check_input(tool, answer.updated_input, answered=True)
             await _prepared(tool, tool_input)
-        again = self.decide(tool, tool_input)
+        again, facts = self._judged(tool, tool_input)
         if denial := _denied_again(again, None if answer.updated_input or by_hook else decision):
             return Verdict(denial, tool_input, hook_result.context)
-        return Verdict(answer, tool_input, hook_result.context, again.confinement, again.works_beside)
+        return Verdict(answer, tool_input, hook_result.context, again.confinement, again.works_beside, facts)
+
+    def judged_again(self, tool: Tool, verdict: Verdict) -> Verdict:
+        """Judge a call that had to wait once more: others ran meanwhile, so what it names may lead elsewhere by now."""
+        # what this mode only denies because it would ask, a hook has allowed
+        by_hook = verdict.answer.by == "hook"
+        decision, facts = self._judged(
+            tool, verdict.input, mode="default" if by_hook and self.mode == "dontAsk" else None
+        )
+        unasked = verdict.answer.by == "policy"
+        if decision.behavior == "deny" or (decision.behavior == "ask" and unasked):
+            reason = f"Other calls ran while it waited, and what it names has changed. {decision.reason}"
+            return replace(verdict, answer=Deny(reason, "policy"))
+        if not unasked and facts != verdict.facts:
+            return replace(
+                verdict, answer=Deny("Other calls ran while it waited, and it would run in another folder.", "policy")
+            )
+        return replace(verdict, confinement=decision.confinement, facts=facts)
 
     async def may_reach(self, tool_use_id: str, host: str, port: int) -> bool:
         """Judge whether processes of the call may connect to `host`: as rules say of WebFetch, else as the user does."""
@@ -217,8 +236,14 @@ class PermissionGate(Struct):
 
     def decide(self, tool: Tool, tool_input: Mapping[str, Any], *, mode: str | None = None) -> Decision:
         """Ask the policy about a call, with the session's grants and the mode it is in (or `mode`)."""
+        return self._judged(tool, tool_input, mode=mode)[0]
+
+    def _judged(
+        self, tool: Tool, tool_input: Mapping[str, Any], *, mode: str | None = None
+    ) -> tuple[Decision, Mapping[str, Any]]:
+        """Return the policy's answer, and the facts that it was given besides the input."""
         facts = tool.facts(tool_input) if tool.facts is not None else {}
-        return self._granting(mode or self.mode).decide(tool, {**tool_input, **facts})
+        return self._granting(mode or self.mode).decide(tool, {**tool_input, **facts}), facts
 
     def _granting(self, mode: str) -> Policy:
         """The policy in `mode`, with what the session has been granted."""

@@ -19,9 +19,8 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Deny
 from cellwright.agent.calls.check_input import check_input
-from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.calls.parallel_calls import ParallelCalls, start_at_once
-from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate
+from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate, Verdict
 from cellwright.agent.calls.redaction import ResultRedaction
 from cellwright.agent.calls.tool_output import json_of
 from cellwright.agent.calls.tool_results import EDITORS, RunningCall, bounded, edit_note
@@ -376,9 +375,12 @@ class ToolCalls(Struct):
         await may_start(reads=works_beside)
         # a command that only reads has nothing that could be taken back
         record = NO_CHECKPOINTS if tool.has_agents_work or verdict.works_beside else self.record
+        waits = not works_beside and self.one_at_a_time.locked()
         async with contextlib.nullcontext() if works_beside else self.one_at_a_time:
+            if waits and isinstance((verdict := self.gate.judged_again(tool, verdict)).answer, Deny):
+                return _denied(tool, verdict.answer)
             await record.before_call(tool, verdict.input)
-            outcome = await self._call(tool, tool_use["id"], dict(verdict.input), verdict.confinement)
+            outcome = await self._call(tool, tool_use["id"], verdict)
             outcome = await self._after(tool, tool_use, verdict.input, outcome)
             await record.after_call(tool)
         if not verdict.edited or tool.asks != "permission":
@@ -404,24 +406,23 @@ class ToolCalls(Struct):
                 context_blocks(f"{event}:{tool_use['name']} hook", texts)
             )
 
-    async def _call(
-        self, tool: Tool, tool_use_id: str, tool_input: dict[str, Any], confinement: Confinement | None
-    ) -> Outcome:
+    async def _call(self, tool: Tool, tool_use_id: str, verdict: Verdict) -> Outcome:
+        tool_input = dict(verdict.input)
         if not tool.read_only:
             # what is about to happen must be known after a crash
             self.session.flush()
         moves = self.hooks.listens_to("CwdChanged")
-        folder = _folder(tool, tool_input) if moves else None
+        folder = verdict.facts.get("cwd") if moves else None
         # stays there when the call is cut off: who answers it then says how far it came
         running = self._running[tool_use_id] = RunningCall(tool, tool_input)
-        outcome = await self._guarded(tool, tool_input, self._context(running, tool_use_id, confinement))
+        outcome = await self._guarded(tool, tool_input, self._context(running, tool_use_id, verdict))
         outcome = replace(outcome, duration_ms=running.duration_ms)
         if outcome.status == "success":
             self.session.call_times.add(tool.name, outcome.duration_ms / 1000)
         # before anybody sees it who passes it on: hooks, the transcript, the model
         outcome = await self.redaction.clean(tool, tool_input, outcome)
         if folder is not None and (now := _folder(tool, tool_input)) not in (None, folder):
-            moved = await self.hooks.after_move(folder, str(now))
+            moved = await self.hooks.after_move(str(folder), str(now))
             self.stop_reason = moved.stop if moved.stop is not None else self.stop_reason
         return outcome
 
@@ -447,7 +448,7 @@ class ToolCalls(Struct):
             log_fault(logger, "tool %s raised", tool.name, level=logging.WARNING)
             return _failure(f"{tool.name} raised {described(error)}", "error", ErrorCode.EXECUTION_ERROR)
 
-    def _context(self, running: RunningCall, tool_use_id: str, confinement: Confinement | None) -> ToolContext:
+    def _context(self, running: RunningCall, tool_use_id: str, verdict: Verdict) -> ToolContext:
         return ToolContext(
             tool_use_id,
             self._progress_of(running, tool_use_id),
@@ -461,7 +462,8 @@ class ToolCalls(Struct):
             grant=self.gate.grant_for_run,
             fire_hooks=self.hooks.fire,
             ask_hooks=self.hooks.objection,
-            confinement=confinement,
+            confinement=verdict.confinement,
+            facts=verdict.facts,
             may_read=self.gate.may_read,
             may_reach=functools.partial(self.gate.may_reach, tool_use_id),
             ask_user=functools.partial(self.gate.question, tool_use_id),

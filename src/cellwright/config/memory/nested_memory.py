@@ -14,6 +14,7 @@ from cellwright.config.memory.find_memory_files import (
     with_imports_that_count,
 )
 from cellwright.config.memory.memory_file import MemoryFile, MemoryScope, read_memory_file
+from cellwright.text import lazy_pattern
 from cellwright.tools.search.glob_regex import glob_matcher
 
 
@@ -46,14 +47,35 @@ def rule_matches(rule: MemoryFile, path: Path) -> bool:
 
 
 def matches_globs(path: Path, globs: Iterable[str], base: Path) -> bool:
-    """Return whether `path` lies below `base` and one of `globs` means it there."""
+    """Return whether `path` lies below `base` and one of `globs` means it there.
+
+    Brackets in a glob are a set of characters, and also part of a name: `app/[slug]/**`.
+    """
     if not path.is_relative_to(base):
         return False
     relative = path.relative_to(base).as_posix()
-    for glob in globs:
-        try:
-            if glob_matcher(glob.removeprefix("./"))(relative):
-                return True
-        except ValueError:  # what is no glob matches nothing
-            continue
-    return False
+    return any(
+        _matches(reading, relative) for glob in globs for reading in with_names_in_brackets(glob.removeprefix("./"))
+    )
+
+
+def _matches(glob: str, relative: str) -> bool:
+    try:
+        return glob_matcher(glob)(relative)
+    except ValueError:  # what is no glob matches nothing
+        return False
+
+
+def with_names_in_brackets(glob: str) -> tuple[str, ...]:
+    r"""Return `glob`, and the same with its brackets as part of names, and also its braces if they hold no choice.
+
+    >>> with_names_in_brackets("app/[slug]/*.{ts,tsx}")
+    ('app/[slug]/*.{ts,tsx}', 'app/\\[slug]/*.{ts,tsx}')
+    """
+    named = _OPENING_BRACKET.sub(r"\\[", glob)
+    plain = _LONE_BRACES.sub(r"\\{\g<inside>\\}", named)
+    return tuple(dict.fromkeys((glob, named, plain)))
+
+
+_OPENING_BRACKET = lazy_pattern(r"(?<!\\)\[(?![*?\[\\{\s]\])")
+_LONE_BRACES = lazy_pattern(r"(?<!\\)\{(?P<inside>[^{},/]*)\}")

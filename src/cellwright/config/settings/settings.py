@@ -41,7 +41,7 @@ from cellwright.config.trust.trust import judge, remember_rules
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.model.models import EFFORTS, ProviderName
 from cellwright.permissions.modes import Mode, parse_mode, stricter
-from cellwright.permissions.rules.rule import Rule, grant_problem, parse_rule, restriction_problem
+from cellwright.permissions.rules.rule import Rule, brackets_problem, grant_problem, parse_rule, restriction_problem
 from cellwright.text import lazy_pattern
 
 _MODE = ("permissions", "defaultMode")
@@ -217,7 +217,7 @@ def settings_of(
     """
     counting = [entry for entry in (*kept, *reading.entries) if entry.id not in withheld]
     merged = merge(counting)
-    rules = _Rules()
+    rules = _Rules(str(reading.project))
     for entry in _listed(merged, "deny"):
         rules.restrict(entry, "deny")
     for entry in _listed(merged, "ask"):
@@ -454,8 +454,9 @@ def _is_believed(entry: SettingsEntry, mode: Mode, withheld: frozenset[str]) -> 
 
 
 class _Rules(msgspec.Struct):
-    """Rules and folders as they are read."""
+    """Rules and folders as they are read, for the folder `project`."""
 
+    project: str
     deny: list[Rule] = msgspec.field(default_factory=list)
     ask: list[Rule] = msgspec.field(default_factory=list)
     allow: list[Rule] = msgspec.field(default_factory=list)
@@ -471,7 +472,7 @@ class _Rules(msgspec.Struct):
             rule, kept = parse_rule(name[0] if name else "*"), kept if name else "ask"
             what = "denied" if kept == "deny" else "asked for"
             self.notices.append(f"{entry.layer.label}: {_message(error)} Until it is mended, `{rule}` is {what}.")
-        if problem := restriction_problem(rule):
+        if problem := restriction_problem(rule) or brackets_problem(rule, self.project, allows=False):
             self.notices.append(f"{entry.layer.label}: {problem}")
         (self.deny if kept == "deny" else self.ask).append(rule)
 
@@ -481,7 +482,7 @@ class _Rules(msgspec.Struct):
         except (CellwrightError, TypeError) as error:
             self.notices.append(f"{entry.layer.label}: {_message(error)} It allows nothing.")
             return
-        if problem := grant_problem(rule):
+        if problem := grant_problem(rule) or brackets_problem(rule, self.project, allows=True):
             self.notices.append(f"{entry.layer.label}: {problem}")
         self.allow.append(rule)
 

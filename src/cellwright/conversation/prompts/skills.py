@@ -268,15 +268,18 @@ class Skills:
         if skill.scope == "project" and skill.file not in self._in_force.trust.skill_rights:
             raise ToolError(f"it runs `{command}`, which you have not trusted. A new session asks about it.")
         policy = prompt_context.agent.policy.allowing((*prompt_context.session.granted, *skill.allowed_tools))
-        decision = policy.decide(shell, {"command": command})
+        tool_input = {"command": command, "description": f"for the skill {skill.name}"}
+        facts = shell.facts(tool_input) if shell.facts is not None else {}
+        decision = policy.decide(shell, {**tool_input, **facts})
         if decision.behavior != "allow":
             raise ToolError(
                 f"it runs `{command}` before it is sent, and that is not allowed unasked: {decision.reason} "
                 "A rule of yours can allow it (/permissions).",
                 code=ErrorCode.PERMISSION_DENIED,
             )
-        context = ToolContext("skill", _unheard, session_id=prompt_context.session.id, confinement=decision.confinement)
-        result = await shell.call({"command": command, "description": f"for the skill {skill.name}"}, context)
+        session_id, confinement = prompt_context.session.id, decision.confinement
+        context = ToolContext("skill", _unheard, session_id=session_id, confinement=confinement, facts=facts)
+        result = await shell.call(tool_input, context)
         content = result.content if isinstance(result, ToolResult) else result
         text = content if isinstance(content, str) else "\n".join(str(each.get("text", "")) for each in content)
         if isinstance(result, ToolResult) and result.is_error:

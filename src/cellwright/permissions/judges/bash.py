@@ -13,11 +13,12 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, structs
 
 from cellwright.agent.calls.approval import Decision
+from cellwright.permissions.judges.background import changes_anything, changes_in_background
 from cellwright.permissions.judges.files import judge_path
 from cellwright.permissions.judges.link_stability import settled_parts
 from cellwright.permissions.judges.simple_command import (
@@ -49,7 +50,7 @@ from cellwright.permissions.rules.rule import (
     denied_by_plan,
     text_field,
 )
-from cellwright.permissions.shell.analysis import MOVERS, SAFE_ASSIGNMENT, Analysis, analyse
+from cellwright.permissions.shell.analysis import MOVERS, SAFE_ASSIGNMENT, STANDARD_ERROR, Analysis, analyse
 from cellwright.permissions.shell.command_paths import is_harmless, looked_up, places_named, starts_at
 from cellwright.permissions.shell.conservative_parse import ConservativeParse, parse_conservatively
 from cellwright.permissions.shell.critical_deletes import critical_delete
@@ -68,7 +69,7 @@ MAX_FOLDERS = 32
 class ShellCall(Struct, frozen=True):
     """A call of Bash, taken apart. It starts in `folder`; names in it may be meant from any of `folders`.
 
-    `problem`: what is odd about how it is started.
+    `problem`: what is odd about how it is started. `detached`: the call returns at once, and it runs on.
     """
 
     command: str
@@ -81,6 +82,7 @@ class ShellCall(Struct, frozen=True):
     """All in it that may be a file's name, as far as that many can be looked up; `all_names` says whether it is all."""
     all_names: bool
     problem: str = ""
+    detached: bool = False
 
 
 def shell_call(book: RuleBook, tool_input: Mapping[str, Any]) -> ShellCall:
@@ -91,7 +93,8 @@ def shell_call(book: RuleBook, tool_input: Mapping[str, Any]) -> ShellCall:
     set_besides = [f"{name}={value}" for name, value in variables.items()] if isinstance(variables, Mapping) else []
     odd = next((each for each in set_besides if not SAFE_ASSIGNMENT.fullmatch(each)), "")
     odd = odd or ("" if variables is None or isinstance(variables, Mapping) else "environment_variables")
-    return _taken_apart(text_field(tool_input, "command"), folder, odd)
+    call = _taken_apart(text_field(tool_input, "command"), folder, odd)
+    return structs.replace(call, detached=True) if tool_input.get("run_in_background") else call
 
 
 @lru_cache(maxsize=64)  # a question judges one command several times, with the rules it might offer
@@ -127,14 +130,14 @@ def judge_command(book: RuleBook, tool_input: Mapping[str, Any]) -> Decision:
     """Judge whether a shell command may run. `tool_input` is Bash's, with the fact "cwd": its shell's folder."""
     call = shell_call(book, tool_input)
     known: Known = {}
-    if denied := _denied(book, call, known):
+    if denied := _restricted_start(book, call, "deny") or _denied(book, call, known):
         return denied
     looks = bool(call.parts) and all(only_looks(book, part) for part in call.parts)
     command = _confinable(book, call, tool_input)
     confined = not looks and command is not None and command.reading is not None
     if book.mode == "plan" and not (looks or confined):
         return denied_by_plan(BASH)
-    asked = _asked(book, call, known, command, looks=looks or confined)
+    asked = _restricted_start(book, call, "ask") or _asked(book, call, known, command, looks=looks or confined)
     if asked := asked or _shows_hidden(book, call, confined=confined) or _unsafe(book, call):
         return asked if command is None else command.asked(asked)
     decision = BYPASSED if book.mode == "bypassPermissions" else _judge_by_rules(book, call, known)
@@ -173,7 +176,7 @@ def judge_parts(book: RuleBook, call: ShellCall) -> Decision:
     """Each simple command must be allowed by itself; the first that is not speaks for all."""
     if call.analysis.problem:
         return Decision("ask", f"The command {call.analysis.problem}, so that no rule for a command can cover it.")
-    if against := _start_problem(book, call):
+    if against := _start_problem(book, call) or _background_problem(call):
         return against
     decisions = [judge_part(book, part) for part in settled_parts(call.parts)]
     after_changes = call.parts[next((at for at, part in enumerate(call.parts) if changes(part)), len(call.parts)) :][1:]
@@ -192,6 +195,39 @@ def _start_problem(book: RuleBook, call: ShellCall) -> Decision | None:
         return None
     decision = judge_path(book, LIST, call.folder)
     return None if decision.behavior == "allow" else decision
+
+
+def _restricted_start(book: RuleBook, call: ShellCall, behavior: Literal["deny", "ask"]) -> Decision | None:
+    """Find the rule that denies, or asks about, the folder that the call starts in, as it would a `cd` to it."""
+    if call.folder == book.cwd or not any(rule.path for rule in (*book.deny, *book.ask)):
+        return None
+    decision = judge_path(book, LIST, call.folder)
+    return decision if decision.behavior == behavior and (behavior == "deny" or decision.firm) else None
+
+
+def _background_problem(call: ShellCall) -> Decision | None:
+    """Find what is against changes that later calls run beside: what they name may lead elsewhere by then."""
+    found = changes_anything if call.detached else changes_in_background
+    if not found(call.analysis, call.parts, call.rough):
+        return None
+    return Decision("ask", "It changes files in the background, where that may redirect what later commands name.")
+
+
+def _foreign_descriptor(call: ShellCall) -> Decision | None:
+    """Find what is against a descriptor that the command uses and has not opened: it would be somebody else's."""
+    if call.analysis.problem:
+        text = call.rough.text
+        opened = {int(found[1]) for found in _OPENS.finditer(text)}
+        used = next((int(found[1]) for found in _USES.finditer(text) if int(found[1]) not in opened), 0)
+    else:
+        used = next(filter(None, (part.command.foreign_descriptor for part in call.parts)), 0)
+    if used <= STANDARD_ERROR:
+        return None
+    return Decision("ask", f"It uses the descriptor {used}, which it has not opened.")
+
+
+_OPENS = lazy_pattern(r"(?<![\w&>])(\d{1,5})[<>](?!&-)")
+_USES = lazy_pattern(r"[<>]&[ \t]*(\d{1,5})(?![\w.])")
 
 
 def _denied(book: RuleBook, call: ShellCall, known: Known) -> Decision | None:
@@ -246,6 +282,8 @@ def _unsafe(book: RuleBook, call: ShellCall) -> Decision | None:
     if target := critical_delete(call.command, call.analysis.commands, book.folders, call.folder):
         reason = f"The command deletes {visible_line(target)}; no mode and no rule allows that unasked."
         return Decision("ask", reason, firm=True)
+    if against := _foreign_descriptor(call):
+        return against
     scoped = next((rule for rule in (*book.deny, *book.ask) if rule.restricts or rule.path), None)
     if scoped and len(call.folders) > MAX_FOLDERS:
         return Decision("ask", f"It changes its folder too often to check the rule `{scoped.rule}`.", firm=True)
@@ -269,7 +307,7 @@ def _judge_every_use(book: RuleBook, call: ShellCall, rule: CompiledRule, known:
         return Decision("ask", f"The command is longer than {MAX_LENGTH:,} characters.")
     if not call.analysis.parses:
         return Decision("ask", "The command cannot be read as bash, so what it runs is not known.")
-    if against := _start_problem(book, call):
+    if against := _start_problem(book, call) or _background_problem(call):
         return against
     if not call.all_names:
         return Decision("ask", "The command names too many files to see whether one is protected.")

@@ -36,7 +36,11 @@ from cellwright.permissions.rules.rule import (
     text_field,
 )
 from cellwright.permissions.sandboxing import NO_SANDBOX
-from cellwright.permissions.shell.critical_deletes import critical_delete
+from cellwright.permissions.shell.critical_deletes import (
+    critical_delete,
+    critical_delete_by_code,
+    folders_of_code,
+)
 from cellwright.text import lazy_pattern, visible_line
 
 MAX_NESTED = 5
@@ -290,7 +294,7 @@ def _judge_code(book: RuleBook, judged: Decision, codes: Sequence[Any], tool_inp
     """`judged`, unless what the code does by plain words is judged stricter."""
     if judged.behavior == "deny":
         return judged
-    asked = None
+    asked = _critical(book, codes, text_field(tool_input, "cwd") or book.cwd)
     uses = (use for code in codes for use in _uses(code))
     for count, use in enumerate(dict.fromkeys(uses)):
         if count >= MAX_USES:
@@ -302,6 +306,21 @@ def _judge_code(book: RuleBook, judged: Decision, codes: Sequence[Any], tool_inp
         if decision.behavior == "ask" and (asked is None or (decision.firm and not asked.firm)):
             asked = structs.replace(decision, reason=f"The code has `{visible_line(use.text)}`. {decision.reason}")
     return asked if asked and judged.behavior == "allow" else judged
+
+
+def _critical(book: RuleBook, codes: Sequence[Any], folder: str) -> Decision | None:
+    """Find a deletion that no mode and no rule allows unasked: by a call, or by a command in a folder that code names."""
+    for code in codes:
+        starts = folders_of_code(code, folder)
+        target = critical_delete_by_code(code, book.folders, starts)
+        for start in starts[1:] if target is None else ():
+            commands = [use.text for use in _uses(code) if use.kind == "command"][:MAX_USES]
+            targets = (critical_delete(command, (), book.folders, start) for command in commands)
+            target = target or next(filter(None, targets), None)
+        if target is not None:
+            reason = f"The code deletes {visible_line(target)}; no mode and no rule allows that unasked."
+            return Decision("ask", reason, firm=True)
+    return None
 
 
 @lru_cache(maxsize=16)  # a question judges the same code several times, with the rules it might offer

@@ -1,6 +1,6 @@
 """Judging one simple command: its redirects, its files, and whether a rule, its kind or the mode allows it."""
 # Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH112, PTH114, PTH118
+# ruff: noqa: PTH112, PTH114, PTH115, PTH118, PTH120
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def part_of(command: SimpleCommand, *, more_variables: bool = False) -> CommandF
 
 def only_looks(book: RuleBook, facts: CommandFacts) -> bool:
     """Return whether all the command can do is to read and print; which files is another question."""
-    if not facts.plain_variables or any(_writes(redirect) for redirect in facts.command.redirects):
+    if not facts.plain_variables or writes_files(facts):
         return False
     if not facts.words:
         return not facts.command.assignments
@@ -100,7 +100,12 @@ def only_looks(book: RuleBook, facts: CommandFacts) -> bool:
 
 def changes(facts: CommandFacts) -> bool:
     """Return whether the command may change files, as far as its own words tell."""
-    return facts.read is None or any(_writes(redirect) for redirect in facts.command.redirects)
+    return facts.read is None or writes_files(facts)
+
+
+def writes_files(facts: CommandFacts) -> bool:
+    """Return whether the command redirects output to a file."""
+    return any(_writes(redirect) for redirect in facts.command.redirects)
 
 
 def is_understood(book: RuleBook, facts: CommandFacts) -> bool:
@@ -383,6 +388,8 @@ def _judge_changes(book: RuleBook, facts: CommandFacts) -> Decision:
         for path in paths_named(access.word, facts.command.folders) or ():
             if (access.whole or access.use != "Edit") and (hidden := _hidden_below(path, linked=access.use == "Grep")):
                 return Decision("ask", f"{visible_line(path)} holds {visible_line(hidden)}, which needs your consent.")
+            if against := _judge_moved_link(book, access, path, facts.command.folders):
+                return against
             if access.source is not None and (inner := protected_below(path)):
                 reason = (
                     f"{visible_line(path)} would be a place for what is protected (`{inner}`): it needs your consent."
@@ -395,6 +402,23 @@ def _judge_made(book: RuleBook, access: Access, target: str, folders: Folders) -
     """Find what a rule has against the new names of what is copied or moved to `target`; None when nothing has."""
     sources = paths_named(access.source, folders) if access.source is not None else None
     return next(filter(None, (judge_made_below(book, source, target) for source in sources or ())), None)
+
+
+def _judge_moved_link(book: RuleBook, access: Access, new_place: str, folders: Folders) -> Decision | None:
+    """Find what is against a link at its new place, where a relative one leads elsewhere; None when nothing is."""
+    if access.source is None or os.path.isdir(new_place):  # into a folder, it gets a name of its own there
+        return None
+    for source in paths_named(access.source, folders) or ():
+        try:
+            target = os.readlink(source.rstrip("/"))
+        except OSError:  # no link
+            continue
+        leads_to = os.path.join(os.path.dirname(new_place), target)
+        decision = judge_path(book, EDIT, leads_to)
+        if decision.behavior != "allow":
+            reason = f"At {visible_line(new_place)} the link would lead to {visible_line(leads_to)}. {decision.reason}"
+            return replace(decision, reason=reason, rule="")
+    return None
 
 
 def judge_made_unseen(book: RuleBook, facts: CommandFacts) -> Decision | None:

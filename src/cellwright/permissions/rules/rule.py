@@ -26,9 +26,15 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.modes import Mode
 from cellwright.permissions.rules.domain_pattern import AddressProblem, DomainPattern, read_domain
 from cellwright.permissions.rules.name_pattern import NamePattern, ParameterPattern, read_name, read_parameter
-from cellwright.permissions.rules.path_pattern import PathPattern, PatternProblem, compile_pattern
+from cellwright.permissions.rules.path_pattern import (
+    PathPattern,
+    PatternProblem,
+    compile_pattern,
+    escaped,
+    taken_by_name,
+)
 from cellwright.permissions.sandboxing import NO_SANDBOX, SandboxRules
-from cellwright.text import lazy_pattern
+from cellwright.text import lazy_pattern, visible_line
 
 if TYPE_CHECKING:
     from cellwright.permissions.rules.command_pattern import GrantedCommand, RestrictedCommand
@@ -286,6 +292,25 @@ def restriction_problem(rule: Rule) -> str | None:
     else:
         why = f"`{rule.specifier}` is not understood"
     return f"The rule `{rule}` restricts every use of {rule.tool}: {why}."
+
+
+def brackets_problem(rule: Rule, cwd: str, *, allows: bool) -> str | None:
+    """Explain in a sentence which reading of a rule's brackets counts, if only their literal reading names what exists."""
+    if rule.specifier is None or rule.tool not in READERS | EDITORS:
+        return None
+    try:
+        named = taken_by_name(rule.specifier, source_root=rule.source_root or cwd, cwd=cwd)
+    except PatternProblem:
+        return None
+    if named is None:
+        return None
+    shown, written = visible_line(named), escaped(rule.specifier.removesuffix("/**"))
+    written += "/**" if rule.specifier.endswith("/**") else ""
+    covers = f"Here it stands for {shown}" + ("" if allows else " besides")
+    return (
+        f"As a pattern, the rule `{rule}` matches nothing: `[` and `]` enclose a set of characters. {covers}; for other "
+        f"programs that read the rule, write `{rule.tool}({written})`."
+    )
 
 
 def names_primary_field(rule: Rule) -> bool:

@@ -104,10 +104,14 @@ MAX_FOLDERS = 8
 
 
 class Redirect(Struct, frozen=True):
-    """The redirection of a command's input or output. `target` is a file unless it is text or a descriptor."""
+    """The redirection of a command's input or output. `target` is a file unless it is text or a descriptor.
+
+    `number`: the descriptor that it is written for, "" for the usual one.
+    """
 
     operator: str
     target: Word
+    number: str = ""
 
     @property
     def writes(self) -> bool:
@@ -122,12 +126,25 @@ class Redirect(Struct, frozen=True):
         text = self.target.text.removesuffix("-")
         return self.operator in (">&", "<&") and not self.target.dynamic and (not text or text.isdecimal())
 
+    @property
+    def opened(self) -> int:
+        """The descriptor above the standard ones that it opens; 0 for none."""
+        opens = self.number != "" and self.target.text != "-" and int(self.number) > STANDARD_ERROR
+        return int(self.number) if opens else 0
+
+    @property
+    def used(self) -> int:
+        """The descriptor above the standard ones that it copies; 0 for none."""
+        text = self.target.text.removesuffix("-")
+        return int(text) if self.is_descriptor and text and int(text) > STANDARD_ERROR else 0
+
 
 class SimpleCommand(Struct, frozen=True):
     """A program with its arguments. `folders`: where it may run, None where that is not known.
 
     `until`: all commands in front of this index, and no others, may run before this one ends. `settled`: none of them
-    may have changed what its names lead to.
+    may have changed what its names lead to. `background`: it may run on when the whole command has ended. `opened`: the
+    descriptors above the standard ones that the command has opened for it.
     """
 
     words: tuple[Word, ...]
@@ -136,6 +153,18 @@ class SimpleCommand(Struct, frozen=True):
     folders: Folders
     until: int = 0
     settled: bool = True
+    background: bool = False
+    opened: frozenset[int] = frozenset()
+
+    @property
+    def foreign_descriptor(self) -> int:
+        """The descriptor that it uses and the command has not opened; 0 for none."""
+        opened = set(self.opened)
+        for redirect in self.redirects:
+            if redirect.used and redirect.used not in opened:
+                return redirect.used
+            opened.add(redirect.opened)
+        return 0
 
     @property
     def text(self) -> str:
@@ -202,6 +231,7 @@ class _Walker:
         self.tokens = tokens
         self.at = 0
         self.commands: list[SimpleCommand] = [] if commands is None else commands
+        self.opened: frozenset[int] = frozenset()
 
     def follow(self, folders: Folders) -> list[SimpleCommand]:
         self._list(folders, until=())
@@ -242,6 +272,7 @@ class _Walker:
             if self._next() == "&":
                 self.at += 1
                 self._overlap(start, MAX_COMMANDS)
+                self._mark(start, background=True)
                 after = _ShellState(before, before)  # what runs in the background is in a shell of its own
             elif self._next() not in (";", "", ")", *until):
                 raise Unreadable(f"has `{self.tokens[self.at].text}` where it is not expected")
@@ -279,6 +310,7 @@ class _Walker:
         return _ShellState(folders, folders)
 
     def _command(self, folders: Folders) -> _ShellState:
+        start = len(self.commands)
         match self._next():
             case "(":
                 self.at += 1
@@ -299,6 +331,7 @@ class _Walker:
                 raise Unreadable(f"has `{other}` where it is not expected" if other else "ends too early")
         redirects = self._redirects(folders)
         if redirects:
+            self._mark(start, opened=_opened(redirects))
             self._add(SimpleCommand((), (), redirects, folders))
         return after
 
@@ -353,7 +386,7 @@ class _Walker:
             assert word is not None
             self._substitutions(token, folders)
             if token.kind == "redirect":
-                redirects.append(Redirect(token.text.lstrip("0123456789"), word))
+                redirects.append(_redirect(token, word))
             elif not words and (assigned := ASSIGNMENT.match(word.raw)):
                 if "[" in assigned[0]:
                     raise Unreadable("sets an element of an array")
@@ -366,6 +399,8 @@ class _Walker:
         _check_time(words)
         command = SimpleCommand(tuple(words), tuple(assignments), tuple(redirects), folders)
         self._add(command)
+        if len(words) == 1 and words[0].text == "exec":
+            self.opened |= _opened(redirects)
         return _ShellState(moved(words, assignments, folders), folders)
 
     def _redirects(self, folders: Folders) -> tuple[Redirect, ...]:
@@ -374,7 +409,7 @@ class _Walker:
             token = self.tokens[self.at]
             assert token.word is not None
             self._substitutions(token, folders)
-            redirects.append(Redirect(token.text.lstrip("0123456789"), token.word))
+            redirects.append(_redirect(token, token.word))
             self.at += 1
         return tuple(redirects)
 
@@ -388,13 +423,33 @@ class _Walker:
     def _add(self, command: SimpleCommand) -> None:
         if len(self.commands) >= MAX_COMMANDS:
             raise Unreadable(f"runs more than {MAX_COMMANDS} commands")
-        self.commands.append(replace(command, until=len(self.commands)))
+        self.commands.append(replace(command, until=len(self.commands), opened=self.opened))
+
+    def _mark(self, start: int, *, background: bool = False, opened: frozenset[int] = frozenset()) -> None:
+        """Note of the commands from `start` on that they run in the background, or which descriptors they are given."""
+        for index in range(start, len(self.commands)):
+            command = self.commands[index]
+            self.commands[index] = replace(
+                command, background=command.background or background, opened=command.opened | opened
+            )
 
     def _overlap(self, start: int, until: int) -> None:
         """Note that the commands from `start` on may run while others up to `until` do."""
         for index in range(start, len(self.commands)):
             command = self.commands[index]
             self.commands[index] = replace(command, until=max(command.until, until))
+
+
+STANDARD_ERROR = 2
+
+
+def _redirect(token: Token, word: Word) -> Redirect:
+    operator = token.text.lstrip("0123456789")
+    return Redirect(operator, word, token.text.removesuffix(operator))
+
+
+def _opened(redirects: Sequence[Redirect]) -> frozenset[int]:
+    return frozenset(redirect.opened for redirect in redirects) - {0}
 
 
 def _check_time(words: Sequence[Word]) -> None:

@@ -26,7 +26,8 @@ MAX_PATTERN = 500
 """Characters of a word with wildcards; a longer one counts as naming anything, too."""
 
 HARMLESS_FILES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"})
-_DESCRIPTOR = lazy_pattern(r"/dev/fd/\d+")
+_DESCRIPTOR = lazy_pattern(r"/dev/fd/(?:[0-2]|63)")
+"""The standard ones, and what `<(…)` stands for; whatever else is open is not the command's."""
 _PLAIN_NAME = lazy_pattern(r"(?!~)(?!\.\.?\Z)[\w.,:=@%+~-]+", re.ASCII)
 _WILD = lazy_pattern(r"[*?\[]")
 _OTHER_FOLDER = lazy_pattern(r"~(-|[+-]?\d)")

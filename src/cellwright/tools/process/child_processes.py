@@ -24,7 +24,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,7 +86,8 @@ class Command(Struct, frozen=True, kw_only=True):
     that (None: no bound). `read_only` says that it changes nothing and leaves nothing behind, as a search does: it leads a
     group but no session, and is killed at once instead of being asked to end. `confinement` is what it may touch (None: no
     bounds); a program that is confined and cannot be is not started. `proxy_port` is where the proxy listens by which a
-    confined program reaches the hosts that it may reach.
+    confined program reaches the hosts that it may reach. `folder_id` is the identity that the folder `cwd` must still
+    have: another one in its place is not entered (None: whichever is there).
 
     What a child may do is said here and enforced by `ChildProcesses.start`, and nowhere else: a limit or a sandbox then
     holds alike for shell commands, hooks, searches, git, tests, linters and fresh kernels.
@@ -99,6 +100,17 @@ class Command(Struct, frozen=True, kw_only=True):
     read_only: bool = False
     confinement: Confinement | None = None
     proxy_port: int | None = None
+    folder_id: FolderId | None = None
+
+
+FolderId = tuple[int, int]
+"""A folder's device and inode: what stays when its name leads elsewhere."""
+
+
+def folder_id(folder: str | int | Path) -> FolderId:
+    """Return the identity of a folder, or of the one that a descriptor is open on. Raises OSError."""
+    found = os.stat(folder)  # noqa: PTH116  a descriptor too
+    return found.st_dev, found.st_ino
 
 
 class Child:
@@ -228,7 +240,7 @@ class ChildProcesses:
         ) -> subprocess.Popen[bytes]:
             return subprocess.Popen(
                 arguments,
-                cwd=command.cwd,
+                cwd=cwd,
                 env={**environ, MARK_NAME: mark},
                 stdin=source,
                 stdout=output,
@@ -239,11 +251,12 @@ class ChildProcesses:
             )
 
         confined = None
-        if command.confinement is None:
-            process = start(_arguments(command), command.environ)
-        else:
-            confined = self._start_confined(command, command.confinement, start)
-            process = confined.process
+        with _entered(command) as cwd:
+            if command.confinement is None:
+                process = start(_arguments(command), command.environ)
+            else:
+                confined = self._start_confined(command, command.confinement, start)
+                process = confined.process
         child = Child(process, mark, read_only=command.read_only, confined=confined)
         self._notify(child)
         if command.read_only and command.memory_mb is not None:
@@ -360,6 +373,27 @@ class ChildProcesses:
 def child_processes() -> ChildProcesses:
     """The children of this process: one watchdog serves every session in it."""
     return ChildProcesses()
+
+
+@contextlib.contextmanager
+def _entered(command: Command) -> Iterator[str]:
+    """Give the path by which a child enters its folder. Raises OSError if another folder than the one meant is there.
+
+    On Linux that path is a descriptor of the folder itself, so nothing that happens to names meanwhile leads elsewhere.
+    bubblewrap alone goes by the name, within bounds that hold for every name.
+    """
+    if command.folder_id is None:
+        yield str(command.cwd)
+        return
+    # where there is O_PATH, a folder that may be entered and not listed will do
+    opened = os.open(command.cwd, os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY))
+    try:
+        if folder_id(opened) != command.folder_id:
+            raise OSError(errno.ESTALE, "the folder has been replaced by another", str(command.cwd))
+        by_descriptor = f"/proc/self/fd/{opened}"
+        yield by_descriptor if os.path.isdir(by_descriptor) else str(command.cwd)  # noqa: PTH112
+    finally:
+        os.close(opened)
 
 
 def _arguments(command: Command) -> Sequence[str]:

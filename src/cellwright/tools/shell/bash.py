@@ -22,7 +22,7 @@ from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, Too
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.text import lazy_pattern, purposeful, unseen_characters, visible, visible_line
-from cellwright.tools.process.child_processes import ChildProcesses, child_processes
+from cellwright.tools.process.child_processes import ChildProcesses, FolderId, child_processes, folder_id
 from cellwright.tools.process.environment import child_environment, runs_code_at_start
 from cellwright.tools.process.network import network_access, new_proxy, refused_hosts
 from cellwright.tools.shell.background import BackgroundTask, BackgroundTasks, background_tasks
@@ -183,35 +183,66 @@ EXAMPLES = (
 
 
 class ShellFolder(Struct):
-    """The folder of the next command: what `cd` leaves behind, as long as it is inside the roots."""
+    """The folder of the next command: what `cd` leaves behind, as long as it is inside the roots.
+
+    The command's own shell reports it, so it is resolved before it is kept, together with the folder's identity: what the
+    next command is judged by, and where it runs, is that very folder or the one to start from.
+    """
 
     start: Path
     roots: tuple[Path, ...]
     now: Path
     more_roots: Callable[[], Sequence[Path]] = tuple
     """The folders that a run opens besides."""
+    identity: FolderId | None = None
+    """Of `now`; None for the folder to start from, which no command has chosen."""
 
     def moved(self, to: str) -> str:
         """Take over the folder a command ended in; a note for the model when it may not be kept."""
-        if not to or to == str(self.now):
+        if not os.path.isabs(to):  # noqa: PTH117
             return ""
-        if self._inside(Path(to)):
-            self.now = Path(to)
+        try:
+            place = Path(to).resolve(strict=True)
+            identity = folder_id(place)
+        except (OSError, ValueError):  # gone by now, or not what a shell reports
             return ""
-        self.now = self.start
-        return f"[{to} is outside the project; the next command runs in {self.start}.]"
+        if not place.is_dir():
+            return ""
+        if self._inside(place):
+            self.now, self.identity = place, None if place == self.start else identity
+            return ""
+        self._back()
+        return f"[{visible_line(to)} is outside the project; the next command runs in {self.start}.]"
 
     def checked(self) -> Path:
-        """The folder to run in: where it was removed, or leads out of the roots by now, the one to start from.
+        """Return the folder to run in: if it was removed, replaced or is outside of the roots by now, the one to start from.
 
-        Raises ToolError where that is gone as well.
+        Raises ToolError if that is gone as well.
         """
-        if not (self.now.is_dir() and self._inside(self.now.resolve())):
-            self.now = self.start
-            if not self.now.is_dir():
-                gone = f"The folder {self.now}, in which commands run, has been deleted"
-                raise ToolError(f"{gone}. Ask the user whether to make it again.", code=ErrorCode.FILE_NOT_FOUND)
+        if self.identity is not None and not self._is_kept(self.identity):
+            self._back()
+        if not self.now.is_dir():
+            gone = f"The folder {self.now}, in which commands run, has been deleted"
+            raise ToolError(f"{gone}. Ask the user whether to make it again.", code=ErrorCode.FILE_NOT_FOUND)
         return self.now
+
+    def _is_kept(self, identity: FolderId) -> bool:
+        try:
+            return self.now.resolve() == self.now and folder_id(self.now) == identity and self._inside(self.now)
+        except OSError:
+            return False
+
+    def _back(self) -> None:
+        self.now, self.identity = self.start, None
+
+    def facts(self, working_directory: str | None) -> Mapping[str, str]:
+        """Return what a call is judged by: the folder that `working_directory` starts from, and which one it leads to."""
+        now = self.checked()
+        try:
+            folder = now if working_directory is None else self.chosen(working_directory)
+            return {"cwd": str(now), _FOLDER_ID: _written(folder_id(folder))}
+        except (OSError, ToolError):  # the call will fail by itself
+            return {"cwd": str(now), _FOLDER_ID: ""}
 
     def chosen(self, working_directory: str) -> Path:
         """The folder that a call names, from the current one. Raises ToolError."""
@@ -229,6 +260,13 @@ class ShellFolder(Struct):
         return any(folder.is_relative_to(root) for root in (*self.roots, *more))
 
 
+_FOLDER_ID = "folder_id"
+
+
+def _written(identity: FolderId) -> str:
+    return "{}:{}".format(*identity)
+
+
 class Shell(Struct, frozen=True):
     """The state that the calls of one session share."""
 
@@ -239,10 +277,21 @@ class Shell(Struct, frozen=True):
     tasks: BackgroundTasks
     proxy: Callable[[], NetworkProxy]
 
-    def folder_of(self, input: BashInput) -> Path:
-        """Return the folder in which the call runs. Raises ToolError."""
+    def folder_of(self, input: BashInput, facts: Mapping[str, Any]) -> tuple[Path, FolderId]:
+        """Return the folder in which the call runs, with its identity: the one it was judged in. Raises ToolError."""
         requested = input.working_directory
-        return self.folder.checked() if requested is None else self.folder.chosen(requested)
+        folder = self.folder.checked() if requested is None else self.folder.chosen(requested)
+        try:
+            identity = folder_id(folder)
+        except OSError as error:
+            message = f"The folder {folder} cannot be entered: {error.strerror}."
+            raise ToolError(message, code=ErrorCode.FILE_NOT_FOUND) from error
+        if facts and (str(self.folder.now), _written(identity)) != (facts.get("cwd"), facts.get(_FOLDER_ID)):
+            raise ToolError(
+                f"The folder that the command would run in is no longer the one it was checked for ({folder}). "
+                "Nothing was run; call again."
+            )
+        return folder, identity
 
 
 def bash_tool(
@@ -282,7 +331,7 @@ def bash_tool(
         examples=EXAMPLES,
         fields={"timeout": _timeout_field(limits)},
         # what `working_directory` starts from
-        facts=lambda _: {"cwd": str(folder.checked())},
+        facts=lambda input: folder.facts(input.working_directory),
         title=lambda input: purposeful(input.description, input.command),
         preview=preview,
     )
@@ -330,9 +379,11 @@ async def _run(shell: Shell, input: BashInput, ctx: ToolContext) -> ToolResult:
 
 def _start(shell: Shell, input: BashInput, ctx: ToolContext, access: ProxyAccess | None) -> ShellRun:
     environ = _environment(shell, input.environment_variables)
+    folder, identity = shell.folder_of(input, ctx.facts)
     command = ShellCommand(
         command=input.command,
-        cwd=shell.folder_of(input),
+        cwd=folder,
+        folder_id=identity,
         environ=environ if access is None else {**environ, **access.environ},
         memory_mb=shell.limits.memory_mb,
         confinement=ctx.confinement,
@@ -354,7 +405,7 @@ async def _follow(
         return ToolResult("\n".join([text, *endings]), structured=_task_output(task))
     seconds = limits.seconds(input.timeout)
     if not await run.wait(seconds):
-        if not (limits.background and _may_go_on(input.command)):
+        if not (limits.background and _may_go_on(input.command, ctx.confinement)):
             await run.stop()
             raise _timed_out(run, seconds, limits)
         task = shell.tasks.add(run, ctx.session_id, limits.background_seconds(None))
@@ -376,9 +427,18 @@ def _environment(shell: Shell, own: Mapping[str, str]) -> dict[str, str]:
     return {**child_environment(shell.environ), **own}
 
 
-def _may_go_on(command: str) -> bool:
-    """Return whether a timed-out command may run on unwatched: none that only waits or may change a repository."""
-    return not command.lstrip().startswith("sleep") and not _GIT.search(command)
+def _may_go_on(command: str, confinement: Confinement | None) -> bool:
+    """Return whether a timed-out command may run on unwatched: none that only waits or may change a repository.
+
+    Nor, without a sandbox, one that may yet change what the names in later commands lead to.
+    """
+    if command.lstrip().startswith("sleep") or _GIT.search(command):
+        return False
+    if confinement is not None:
+        return True
+    from cellwright.permissions.judges.background import may_change_later  # few commands take so long
+
+    return not may_change_later(command)
 
 
 def _moved(task: BackgroundTask, seconds: float) -> str:

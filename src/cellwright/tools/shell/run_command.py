@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -17,7 +18,7 @@ from msgspec import Struct
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.errors import ToolError
-from cellwright.tools.process.child_processes import ChildProcesses, Command
+from cellwright.tools.process.child_processes import ChildProcesses, Command, FolderId
 from cellwright.tools.process.runner import CHUNK_BYTES, RunningProgram
 from cellwright.tools.shell.output import CommandOutput, LiveOutput
 
@@ -25,7 +26,7 @@ from cellwright.tools.shell.output import CommandOutput, LiveOutput
 class ShellCommand(Struct, frozen=True, kw_only=True):
     """A command to run; what is not explained here is as in `Command`.
 
-    `memory_mb` is what each of its processes may take (None: no bound).
+    `memory_mb` is what each of its processes may take (None: no bound). `folder_id` as in `Command`.
     """
 
     command: str
@@ -35,13 +36,15 @@ class ShellCommand(Struct, frozen=True, kw_only=True):
     confinement: Confinement | None = None
     proxy_port: int | None = None
     shown_chars: int
+    folder_id: FolderId | None = None
 
 
 class ShellRun:
     """A command that has been started. Made on a running loop; raises ToolError when it cannot be started.
 
-    `ended` is done when it has ended and its output is complete; `folder` is then where its shell was, if it said so, and
-    `seconds` how long it ran.
+    `ended` is done when it has ended and its output is complete; `folder` is then the folder its shell was in, if known,
+    and `seconds` its time. `folder` comes from the command's own shell, so it is a claim: who uses it must resolve it, and
+    judge the next command by the result.
     """
 
     def __init__(self, what: ShellCommand, children: ChildProcesses, progress: Callable[..., None]) -> None:
@@ -115,12 +118,12 @@ class ShellRun:
 
             self._live.take_error(f"[{told} {way_out()}]\n".encode())
         self._live.close()
-        self.folder = self._folder_pipe.last_line()
+        self.folder = self._folder_pipe.reported()
         self._folder_pipe.close()
 
 
 class _FolderPipe:
-    """The pipe by which a shell tells the folder it is in."""
+    """The pipe by which a shell reports the folder it is in."""
 
     def __init__(self) -> None:
         self._reader, self.writer = os.pipe()
@@ -132,10 +135,10 @@ class _FolderPipe:
         self._open.discard(self.writer)
         os.close(self.writer)
 
-    def last_line(self) -> str:
-        """Read what the shell told last, if it got to its end."""
+    def reported(self) -> str:
+        """Return the shell's report if it reached its end; whatever else is in the pipe makes it the name of no folder."""
         try:
-            return os.fsdecode(os.read(self._reader, CHUNK_BYTES)).rstrip("\n").rpartition("\n")[2]
+            return os.fsdecode(os.read(self._reader, CHUNK_BYTES)).removesuffix("\n")
         except BlockingIOError:  # something in the background has the other end
             return ""
 
@@ -149,8 +152,9 @@ def _command(what: ShellCommand, descriptor: int) -> Command:
     bash = shutil.which("bash", path=what.environ["PATH"]) if os.name == "posix" else None
     if bash is None:
         raise ToolError("There is no bash here: the Bash tool needs Linux or macOS with bash. Use Python instead.")
-    # the shell tells the folder it ended in, however the command ended it
-    script = f"trap 'pwd -P >&{descriptor} 2>/dev/null' EXIT; {what.command}"
+    # The shell reports the folder it ended in, however the command ended it. While the command runs, its descriptor is
+    # closed: bash keeps a copy to restore it, which no program that it starts inherits.
+    script = f"trap 'pwd -P 2>/dev/null >&{descriptor}' EXIT; eval {shlex.quote(what.command)} {descriptor}>&-"
     return Command(
         arguments=[bash, "--noprofile", "--norc", "-c", script],
         cwd=what.cwd,
@@ -158,4 +162,5 @@ def _command(what: ShellCommand, descriptor: int) -> Command:
         memory_mb=what.memory_mb,
         confinement=what.confinement,
         proxy_port=what.proxy_port,
+        folder_id=what.folder_id,
     )
