@@ -32,11 +32,11 @@ from cellwright.config.settings.sandbox import SandboxSettings, sandbox_settings
 from cellwright.config.settings.server_policy import own_credentials, own_environment
 from cellwright.config.settings.settings_files import (
     SettingsSources,
-    came_with_project,
     local_settings_file,
     read_all,
 )
 from cellwright.config.strict_json import SettingsProblem
+from cellwright.config.trust.ownership import carried_by
 from cellwright.config.trust.trust import judge, remember_rules
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.model.models import EFFORTS, ProviderName
@@ -493,10 +493,10 @@ def save_allow_rules(project: Path, rules: Sequence[str], environ: Mapping[str, 
             raise CellwrightError(ErrorCode.CONFIG_INVALID, useless)
     shown = ", ".join(f"`{rule}`" for rule in rules)
     file = local_settings_file(project)
-    if came_with_project(file.parent.parent, file, environ):
+    if carried := carried_by(file.parent.parent, file, environ):
         message = (
-            f"{file} is tracked by git (or git cannot tell) or behind a symlink, so {shown} is not saved there: "
-            "it would be everybody's. Untrack the file (git rm --cached), or add the rule to ~/.claude/settings.json."
+            f"{file} is {carried}, so {shown} is not saved there: it could become everybody's. "
+            "To keep it, add it to ~/.claude/settings.json."
         )
         raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
     try:

@@ -22,7 +22,8 @@ from cellwright.config.settings.layers import SCOPES, Layer, Scope, SettingsEntr
 from cellwright.config.settings.server_policy import servers_policy
 from cellwright.config.skills.find_skills import places_of_skills, project_folders, project_skill_files
 from cellwright.config.strict_json import MAX_BYTES, SettingsProblem, read_settings_file
-from cellwright.config.trust.repository import is_tracked, main_checkout, project_folder
+from cellwright.config.trust.ownership import not_own
+from cellwright.config.trust.repository import main_checkout, project_folder
 from cellwright.errors import CellwrightError, ErrorCode
 
 _ADMINISTRATORS = {
@@ -100,11 +101,6 @@ def home_folder(environ: Mapping[str, str]) -> Path:
 def local_settings_file(project: Path) -> Path:
     """The user's own settings file of a project, shared with Claude Code; of a worktree, its main checkout's."""
     return main_checkout(project) / ".claude" / "settings.local.json"
-
-
-def came_with_project(project: Path, file: Path, environ: Mapping[str, str]) -> bool:
-    """Return whether the project itself may have put `file` there: tracked by git, or behind a symlink."""
-    return file.is_symlink() or file.parent.is_symlink() or is_tracked(project, file, environ)
 
 
 def read_all(
@@ -229,10 +225,14 @@ class WatchedFiles:
 
 def _files(cwd: Path, project: Path, environ: Mapping[str, str], managed: Path) -> Iterator[Layer]:
     users = users_folder(environ) / "settings.json"
-    yield Layer(scope="user", label=str(users), file=users, root=users.parent, folder=home_folder(environ))
-    for folder in dict.fromkeys((project, cwd)):
-        shared = folder / ".claude" / "settings.json"
-        if not _same_file(shared, users):
+    brought = _brought_as_users(users, project, environ)
+    if not brought:
+        yield Layer(scope="user", label=str(users), file=users, root=users.parent, folder=home_folder(environ))
+    shared_files = {folder / ".claude" / "settings.json": folder for folder in (project, cwd)}
+    if brought:
+        shared_files.setdefault(users, project)
+    for shared, folder in shared_files.items():
+        if brought or not _same_file(shared, users):
             yield Layer(
                 scope="project",
                 label=str(shared),
@@ -246,12 +246,24 @@ def _files(cwd: Path, project: Path, environ: Mapping[str, str], managed: Path) 
     for checkout in dict.fromkeys((main, project)):
         local = checkout / ".claude" / "settings.local.json"
         if os.path.lexists(local):
-            foreign = came_with_project(checkout, local, environ)
+            foreign = bool(not_own(checkout, local, environ))
             yield Layer(
                 scope="local", label=str(local), file=local, root=cwd, folder=project, of_folder=True, foreign=foreign
             )
     for file in (managed / "managed-settings.json", *_drop_ins(managed / "managed-settings.d")):
         yield Layer(scope="managed", label=str(file), file=file, root=Path("/"), folder=Path("/"))
+
+
+def _brought_as_users(users: Path, project: Path, environ: Mapping[str, str]) -> bool:
+    """Return whether the user's settings lie where the project brings them (a container's CLAUDE_CONFIG_DIR, a link)."""
+    try:
+        real, top = users.resolve(), project.resolve()
+        home = home_folder(environ).resolve()
+    except (OSError, RuntimeError):
+        return True
+    if top == home or not real.is_relative_to(top) or not real.exists():
+        return False  # the home folder may be a repository of its user's
+    return not users.is_absolute() or bool(not_own(top, real, environ))
 
 
 def _drop_ins(folder: Path) -> list[Path]:

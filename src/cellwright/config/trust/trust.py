@@ -25,8 +25,9 @@ from cellwright.config.front_matter import read_front_matter
 from cellwright.config.settings.known_settings import KEYS, Key
 from cellwright.config.settings.layers import SettingsEntry
 from cellwright.config.settings.settings_files import SettingsSources, home_folder
+from cellwright.config.trust.ownership import not_own, others_can_write
 from cellwright.config.trust.repository import main_checkout
-from cellwright.config.trust.trust_store import FolderTrust, folder_trust, remember_folder
+from cellwright.config.trust.trust_store import FolderTrust, folder_trust, remember_folder, texts
 from cellwright.errors import CellwrightError
 from cellwright.permissions.modes import MODES, parse_mode
 from cellwright.text import lazy_pattern
@@ -138,6 +139,9 @@ def judge(reading: SettingsSources, environ: Mapping[str, str], *, for_now: froz
     elif (trust is None or not trust.trusted) and items and trusted_by_claude_code(folder, environ):
         trust = _adopted(folder, items)
     trust = trust or FolderTrust()
+    rules = [(rule, item) for item in items if (rule := _local_rule(item)) is not None]
+    if any(rule.layer.foreign and not _counts(item, trust) for rule, item in rules):
+        trust = replace(trust, rules=trust.rules | _rules_of_claude_code(folder, environ))
     waiting = tuple(item for item in items if not _counts(item, trust))
     kept_out = {item.entry.id for item in waiting if item.entry is not None}
     kept_out |= {entry.id for entry in reading.entries if _never_counts(entry, trust)}
@@ -225,16 +229,29 @@ def remember_rules(project: Path, rules: Sequence[str]) -> None:
 
 def trusted_by_claude_code(folder: Path, environ: Mapping[str, str]) -> bool:
     """Return whether Claude Code trusts `folder`: `projects[folder].hasTrustDialogAccepted` of `.claude.json`."""
+    return any(each.get("hasTrustDialogAccepted") is True for each in _claude_codes_records(folder, environ))
+
+
+def _rules_of_claude_code(folder: Path, environ: Mapping[str, str]) -> frozenset[str]:
+    """The rules that the user allowed in Claude Code here: `projects[folder].allowedTools` of `.claude.json`."""
+    records = _claude_codes_records(folder, environ)
+    return frozenset(rule for each in records for rule in texts(each.get("allowedTools")))
+
+
+def _claude_codes_records(folder: Path, environ: Mapping[str, str]) -> list[Mapping[str, Any]]:
+    """Claude Code's own notes on `folder`; none from a file that the folder or another user may have written."""
     configured = environ.get("CLAUDE_CONFIG_DIR")
     file = (Path(configured) if configured else home_folder(environ)) / ".claude.json"
     try:
-        if not file.is_file() or file.stat().st_size > _LARGEST_STATE:
-            return False
-        projects = json.loads(file.read_bytes()).get("projects")
+        real, top = file.resolve(), folder.resolve()
+        brought = not_own(top, real, environ) if real.is_relative_to(top) else others_can_write(real)
+        if brought or real.stat().st_size > _LARGEST_STATE:
+            return []
+        projects = json.loads(real.read_bytes()).get("projects")
         found = [projects.get(key) for key in {str(folder), str(folder.resolve())}]
     except (OSError, ValueError, RecursionError, AttributeError):  # not there, or not as Claude Code writes it
-        return False
-    return any(isinstance(each, dict) and each.get("hasTrustDialogAccepted") is True for each in found)
+        return []
+    return [each for each in found if isinstance(each, dict)]
 
 
 def _adopted(folder: Path, items: Sequence[Item]) -> FolderTrust:
@@ -251,11 +268,19 @@ def _counts(item: Item, trust: FolderTrust) -> bool:
         return item.id in trust.confirmed
     if item.once:
         return trust.trusted
-    entry = item.entry
-    if entry is not None and entry.path == ("permissions", "allow") and not entry.layer.foreign:
-        # the user's own file, where Claude Code and we save what the user allows
-        return trust.trusted or entry.value in trust.rules
+    if rule := _local_rule(item):
+        # in the file where Claude Code and we save what the user allows: there it counts for what the user said, and in
+        # a file that nobody else can have written for whatever stands there
+        if rule.value in trust.rules or (trust.trusted and not rule.layer.foreign):
+            return True
     return trust.trusted and item.id in trust.accepted
+
+
+def _local_rule(item: Item) -> SettingsEntry | None:
+    """The allow rule of a `settings.local.json` that `item` is, if it is one."""
+    entry = item.entry
+    is_rule = entry is not None and entry.path == ("permissions", "allow") and entry.layer.scope == "local"
+    return entry if is_rule else None
 
 
 def _never_counts(entry: SettingsEntry, trust: FolderTrust) -> bool:
