@@ -263,7 +263,7 @@ class SettingsHooks(Struct):
             run.emit(Notice(entry.status) if call is None else ToolProgress(str(call), message=entry.status))
         try:
             async with asyncio.timeout(entry.seconds):
-                return await self._run_entry(entry, event, fields, run)
+                return _once(await self._run_entry(entry, event, fields, run), fields)
         except TimeoutError:
             return failed(entry, event, f"did not answer within {entry.seconds:g} s, its timeout, and was ended")
 
@@ -304,6 +304,13 @@ class SettingsHooks(Struct):
         fresh = tuple(problem for problem in result.problems if problem not in self.reported_problems)
         self.reported_problems.update(fresh)
         return replace(result, problems=fresh) if fresh != result.problems else result
+
+
+def _once(result: HookResult, fields: Mapping[str, Any]) -> HookResult:
+    """`result`, but an answer that cannot be understood keeps a run from ending once, and not again and again."""
+    if result.unread and fields.get("stop_hook_active") is True:
+        return replace(result, block=False, reason="")
+    return result
 
 
 def _distinct(entries: Iterator[HookEntry]) -> list[HookEntry]:

@@ -6,6 +6,7 @@ No redirect is followed: neither the event nor a header goes to an address that 
 from __future__ import annotations
 
 import asyncio
+import codecs
 import fnmatch
 import json
 import os
@@ -16,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from cellwright.agent.hooks.hook_answers import read_answer
+from cellwright.agent.hooks.hook_answers import merged, only_no
 from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
-from cellwright.config.hooks.command import failed, short
+from cellwright.agent.hooks.printed_answers import read_printed
+from cellwright.config.hooks.command import failed, read_output
 from cellwright.config.hooks.entries import HttpHook
 from cellwright.text import lazy_pattern
 
@@ -55,17 +57,19 @@ async def send(hook: HttpHook, event: str, fields: Mapping[str, Any], bounds: Ht
         return failed(hook, event, str(problem))
     except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError, ValueError) as error:
         return failed(hook, event, f"could not be reached ({type(error).__name__})")
+    printed = read_printed(_text(body))
     if not 200 <= status < 300:
-        return failed(hook, event, f"answered with status {status}")
-    if not body.strip():
-        return NO_HOOK_RESULT
-    try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError):
-        answer = None
-    if not isinstance(answer, dict):
-        return failed(hook, event, "answered with something else than a JSON object")
-    return read_answer(event, answer, f"The hook `{short(hook.name)}`")
+        failure = failed(hook, event, f"answered with status {status}")
+        return merged([only_no(read_output(hook, event, _text(body))), failure]) if printed.answers else failure
+    if printed.answers or printed.attempt:
+        return read_output(hook, event, _text(body))
+    return failed(hook, event, "answered with something else than a JSON object") if body.strip() else NO_HOOK_RESULT
+
+
+def _text(body: bytes) -> str:
+    """An answer's text: UTF-8, or what its mark says."""
+    encoding = "utf-16" if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+    return body.decode(encoding, "replace")
 
 
 def check_url(url: str, allowed: Sequence[str] | None) -> None:

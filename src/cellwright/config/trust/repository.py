@@ -51,7 +51,8 @@ def _pointed_at(file: Path, prefix: str = "") -> str:
 def is_tracked(project: Path, file: Path, environ: Mapping[str, str]) -> bool:
     """Return whether git tracks `file` of `project`, in any spelling of its name, or a folder of it as a submodule.
 
-    True if that cannot be learnt. Git is asked so that nothing the repository configures can run: no file system monitor, no hook, no fetch.
+    True if that cannot be learnt. Git is asked so that nothing the repository configures can run: no file system monitor,
+    no hook, no fetch.
     """
     if not os.path.lexists(project / ".git"):
         return False

@@ -268,11 +268,11 @@ def _counts(item: Item, trust: FolderTrust) -> bool:
         return item.id in trust.confirmed
     if item.once:
         return trust.trusted
-    if rule := _local_rule(item):
-        # in the file where Claude Code and we save what the user allows: there it counts for what the user said, and in
-        # a file that nobody else can have written for whatever stands there
-        if rule.value in trust.rules or (trust.trusted and not rule.layer.foreign):
-            return True
+    rule = _local_rule(item)
+    # in the file where Claude Code and we save what the user allows, a rule counts if the user said so, and in one that
+    # nobody else can have written every rule does
+    if rule is not None and (rule.value in trust.rules or (trust.trusted and not rule.layer.foreign)):
+        return True
     return trust.trusted and item.id in trust.accepted
 
 
