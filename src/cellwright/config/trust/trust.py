@@ -52,6 +52,8 @@ _GIVES_RIGHTS = frozenset({"allowed-tools", "allowed_tools", "hooks"})
 _BRINGS_ALONG = frozenset({"hooks", "mcpServers"})
 _SKILL_RIGHTS = "rules or hooks that hold while the skill is at work"
 _AGENT_RIGHTS = "hooks or servers of an agent"
+_ISOLATES = frozenset({"isolation"})
+_ISOLATION = "a work tree of its own, which git checks out below .claude/worktrees, for an agent"
 _LONGEST_LINE = 300
 _LARGEST_STATE = 64_000_000
 
@@ -76,7 +78,7 @@ class Trust(Struct, frozen=True, kw_only=True):
     `trusted`: the user said so before, so that what is `waiting` is new or changed since. `refused`: the administrator has
     no folder trusted but those that are listed, so that nothing waits. `outside` are the files from
     elsewhere that the folder's instructions to Claude may bring along, `skill_rights` those of its skills whose rules and
-    hooks hold, `agent_rights` those of its agents whose hooks do.
+    hooks hold, `agent_rights` those of its agents whose hooks, servers and work trees do.
     """
 
     folder: Path
@@ -313,6 +315,9 @@ def _items(reading: SettingsSources) -> tuple[Item, ...]:
             if _has_key(content, rights):
                 digest = _digest([name, hashlib.sha256(content).hexdigest()])
                 found.append(Item(digest, f"{given}: {name}", "trust", file=file))
+            if kind == "agents" and _has_key(content, _ISOLATES):
+                digest = _digest([name, "isolation", hashlib.sha256(content).hexdigest()])
+                found.append(Item(digest, f"{_ISOLATION}: {name}", "trust", file=file))
     if styles := [str(file.relative_to(reading.project)) for file in reading.style_files]:
         found.append(Item(_digest(["output styles"]), f"output styles: {', '.join(styles)}", "trust", once=True))
     for file in reading.outside:
