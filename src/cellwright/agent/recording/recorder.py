@@ -120,11 +120,11 @@ class Recorder:
         self._is_open = is_open
         self._saving = threading.Lock()
         self._ordinals: Counter[str] = Counter()
-        self._earlier_turns()
         try:
             check_way(project, self.path)
         except OSError as error:
             raise _unwritable(self.path, error) from error
+        self._earlier_turns()
         if not os.access(self.path.parent, os.W_OK):
             raise _unwritable(self.path, OSError("there is no such folder, or it may not be written to"))
 
