@@ -245,6 +245,18 @@ def test_claude_codes_notes_count_only_where_nobody_else_can_write_them(place):
     assert rules(place.load()) == []
 
 
+@pytest.mark.parametrize("variable", ["CELLWRIGHT_HOME", "XDG_DATA_HOME"])
+def test_answers_that_a_repository_brings_count_for_nothing(place, monkeypatch, variable):
+    monkeypatch.delenv("CELLWRIGHT_HOME")
+    monkeypatch.setenv(variable, str(place.project / "state"))
+    place.git("init")
+    place.say("project", permissions={"allow": ["Bash"]})
+    place.trust()
+    assert rules(place.load()) == ["Bash"]
+    place.git("add", "-f", "state")
+    assert rules(place.load()) == []
+
+
 def test_what_cannot_be_looked_at_is_not_the_users(tmp_path):
     assert others_can_write(tmp_path / "missing")
     os.mkfifo(tmp_path / "pipe")
