@@ -87,7 +87,7 @@ def read_answer(event: str, answer: Mapping[str, Any], source: str) -> HookResul
 
 
 def only_no(result: HookResult) -> HookResult:
-    """What `result` refuses, without what it gives: it came by a way by which no answer comes."""
+    """Keep the refusals of `result` and drop its grants: it came by a way by which no answer comes."""
     return HookResult(
         behavior="" if result.behavior == "allow" else result.behavior,
         reason=result.reason,

@@ -35,11 +35,11 @@ _NO_IN_A_WORD = frozenset(
 )
 
 Attempt = Literal["", "line", "whole", "answer"]
-"""How much something looks like JSON that was meant to be an answer: a line or all of it begins so, or its keys do."""
+"""The likeness to an answer of text that is no JSON: a line or all of it begins like one, or it has an answer's keys."""
 
 
 class Printed(Struct, frozen=True):
-    """What a hook printed: its `answers`, the text around them, and whether it has an `attempt` that cannot be read."""
+    """A hook's output: its `answers`, the text around them, and whether it has an `attempt` that cannot be read."""
 
     answers: tuple[Mapping[str, Any], ...] = ()
     rest: str = ""

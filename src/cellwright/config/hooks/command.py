@@ -190,7 +190,7 @@ def read_output(hook: HookEntry, event: str, output: str) -> HookResult:
 def _read(
     hook: HookEntry, event: str, printed: Printed, *, plain: str, errors: str = "", cut: bool = False
 ) -> HookResult:
-    """What a hook said by what it printed: its answers, a no that cannot be understood, or plain text."""
+    """Read a hook's output: its answers, a no that cannot be understood, or plain text."""
     if printed.answers or _is_attempt(event, printed):
         return _answered(hook, event, printed, cut=cut)
     text = plain.strip()
