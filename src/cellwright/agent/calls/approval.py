@@ -90,7 +90,7 @@ async def keep_rules(given: Allow | Deny, save: Callable[[Sequence[str]], object
         await asyncio.to_thread(save, given.rules)
     except (CellwrightError, OSError) as error:
         why = error.message if isinstance(error, CellwrightError) else f"The rule was not saved: {error}."
-        return replace(given, scope="session", notice=f"{why} It holds for this session.")
+        return replace(given, scope="session", notice=f"{why.rstrip('.')}. It holds for this session.")
     return given
 
 
