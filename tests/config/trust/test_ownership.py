@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from cellwright.config.agents.find_agents import find_agents
+from cellwright.config.mcp.find_servers import McpPlace, find_servers
 from cellwright.config.settings.settings import save_allow_rules
 from cellwright.config.trust.ownership import not_own, others_can_write
 from cellwright.config.trust.trust import revoke
@@ -219,6 +221,33 @@ def test_users_settings_that_the_project_brings_are_the_projects(place, tmp_path
     assert (rules(in_force.settings), in_force.settings.default_mode) == ([], "default")
     assert [str(rule) for rule in in_force.settings.deny] == ["Python"]
     assert "allow rule Bash" in in_force.question().detail
+
+
+@for_each_row("way", ["a variable", "a link"])
+def test_agents_and_servers_in_a_users_folder_that_the_project_brings_wait_for_trust(place, tmp_path, monkeypatch, way):
+    place = _fresh(place, tmp_path, monkeypatch)
+    place.git("init")
+    folder = place.project / ".claude"
+    (folder / "agents").mkdir(parents=True)
+    (folder / "agents" / "a.md").write_text("---\nname: a\ndescription: A.\nhooks: {}\n---\nYou work.\n", "utf-8")
+    (folder / ".claude.json").write_text(json.dumps({"mcpServers": {"evil": {"command": "evil"}}}), "utf-8")
+    place.git("add", "-f", ".")
+    if way == "a link":
+        (place.home / ".claude").symlink_to(folder)
+        (place.home / ".claude.json").symlink_to(folder / ".claude.json")
+    else:
+        place.environ["CLAUDE_CONFIG_DIR"] = str(folder)
+    in_force = place.in_force()
+    assert "a" not in find_agents(in_force.skill_place).agents
+    mcp_place = McpPlace(
+        cwd=place.project,
+        project=place.project,
+        managed=place.managed,
+        environ=place.environ,
+        settings=in_force.settings,
+    )
+    assert find_servers(mcp_place).entries == {}
+    assert "agents: .claude/agents/a.md" in in_force.question().detail
 
 
 def test_a_home_that_is_a_repository_keeps_its_users_settings(place):

@@ -25,6 +25,7 @@ from cellwright.config.strict_json import MAX_BYTES, SettingsProblem, read_setti
 from cellwright.config.trust.ownership import not_own
 from cellwright.config.trust.repository import main_checkout, project_folder
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.sessions.state_dir import state_folder
 
 _ADMINISTRATORS = {
     "darwin": "/Library/Application Support/ClaudeCode",
@@ -92,6 +93,33 @@ def administrators_folder() -> Path:
 def users_folder(environ: Mapping[str, str]) -> Path:
     """`~/.claude`, or what `CLAUDE_CONFIG_DIR` says."""
     return Path(environ["CLAUDE_CONFIG_DIR"]) if environ.get("CLAUDE_CONFIG_DIR") else home_folder(environ) / ".claude"
+
+
+def own_folder(project: Path, environ: Mapping[str, str]) -> Path:
+    """`users_folder`, unless `project` brings it (a container's CLAUDE_CONFIG_DIR, a link): then the home's, or none."""
+    for folder in dict.fromkeys((users_folder(environ), home_folder(environ) / ".claude")):
+        if not _is_brought(folder, project, environ):
+            return folder
+    return state_folder() / "no-settings"
+
+
+def own_state_file(project: Path, environ: Mapping[str, str]) -> Path:
+    """Claude Code's own file of state, with the user's servers; as `own_folder`."""
+    configured = environ.get("CLAUDE_CONFIG_DIR")
+    if configured and not _is_brought(Path(configured), project, environ):
+        return Path(configured) / ".claude.json"
+    file = home_folder(environ) / ".claude.json"
+    return state_folder() / "no-settings" if _is_brought(file, project, environ) else file
+
+
+def _is_brought(place: Path, project: Path, environ: Mapping[str, str]) -> bool:
+    try:
+        real, top, home = place.resolve(), project.resolve(), home_folder(environ).resolve()
+    except (OSError, RuntimeError):
+        return True
+    if top in (home, home / ".claude") or not real.is_relative_to(top) or not real.exists():
+        return False  # the home folder may be a repository of its user's
+    return real == top or not place.is_absolute() or bool(not_own(top, real, environ))
 
 
 def home_folder(environ: Mapping[str, str]) -> Path:
@@ -224,15 +252,13 @@ class WatchedFiles:
 
 
 def _files(cwd: Path, project: Path, environ: Mapping[str, str], managed: Path) -> Iterator[Layer]:
-    users = users_folder(environ) / "settings.json"
-    brought = _brought_as_users(users, project, environ)
-    if not brought:
-        yield Layer(scope="user", label=str(users), file=users, root=users.parent, folder=home_folder(environ))
+    users = own_folder(project, environ) / "settings.json"
+    yield Layer(scope="user", label=str(users), file=users, root=users.parent, folder=home_folder(environ))
     shared_files = {folder / ".claude" / "settings.json": folder for folder in (project, cwd)}
-    if brought:
-        shared_files.setdefault(users, project)
+    if (configured := users_folder(environ) / "settings.json") != users:
+        shared_files.setdefault(configured, project)
     for shared, folder in shared_files.items():
-        if brought or not _same_file(shared, users):
+        if not _same_file(shared, users):
             yield Layer(
                 scope="project",
                 label=str(shared),
@@ -252,18 +278,6 @@ def _files(cwd: Path, project: Path, environ: Mapping[str, str], managed: Path) 
             )
     for file in (managed / "managed-settings.json", *_drop_ins(managed / "managed-settings.d")):
         yield Layer(scope="managed", label=str(file), file=file, root=Path("/"), folder=Path("/"))
-
-
-def _brought_as_users(users: Path, project: Path, environ: Mapping[str, str]) -> bool:
-    """Return whether the user's settings lie where the project brings them (a container's CLAUDE_CONFIG_DIR, a link)."""
-    try:
-        real, top = users.resolve(), project.resolve()
-        home = home_folder(environ).resolve()
-    except (OSError, RuntimeError):
-        return True
-    if top == home or not real.is_relative_to(top) or not real.exists():
-        return False  # the home folder may be a repository of its user's
-    return not users.is_absolute() or bool(not_own(top, real, environ))
 
 
 def _drop_ins(folder: Path) -> list[Path]:

@@ -51,8 +51,8 @@ def _pointed_at(file: Path, prefix: str = "") -> str:
 def is_tracked(project: Path, file: Path, environ: Mapping[str, str]) -> bool:
     """Return whether git tracks `file` of `project`, in any spelling of its name, or a folder of it as a submodule.
 
-    True if that cannot be learnt. Git is asked so that nothing the repository configures can run: no file system monitor,
-    no hook, no fetch.
+    Of a folder: whether git tracks anything in it. True if that cannot be learnt. Git is asked so that nothing the
+    repository configures can run: no file system monitor, no hook, no fetch.
     """
     if not os.path.lexists(project / ".git"):
         return False
@@ -77,8 +77,9 @@ def is_tracked(project: Path, file: Path, environ: Mapping[str, str]) -> bool:
         )
     except (OSError, subprocess.TimeoutExpired):
         return True
-    known = {place.casefold() for place in places}
-    return done.returncode != 0 or any(os.fsdecode(name).casefold() in known for name in done.stdout.split(b"\0"))
+    known, below = {place.casefold() for place in places}, f"{places[0].casefold()}/"
+    names = [os.fsdecode(name).casefold() for name in done.stdout.split(b"\0")]
+    return done.returncode != 0 or any(name in known or name.startswith(below) for name in names)
 
 
 def _absolute_only(search_path: str) -> str:
