@@ -117,6 +117,15 @@ def test_plain_text_decides_nothing_and_a_guard_that_prints_it_is_named(event, o
 
 
 @for_each_row("event", EVENTS)
+@for_each_row("output", ["{ [Error: ENOENT]\n  code: 'ENOENT' }", "Checking\n{'files': 3}", ""])
+@for_each_row("code", [1, 127, -9])
+def test_a_crash_is_a_failure_and_no_no(event, output, code):
+    said = ended(event, output, code=code, errors="oops")
+    assert not refuses(said)
+    assert "oops" in said.problems[0]
+
+
+@for_each_row("event", EVENTS)
 @for_each_row("output", ["", "\n", "{}", "null", "[]", "true"])
 def test_nothing_said_is_nothing(event, output):
     said = ended(event, output)

@@ -146,7 +146,22 @@ def capped(text: str) -> str:
 
 
 _YES = frozenset(
-    {"allow", "allowed", "approve", "approved", "accept", "ok", "yes", "true", "pass", "continue", "none", ""}
+    {
+        "allow",
+        "allowed",
+        "approve",
+        "approved",
+        "accept",
+        "ok",
+        "yes",
+        "true",
+        "pass",
+        "continue",
+        "none",
+        "null",
+        "undefined",
+        "",
+    }
 )
 _DECIDING = frozenset({"decision", "permissiondecision", "behavior"})
 _SAYS_YES = frozenset({"ok", "allow", "allowed", "approve", "approved", "continue"})
@@ -229,7 +244,8 @@ class _Reader(Struct):
             elif decision != "approve":
                 self._problem(f'`decision` is {decision!r}, where only "block" means something')
             return result
-        if decision == "block" or (self.event in GUARDED and not _is_yes(decision)):
+        is_block = isinstance(decision, str) and decision.strip().casefold() == "block"
+        if is_block or (self.event in GUARDED and not _is_yes(decision)):
             no = blocked(self.event, reason or f"{self.source} said no and gave no reason")
             result = replace(result, behavior=no.behavior, block=no.block, reason=no.reason)
         if decision not in ("block", "approve"):

@@ -169,7 +169,8 @@ def read_end(hook: CommandHook, event: str, ended: HookExit) -> HookResult:
     printed = read_printed(ended.output)
     if ended.code == 2:
         return _refused(event, _answered(hook, event, printed), complaint or capped(printed.rest))
-    if ended.code == 0 or printed.answers or _is_attempt(event, printed):
+    # what a program wrote as it crashed begins like JSON now and then; an answer that was cut off has its keys
+    if ended.code == 0 or printed.answers or printed.attempt == "answer":
         return _read(hook, event, printed, cut=ended.cut, plain=ended.output, errors=ended.errors)
     complaint_line = complaint.partition("\n")[0] or "it wrote nothing to stderr"
     return failed(hook, event, f"{_end_in_words(ended.code)}: {complaint_line}")
@@ -201,8 +202,8 @@ def _read(
     if not text and (elsewhere := read_printed(errors)).answers:
         return only_no(_answered(hook, event, elsewhere))
     if text and text not in _JSON_WITHOUT_WORDS:
-        too_long = f", and more than the {MAX_BYTES:,} bytes that are read" if cut else ""
-        what = f"wrote text{too_long} and no JSON object, which decides nothing (exit code 2 says no)"
+        too_long = f" (more than the {MAX_BYTES:,} bytes that are read)" if cut else ""
+        what = f"wrote text{too_long} that is no answer in JSON and decides nothing (exit code 2 says no)"
         return HookResult(problems=(f"{_sentence(hook, event, what)}. ({hook.source})",))
     return NO_HOOK_RESULT
 
