@@ -24,6 +24,7 @@ from cellwright.errors import ToolError
 from cellwright.events import Preview
 from cellwright.sessions.project_writes import check_way, within
 from cellwright.tools.files.atomic_write import write_atomically
+from cellwright.tools.files.writing.open_folder import FileChanged
 from cellwright.tools.paths import file_errors, shown_path
 
 Decision = Literal["approve", "accept_edits"]
@@ -155,6 +156,8 @@ def _kept(plan: str, project: Path, folder: Path) -> tuple[str, Path | None]:
     except ToolError as problem:
         # the user has approved: a full disk must not undo that
         return f"The plan was not kept in a file: {problem.message}", None
+    except FileChanged:
+        return f"The plan was not kept in a file: the folder of {display_path} changed meanwhile.", None
     return f"The plan is kept in {display_path}.", path
 
 
