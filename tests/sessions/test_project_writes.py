@@ -66,6 +66,17 @@ def test_links_above_the_project_are_the_users(tmp_path, monkeypatch, way, by_de
     assert (top / "a" / "c").exists() is (way is not checked)
 
 
+@for_each_row("way", WAYS, ids=[way.__name__ for way in WAYS])
+def test_the_projects_links_are_refused_by_whatever_name_the_project_has(tmp_path, way):
+    top, outside = _hostile(tmp_path)
+    (top / "docs").symlink_to(outside)
+    (tmp_path / "mine").symlink_to(top)
+    for start, path in ((top, tmp_path / "mine"), (tmp_path / "mine", top), (tmp_path / "mine", tmp_path / "mine")):
+        with pytest.raises(LinkOnTheWay):
+            way(start, path / "docs" / "a")
+    assert list(outside.iterdir()) == []
+
+
 @for_each_row("way", [written, appended], ids=["written", "appended"])
 def test_a_place_outside_of_the_project_is_the_users(tmp_path, way):
     top, outside = _hostile(tmp_path)

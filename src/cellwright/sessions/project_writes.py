@@ -36,11 +36,19 @@ class LinkOnTheWay(OSError):
 
 def within(top: Path, path: Path) -> tuple[str, ...] | None:
     """The names from `top` down to `path`, as they are written; None if it lies elsewhere. `..` is taken as written."""
-    plain = Path(os.path.normpath(path.absolute()))
-    for start in dict.fromkeys((Path(os.path.normpath(top.absolute())), Path(os.path.realpath(top)))):
-        if plain.is_relative_to(start):
-            return plain.relative_to(start).parts
-    return None
+    plain, start = Path(os.path.normpath(path.absolute())), Path(os.path.normpath(top.absolute()))
+    if plain.is_relative_to(start):
+        return plain.relative_to(start).parts
+    # the project by another name: a link above it, or other letters where these do not count
+    other = next((folder for folder in (plain, *plain.parents) if _is_same(folder, start)), None)
+    return None if other is None else plain.relative_to(other).parts
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:  # one of them is not there
+        return False
 
 
 def check_way(top: Path, path: Path) -> Path:
