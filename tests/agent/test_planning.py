@@ -211,6 +211,16 @@ def test_plans_are_not_written_outside_the_project(planned, tmp_path):
     assert modes(scene) == ["default"]
 
 
+@pytest.mark.parametrize("target", ["outside", "project/.git/hooks"])
+def test_plans_are_not_written_through_a_link_of_the_project(planned, tmp_path, target):
+    (tmp_path / target).mkdir(parents=True)
+    (tmp_path / "docs").symlink_to(tmp_path / target)
+    scene = planned([EXIT, say("Done.")], User(approving(decision="approve")), plans=Path("docs/plans"))
+    assert "is a symbolic link" in scene.results()[0]["content"]
+    assert list((tmp_path / target).iterdir()) == []
+    assert modes(scene) == ["default"]
+
+
 def test_a_question_is_answered_in_any_mode_that_asks(planned):
     for mode in ("default", "plan", "acceptEdits", "bypassPermissions"):
         scene = planned([ASK, say("Thanks.")], User(approving(answers={"Where to?": "right"})), mode=mode)

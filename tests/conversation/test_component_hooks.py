@@ -247,6 +247,38 @@ def test_an_agent_in_a_work_tree_of_its_own_leaves_the_projects_files_alone(talk
     assert file.read_text() == "one\n"
 
 
+def test_no_work_tree_is_made_through_a_link_that_the_project_commits(talk: Talk, tmp_path: Path) -> None:
+    (tmp_path / "kernels").mkdir()
+    talk.write("project/kernel.json", "{}")
+    (talk.project / ".claude").mkdir()
+    (talk.project / ".claude" / "worktrees").symlink_to(tmp_path / "kernels")
+    in_a_repository(talk)
+    talk.say("Go.", hand("worker"), say("It could not begin."))
+    (result,) = talk.results
+    assert (result.status, "is a symbolic link" in str(result.content)) == ("error", True)
+    assert list((tmp_path / "kernels").iterdir()) == []
+
+
+def test_the_isolation_of_a_projects_agent_waits_for_trust_and_is_named(talk: Talk) -> None:
+    git(talk.project, "init", "-q")
+    talk.write("project/a.txt", "one\n")
+    agent(talk, "worker", {"isolation": "worktree"}, place="project/.claude")
+    git(talk.project, "add", "-A")
+    git(talk.project, "commit", "-qm", "first")
+    agent(talk, "worker", {}, place="project/.claude")
+    talk.begin()
+    assert talk.conversation.in_force.question() is None
+    agent(talk, "worker", {"isolation": "worktree"}, place="project/.claude")
+    talk.say("Go.", hand("worker"), say("Looked."), say("Done."))
+    assert not (talk.project / ".claude" / "worktrees").exists()
+    question = talk.conversation.in_force.question()
+    assert question is not None
+    assert "below .claude/worktrees, for an agent: .claude/agents/worker.md" in question.detail
+    talk.conversation.in_force.answer(question, yes=True)
+    talk.say("Go.", hand("worker"), use("Write", file_path="b.txt", content="new"), say("Written."), say("Done."))
+    assert (talk.project / ".claude" / "worktrees").is_dir()
+
+
 def test_a_work_tree_without_changes_goes(talk: Talk) -> None:
     in_a_repository(talk)
     talk.say("Go.", hand("worker"), use("Read", file_path="a.txt"), say("Read."), say("Done."))

@@ -123,6 +123,27 @@ def test_always_allowing_is_kept(messages_server: Server, command_for: For) -> N
     assert (command.folder / "made").exists()
 
 
+def test_always_allowing_through_a_linked_folder_holds_for_the_session_and_says_why(
+    messages_server: Server, command_for: For
+) -> None:
+    server = messages_server(
+        [use("Bash", command="touch made.txt"), use("Bash", command="touch made.txt"), say("Done.")]
+    )
+    command = command_for(server)
+    (command.folder / "elsewhere").mkdir()
+    (command.folder / ".claude").symlink_to("elsewhere")
+    terminal = command.terminal("go")
+    terminal.expect(r"\[1/2/3/4/e\] ")
+    terminal.sendline("3")
+    screen = " ".join(finished(terminal).split())
+    assert "is behind a symlink" in screen
+    assert "It holds for this session." in screen
+    assert "Traceback" not in screen
+    assert terminal.exitstatus == 0
+    assert [answered(server, request).count('"is_error": true') for request in (1, 2)] == [0, 0]
+    assert list((command.folder / "elsewhere").iterdir()) == []
+
+
 def test_the_input_is_edited_before_it_runs(messages_server: Server, command_for: For) -> None:
     server = messages_server([use("Bash", command="touch asked-for"), say("Done.")])
     command = command_for(server)

@@ -26,6 +26,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from cellwright.events import Event, SubagentEvent, ToolEnd, ToolStart, TurnEnd, UserPrompt
+from cellwright.sessions.project_writes import open_to_append
 
 logger = logging.getLogger(__name__)
 
@@ -65,24 +66,26 @@ class _OpenCall(Struct):
 class ToolLog(Struct, eq=False):
     """Follows the events of a conversation's runs. `path` None: only the sums are kept.
 
-    `key` gives what parameters are hashed with. From the agent's thread only.
+    `key` gives what parameters are hashed with; links that `project` brings are not followed to the file. From the agent's
+    thread only.
     """
 
     path: Path | None = None
     key: Callable[[], bytes] = bytes
     sums: dict[str, ToolSums] = field(default_factory=dict)
+    project: Path = Path()
     _session: str = ""
     _batch: int = 0
     _open: dict[str, _OpenCall] = field(default_factory=dict)
     _failed: bool = False
 
-    def keep_in(self, path: Path | None) -> None:
+    def keep_in(self, path: Path | None, project: Path) -> None:
         """Write to the file `path` from now on; None: keep nothing."""
-        self.path = path
+        self.path, self.project = path, project
 
     def beside(self) -> ToolLog:
         """A log for a run that goes on at the same time: the same file, sums and key."""
-        return ToolLog(self.path, self.key, self.sums)
+        return ToolLog(self.path, self.key, self.sums, self.project)
 
     def add(self, event: Event) -> None:
         """Take note of `event`. Never raises: a log that cannot be written must not end a run."""
@@ -155,9 +158,8 @@ class ToolLog(Struct, eq=False):
         assert self.path is not None
         encoded = json.dumps({"at": round(at, 3), "session": self._session, **line}, ensure_ascii=False).encode()
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
             # one write a line, at the end: several kernels may share the file
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            descriptor = open_to_append(self.path, 0o600, top=self.project)
             try:
                 os.write(descriptor, encoded + b"\n")
             finally:

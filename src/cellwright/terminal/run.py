@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct, field
 
-from cellwright.agent.calls.approval import Allow, Deny, ToolUse
+from cellwright.agent.calls.approval import Allow, Deny, ToolUse, keep_rules
 from cellwright.agent.thread import AgentTask
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_request import RunSurface
@@ -152,10 +152,7 @@ class TerminalRun(Struct, eq=False):
     async def _can_use_tool(self, use: ToolUse) -> Allow | Deny:
         answer: concurrent.futures.Future[Allow | Deny] = concurrent.futures.Future()
         self._inbox.put(_Question(use, answer))
-        given = await asyncio.wrap_future(answer)
-        if isinstance(given, Allow) and given.scope == "always":
-            await asyncio.to_thread(self.save_rules, given.rules)
-        return given
+        return await keep_rules(await asyncio.wrap_future(answer), self.save_rules)
 
     def _put_question(self, question: _Question) -> None:
         assert self.asker is not None

@@ -69,25 +69,30 @@ def test_any_output_is_one_that_the_api_takes_or_none(output):
     assert all(set(block) == {"type", "text"} and block["text"].strip() for block in blocks)
 
 
-@for_each_row(("event", "behavior"), [("PreToolUse", "ask"), ("PreModelSwitch", "ask"), ("Stop", "")])
+@for_each_row(
+    ("event", "no"), [("PreToolUse", "deny"), ("PreModelSwitch", "deny"), ("PermissionRequest", "deny"), ("Stop", "")]
+)
 @for_each_row("decision", ["deny", "allow", 7])
-def test_a_decision_in_the_wrong_place_asks(event, behavior, decision):
+def test_a_no_in_the_wrong_place_is_one_and_a_yes_is_asked_about(event, no, decision):
     said = read_answer(event, {"permissionDecision": decision}, "The hook")
-    assert said.behavior == behavior
-    assert ["outside of `hookSpecificOutput`" in problem for problem in said.problems] == [True] * bool(behavior)
+    judging = event.startswith("Pre")
+    assert said.behavior == (("ask" if judging else "") if decision == "allow" else no)
+    assert said.block is (event == "Stop" and decision != "allow")
+    assert bool(said.problems) is (judging or decision != "allow")
     right = {"permissionDecision": decision, "hookSpecificOutput": {"permissionDecision": "deny"}}
     assert read_answer("PreToolUse", right, "The hook").behavior == "deny"
     yes = {"permissionDecision": decision, "decision": "approve", "hookSpecificOutput": {"permissionDecision": "allow"}}
-    assert read_answer("PreToolUse", yes, "The hook").behavior == ("allow" if decision == "allow" else "ask")
+    assert read_answer("PreToolUse", yes, "The hook").behavior == ("allow" if decision == "allow" else "deny")
 
 
-def test_an_answer_that_is_nested_too_deeply_is_a_failure():
+def test_an_answer_that_is_nested_too_deeply_is_a_no_of_a_guard():
     answer: object = 1
     for _ in range(5_000):
         answer = [answer]
     said = read_answer("PreToolUse", {"decision": "approve", "x": answer}, "The hook")
-    assert said.behavior == ""
+    assert said.behavior == "deny"
     assert "too deeply" in said.problems[0]
+    assert read_answer("SessionStart", {"x": answer}, "The hook").behavior == ""
 
 
 BEHAVIORS = st.sampled_from(["", "allow", "ask", "deny"])

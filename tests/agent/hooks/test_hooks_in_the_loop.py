@@ -210,7 +210,7 @@ def test_an_interrupt_is_no_failure_and_no_stop(scene):
     assert len(played.results()) == 1
 
 
-@pytest.mark.parametrize("event", ["SessionStart", "PreModelSwitch", "PostModelSwitch", "CwdChanged", "SessionEnd"])
+@pytest.mark.parametrize("event", ["SessionStart", "PostModelSwitch", "CwdChanged", "SessionEnd"])
 def test_a_block_where_there_is_nothing_to_block_is_only_said(event):
     said = read_answer(event, {"decision": "block", "reason": "no"}, "The hook")
     assert not said.block

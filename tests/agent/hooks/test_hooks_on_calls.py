@@ -29,8 +29,7 @@ def test_a_hook_denies_a_call_and_claude_reads_why(play):
         ({"decision": "approve"}, False),
         (specific("PreToolUse", permissionDecision="ask"), True),
         (specific("PreToolUse", permissionDecision="defer"), True),
-        (specific("PreToolUse", permissionDecision="perhaps"), True),
-        (specific("PreToolUse", permissionDecision=True), True),
+        (specific("PreToolUse", permissionDecision="Allow"), True),
         ({}, True),
         (None, True),
     ],
@@ -40,6 +39,14 @@ def test_what_a_hook_decides_about_a_call_that_would_be_asked_for(play, answer, 
     played = play(CALL, tools=[change], policy=asking(), hooks={"PreToolUse": [RecordingHook(answer)]})
     assert bool(played.of(Asked)) is asked
     assert played.of(ToolEnd)[0].status == ("denied" if asked else "success")
+
+
+@for_each_row("decision", ["perhaps", True, False, 7, "Deny", "blocked", {}, []])
+def test_a_decision_that_is_not_understood_is_a_no(play, decision):
+    hooks = {"PreToolUse": [RecordingHook(specific("PreToolUse", permissionDecision=decision))]}
+    played = play(CALL, tools=[change], hooks=hooks)
+    assert played.of(ToolEnd)[0].status == "denied"
+    assert "taken as deny" in notices(played)[0]
 
 
 def test_a_hook_can_have_asked_what_is_allowed(play):

@@ -44,7 +44,7 @@ def test_a_hook_that_does_not_decide_leaves_it_to_the_user(play):
     hooks = {
         "PermissionRequest": [
             RecordingHook({}),
-            RecordingHook(specific("PermissionRequest", decision={"behavior": "maybe"})),
+            RecordingHook(specific("PermissionRequest", decision={"behavior": "Allow"})),
         ]
     }
     played = play(CALL, tools=[change], policy=asking(), can_use_tool=no, hooks=hooks)

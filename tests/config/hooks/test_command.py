@@ -21,7 +21,7 @@ from hook_scenes import (
     told,
 )
 
-from cellwright.agent.hooks.hook_answers import BLOCKABLE
+from cellwright.agent.hooks.hook_answers import BLOCKABLE, GUARDED
 from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT
 from cellwright.agent.hooks.protocol import EVENTS
 from cellwright.config.hooks.entries import NEVER_BLOCKED_BY_FAILURE
@@ -30,7 +30,7 @@ from marked_processes import marked, wait_until_gone
 from row_tables import for_each_row
 
 MEANS = {
-    **dict.fromkeys(("PreToolUse", "PreModelSwitch"), "deny"),
+    **dict.fromkeys(("PreToolUse", "PreModelSwitch", "PermissionRequest"), "deny"),
     **dict.fromkeys(BLOCKABLE, "block"),
 }
 
@@ -72,11 +72,12 @@ def test_plain_text_is_context_where_an_event_takes_it(tmp_path, event):
     said = fire_command(tmp_path, event, "echo ' It is Monday. '")
     expected = ("It is Monday.",) if event in ("SessionStart", "UserPromptSubmit", "UserPromptExpansion") else ()
     assert said.context == expected
-    assert meaning(said) == "nothing"
+    # a guard that says something and decides nothing may have meant to
+    assert meaning(said) == ("problem" if event in GUARDED and not expected else "nothing")
 
 
 @for_each_row("event", EVENTS)
-@for_each_row("failure", ["exit 1", "kill -9 $$", "echo '{broken'"])
+@for_each_row("failure", ["exit 1", "kill -9 $$"])
 def test_on_failure_block_takes_a_failure_for_exit_code_2(tmp_path, event, failure):
     said = fire_command(tmp_path, event, failure, onFailure="block")
     expected = "problem" if event in NEVER_BLOCKED_BY_FAILURE else MEANS.get(event, "told")
@@ -114,10 +115,11 @@ def test_a_json_object_alone_decides(tmp_path, code):
     "garbage",
     ["{not json", '{"continue": false', "{}{}", "\\x00\\xff\\xfe", "[]", "null", '"text"', "{{{{{{"],
 )
-def test_garbage_decides_nothing(tmp_path, garbage):
+def test_garbage_allows_nothing(tmp_path, garbage):
     said = fire_command(tmp_path, "PreToolUse", f"printf {shlex.quote(garbage)}")
-    assert said.behavior == ""
-    assert bool(said.problems) is garbage.startswith("{")
+    broken = garbage.startswith("{") and garbage != "{}{}"
+    assert said.behavior == ("deny" if broken else "")
+    assert bool(said.problems) is (garbage not in ("[]", "null"))
 
 
 @for_each_row(
@@ -134,14 +136,14 @@ def test_garbage_decides_nothing(tmp_path, garbage):
 )
 def test_json_of_another_shape_allows_nothing(tmp_path, answer):
     said = fire_command(tmp_path, "PreToolUse", saying(answer))
-    assert said.behavior in ("", "ask")
+    assert said.behavior != "allow"
     assert said.updated_input is None
-    assert said.stop is None
+    assert said.problems
 
 
-def test_deeply_nested_json_is_only_a_failure(tmp_path):
+def test_deeply_nested_json_is_only_a_no(tmp_path):
     said = fire_command(tmp_path, "Stop", python("print('{\"a\":' * 100_000)"))
-    assert meaning(said) == "problem"
+    assert meaning(said) == "block"
 
 
 def test_a_huge_output_does_not_hang_and_is_not_kept(tmp_path):
@@ -302,7 +304,9 @@ def test_what_a_hook_leaves_in_the_background_is_not_waited_for(tmp_path):
 
 def test_hooks_run_at_the_same_time(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    hooks = hooks_of(tmp_path, {"Stop": [group(command("cat pipe", timeout=60), command("echo x > pipe", timeout=60))]})
+    hooks = hooks_of(
+        tmp_path, {"Stop": [group(command("cat pipe >&2", timeout=60), command("echo x > pipe", timeout=60))]}
+    )
     assert fire(hooks, tmp_path, "Stop") == NO_HOOK_RESULT
 
 

@@ -77,11 +77,11 @@ def test_an_empty_answer_says_nothing(server, tmp_path, status):
 @pytest.mark.parametrize(
     ("status", "body", "why"),
     [
-        (500, b'{"decision": "block"}', "status 500"),
+        (500, b'{"decision": "approve"}', "status 500"),
         (404, b"", "status 404"),
         (200, b"hello", "something else than a JSON object"),
         (200, b"[]", "something else than a JSON object"),
-        (200, b"{", "something else than a JSON object"),
+        (200, b"fine {not json}", "something else than a JSON object"),
         (200, b"x" * (MAX_BYTES + 1), "more than 1,000,000 bytes"),
     ],
     ids=["500", "404", "text", "list", "broken", "huge"],
@@ -91,6 +91,25 @@ def test_any_other_answer_is_a_failure_that_blocks_nothing(server, tmp_path, sta
     said = post(server, tmp_path)
     assert said.behavior == ""
     assert why in said.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (200, b'\xef\xbb\xbf{"decision": "block", "reason": "no"}'),
+        (200, '{"decision": "block", "reason": "no"}'.encode("utf-16")),
+        (200, b'<pre>{"decision": "block", "reason": "no"}</pre>'),
+        (200, b"{"),
+        (200, b"{'decision': 'block', 'reason': 'no'}"),
+        (403, b'{"decision": "block", "reason": "no"}'),
+    ],
+    ids=["mark", "utf-16", "page", "broken", "repr", "403"],
+)
+def test_a_no_is_heard_in_whatever_form_it_comes(server, tmp_path, status, body):
+    server.status, server.body = status, body
+    said = post(server, tmp_path)
+    assert said.behavior == "deny"
+    assert said.reason == "no" or "cannot be read" in said.reason
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

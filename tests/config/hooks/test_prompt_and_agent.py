@@ -114,10 +114,15 @@ def test_the_environment_may_name_the_small_model(play):
 
 
 @pytest.mark.parametrize("answer", [say("I think it is fine."), say("{}"), say('{"ok": "yes"}'), say("{broken")])
-def test_an_answer_that_is_no_verdict_decides_nothing(play, answer):
+def test_an_answer_that_is_no_verdict_is_a_no(play, answer):
     played = play([CALL, answer, say("ok")], "PreToolUse", prompt())
-    assert played.of(ToolEnd)[0].status == "success"
-    assert "something else than a verdict" in played.of(Notice)[0].message
+    assert played.of(ToolEnd)[0].status == "denied"
+    assert "no verdict" in played.of(Notice)[0].message
+
+
+def test_of_two_verdicts_the_no_counts(play):
+    played = play([CALL, say('{"ok": true} or {"ok": false, "reason": "x"}'), say("ok")], "PreToolUse", prompt())
+    assert played.of(ToolEnd)[0].status == "denied"
 
 
 def test_a_verdict_may_stand_in_a_fence(play):

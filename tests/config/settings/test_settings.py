@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from cellwright.agent.calls.approval import Allow, keep_rules
 from cellwright.config.settings.edit import with_allow_rule
 from cellwright.config.settings.settings import save_allow_rules
 from cellwright.errors import CellwrightError, ErrorCode
@@ -369,11 +371,62 @@ def test_a_rule_that_allows_nothing_is_not_saved(place, rule):
     assert not (place.project / ".claude").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_an_error_and_no_crash(place):
-    (place.project / ".claude").write_text("a file", "utf-8")
-    with pytest.raises(CellwrightError) as caught:
-        save_allow_rules(place.project, ["Bash(make)"], place.environ)
-    assert caught.value.code == ErrorCode.FILE_ACCESS_ERROR
+def a_file(folder):
+    folder.write_text("a file", "utf-8")
+
+
+def a_pipe_in_it(folder):
+    folder.mkdir()
+    os.mkfifo(folder / "settings.local.json")
+
+
+def a_folder_in_it(folder):
+    (folder / "settings.local.json").mkdir(parents=True)
+
+
+def a_loop(folder):
+    folder.symlink_to(folder)
+
+
+def a_dangling_link(folder):
+    folder.symlink_to("nowhere")
+
+
+def a_link_in_it(folder):
+    folder.mkdir()
+    (folder / "settings.local.json").symlink_to(folder.parent / "other.json")
+
+
+def a_deep_file_in_it(folder):
+    folder.mkdir()
+    (folder / "settings.local.json").write_text("[" * 100_000, "utf-8")
+
+
+def binary_in_it(folder):
+    folder.mkdir()
+    (folder / "settings.local.json").write_bytes(b"\xff\xfe{\0")
+
+
+ODD = [a_file, a_pipe_in_it, a_folder_in_it, a_loop, a_dangling_link, a_link_in_it, a_deep_file_in_it, binary_in_it]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=[odd.__name__ for odd in ODD])
+def test_an_always_that_cannot_be_saved_holds_for_the_session_and_says_why(place, odd):
+    odd(place.project / ".claude")
+    in_force = place.in_force()
+    answer = asyncio.run(keep_rules(Allow(scope="always", rules=("Bash(make)",)), in_force.save_rules))
+    assert (answer.scope, answer.rules) == ("session", ("Bash(make)",))
+    assert "Bash(make)" in answer.notice
+    assert "holds for this session" in answer.notice
+    assert texts(place.load().allow) == []
+
+
+def test_a_full_disk_or_a_folder_of_another_user_is_said_the_same_way(place):
+    def save(_rules):
+        raise OSError(28, "No space left on device")
+
+    answer = asyncio.run(keep_rules(Allow(scope="always", rules=("Bash(make)",)), save))
+    assert (answer.scope, "No space left" in answer.notice) == ("session", True)
 
 
 def test_kernels_that_save_at_once_lose_no_rule(place):

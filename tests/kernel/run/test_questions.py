@@ -148,7 +148,7 @@ def test_a_rule_that_cannot_be_kept_holds_for_the_session_and_the_user_is_told()
 
     given = Questions(CallerJobs(), False, True, save)
     allowed = run(asked(given, answer("allow", "always")))
-    notice = "Bash(make test) is not saved"
+    notice = "Bash(make test) is not saved. It holds for this session."
     assert allowed == Allow(scope="session", rules=("Bash(make test)",), by="widget", notice=notice)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Confinement
+from cellwright.errors import CellwrightError
 from cellwright.events import AnsweredBy, Preview, QuestionKind, Suggestion
 
 if TYPE_CHECKING:
@@ -74,6 +77,21 @@ class Allow(Struct, frozen=True):
     notice: str = ""
     mode: str | None = None
     following: bool = False
+
+
+async def keep_rules(given: Allow | Deny, save: Callable[[Sequence[str]], object]) -> Allow | Deny:
+    """`given`, with the rules of an "always" kept by `save`; if they cannot be, they hold for this session, and why is said.
+
+    The user allowed the call all the same.
+    """
+    if not isinstance(given, Allow) or given.scope != "always":
+        return given
+    try:
+        await asyncio.to_thread(save, given.rules)
+    except (CellwrightError, OSError) as error:
+        why = error.message if isinstance(error, CellwrightError) else f"The rule was not saved: {error}."
+        return replace(given, scope="session", notice=f"{why.rstrip('.')}. It holds for this session.")
+    return given
 
 
 class Deny(Struct, frozen=True):

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from cellwright.agent.hooks.hook_answers import blocked, gather_results, read_answer
+from cellwright.agent.hooks.hook_answers import blocked, gather_results, read_answer, unread
 from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.protocol import EVENTS, NO_HOOKS, AwaitedHooks, HookRun, Hooks
 from cellwright.agent.tool import own_tool_name
@@ -192,7 +192,8 @@ async def _called(callback: HookCallback, matcher: HookMatcher, event: str, fiel
     if answer is None:
         return NO_HOOK_RESULT
     if not isinstance(answer, Mapping):
-        return _failed(matcher, event, f"{name} returned {type(answer).__name__} instead of a dict")
+        what = f"{name} returned {type(answer).__name__} instead of a dict"
+        return _failed(matcher, event, what) if matcher.on_failure else unread(event, f"{what} ({event}).")
     plain = {_PYTHON_WORDS.get(key, key): value for key, value in answer.items()}
     return NO_HOOK_RESULT if plain.get("async") is True else read_answer(event, plain, name)
 

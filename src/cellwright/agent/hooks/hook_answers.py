@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from cellwright.agent.calls.tool_results import bounded
 from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.permission_updates import read_updates
+from cellwright.agent.hooks.printed_answers import as_name
 from cellwright.agent.hooks.protocol import HookRun, Hooks
 from cellwright.text import replace_surrogates, replace_surrogates_in
 
@@ -33,6 +34,12 @@ BLOCKABLE = frozenset(
 
 JUDGING = frozenset({"PreToolUse", "PreModelSwitch"})
 """The events for which a hook decides by `permissionDecision`."""
+
+REFUSABLE = BLOCKABLE | JUDGING | {"PermissionRequest"}
+"""The events to which a hook can say no."""
+
+GUARDED = REFUSABLE - {"PostToolUse", "PostToolUseFailure", "PostToolBatch", "TeammateIdle"}
+"""The events where a no keeps something from happening: there an answer that cannot be understood is one."""
 
 _WITH_CONTEXT = frozenset(
     {
@@ -56,11 +63,18 @@ _RANK = {"": 0, "allow": 1, "ask": 2, "deny": 3}
 def blocked(event: str, reason: str) -> HookResult:
     """Translate exit code 2 for `event` into a result: no, for this reason."""
     reason = capped(reason.strip()) or "a hook said no and gave no reason"
-    if event in JUDGING:
+    if event in JUDGING or event == "PermissionRequest":
         return HookResult(behavior="deny", reason=reason)
     if event in BLOCKABLE:
         return HookResult(block=True, reason=reason)
     return HookResult(messages=(reason,))
+
+
+def unread(event: str, sentence: str) -> HookResult:
+    """Build the result of an answer that cannot be understood: a no of a guard, a notice of any other hook."""
+    if event not in GUARDED:
+        return HookResult(problems=(f"{sentence} It decides nothing.",))
+    return replace(blocked(event, f"{sentence} It counts as a no."), problems=(sentence,), unread=True)
 
 
 def read_answer(event: str, answer: Mapping[str, Any], source: str) -> HookResult:
@@ -68,8 +82,20 @@ def read_answer(event: str, answer: Mapping[str, Any], source: str) -> HookResul
     try:
         whole = replace_surrogates_in(dict(answer))
     except RecursionError:
-        return HookResult(problems=(f"{source}, asked about {event}: its answer is nested too deeply.",))
+        return unread(event, f"{source}, asked about {event}: its answer is nested too deeply.")
     return _Reader(event, whole, source).read()
+
+
+def only_no(result: HookResult) -> HookResult:
+    """Keep the refusals of `result` and drop its grants: it came by a way by which no answer comes."""
+    return HookResult(
+        behavior="" if result.behavior == "allow" else result.behavior,
+        reason=result.reason,
+        block=result.block,
+        stop=result.stop,
+        problems=result.problems,
+        unread=result.unread,
+    )
 
 
 def merged(results: Sequence[HookResult]) -> HookResult:
@@ -96,6 +122,7 @@ def merged(results: Sequence[HookResult]) -> HookResult:
         interrupt=any(result.interrupt for result in found),
         worktree=_last(result.worktree or None for result in found) or "",
         elicitation=_last(result.elicitation for result in found),
+        unread=any(result.unread for result in found),
     )
 
 
@@ -118,6 +145,57 @@ def capped(text: str) -> str:
     return short
 
 
+_YES = frozenset(
+    {
+        "allow",
+        "allowed",
+        "approve",
+        "approved",
+        "accept",
+        "ok",
+        "yes",
+        "true",
+        "pass",
+        "continue",
+        "none",
+        "null",
+        "undefined",
+        "",
+    }
+)
+_DECIDING = frozenset({"decision", "permissiondecision", "behavior"})
+_SAYS_YES = frozenset({"ok", "allow", "allowed", "approve", "approved", "continue"})
+_SAYS_NO = frozenset({"block", "blocked", "deny", "denied", "reject", "rejected"})
+_ASKS = frozenset({"ask", "defer"})
+
+
+def _is_yes(value: Any) -> bool:
+    """Return whether a value that is none of an answer's must have been meant as a yes."""
+    return isinstance(value, str) and value.strip().casefold() in _YES
+
+
+def _interrupts(decision: Any) -> bool:
+    return isinstance(decision, Mapping) and decision.get("interrupt") is True
+
+
+def _refusal(values: Mapping[str, Any], event: str, inside: str = "") -> str:
+    """Find something in an answer that can only have been meant as a no, and return it as it stands there; else ""."""
+    for key, value in values.items():
+        name, shown = as_name(key), f"`{inside}{key}: {value!r}`" if len(repr(value)) < 100 else f"`{inside}{key}`"
+        if name in _DECIDING or name == "hookspecificoutput":
+            if isinstance(value, Mapping):
+                if found := _refusal(value, event, f"{inside}{key}."):
+                    return found
+                continue
+            asks = event == "PermissionRequest" or event in JUDGING
+            is_ask = asks and isinstance(value, str) and value.casefold() in _ASKS
+            if value is not None and not _is_yes(value) and not is_ask:
+                return shown
+        elif (name in _SAYS_YES and value is False) or (name in _SAYS_NO and value is True):
+            return shown
+    return ""
+
+
 def _last(values: Iterator[Any]) -> Any:
     found = None
     for value in values:
@@ -134,40 +212,56 @@ class _Reader(Struct):
     problems: list[str] = field(default_factory=list)
 
     def read(self) -> HookResult:
-        result = NO_HOOK_RESULT
-        if not isinstance(goes_on := self.answer.get("continue", True), bool):
-            self._problem(f"`continue` is {goes_on!r}")
-        if goes_on is False:
-            result = replace(result, stop=self._text(self.answer, "stopReason") or f"{self.source} stopped the run.")
+        result = self._stop(NO_HOOK_RESULT)
         result = self._decision(result)
         specific = self.answer.get("hookSpecificOutput")
         if specific is not None:
             result = self._specific(result, specific)
         result = self._misplaced(result)
+        result = self._misspelled(result)
         message = self._text(self.answer, "systemMessage")
         result = replace(result, messages=(message,) if message else ())
         return replace(result, problems=tuple(self.problems)) if self.problems else result
+
+    def _stop(self, result: HookResult) -> HookResult:
+        goes_on = self.answer.get("continue", True)
+        if not isinstance(goes_on, bool):
+            self._problem(f"`continue` is {goes_on!r}")
+            goes_on = goes_on is None or _is_yes(goes_on)
+        if goes_on:
+            return result
+        return replace(result, stop=self._text(self.answer, "stopReason") or f"{self.source} stopped the run.")
 
     def _decision(self, result: HookResult) -> HookResult:
         if (decision := self.answer.get("decision")) is None:
             return result
         reason = self._text(self.answer, "reason")
-        if self.event == "PreToolUse":
+        if self.event in JUDGING:
             return self._judged(result, decision, reason, "decision")
-        if decision == "block" and self.event in BLOCKABLE:
-            return replace(result, block=True, reason=reason or f"{self.source} said no and gave no reason")
+        if self.event not in REFUSABLE:
+            if decision == "block":
+                self._problem(f'`decision: "block"` has no meaning for {self.event}')
+            elif decision != "approve":
+                self._problem(f'`decision` is {decision!r}, where only "block" means something')
+            return result
+        is_block = isinstance(decision, str) and decision.strip().casefold() == "block"
+        if is_block or (self.event in GUARDED and not _is_yes(decision)):
+            no = blocked(self.event, reason or f"{self.source} said no and gave no reason")
+            result = replace(result, behavior=no.behavior, block=no.block, reason=no.reason)
         if decision not in ("block", "approve"):
             self._problem(f'`decision` is {decision!r}, where only "block" means something')
-        elif decision == "block":
-            self._problem(f'`decision: "block"` has no meaning for {self.event}')
         return result
 
     def _judged(self, result: HookResult, decision: Any, reason: str, key: str) -> HookResult:
         behavior = _DECISIONS.get(decision) if isinstance(decision, str) else None
         if behavior is None:
-            self._problem(f"`{key}` is {decision!r}; it is taken as ask")
-            behavior = "ask"
-        return replace(result, behavior=cast(Literal["allow", "ask", "deny"], behavior), reason=reason)
+            # a yes in other words is asked about, and anything else may have been a no
+            behavior = "ask" if _is_yes(decision) else "deny"
+            self._problem(f"`{key}` is {decision!r}; it is taken as {behavior}")
+        if _RANK[behavior] < _RANK[result.behavior]:
+            return result
+        kept = result.reason if behavior == result.behavior else ""
+        return replace(result, behavior=cast(Literal["allow", "ask", "deny"], behavior), reason=reason or kept)
 
     def _specific(self, result: HookResult, specific: Any) -> HookResult:
         if not isinstance(specific, Mapping):
@@ -183,7 +277,7 @@ class _Reader(Struct):
             reason = self._text(specific, "permissionDecisionReason")
             result = self._judged(result, specific["permissionDecision"], reason, "permissionDecision")
         if self.event == "PreToolUse":
-            return replace(result, updated_input=self._object(specific, "updatedInput"))
+            return self._changed(result, specific)
         if self.event == "PostToolUse":
             output = specific.get("updatedToolOutput", specific.get("updatedMCPToolOutput"))
             return replace(result, updated_output=output)
@@ -200,35 +294,59 @@ class _Reader(Struct):
         decision = self.answer.get("permissionDecision")
         if self.event not in JUDGING or decision is None:
             return result
-        self._problem("`permissionDecision` stands outside of `hookSpecificOutput`, where it is taken as ask")
-        return result if result.behavior in ("deny", decision) else replace(result, behavior="ask")
+        if decision == "allow":
+            self._problem("`permissionDecision` stands outside of `hookSpecificOutput`, where it is taken as ask")
+            return result if result.behavior in ("deny", decision) else replace(result, behavior="ask")
+        self._problem("`permissionDecision` stands outside of `hookSpecificOutput`")
+        return self._judged(result, decision, self._text(self.answer, "permissionDecisionReason"), "permissionDecision")
+
+    def _misspelled(self, result: HookResult) -> HookResult:
+        """A guard's no by a name or at a place where no answer has it is a no."""
+        if self.event not in GUARDED or result.block or result.stop is not None or result.behavior == "deny":
+            return result
+        if not (found := _refusal(self.answer, self.event)):
+            return result
+        self._problem(f"{found} is no answer to it, and is taken as a no")
+        texts = (self.answer.get(key) for key in ("reason", "permissionDecisionReason", "message", "stopReason"))
+        reason = next((text for text in texts if isinstance(text, str) and text), "")
+        no = blocked(self.event, reason or f"{self.source} answered {found}")
+        return replace(result, behavior=no.behavior or result.behavior, block=no.block, reason=no.reason)
 
     def _request(self, result: HookResult, decision: Any) -> HookResult:
         behavior = decision.get("behavior") if isinstance(decision, Mapping) else None
         if behavior not in ("allow", "deny"):
-            self._problem('`decision.behavior` is neither "allow" nor "deny"; the user is asked')
-            return result
-        if behavior == "deny":
-            reason = self._text(decision, "message") or f"{self.source} denied it"
-            return replace(result, behavior="deny", reason=reason, interrupt=decision.get("interrupt") is True)
+            if behavior in ("ask", "defer") or _is_yes(decision if behavior is None else behavior):
+                self._problem('`decision.behavior` is neither "allow" nor "deny"; the user is asked')
+                return result
+            self._problem(f"`decision.behavior` is {behavior!r}; it is taken as deny")
+        if result.behavior == "deny" or behavior != "allow":
+            text = self._text(decision, "message") if isinstance(decision, Mapping) else ""
+            reason = text or result.reason or f"{self.source} denied it"
+            return replace(result, behavior="deny", reason=reason, interrupt=_interrupts(decision))
         updates = read_updates(decision.get("updatedPermissions") or ())
         for problem in updates.problems:
             self._problem(problem)
         return replace(
-            result,
-            behavior="allow",
-            updated_input=self._object(decision, "updatedInput"),
+            self._changed(replace(result, behavior="allow"), decision),
             rules=updates.rules,
             kept_rules=updates.kept_rules,
             mode=updates.mode,
         )
 
+    def _changed(self, result: HookResult, values: Mapping[str, Any]) -> HookResult:
+        """`result` with the input that the call is to have; the one that a hook wanted changed does not run unchanged."""
+        value = values.get("updatedInput")
+        if value is None or isinstance(value, Mapping):
+            return replace(result, updated_input=value)
+        self._problem("`updatedInput` is not an object; the call is denied")
+        return replace(result, behavior="deny", reason=f"{self.source} changes the input to something that is no input")
+
     def _elicitation(self, specific: Mapping[str, Any]) -> Mapping[str, Any] | None:
         if (action := specific.get("action")) is None:
             return None
         if action not in ("accept", "decline", "cancel"):
-            self._problem(f"`action` is {action!r}, not accept, decline or cancel; it counts for nothing")
-            return None
+            self._problem(f"`action` is {action!r}, not accept, decline or cancel; it is taken as decline")
+            return {"action": "decline", "content": None}
         return {"action": action, "content": self._object(specific, "content")}
 
     def _text(self, values: Mapping[str, Any], key: str) -> str:
@@ -242,7 +360,7 @@ class _Reader(Struct):
         value = values.get(key)
         if value is None or isinstance(value, Mapping):
             return value
-        self._problem(f"`{key}` is not an object; the call is left as it was")
+        self._problem(f"`{key}` is not an object; it is left out")
         return None
 
     def _problem(self, what: str) -> None:

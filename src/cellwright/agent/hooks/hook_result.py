@@ -17,7 +17,8 @@ class HookResult(Struct, frozen=True):
     `updated_input` and `updated_output` stand in for the call's input and result. `rules` are allow rules and `mode` is a
     permission mode for the session, which go with an "allow"; `kept_rules` are those of `rules` that later sessions have
     too. `interrupt` goes with a denial and ends the run. `worktree` is the folder that a WorktreeCreate hook made.
-    `elicitation` answers an MCP server's question: its `action`, and its `content`.
+    `elicitation` answers an MCP server's question: its `action`, and its `content`. `unread`: a no is in it only because
+    an answer could not be understood.
     """
 
     behavior: Literal["", "allow", "ask", "deny"] = ""
@@ -35,6 +36,7 @@ class HookResult(Struct, frozen=True):
     interrupt: bool = False
     worktree: str = ""
     elicitation: Mapping[str, Any] | None = None
+    unread: bool = False
 
 
 NO_HOOK_RESULT = HookResult()

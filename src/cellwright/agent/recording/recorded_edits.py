@@ -16,6 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from cellwright.sessions.project_writes import check_way, within
 from cellwright.sessions.state_dir import write_atomic
 
 PATH, BEFORE, AFTER = "path", "before_sha256", "after_sha256"
@@ -26,11 +27,15 @@ _NEW_FILE_MODE = 0o644
 
 
 class Edit(Struct, frozen=True):
-    """A call's change to a file. Hashes are SHA-256 of the whole content; None where there was, or then is, none."""
+    """A call's change to a file. Hashes are SHA-256 of the whole content; None where there was, or then is, none.
+
+    `link`: the link of the project that `path` leads out of it through; None: it leads through none.
+    """
 
     path: Path
     before: str | None
     after: str | None
+    link: str | None = None
 
 
 def edits_of(display: Mapping[str, Any] | None, project: Path) -> tuple[Edit, ...]:
@@ -39,7 +44,18 @@ def edits_of(display: Mapping[str, Any] | None, project: Path) -> tuple[Edit, ..
         return ()
     listed = display.get("files") if PATH not in display else [display]
     found = [each for each in listed if _tells_of_an_edit(each)] if isinstance(listed, list) else []
-    return tuple(Edit((project / each[PATH]).resolve(), each.get(BEFORE), each[AFTER]) for each in found)
+    return tuple(_edit(project, each) for each in found)
+
+
+def _edit(project: Path, display: Mapping[str, Any]) -> Edit:
+    path, real = project / display[PATH], (project / display[PATH]).resolve()
+    link = None
+    if within(project, path) is not None and within(project, real) is None:
+        try:
+            check_way(project, path)
+        except OSError as error:
+            link = str(error)
+    return Edit(real, display.get(BEFORE), display[AFTER], link)
 
 
 def _tells_of_an_edit(display: Any) -> bool:
@@ -81,6 +97,8 @@ def content_bytes(kept: str) -> bytes:
 
 def apply_edit(edit: Edit, content: bytes) -> None:
     """Give the file its recorded content; mode and missing folders as an editor would have them. OSError otherwise."""
+    if edit.link is not None:
+        raise OSError(edit.link)
     edit.path.parent.mkdir(parents=True, exist_ok=True)
     mode = stat.S_IMODE(edit.path.stat().st_mode) if edit.path.exists() else _NEW_FILE_MODE
     write_atomic(edit.path, content, mode)

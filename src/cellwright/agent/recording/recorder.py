@@ -31,7 +31,8 @@ from cellwright.agent.recording.replay_drift import cell_place, real_path, state
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, Event, RunEnd, ToolEnd, ToolProgress, TurnEnd, UserPrompt
 from cellwright.redaction.secret_scan import SecretScan, require_detect_secrets
-from cellwright.sessions.state_dir import PRIVATE_FILE, write_atomic
+from cellwright.sessions.project_writes import check_way, write_file
+from cellwright.sessions.state_dir import PRIVATE_FILE
 from cellwright.version import VERSION
 
 
@@ -119,6 +120,10 @@ class Recorder:
         self._is_open = is_open
         self._saving = threading.Lock()
         self._ordinals: Counter[str] = Counter()
+        try:
+            check_way(project, self.path)
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
         self._earlier_turns()
         if not os.access(self.path.parent, os.W_OK):
             raise _unwritable(self.path, OSError("there is no such folder, or it may not be written to"))
@@ -148,7 +153,7 @@ class Recorder:
         turns[recorded.key, recorded.ordinal] = recorded
         data = encode_recording(list(turns.values()))
         try:
-            write_atomic(self.path, data, PRIVATE_FILE)
+            write_file(self.path, data, PRIVATE_FILE, top=self.project)
         except OSError as error:
             raise _unwritable(self.path, error) from error
         trust(data)

@@ -9,15 +9,16 @@ from typing import Any, NamedTuple
 
 from cellwright.agent.recording.recordings import prompt_key
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
+from cellwright.config.trust.repository import project_folder
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.markdown.escaping import escaped
 from cellwright.redaction.secret_scan import SecretScan, require_detect_secrets
 from cellwright.sessions.export.exchanges import Exchange, exchanges_of
 from cellwright.sessions.export.formats import FORMATS, ExportedConversation, exported
 from cellwright.sessions.export.notebook import changed_files, code_cell, code_cells, markdown_cell, notebook_text
+from cellwright.sessions.project_writes import write_file
 from cellwright.sessions.provenance import PROMPT, provenance_of
 from cellwright.sessions.session import Session
-from cellwright.sessions.state_dir import write_atomic
 from cellwright.tools.notebook.open_notebook import CellPosition, Insert, OpenNotebook
 
 EXPORT = "[markdown|notebook|json|cells] [FILE]"
@@ -41,7 +42,8 @@ async def export_page(call: CommandCall) -> CommandPage:
     session = call.conversation.sessions.current
     path = free_path(call.conversation.cwd, name, f"claude-{session.id}{ENDINGS[form]}")
     messages = _messages(session)
-    return await asyncio.to_thread(_export, form, path, session, messages, call.conversation.in_force.environment)
+    place = ExportPlace(path, project_folder(call.conversation.cwd))
+    return await asyncio.to_thread(_export, form, place, session, messages, call.conversation.in_force.environment)
 
 
 async def cells_page(call: CommandCall) -> CommandPage:
@@ -63,9 +65,17 @@ async def cells_page(call: CommandCall) -> CommandPage:
     else:
         path = free_path(call.conversation.cwd, name, f"claude-{session.id}-cells.ipynb")
         text = notebook_text(_with_headings(turns))
-        await asyncio.to_thread(_write, path, text.encode("utf-8", "replace"))
+        place = ExportPlace(path, project_folder(call.conversation.cwd))
+        await asyncio.to_thread(_write, place, "", text.encode("utf-8", "replace"))
         rows = [(str(path), f"{len(code_cells(turns))} cells of {_describe_turns(turns)}")]
     return CommandPage([Section("Turned into cells", [("where", "what"), *rows], _remarks(turns, cleaned.found))])
+
+
+class ExportPlace(NamedTuple):
+    """The file of an export, and the project whose links are not followed on the way to it."""
+
+    path: Path
+    project: Path
 
 
 class _Cleaned(NamedTuple):
@@ -98,21 +108,21 @@ def _messages(session: Session) -> list[Json]:
 
 
 def _export(
-    form: str, path: Path, session: Session, messages: Sequence[Json], environ: Mapping[str, str]
+    form: str, place: ExportPlace, session: Session, messages: Sequence[Json], environ: Mapping[str, str]
 ) -> CommandPage:
     model = session.last_model or session.model
-    export = exported(form, messages, session=session.id, model=model, environ=environ, folder=f"{path.stem}_files")
-    return CommandPage(
-        [Section("Exported", [("file", "what"), (str(path), write_export(path, export))], secrets_left_out(export))]
-    )
+    folder = f"{place.path.stem}_files"
+    export = exported(form, messages, session=session.id, model=model, environ=environ, folder=folder)
+    rows = [("file", "what"), (str(place.path), write_export(place, export))]
+    return CommandPage([Section("Exported", rows, secrets_left_out(export))])
 
 
-def write_export(path: Path, export: ExportedConversation) -> str:
+def write_export(place: ExportPlace, export: ExportedConversation) -> str:
     """Write an export and the images that belong to it; says what was written. Raises `CellwrightError`."""
     for name, data in export.files.items():
-        _write(path.parent / name, data)
-    size = _write(path, export.text.encode("utf-8", "replace"))
-    images = f", {len(export.files)} images in {path.stem}_files" if export.files else ""
+        _write(place, name, data)
+    size = _write(place, "", export.text.encode("utf-8", "replace"))
+    images = f", {len(export.files)} images in {place.path.stem}_files" if export.files else ""
     return f"{export.turns} turns, {size:,} bytes{images}"
 
 
@@ -210,10 +220,11 @@ def free_path(folder: Path, name: str, default: str) -> Path:
     return path
 
 
-def _write(path: Path, data: bytes) -> int:
+def _write(place: ExportPlace, beside: str, data: bytes) -> int:
+    """Write the export's file, or the one that is named `beside` it."""
+    path = place.path.parent / beside if beside else place.path
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, data, FILE_MODE)
+        write_file(path, data, FILE_MODE, top=place.project, make=True)
     except OSError as error:
         message = f"{path} cannot be written: {error.strerror}. Name another file."
         raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message, details={"path": str(path)}) from error

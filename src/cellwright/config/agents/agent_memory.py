@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from cellwright.config.agents.agent_definition import AgentMemory
+from cellwright.sessions.project_writes import check_way
 
 NOTES = "MEMORY.md"
 MAX_LINES = 200
@@ -32,9 +33,10 @@ def memory_folder(memory: AgentMemory, name: str, *, users: Path, project: Path)
             return project / ".claude" / "agent-memory-local" / folder
 
 
-def read_notes(folder: Path) -> str:
-    """The beginning of the notes in `folder`; "" where there are none."""
+def read_notes(folder: Path, project: Path) -> str:
+    """The beginning of the notes in `folder`; "" if absent, or behind a link that `project` brings."""
     try:
+        check_way(project, folder / NOTES)
         if not (folder / NOTES).is_file():
             return ""
         with (folder / NOTES).open("rb") as opened:

@@ -4,6 +4,8 @@
     2      no: for the reason in its JSON, else in what it wrote to stderr
     other  it failed, unless it wrote a JSON object, which is then its whole answer
 
+JSON is found between other text, too, and of a guard's hook what looks like an answer and cannot be read is a no.
+
 Nothing of the event is ever put into a command line: it would be run there.
 
 `CLAUDE_ENV_FILE` names a file into which some hooks write `export NAME=value` for the shell commands that follow.
@@ -27,8 +29,18 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Confinement, also_writing, without_hosts
 from cellwright.agent.calls.tool_results import create_output_folder
-from cellwright.agent.hooks.hook_answers import BLOCKABLE, JUDGING, blocked, capped, read_answer
+from cellwright.agent.hooks.hook_answers import (
+    GUARDED,
+    REFUSABLE,
+    blocked,
+    capped,
+    merged,
+    only_no,
+    read_answer,
+    unread,
+)
 from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
+from cellwright.agent.hooks.printed_answers import Printed, read_printed
 from cellwright.config.hooks.entries import CommandHook, HookEntry
 from cellwright.config.plugins.plugin import put_in
 from cellwright.tools.process.child_processes import MARK_NAME, ChildProcesses, Command, child_processes
@@ -80,6 +92,9 @@ async def read_exports(
 
 PLAIN_CONTEXT = frozenset({"SessionStart", "UserPromptSubmit", "UserPromptExpansion"})
 """The events for which text that is no JSON is for Claude to read."""
+
+_JSON_WITHOUT_WORDS = frozenset({"null", "[]", "true", '""', "0"})
+"""Texts of programs that had nothing to say."""
 
 _PROJECT = "CLAUDE_PROJECT_DIR"
 
@@ -151,10 +166,12 @@ def read_end(hook: CommandHook, event: str, ended: HookExit) -> HookResult:
         and not ended.output.lstrip().startswith("{")
     ):
         return HookResult(worktree=ended.output.strip().splitlines()[-1].strip())
+    printed = read_printed(ended.output)
     if ended.code == 2:
-        return _refused(event, _json_of(hook, event, ended.output), complaint)
-    if ended.code == 0 or _is_object(ended.output):
-        return read_output(hook, event, ended.output, cut=ended.cut)
+        return _refused(event, _answered(hook, event, printed), complaint or capped(printed.rest))
+    # what a program wrote as it crashed begins like JSON now and then; an answer that was cut off has its keys
+    if ended.code == 0 or printed.answers or printed.attempt == "answer":
+        return _read(hook, event, printed, cut=ended.cut, plain=ended.output, errors=ended.errors)
     complaint_line = complaint.partition("\n")[0] or "it wrote nothing to stderr"
     return failed(hook, event, f"{_end_in_words(ended.code)}: {complaint_line}")
 
@@ -166,39 +183,66 @@ def _end_in_words(code: int) -> str:
         return f"exited with {code}"
 
 
-def read_output(hook: HookEntry, event: str, output: str, *, cut: bool = False) -> HookResult:
+def read_output(hook: HookEntry, event: str, output: str) -> HookResult:
     """Read the output of a hook that went well."""
-    if not output.lstrip().startswith("{"):
-        text = output.strip() if event in PLAIN_CONTEXT else ""
-        return HookResult(context=(capped(text),)) if text else NO_HOOK_RESULT
-    if not _is_object(output):
-        why = " (it wrote too much)" if cut else ""
-        return failed(hook, event, f"wrote what begins like JSON and is not{why}")
-    return _json_of(hook, event, output)
+    return _read(hook, event, read_printed(output), plain=output)
 
 
-def _json_of(hook: HookEntry, event: str, output: str) -> HookResult:
-    if not _is_object(output):
+def _read(
+    hook: HookEntry, event: str, printed: Printed, *, plain: str, errors: str = "", cut: bool = False
+) -> HookResult:
+    """Read a hook's output: its answers, a no that cannot be understood, or plain text."""
+    if printed.answers or _is_attempt(event, printed):
+        return _answered(hook, event, printed, cut=cut)
+    text = plain.strip()
+    if event in PLAIN_CONTEXT and text:
+        return HookResult(context=(capped(text),))
+    if event not in GUARDED:
         return NO_HOOK_RESULT
-    return read_answer(event, json.loads(output), f"The hook `{short(hook.name)}`")
+    if not text and (elsewhere := read_printed(errors)).answers:
+        return only_no(_answered(hook, event, elsewhere))
+    if text and text not in _JSON_WITHOUT_WORDS:
+        too_long = f" (more than the {MAX_BYTES:,} bytes that are read)" if cut else ""
+        what = f"wrote text{too_long} that is no answer in JSON and decides nothing (exit code 2 says no)"
+        return HookResult(problems=(f"{_sentence(hook, event, what)}. ({hook.source})",))
+    return NO_HOOK_RESULT
 
 
-def _is_object(output: str) -> bool:
-    if not output.lstrip().startswith("{"):
-        return False
-    try:
-        json.loads(output)
-    except (ValueError, RecursionError):
-        return False
-    return True
+def _is_attempt(event: str, printed: Printed) -> bool:
+    """Return whether something that cannot be read was meant as an answer; between lines of context much begins so."""
+    if printed.answers:  # the answer was found, and what else begins so is a log
+        return printed.attempt == "answer"
+    return printed.attempt in (("whole", "answer") if event in PLAIN_CONTEXT else ("line", "whole", "answer"))
+
+
+def _answered(hook: HookEntry, event: str, printed: Printed, *, cut: bool = False) -> HookResult:
+    results = [read_answer(event, answer, f"The hook `{short(hook.name)}`") for answer in printed.answers]
+    if _is_attempt(event, printed):
+        results.append(unread_output(hook, event, printed.rest, cut=cut))
+    elif printed.rest and event in PLAIN_CONTEXT:
+        results.append(HookResult(context=(capped(printed.rest),)))
+    return merged(results)
+
+
+def unread_output(hook: HookEntry, event: str, output: str, *, cut: bool = False) -> HookResult:
+    """Build the result of what was meant as an answer and cannot be read: a no of a guard, a failure of any other hook."""
+    too_long = f" (it wrote too much: {MAX_BYTES:,} bytes are read)" if cut else ""
+    what = f"wrote what looks like an answer and cannot be read{too_long}: {short(output)}"
+    if event not in GUARDED:
+        return failed(hook, event, what)
+    return unread(event, f"{_sentence(hook, event, what)}. ({hook.source})")
 
 
 def failed(hook: HookEntry, event: str, what: str) -> HookResult:
     """Build the result of a hook that failed: nothing but a notice, or a no, when it says so itself."""
-    sentence = f"The hook `{short(hook.name)}` ({event}) {what}"
+    sentence = _sentence(hook, event, what)
     if hook.blocks_on_failure:
         return blocked(event, f"{sentence}. Its `onFailure` is `block`.")
     return HookResult(problems=(f"{sentence}. The run goes on without it ({hook.source}).",))
+
+
+def _sentence(hook: HookEntry, event: str, what: str) -> str:
+    return f"The hook `{short(hook.name)}` ({event}) {what}"
 
 
 def short(name: str) -> str:
@@ -212,7 +256,7 @@ def _refused(event: str, result: HookResult, complaint: str) -> HookResult:
     if result.behavior == "deny" or result.block:
         return result
     no = blocked(event, complaint)
-    if event in JUDGING or event in BLOCKABLE:
+    if event in REFUSABLE:
         return replace(result, behavior=no.behavior, block=no.block, reason=no.reason, updated_input=None)
     return replace(result, behavior="", messages=(*result.messages, *no.messages))
 

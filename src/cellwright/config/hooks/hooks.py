@@ -279,7 +279,7 @@ class SettingsHooks(Struct):
             run.emit(Notice(entry.status) if call is None else ToolProgress(str(call), message=entry.status))
         try:
             async with asyncio.timeout(entry.seconds):
-                return await self._run_entry(entry, event, fields, run)
+                return _once(await self._run_entry(entry, event, fields, run), fields)
         except TimeoutError:
             return failed(entry, event, f"did not answer within {entry.seconds:g} s, its timeout, and was ended")
 
@@ -344,6 +344,13 @@ def _withheld(entry: HookEntry, event: str, files: Sequence[str]) -> HookResult:
     result = failed(entry, event, what)
     if event == "PreToolUse" and not result.behavior:
         return replace(result, behavior="ask", reason=f"A hook could not check this call: {listed} changed.")
+    return result
+
+
+def _once(result: HookResult, fields: Mapping[str, Any]) -> HookResult:
+    """`result`, but an answer that cannot be understood keeps a run from ending once, and not again and again."""
+    if result.unread and fields.get("stop_hook_active") is True:
+        return replace(result, block=False, reason="")
     return result
 
 

@@ -6,6 +6,7 @@ No redirect is followed: neither the event nor a header goes to an address that 
 from __future__ import annotations
 
 import asyncio
+import codecs
 import fnmatch
 import json
 import os
@@ -17,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.agent.hooks.hook_answers import read_answer
+from cellwright.agent.hooks.hook_answers import merged, only_no
 from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
-from cellwright.config.hooks.command import failed, short
+from cellwright.agent.hooks.printed_answers import read_printed
+from cellwright.config.hooks.command import failed, read_output, short
 from cellwright.config.hooks.entries import HttpHook
 from cellwright.text import lazy_pattern
 from cellwright.tools.process.environment import is_secret
@@ -68,17 +70,19 @@ async def send(hook: HttpHook, event: str, fields: Mapping[str, Any], bounds: Ht
 
 
 def _read(hook: HttpHook, event: str, status: int, body: bytes) -> HookResult:
+    printed = read_printed(_text(body))
     if not 200 <= status < 300:
-        return failed(hook, event, f"answered with status {status}")
-    if not body.strip():
-        return NO_HOOK_RESULT
-    try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError):
-        answer = None
-    if not isinstance(answer, dict):
-        return failed(hook, event, "answered with something else than a JSON object")
-    return read_answer(event, answer, f"The hook `{short(hook.name)}`")
+        failure = failed(hook, event, f"answered with status {status}")
+        return merged([only_no(read_output(hook, event, _text(body))), failure]) if printed.answers else failure
+    if printed.answers or printed.attempt:
+        return read_output(hook, event, _text(body))
+    return failed(hook, event, "answered with something else than a JSON object") if body.strip() else NO_HOOK_RESULT
+
+
+def _text(body: bytes) -> str:
+    """An answer's text: UTF-8, or what its mark says."""
+    encoding = "utf-16" if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+    return body.decode(encoding, "replace")
 
 
 def check_url(url: str, allowed: Sequence[str] | None) -> None:

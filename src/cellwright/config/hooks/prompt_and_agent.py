@@ -12,8 +12,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from cellwright.agent.hooks.hook_answers import blocked, capped
+from cellwright.agent.hooks.hook_answers import blocked, capped, unread
 from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
+from cellwright.agent.hooks.printed_answers import objects_in
 from cellwright.agent.hooks.protocol import HookRun
 from cellwright.agent.side_request import MAX_TOKENS, SideRequest, text_of
 from cellwright.agent.tool import ToolContext
@@ -59,7 +60,7 @@ def read_verdict(hook: ModelHook, event: str, text: str) -> HookResult:
     """Translate the model's answer into a result."""
     verdict = _verdict(text)
     if verdict is None or not isinstance(verdict.get("ok"), bool):
-        return failed(hook, event, f"was answered with something else than a verdict: {short(text)}")
+        return unread(event, f"The hook `{short(hook.name)}` ({event}) got no verdict from its model: {short(text)}.")
     if verdict["ok"]:
         return NO_HOOK_RESULT
     reason = capped(str(verdict.get("reason") or "")) or f"the condition is not met: {short(hook.prompt)}"
@@ -103,11 +104,7 @@ async def _ask_agent(prompt: str, model: str, run: HookRun, cwd: Path) -> str:
     return end.text
 
 
-def _verdict(text: str) -> dict[str, Any] | None:
-    """The JSON object in an answer, which may stand in a fence or between words."""
-    start, end = text.find("{"), text.rfind("}")
-    try:
-        value = json.loads(text[start : end + 1])
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+def _verdict(text: str) -> Mapping[str, Any] | None:
+    """The verdict in an answer, which may stand in a fence or between words; of several a no."""
+    found = [value for value in objects_in(text) if "ok" in value]
+    return next((value for value in found if value["ok"] is not True), found[-1] if found else None)

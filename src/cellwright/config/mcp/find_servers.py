@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from cellwright.config.mcp.approvals import approved_digests
 from cellwright.config.mcp.entries import ReadEntries, ServerOrigin, read_entries
 from cellwright.config.settings.settings import McpSettings, Settings
-from cellwright.config.settings.settings_files import home_folder
+from cellwright.config.settings.settings_files import home_folder, own_state_file
 from cellwright.config.trust.repository import main_checkout
 from cellwright.tools.mcp.server_entry import ServerEntry, plain_name
 
@@ -77,7 +77,7 @@ def user_file(environ: Mapping[str, str]) -> Path:
 
 def watched_mcp_files(place: McpPlace) -> list[Path]:
     """The files whose change can change what `find_servers` gives."""
-    return [user_file(place.environ), place.managed / MANAGED_FILE, *_project_files(place)]
+    return [own_state_file(place.project, place.environ), place.managed / MANAGED_FILE, *_project_files(place)]
 
 
 def find_servers(place: McpPlace) -> FoundServers:
@@ -153,7 +153,7 @@ def _sources(place: McpPlace, notices: list[str]) -> Iterable[ReadEntries]:
         yield read_entries(values, origin, place.environ)
     if place.only_given:
         return
-    mine = user_file(place.environ)
+    mine = own_state_file(place.project, place.environ)
     users = (read_json(mine, notices) if place.reads_user else None) or {}
     yield from (_of_file(local, mine, place, "local") for local in _locals(users, place))
     for file in _project_files(place) if place.reads_project else ():

@@ -8,11 +8,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from cellwright.config.strict_json import SettingsProblem, parse_settings
+from cellwright.sessions.project_writes import check_way, make_folders
 from cellwright.tools.files.atomic_write import write_atomically
 from cellwright.tools.files.writing.open_folder import FileChanged
 
@@ -40,20 +42,22 @@ _BLANK = " \t\r\n"
 _DECODER = json.JSONDecoder()
 
 
-def set_value(file: Path, path: Sequence[str], value: Any) -> None:
+def set_value(file: Path, path: Sequence[str], value: Any, *, project: Path | None = None) -> None:
     """Have the settings in `file` say `value` at `path`; None takes out what they say there.
 
-    Raises SettingsProblem, OSError.
+    The user's own file may lie behind links; below `project` none is followed. Raises SettingsProblem, OSError.
     """
-    _change_file(file, lambda text: with_value(text, path, value))
+    real = file.resolve() if project is None else check_way(project, file)
+    _change_file(real, lambda text: with_value(text, path, value))
 
 
-def add_allow_rules(file: Path, rules: Sequence[str]) -> None:
+def add_allow_rules(file: Path, rules: Sequence[str], project: Path) -> None:
     """Put `rules`, all of them or none, at the end of `permissions.allow` in `file`, which is made if need be.
 
-    Raises SettingsProblem, OSError.
+    No link below `project` is followed. Raises SettingsProblem, OSError.
     """
-    _change_file(file, lambda text: _with_allow_rules(text, rules, file))
+    make_folders(project, file.parent)
+    _change_file(check_way(project, file), lambda text: _with_allow_rules(text, rules, file))
 
 
 def _change_file(file: Path, change: Callable[[str], str]) -> None:
@@ -68,6 +72,8 @@ def _change_file(file: Path, change: Callable[[str], str]) -> None:
 
 def _change(file: Path, change: Callable[[str], str]) -> None:
     status = file.stat() if file.exists() else None
+    if status is not None and not stat.S_ISREG(status.st_mode):
+        raise SettingsProblem(f"{file}: is not a file")
     try:
         text = file.read_bytes().decode("utf-8-sig") if status else ""
     except UnicodeDecodeError as error:
@@ -75,8 +81,8 @@ def _change(file: Path, change: Callable[[str], str]) -> None:
     text = text if text.strip() else "{}\n"
     parse_settings(text, file)
     if (changed := change(text)) != text:
-        # the file itself is no link (its owner saw to that), but the project's folder may be reached through one
-        write_atomically(file.parent.resolve() / file.name, changed.encode(), replacing=status)
+        # a real path: a link that was put in it since raises FileChanged
+        write_atomically(file, changed.encode(), replacing=status)
 
 
 def with_value(text: str, path: Sequence[str], value: Any) -> str:

@@ -32,11 +32,11 @@ from cellwright.config.settings.sandbox import SandboxSettings, sandbox_settings
 from cellwright.config.settings.server_policy import own_credentials, own_environment
 from cellwright.config.settings.settings_files import (
     SettingsSources,
-    came_with_project,
     local_settings_file,
     read_all,
 )
 from cellwright.config.strict_json import SettingsProblem
+from cellwright.config.trust.ownership import carried_by
 from cellwright.config.trust.trust import judge, remember_rules
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.model.models import EFFORTS, ProviderName
@@ -505,19 +505,20 @@ def save_allow_rules(project: Path, rules: Sequence[str], environ: Mapping[str, 
             raise CellwrightError(ErrorCode.CONFIG_INVALID, useless)
     shown = ", ".join(f"`{rule}`" for rule in rules)
     file = local_settings_file(project)
-    if came_with_project(file.parent.parent, file, environ):
+    project_of_file = file.parent.parent
+    if carried := carried_by(project_of_file, file, environ):
         message = (
-            f"{file} is tracked by git (or git cannot tell) or behind a symlink, so {shown} is not saved there: "
-            "it would be everybody's. Untrack the file (git rm --cached), or add the rule to ~/.claude/settings.json."
+            f"{file} is {carried}, so {shown} is not saved there: it could become everybody's. "
+            "To keep it, add it to ~/.claude/settings.json."
         )
         raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
     try:
-        add_allow_rules(file, rules)
+        add_allow_rules(file, rules, project_of_file)
     except SettingsProblem as problem:
         message = f"{problem}. {shown} is not saved; mend the file and allow it again."
         raise CellwrightError(ErrorCode.CONFIG_PARSE_ERROR, message) from problem
-    except (OSError, ToolError) as error:
-        message = f"{shown} could not be saved in {file}: {error}"
+    except (OSError, ToolError, RecursionError) as error:
+        message = f"{shown} could not be saved in {file}: {error}."
         raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from error
     remember_rules(project, rules)
     return file

@@ -22,8 +22,10 @@ from cellwright.config.settings.layers import SCOPES, Layer, Scope, SettingsEntr
 from cellwright.config.settings.server_policy import servers_policy
 from cellwright.config.skills.find_skills import places_of_skills, project_folders, project_skill_files
 from cellwright.config.strict_json import MAX_BYTES, SettingsProblem, read_settings_file
-from cellwright.config.trust.repository import is_tracked, main_checkout, project_folder
+from cellwright.config.trust.ownership import not_own
+from cellwright.config.trust.repository import main_checkout, project_folder
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.sessions.state_dir import state_folder
 
 _ADMINISTRATORS = {
     "darwin": "/Library/Application Support/ClaudeCode",
@@ -93,6 +95,33 @@ def users_folder(environ: Mapping[str, str]) -> Path:
     return Path(environ["CLAUDE_CONFIG_DIR"]) if environ.get("CLAUDE_CONFIG_DIR") else home_folder(environ) / ".claude"
 
 
+def own_folder(project: Path, environ: Mapping[str, str]) -> Path:
+    """`users_folder`, unless `project` brings it (a container's CLAUDE_CONFIG_DIR, a link): then the home's, or none."""
+    for folder in dict.fromkeys((users_folder(environ), home_folder(environ) / ".claude")):
+        if not _is_brought(folder, project, environ):
+            return folder
+    return state_folder() / "no-settings"
+
+
+def own_state_file(project: Path, environ: Mapping[str, str]) -> Path:
+    """Claude Code's own file of state, with the user's servers; as `own_folder`."""
+    configured = environ.get("CLAUDE_CONFIG_DIR")
+    if configured and not _is_brought(Path(configured), project, environ):
+        return Path(configured) / ".claude.json"
+    file = home_folder(environ) / ".claude.json"
+    return state_folder() / "no-settings" if _is_brought(file, project, environ) else file
+
+
+def _is_brought(place: Path, project: Path, environ: Mapping[str, str]) -> bool:
+    try:
+        real, top, home = place.resolve(), project.resolve(), home_folder(environ).resolve()
+    except (OSError, RuntimeError):
+        return True
+    if top in (home, home / ".claude") or not real.is_relative_to(top) or not real.exists():
+        return False  # the home folder may be a repository of its user's
+    return real == top or not place.is_absolute() or bool(not_own(top, real, environ))
+
+
 def home_folder(environ: Mapping[str, str]) -> Path:
     return Path(environ["HOME"]) if environ.get("HOME") else Path.home()
 
@@ -100,11 +129,6 @@ def home_folder(environ: Mapping[str, str]) -> Path:
 def local_settings_file(project: Path) -> Path:
     """The user's own settings file of a project, shared with Claude Code; of a worktree, its main checkout's."""
     return main_checkout(project) / ".claude" / "settings.local.json"
-
-
-def came_with_project(project: Path, file: Path, environ: Mapping[str, str]) -> bool:
-    """Return whether the project itself may have put `file` there: tracked by git, or behind a symlink."""
-    return file.is_symlink() or file.parent.is_symlink() or is_tracked(project, file, environ)
 
 
 def read_all(
@@ -228,10 +252,12 @@ class WatchedFiles:
 
 
 def _files(cwd: Path, project: Path, environ: Mapping[str, str], managed: Path) -> Iterator[Layer]:
-    users = users_folder(environ) / "settings.json"
+    users = own_folder(project, environ) / "settings.json"
     yield Layer(scope="user", label=str(users), file=users, root=users.parent, folder=home_folder(environ))
-    for folder in dict.fromkeys((project, cwd)):
-        shared = folder / ".claude" / "settings.json"
+    shared_files = {folder / ".claude" / "settings.json": folder for folder in (project, cwd)}
+    if (configured := users_folder(environ) / "settings.json") != users:
+        shared_files.setdefault(configured, project)
+    for shared, folder in shared_files.items():
         if not _same_file(shared, users):
             yield Layer(
                 scope="project",
@@ -246,7 +272,7 @@ def _files(cwd: Path, project: Path, environ: Mapping[str, str], managed: Path) 
     for checkout in dict.fromkeys((main, project)):
         local = checkout / ".claude" / "settings.local.json"
         if os.path.lexists(local):
-            foreign = came_with_project(checkout, local, environ)
+            foreign = bool(not_own(checkout, local, environ))
             yield Layer(
                 scope="local", label=str(local), file=local, root=cwd, folder=project, of_folder=True, foreign=foreign
             )

@@ -29,8 +29,8 @@ from cellwright.config.settings.settings_files import (
     SettingsSources,
     WatchedFiles,
     administrators_folder,
+    own_folder,
     read_all,
-    users_folder,
     watched_variables,
 )
 from cellwright.config.skills.find_skills import SkillPlace
@@ -226,7 +226,7 @@ class SettingsInForce:
         self._place = MemoryPlace(
             cwd=self._reading.cwd,
             project=self._reading.project,
-            users=users_folder(self.environ),
+            users=own_folder(self._reading.project, self.environ),
             managed=administrators_folder() if self._managed is None else self._managed,
             trusted=self._trust.trusted,
             outside=self._trust.outside,

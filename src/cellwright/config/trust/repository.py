@@ -49,20 +49,24 @@ def _pointed_at(file: Path, prefix: str = "") -> str:
 
 
 def is_tracked(project: Path, file: Path, environ: Mapping[str, str]) -> bool:
-    """Return whether git tracks `file` of `project`, in any spelling of its name. True where that cannot be learnt.
+    """Return whether git tracks `file` of `project`, in any spelling of its name, or a folder of it as a submodule.
 
-    Git is asked so that nothing the repository configures can run: no file system monitor, no hook, no fetch.
+    Of a folder: whether git tracks anything in it. True if that cannot be learnt. Git is asked so that nothing the
+    repository configures can run: no file system monitor, no hook, no fetch.
     """
     if not os.path.lexists(project / ".git"):
         return False
     git = shutil.which("git", path=_absolute_only(environ.get("PATH", os.defpath)))
     if git is None:
         return True
-    pathspec = f":(top,icase){file.relative_to(project).as_posix()}"
+    within = file.relative_to(project)
+    # a submodule has one entry, its folder's, whether it is checked out or not
+    places = [place.as_posix() for place in (within, *within.parents) if place.parts]
+    pathspecs = [f":(top,icase,literal){place}" for place in places]
     command = [git, "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", "--no-optional-locks"]
     try:
         done = subprocess.run(
-            [*command, "ls-files", "--cached", "-z", "--", pathspec],
+            [*command, "ls-files", "--cached", "-z", "--", *pathspecs],
             cwd=project,
             env={name: environ[name] for name in _PASSED_ON if name in environ}
             | {"LC_ALL": "C", "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"},
@@ -73,7 +77,9 @@ def is_tracked(project: Path, file: Path, environ: Mapping[str, str]) -> bool:
         )
     except (OSError, subprocess.TimeoutExpired):
         return True
-    return done.returncode != 0 or bool(done.stdout)
+    known, below = {place.casefold() for place in places}, f"{places[0].casefold()}/"
+    names = [os.fsdecode(name).casefold() for name in done.stdout.split(b"\0")]
+    return done.returncode != 0 or any(name in known or name.startswith(below) for name in names)
 
 
 def _absolute_only(search_path: str) -> str:

@@ -26,9 +26,10 @@ from cellwright.config.settings.known_settings import KEYS, Key
 from cellwright.config.settings.layers import SettingsEntry
 from cellwright.config.settings.settings_files import SettingsSources, home_folder
 from cellwright.config.trust.exact_text import block, exact, exact_json
+from cellwright.config.trust.ownership import not_own, others_can_write
 from cellwright.config.trust.repository import main_checkout
 from cellwright.config.trust.scripts import NO_FILES, NamedFiles, changed, named_files
-from cellwright.config.trust.trust_store import FolderTrust, folder_trust, remember_folder
+from cellwright.config.trust.trust_store import FolderTrust, folder_trust, remember_folder, texts
 from cellwright.errors import CellwrightError
 from cellwright.permissions.modes import MODES, parse_mode
 from cellwright.text import lazy_pattern
@@ -54,6 +55,8 @@ _BRINGS_ALONG = frozenset({"hooks", "mcpServers"})
 _SKILL_RIGHTS = "rules or hooks that hold while the skill is at work"
 _SKILL_COMMANDS = "commands that run when the skill is called"
 _AGENT_RIGHTS = "hooks or servers of an agent"
+_ISOLATES = frozenset({"isolation"})
+_ISOLATION = "a work tree of its own, which git checks out below .claude/worktrees, for an agent"
 _LARGEST_STATE = 64_000_000
 
 
@@ -80,8 +83,9 @@ class Trust(Struct, frozen=True, kw_only=True):
     `trusted`: the user said so before, so that what is `waiting` is new or changed since. `refused`: the administrator has
     no folder trusted but those that are listed, so that nothing waits. `outside` are the files from
     elsewhere that the folder's instructions to Claude may bring along, `skill_rights` those of its skills whose rules and
-    hooks hold, `agent_rights` those of its agents whose hooks do. `scripts` are the digests of files that commands which
-    count name, by their paths from the project; `watched` are all files whose change matters to commands.
+    hooks hold, `agent_rights` those of its agents whose hooks, servers and work trees do. `scripts` are the digests of
+    files that commands which count name, by their paths from the project; `watched` are all files whose change matters to
+    commands.
     """
 
     folder: Path
@@ -147,6 +151,9 @@ def judge(reading: SettingsSources, environ: Mapping[str, str], *, for_now: froz
         trust = _adopted(folder, items)
     trust = trust or FolderTrust()
     items = tuple(_with_changes(item, trust) for item in items)
+    rules = [(rule, item) for item in items if (rule := _local_rule(item)) is not None]
+    if any(rule.layer.foreign and not _counts(item, trust) for rule, item in rules):
+        trust = replace(trust, rules=trust.rules | _rules_of_claude_code(folder, environ))
     waiting = tuple(item for item in items if not _counts(item, trust))
     kept_out = {item.entry.id for item in waiting if item.entry is not None}
     kept_out |= {entry.id for entry in reading.entries if _never_counts(entry, trust)}
@@ -255,16 +262,29 @@ def remember_rules(project: Path, rules: Sequence[str]) -> None:
 
 def trusted_by_claude_code(folder: Path, environ: Mapping[str, str]) -> bool:
     """Return whether Claude Code trusts `folder`: `projects[folder].hasTrustDialogAccepted` of `.claude.json`."""
+    return any(each.get("hasTrustDialogAccepted") is True for each in _claude_codes_records(folder, environ))
+
+
+def _rules_of_claude_code(folder: Path, environ: Mapping[str, str]) -> frozenset[str]:
+    """The rules that the user allowed in Claude Code here: `projects[folder].allowedTools` of `.claude.json`."""
+    records = _claude_codes_records(folder, environ)
+    return frozenset(rule for each in records for rule in texts(each.get("allowedTools")))
+
+
+def _claude_codes_records(folder: Path, environ: Mapping[str, str]) -> list[Mapping[str, Any]]:
+    """Claude Code's own notes on `folder`; none from a file that the folder or another user may have written."""
     configured = environ.get("CLAUDE_CONFIG_DIR")
     file = (Path(configured) if configured else home_folder(environ)) / ".claude.json"
     try:
-        if not file.is_file() or file.stat().st_size > _LARGEST_STATE:
-            return False
-        projects = json.loads(file.read_bytes()).get("projects")
+        real, top = file.resolve(), folder.resolve()
+        brought = not_own(top, real, environ) if real.is_relative_to(top) else others_can_write(real)
+        if brought or real.stat().st_size > _LARGEST_STATE:
+            return []
+        projects = json.loads(real.read_bytes()).get("projects")
         found = [projects.get(key) for key in {str(folder), str(folder.resolve())}]
     except (OSError, ValueError, RecursionError, AttributeError):  # not there, or not as Claude Code writes it
-        return False
-    return any(isinstance(each, dict) and each.get("hasTrustDialogAccepted") is True for each in found)
+        return []
+    return [each for each in found if isinstance(each, dict)]
 
 
 def _adopted(folder: Path, items: Sequence[Item]) -> FolderTrust:
@@ -281,11 +301,19 @@ def _counts(item: Item, trust: FolderTrust) -> bool:
         return item.id in trust.confirmed
     if item.once:
         return trust.trusted
-    entry = item.entry
-    if entry is not None and entry.path == ("permissions", "allow") and not entry.layer.foreign:
-        # the user's own file, where Claude Code and we save what the user allows
-        return trust.trusted or entry.value in trust.rules
+    rule = _local_rule(item)
+    # in the file where Claude Code and we save what the user allows, a rule counts if the user said so, and in one that
+    # nobody else can have written every rule does
+    if rule is not None and (rule.value in trust.rules or (trust.trusted and not rule.layer.foreign)):
+        return True
     return trust.trusted and item.id in trust.accepted
+
+
+def _local_rule(item: Item) -> SettingsEntry | None:
+    """The allow rule of a `settings.local.json` that `item` is, if it is one."""
+    entry = item.entry
+    is_rule = entry is not None and entry.path == ("permissions", "allow") and entry.layer.scope == "local"
+    return entry if is_rule else None
 
 
 def _never_counts(entry: SettingsEntry, trust: FolderTrust) -> bool:
@@ -343,6 +371,10 @@ def _items_with_rights(reading: SettingsSources, environ: Mapping[str, str]) -> 
     for file, content in reading.agent_files:
         if _has_key(content, _BRINGS_ALONG):
             yield _item_with_rights(_AGENT_RIGHTS, file, content, reading, environ)
+        if _has_key(content, _ISOLATES):
+            name = str(file.relative_to(reading.project))
+            digest = _digest([name, "isolation", hashlib.sha256(content).hexdigest()])
+            yield Item(digest, f"{_ISOLATION}: {exact(name)}", "trust", file=file)
 
 
 def _item_with_rights(

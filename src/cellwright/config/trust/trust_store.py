@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from cellwright.config.settings.edit import locked
+from cellwright.config.trust.repository import is_tracked, project_folder
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder, write_atomic
 
@@ -104,12 +106,22 @@ def texts(values: Any) -> list[str]:
 
 
 def read_answers() -> dict[str, Any]:
-    """The whole file; nothing where it is damaged or not there."""
+    """The whole file; nothing if it is damaged, absent, or not the user's word."""
+    file = trust_file()
     try:
-        content = json.loads(trust_file().read_bytes())
+        if _is_committed(file):
+            return {}
+        content = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
+
+
+def _is_committed(file: Path) -> bool:
+    """Return whether a repository brought the answers: CELLWRIGHT_HOME or XDG_DATA_HOME may lead into a project."""
+    real = file.resolve()
+    top = project_folder(real.parent)
+    return real.exists() and is_tracked(top, real, os.environ)
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.sessions.project_writes import check_way
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder
 from cellwright.sessions.transcripts.transcript_lock import acquire
 
@@ -106,8 +107,10 @@ class AnswerStore:
 
     def _opened(self) -> int:
         try:
-            make_private_folder(self.path.parent)
-            descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, PRIVATE_FILE)
+            place = check_way(Path.cwd(), self.path)  # a project's link is nobody's choice, though its name may be
+            make_private_folder(place.parent)
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+            descriptor = os.open(place, flags, PRIVATE_FILE)
         except OSError as error:
             message = f"The answers cannot be kept in {self.path}: {error.strerror}. Nothing was sent."
             raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from None

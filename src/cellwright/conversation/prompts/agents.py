@@ -41,7 +41,7 @@ class Agents:
         found = self._search.find(self._in_force.skill_place)
         rights = self._in_force.trust.agent_rights
         agents = {
-            name: replace(agent, hooks={}, own_servers={})
+            name: replace(agent, hooks={}, own_servers={}, own_worktree=False)
             if agent.scope == "project" and agent.file not in rights
             else agent
             for name, agent in found.agents.items()

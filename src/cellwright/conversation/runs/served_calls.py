@@ -76,7 +76,8 @@ class ServedCalls:
             if question.required:
                 raise CellwrightError(ErrorCode.PERMISSION_DENIED, unasked_text(question))
             notify(unasked_text(question))
-        parts.tool_log.keep_in(parts.in_force.settings.tool_log)
+        settings = parts.in_force.settings
+        parts.tool_log.keep_in(settings.tool_log, settings.project)
         self._agent(None)  # what is wrong with the options is said now
         # as in a run: what the calls change of the settings loosens nothing, what the user changes between them counts
         self._at_work = CallsAtWork(parts.in_force)

@@ -424,7 +424,7 @@ class StartingRun(Struct, frozen=True):
             )
             full = gather_context(full, providers, prompt_context)
             full = self._with_called(full, skill_call, agent, session)
-        parts.tool_log.keep_in(settings.tool_log)
+        parts.tool_log.keep_in(settings.tool_log, settings.project)
         return ReadyRun(agent, full, session)
 
     def _request_sent(self) -> None:

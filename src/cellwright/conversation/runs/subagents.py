@@ -438,7 +438,7 @@ class Subagents:
         if definition.memory is None or (definition.memory != "user" and not place.trusted):
             return []
         folder = memory_folder(definition.memory, definition.name, users=place.users, project=place.project)
-        text = await asyncio.to_thread(read_notes, folder)
+        text = await asyncio.to_thread(read_notes, folder, place.project)
         if agent.redaction is not None:
             text = (await asyncio.to_thread(agent.redaction.clean, text)).text
         return [text_context("Notes of its own", "memory", notes_text(folder, text))]

@@ -5,12 +5,14 @@ It goes when the agent has changed nothing there, else it stays, with its branch
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
 
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.sessions.project_writes import check_way, make_folders, write_file
 from cellwright.tools.git.run_git import Git, neutral_git, repository_of
 
 WORKTREES = Path(".claude", "worktrees")
@@ -33,15 +35,15 @@ async def make_worktree(project: Path, agent_id: str, environ: Mapping[str, str]
     """
     git = await neutral_git(project, environ, SECONDS)
     top = Path((await repository_of(git)).top)
-    worktrees = top / WORKTREES
-    worktree = Worktree(worktrees / f"agent-{agent_id}", f"agent-{agent_id}", top, await _run(git, "rev-parse", "HEAD"))
-    if worktree.folder.exists():
-        return worktree
+    name = f"agent-{agent_id}"
     try:
-        worktrees.mkdir(parents=True, exist_ok=True)
-        ignore = worktrees / ".gitignore"
-        if not ignore.exists():
-            ignore.write_text("*\n", "utf-8")
+        # git follows every link on its way, and a checkout has whatever files the repository likes
+        worktrees = make_folders(top, top / WORKTREES)
+        worktree = Worktree(check_way(top, worktrees / name), name, top, await _run(git, "rev-parse", "HEAD"))
+        if worktree.folder.exists():
+            return worktree
+        if not os.path.lexists(worktrees / ".gitignore"):
+            write_file(worktrees / ".gitignore", b"*\n", 0o644, top=top)
     except OSError as error:
         raise ToolError(f"A work tree could not be made: {error}.", code=ErrorCode.FILE_ACCESS_ERROR) from error
     await _run(git, "worktree", "add", "--quiet", "-b", worktree.branch, str(worktree.folder), worktree.base)

@@ -22,11 +22,10 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cellwright.agent.calls.approval import Allow, Deny, ToolUse
+from cellwright.agent.calls.approval import Allow, Deny, ToolUse, keep_rules
 from cellwright.agent.calls.permission_gate import no_user_text
 from cellwright.agent.thread import CallerJobs
 from cellwright.conversation.user_answers import allowed, answered, denied, unanswered_in_time
-from cellwright.errors import CellwrightError
 from cellwright.events import AnsweredBy
 from cellwright.kernel.output.protocol import AnswerMessage
 from cellwright.kernel.run.interrupts import EndableWait
@@ -134,13 +133,7 @@ class Questions(Struct, eq=False):
                 given = await self._answer(use, answer)
         finally:
             del self._open[use.question_id]
-        if isinstance(given, Allow) and given.scope == "always":
-            try:
-                await asyncio.to_thread(self.save_rules, given.rules)
-            except CellwrightError as error:
-                # the user allowed it all the same: for this session the rule holds
-                return replace(given, scope="session", notice=error.message)
-        return given
+        return await keep_rules(given, self.save_rules)
 
     def take(self, answer: AnswerMessage, by: AnsweredBy = "widget") -> None:
         """An answer came from a view; the first one counts."""

@@ -239,8 +239,9 @@ def _at(file: Path, path: Sequence[str]) -> Mapping[str, Any]:
 
 
 def _set(file: Path, path: Sequence[str], value: Any) -> None:
+    project = project_folder(start_folder(os.environ))
     try:
-        set_value(file, path, value)
+        set_value(file, path, value, project=project if file == project / PROJECT_FILE else None)
     except (SettingsProblem, OSError) as error:
         raise CellwrightError(ErrorCode.CONFIG_INVALID, f"{file} was not changed: {error}.") from None
 

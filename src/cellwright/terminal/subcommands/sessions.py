@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cellwright.commands.sessions.export import free_path, secrets_left_out, write_export
+from cellwright.commands.sessions.export import ExportPlace, free_path, secrets_left_out, write_export
 from cellwright.commands.sessions.sessions import branch, price, when
 from cellwright.config.settings.settings_files import start_folder
+from cellwright.config.trust.repository import project_folder
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry, tree_of
 from cellwright.sessions.catalog.metadata import shown_tags
@@ -306,7 +307,7 @@ def _export(catalog: Catalog, options: argparse.Namespace) -> int:
     if path is None:
         sys.stdout.write(export.text)
     else:
-        print(f"{path}: {write_export(path, export)}")
+        print(f"{path}: {write_export(ExportPlace(path, project_folder(Path.cwd())), export)}")
     if removed := secrets_left_out(export):
         print(removed, file=sys.stderr)
     return ExitCode.OK

@@ -7,6 +7,7 @@ input: the plan, perhaps edited, with `decision` and `feedback`, which the model
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import secrets
 from collections.abc import Mapping, Sequence
@@ -21,8 +22,10 @@ from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.errors import ToolError
 from cellwright.events import Preview
+from cellwright.sessions.project_writes import check_way, within
 from cellwright.tools.files.atomic_write import write_atomically
-from cellwright.tools.paths import file_errors, real_path, shown_path
+from cellwright.tools.files.writing.open_folder import FileChanged
+from cellwright.tools.paths import file_errors, shown_path
 
 Decision = Literal["approve", "accept_edits"]
 
@@ -140,19 +143,21 @@ def _proposed(ctx: ToolContext) -> str | None:
 
 def _kept(plan: str, project: Path, folder: Path) -> tuple[str, Path | None]:
     """Write the plan into a new file of `folder`; where it is, or why it is not there, in words, and the file."""
-    path = real_path(project / folder) / _file_name(plan)
+    path = Path(os.path.normpath(project / folder)) / _file_name(plan)
     display_path = shown_path(project, path)
-    if not path.is_relative_to(real_path(project)):
+    if within(project, path) is None:
         return (
             f"The plan was not kept in a file: the setting plansDirectory leads out of the project ({display_path}).",
             None,
         )
     try:
         with file_errors(display_path):
-            write_atomically(path, (plan.rstrip() + "\n").encode(), replacing=None)
+            write_atomically(check_way(project, path), (plan.rstrip() + "\n").encode(), replacing=None)
     except ToolError as problem:
         # the user has approved: a full disk must not undo that
         return f"The plan was not kept in a file: {problem.message}", None
+    except FileChanged:
+        return f"The plan was not kept in a file: the folder of {display_path} changed meanwhile.", None
     return f"The plan is kept in {display_path}.", path
 
 

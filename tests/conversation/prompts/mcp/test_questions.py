@@ -148,8 +148,8 @@ ANSWERS: dict[str, tuple[str, dict[str, Any], str, int]] = {
     "says nonsense": (
         "Elicitation",
         specific("Elicitation", action="perhaps"),
-        "accept name='Ada' count=3 fine=True",
-        1,
+        "decline None",
+        0,
     ),
     "fits nothing": (
         "Elicitation",

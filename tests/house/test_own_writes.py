@@ -1,0 +1,97 @@
+"""Where we write by ourselves: every module that writes says whose place it is, and below a project it follows no links."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCES = Path(__file__).parents[2] / "src" / "cellwright"
+
+WRITING = frozenset(
+    {
+        *("write_text", "write_bytes", "mkdir", "makedirs", "symlink_to", "hardlink_to", "touch", "mkstemp", "mkdtemp"),
+        *("NamedTemporaryFile", "TemporaryDirectory", "copytree", "copyfile", "copy2", "make_private_folder"),
+        *("write_atomic", "write_atomically", "write_together", "write_file", "make_folders", "open_to_append"),
+        *("set_value", "add_allow_rules"),
+    }
+)
+WRITES = re.compile(r"O_(CREAT|WRONLY|RDWR|APPEND)|_NEW\b|_INTO\b|\bflags\b|'[wax]b?\+?'")
+
+BELOW_A_PROJECT = """
+agent/recording/recorder.py commands/sessions/export.py config/settings/edit.py config/settings/settings.py
+conversation/prompt_map/answer_store.py conversation/runs/worktree.py telemetry/tool_log.py
+tools/planning/exit_plan_mode.py agent/recording/recorded_edits.py terminal/subcommands/mcp.py
+"""
+"""Each goes through `sessions/project_writes.py`."""
+
+JUDGED = """
+checkpoints/undo.py tools/files/atomic_write.py tools/files/changes.py tools/files/patching/patched_files.py
+tools/files/writing/content_backup.py tools/files/writing/open_folder.py tools/files/writing/staged_file.py
+tools/notebook/file_notebook.py agent/recording/replayed_tools.py sandbox/mounts/placeholders.py
+sandbox/mounts/staged_changes.py sessions/project_writes.py
+"""
+"""What calls do at the real place that was judged, or undo there; folders are opened without following links."""
+
+OUR_STATE = """
+agent/recording/recordings.py agent/spending/spending_file.py checkpoints/journal.py
+codebase/embedding/model_files.py codebase/indexer.py codebase/store.py commands/support/bug.py
+config/credentials/stored_key.py config/plugins/files.py config/plugins/install.py
+config/plugins/installed_plugins.py config/plugins/options.py config/plugins/source.py
+config/trust/trust_store.py conversation/runs/subagents.py
+server/admin/administration.py server/proxy/spending_ledger.py server/proxy/usage.py sessions/calls/call_times.py
+sessions/catalog/database.py sessions/catalog/metadata.py sessions/catalog/retention.py sessions/file_changes.py
+sessions/session.py sessions/state_dir.py sessions/transcripts/transcript_file.py
+sessions/transcripts/transcript_lock.py telemetry/log_file.py terminal/interactive/prompt_line.py
+tools/code/navigation/project_code.py tools/code/navigation/project_embedding.py tools/files/originals.py
+tools/mcp/oauth/token_store.py
+"""
+
+TEMPORARY = """
+agent/calls/tool_results.py config/hooks/command.py doctor/environment_checks.py model/claude_code/program.py
+sandbox/mechanisms.py sandbox/mounts/bubblewrap.py sandbox/mounts/staging.py sandbox/private_folder.py
+server/proxy/kernel_access.py terminal/demo/demo_project.py terminal/demo/run_demo.py terminal/interactive/interact.py
+tools/code/lint.py tools/code/project_programs.py tools/code/run_tests.py tools/code/unittest_reporter.py
+tools/git/git.py tools/search/ripgrep_arguments.py tools/shell/output.py
+"""
+"""Folders that we made for the purpose."""
+
+THE_USERS = """
+config/credentials/entered_cloud.py terminal/subcommands/config.py terminal/subcommands/setup.py
+"""
+"""The user's own configuration, in their home."""
+
+READING = "tools/files/formats/text.py"
+"""It opens with flags to read."""
+
+THE_NULL_DEVICE = "kernel/cells/fresh_kernel_main.py terminal/main.py tools/mcp/transports.py"
+
+CLASSES = (BELOW_A_PROJECT, JUDGED, OUR_STATE, TEMPORARY, THE_USERS, READING, THE_NULL_DEVICE)
+
+
+def test_every_module_that_writes_says_whose_place_it_is():
+    writing = {str(path.relative_to(SOURCES)) for path in SOURCES.rglob("*.py") if _counts(path) and any(_writes(path))}
+    listed = [name for names in CLASSES for name in names.split()]
+    assert sorted(listed) == sorted(set(listed))
+    assert writing - set(listed) == set(), "new: below a project it must go through sessions/project_writes.py"
+    assert set(listed) - writing == set(), "they write no more"
+
+
+def test_what_writes_below_a_project_follows_no_links():
+    for name in BELOW_A_PROJECT.split():
+        text = (SOURCES / name).read_text("utf-8")
+        assert "project_writes import" in text or "add_allow_rules(" in text or "set_value(" in text, name
+
+
+def _counts(path: Path) -> bool:
+    return not {"testing", "sample_project"} & set(path.parts)
+
+
+def _writes(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            given = " ".join(ast.unparse(each) for each in (*node.args, *(pair.value for pair in node.keywords)))
+            if name in WRITING or (name == "open" and WRITES.search(given)):
+                yield name
