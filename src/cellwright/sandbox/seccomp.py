@@ -140,14 +140,14 @@ _NAMESPACES = (
 _ADMINISTRATION = (
     *("init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "swapon", "swapoff", "reboot"),
     *("acct", "settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "syslog", "sethostname", "setdomainname"),
-    *("quotactl", "quotactl_fd", "iopl", "ioperm", "fanotify_init"),
+    *("quotactl", "quotactl_fd", "iopl", "ioperm", "fanotify_init", "file_setattr"),
 )
 _SHARED_BY_KEY = (
     *("shmget", "shmat", "shmctl", "msgget", "msgsnd", "msgrcv", "msgctl", "semget", "semop", "semtimedop", "semctl"),
     *("mq_open", "mq_unlink"),
 )
 _SIGNALS = ("tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
-_PERMISSIONS = ("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", "file_setattr")
+_PERMISSIONS = ("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat")
 _TIMES_AND_ATTRIBUTES = (
     *("utime", "utimes", "futimesat", "utimensat", "setxattr", "lsetxattr", "fsetxattr", "setxattrat"),
     *("removexattr", "lremovexattr", "fremovexattr", "removexattrat"),

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -327,17 +327,22 @@ FILES = {
 PROBES = {**NETWORK, **SIGNALS, **PROCESSES, **KERNEL, **FILES}
 
 
-def escapes(sandbox: Sandbox, names: Sequence[str] = tuple(PROBES), *, any_host: bool = False) -> dict[str, str]:
-    """Try the probes with `sandbox`, and without; the names of those that are wrong, with what is wrong.
+def reading(root: str) -> Confinement:
+    """The bounds of what runs unasked."""
+    return Confinement(read=(root,))
 
-    `any_host`: hosts may be reached.
+
+def escapes(sandbox: Sandbox, bounds: Callable[[str], Confinement] = reading) -> dict[str, str]:
+    """Try the probes with `sandbox`, within the bounds made for their folder, and without.
+
+    The names of those that are wrong, with what is wrong.
     """
     mechanism = "bubblewrap" if sandbox.bubblewrap else "Landlock"
-    tried = {name: PROBES[name] for name in names if PROBES[name].by in ("", mechanism)}
+    tried = {name: probe for name, probe in PROBES.items() if probe.by in ("", mechanism)}
     with contextlib.closing(PrivateFolder()) as private:
         confined = _Outside(private, tried)
         with confined:
-            got_through = confined.run(sandbox, any_host=any_host)
+            got_through = confined.run(sandbox, bounds)
     shut = [name for name in shut_anyway() if name in tried]
     return {**dict.fromkeys(shut, "it is shut without a sandbox, too"), **dict.fromkeys(got_through, "it got through")}
 
@@ -401,7 +406,7 @@ class _Outside:
             victim.wait()
         self._held.close()
 
-    def run(self, sandbox: Sandbox | None, *, any_host: bool = False) -> list[str]:
+    def run(self, sandbox: Sandbox | None, bounds: Callable[[str], Confinement] = reading) -> list[str]:
         """Run the probes; the names of those that got through, or did something to what is theirs."""
         programs = {}
         for number, (name, probe) in enumerate(self._probes.items()):
@@ -412,12 +417,12 @@ class _Outside:
             own = {"outside": str(self._files[name]), "readable": str(readable), "victim": victim}
             temporary = tempfile.mkdtemp(dir=self._private.temporary)
             programs[name] = probe.code.format(**self._targets, **own, temporary=temporary)
-        said = self._run(json.dumps(programs), sandbox, any_host=any_host)
+        said = self._run(json.dumps(programs), sandbox, bounds(str(self._root)))
         changed = [name for name, path in self._files.items() if _state(path) != self._before[name]]
         ended = [name for name, victim in self._victims.items() if victim.poll() is not None]
         return [*dict.fromkeys((*json.loads(said), *changed, *ended))]
 
-    def _run(self, programs: str, sandbox: Sandbox | None, *, any_host: bool) -> bytes:
+    def _run(self, programs: str, sandbox: Sandbox | None, bounds: Confinement) -> bytes:
         def start(arguments: Sequence[str], environ: Mapping[str, str], more: Sequence[int]) -> subprocess.Popen[bytes]:
             return subprocess.Popen(
                 arguments,
@@ -436,7 +441,6 @@ class _Outside:
             if sandbox is None:
                 process = held.enter_context(start(arguments, environ, ()))
             else:
-                bounds = Confinement(read=(str(self._root),), any_host=any_host)
                 confined = held.enter_context(
                     contextlib.closing(
                         sandbox.start(start, arguments, bounds, cwd=self._root, environ=environ, private=self._private)
