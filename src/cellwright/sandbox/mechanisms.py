@@ -259,7 +259,7 @@ def _leak() -> str:
     with contextlib.suppress(PermissionError):
         os.close(os.open("/", os.O_RDONLY | os.O_DIRECTORY))
         return "Landlock does not refuse what it should"
-    with contextlib.suppress(PermissionError, FileNotFoundError):
+    with contextlib.suppress(OSError):  # a container may have mounted it read-only
         os.close(os.open(KNOB, os.O_WRONLY))
         return KERNEL_IS_OPEN
     with contextlib.suppress(PermissionError):
