@@ -47,6 +47,10 @@ WHOLE = {
     "reading without some": (Confinement(read=("/",), hidden=("{root}/secret", "{root}/private")), 0),
     "reading without what is the kernel's": (Confinement(read=("/",), hidden=("/sys/kernel", "/proc/sys")), 2),
     "reading all, writing a folder": (Confinement(read=("/",), write=("{root}",)), 2),
+    "reading all, judging what is written": (
+        Confinement(read=("/",), write=("{root}",), hidden=("{root}/secret",), protects=lambda _: False),
+        1,
+    ),
     "writing": (Confinement(write=("/",)), 2),
     "writing without some": (Confinement(write=("/",), hidden=("{root}/secret",), protected=("{root}/kept",)), 1),
     "writing settings": (Confinement(read=("/",), write=("/proc/sys", "/sys", "/dev")), 2),
@@ -55,7 +59,9 @@ WHOLE = {
 }
 """Bounds, and how many of two files are shown."""
 
-BY_LANDLOCK = [name for name, (bounds, _) in WHOLE.items() if not bounds.hosts and "/" not in bounds.write]
+BY_LANDLOCK = [
+    name for name, (bounds, _) in WHOLE.items() if not (bounds.hosts or bounds.protects or "/" in bounds.write)
+]
 
 
 def placed(confinement: Confinement, root: Path) -> Confinement:
@@ -63,7 +69,7 @@ def placed(confinement: Confinement, root: Path) -> Confinement:
         name: tuple(path.format(root=root) for path in getattr(confinement, name))
         for name in ("read", "write", "hidden", "protected")
     }
-    return Confinement(**named, hosts=confinement.hosts)
+    return Confinement(**named, hosts=confinement.hosts, protects=confinement.protects)
 
 
 def look(sandbox: Sandbox, name: str) -> list[str]:
@@ -100,6 +106,21 @@ def test_they_hold_nothing_of_it_for_a_user(name: str) -> None:
 @for_each_row("name", BY_LANDLOCK)
 def test_they_hold_nothing_of_it_by_landlock(landlocked: Confined, name: str) -> None:
     assert look(landlocked.sandbox, name) == expected(name)
+
+
+def test_a_project_among_the_devices_is_kept(mounted: Confined) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        root = Path(folder)
+        (root / "a").write_text("a\n", "utf-8")
+        seen = {}
+        for name, bounds in {"read": Confinement(read=("/",)), "write": Confinement(write=("/",))}.items():
+            ended = Confined(mounted.sandbox, mounted.private, root).bash(
+                "cat a; echo b > b && cat b; ls /dev/shm | wc -l", bounds
+            )
+            seen[name] = [line for line in ended.output.splitlines() if "Read-only" not in line]
+        assert seen == {"read": ["a", "1"], "write": ["a", "b", "1"]}
+        for bounds in (Confinement(read=("/usr",)), Confinement(read=("/",), hidden=("/dev/shm",))):
+            assert "a\n" not in Confined(mounted.sandbox, mounted.private, root).bash("cat a", bounds).output
 
 
 def test_processes_of_others_are_hidden_where_a_command_can_have_its_own(mounted: Confined) -> None:

@@ -52,7 +52,7 @@ def arguments(
     staged: Staging | None = None,
 ) -> list[str]:
     """Build what comes before a command's own arguments; it writes into what is `staged` instead of the folders."""
-    mounts = _mounts(bounds, private, staged)
+    mounts = _mounts(bounds, private, staged, cwd)
     network = [] if bounds.network == "any" else ["--unshare-net"]
     # where the overlays are mounted it is root
     user = ["--uid", str(os.getuid()), "--gid", str(os.getgid())] if staged else []
@@ -112,20 +112,24 @@ def open_status() -> tuple[int, int]:
         os.close(written)
 
 
-def _mounts(bounds: Bounds, private: PrivateFolder, staged: Staging | None) -> dict[str, list[str]]:
+def _mounts(bounds: Bounds, private: PrivateFolder, staged: Staging | None, cwd: str) -> dict[str, list[str]]:
     """Build the mounts, each by its path: what covers others, what is read, what is written, and the sandbox's own."""
     kernels = kernel_places()
     mounts = {path: [option, source, path] for path, (option, source) in _covers(bounds, private)}
     changed = [path for path in (*bounds.write, *bounds.temporary) if not kernels.hold(path)]
     in_changed = [place for path in changed for place in kernels.below(path)]
     kept = [path for path in bounds.write if kernels.hold(path)]
+    tops = (*bounds.read, *bounds.data, *bounds.write)
+    seen = any(below(cwd, top) for top in tops) and not any(below(cwd, place) for place in bounds.hidden)
+    if seen and below(cwd, "/dev") and not kernels.hold(cwd):
+        # a project in memory, which devices of the sandbox's own would cover
+        (changed if any(below(cwd, top) for top in bounds.write) else kept).append(cwd)
     for path in (*bounds.read, *bounds.data, *in_changed, *kept):
         # what is closed to us would end bubblewrap, and what is not there takes its time
         if not _is_own(path) and exists(path):
             mounts.setdefault(path, ["--ro-bind-try", path, path])
     for path in changed:
         mounts[path] = ["--bind", staged.merged(path) if staged and path in staged.folders else path, path]
-    tops = (*bounds.read, *bounds.data, *bounds.write)
     # another `/proc` shows the host's processes
     for place in (*kernels.private, *HARDWARE):
         if any(below(place, top) for top in tops) and not _is_own(place) and exists(place):
