@@ -19,7 +19,7 @@ from cellwright.errors import ErrorCode
 from cellwright.events import Event, Notice, RunEnd, ToolEnd
 from cellwright.testing import MessagesServer, say, use
 from eventual import eventually
-from marked_processes import wait_until_gone
+from processes.marked_processes import wait_until_gone
 
 
 class Talk:

@@ -65,3 +65,21 @@ def test_nothing_stays_behind_where_a_process_ends_that_has_just_started_a_confi
         timeout=60,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "ran\n", "")
+
+
+LIKE_A_CONTAINER = """
+mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && exec "$0" -c '
+from cellwright.sandbox import landlock
+from cellwright.sandbox.mechanisms import try_landlock
+print(try_landlock(landlock.abi()))
+'
+"""
+
+
+def test_settings_of_the_kernel_that_are_mounted_read_only_take_no_mechanism_away() -> None:
+    """As containers mount them: opening one to write fails otherwise than Landlock refuses it."""
+    sandbox_by("bubblewrap")  # where user namespaces are closed, no such place can be made
+    sandbox_by("Landlock")
+    unshare = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", LIKE_A_CONTAINER, sys.executable]
+    done = subprocess.run(unshare, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "")

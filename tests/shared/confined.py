@@ -63,6 +63,7 @@ class Confined:
         environ: Mapping[str, str] | None = None,
         inherited: Sequence[int] = (),
         proxy_port: int | None = None,
+        processes: bool = True,
     ) -> Iterator[subprocess.Popen[bytes]]:
         """A program in the sandbox, which has been made by now; it has to be ended inside."""
         folder = cwd or self.root
@@ -87,6 +88,7 @@ class Confined:
             environ={**child_environment(os.environ), **(environ or {})},
             private=self.private,
             proxy_port=proxy_port,
+            processes=processes,
         )
         with contextlib.closing(confined), confined.process as process:
             yield process

@@ -29,7 +29,7 @@ _RUNS = "make"
 """Commands that stand for their kind: what the policy says of them is what the page shows."""
 
 _LEAVES_OPEN = {
-    "Landlock": "which files there are, with sizes and dates, and what other programs were started with (`ps`)",
+    "Landlock": "which files there are, with sizes and dates",
     "bubblewrap": "nothing of the file system",
 }
 
@@ -156,6 +156,8 @@ def _listed(paths: Iterable[str]) -> str:
 def _open_ends(found: SandboxFound) -> list[Row]:
     name = "" if found.abilities is None else found.abilities.name
     rows: list[Row] = [(means, text) for means, text in _LEAVES_OPEN.items() if means in name]
+    if name == "Landlock":
+        rows.append((name, "other processes and their command lines (`ps`); bubblewrap would hide them"))
     return [
         *rows,
         ("Python", "Claude's Python runs in your own process, which nothing confines: it asks"),

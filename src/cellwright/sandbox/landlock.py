@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TypeVar
 
+from cellwright.sandbox.kernel.kernel_files import PLAIN, KernelPlaces, kernel_places
 from cellwright.sandbox.paths import below
 from cellwright.sandbox.resolved_bounds import Bounds, ConfinementError
 from cellwright.sandbox.seccomp import Filter, program
@@ -57,6 +58,11 @@ def abi() -> int:
     return max(0, _syscall(_CREATE_RULESET, None, 0, _ASK_FOR_VERSION))
 
 
+def too_old(version: int) -> str:
+    """Say that Landlock of `version` does not keep a command within its bounds."""
+    return f"the Landlock of this Linux is too old (version {version}; {LEAST_ABI} came with Linux 6.2)"
+
+
 def in_fresh_thread(work: Callable[[], Result]) -> Result:
     """Do `work` in a thread that nothing else runs in, before or after; what it raises is raised here.
 
@@ -76,12 +82,18 @@ def in_fresh_thread(work: Callable[[], Result]) -> Result:
 
 def check(bounds: Bounds) -> None:
     """Raise ConfinementError where `bounds` would take too many rules."""
-    for _ in _rules(bounds, 0):
+    for _ in _rules(bounds, 0, processes=True):
         pass
 
 
-def start_confined(bounds: Bounds, start: Callable[[], Result], version: int) -> Result:
-    """Call `start` where it, and all that it starts, keeps within `bounds`. Raises ConfinementError, and what it raises."""
+def start_confined(bounds: Bounds, start: Callable[[], Result], version: int, *, processes: bool = True) -> Result:
+    """Call `start` where it, and all that it starts, keeps within `bounds`, as Landlock of `version` can enforce them.
+
+    `processes`: it may look at processes in `/proc`, which are all of the user's, if `bounds` let it read there. Raises
+    ConfinementError, and what it raises.
+    """
+    if version < LEAST_ABI:
+        raise ConfinementError(too_old(version))
     scoped = version >= _SCOPES_SINCE
     loaded = program(
         Filter(
@@ -91,7 +103,7 @@ def start_confined(bounds: Bounds, start: Callable[[], Result], version: int) ->
             shared_by_key=True,
         )
     )
-    with _ruleset(bounds, version) as ruleset:
+    with _ruleset(bounds, version, processes=processes) as ruleset:
 
         def confined() -> Result:
             _drop_capabilities()
@@ -104,7 +116,7 @@ def start_confined(bounds: Bounds, start: Callable[[], Result], version: int) ->
 
 
 @contextmanager
-def _ruleset(bounds: Bounds, version: int) -> Iterator[int]:
+def _ruleset(bounds: Bounds, version: int, *, processes: bool) -> Iterator[int]:
     """A ruleset that allows what `bounds` do: made anew for each command, since rules hold files and not names."""
     all_files = (1 << (15 if version < _DEVICES_SINCE else 16)) - 1
     # which hosts cannot be said, so TCP is left to the filter
@@ -112,22 +124,47 @@ def _ruleset(bounds: Bounds, version: int) -> Iterator[int]:
     attributes = struct.pack("=QQQ", all_files, 0, scopes)[: 8 if version < _NETWORK_SINCE else 24 if scopes else 16]
     ruleset = _check("landlock_create_ruleset", _syscall(_CREATE_RULESET, attributes, len(attributes), 0))
     try:
-        for path, access in _rules(bounds, all_files):
+        for path, access in _rules(bounds, all_files, processes=processes):
             _allow(ruleset, path, access)
         yield ruleset
     finally:
         os.close(ruleset)
 
 
-def _rules(bounds: Bounds, all_files: int) -> Iterator[tuple[str, int]]:
+def _rules(bounds: Bounds, all_files: int, *, processes: bool) -> Iterator[tuple[str, int]]:
     left = [MOST_SIBLINGS]
-    for access, paths in ((_READ, bounds.read), (_READ & ~_EXECUTE, bounds.data)):
+    kernels = kernel_places()
+    readable = ((_READ, bounds.read), (_READ & ~_EXECUTE, bounds.data))
+    for access, paths in readable:
         for path in paths:
-            yield from _except_hidden(path, access, bounds.hidden, left)
+            # devices and processes have rules of their own
+            if path not in kernels.private:
+                hidden = (*bounds.hidden, *(place for place in kernels.private if below(place, path)))
+                yield from _except_hidden(path, access, hidden, left)
+    changing = all_files & ~_DEVICE_NODES & ~_IOCTL
     for path in (*bounds.write, *bounds.temporary):
-        yield path, all_files & ~_DEVICE_NODES & ~_IOCTL
+        if kernels.hold(path):
+            if path not in kernels.private:
+                yield path, _READ & ~_EXECUTE
+            continue
+        # no new name can be made on the way to what is the kernel's
+        yield from _except_hidden(path, changing, tuple(kernels.below(path)), left)
+        yield from ((place, _READ & ~_EXECUTE) for place in kernels.shared if place != path and below(place, path))
+    yield from _rules_of_processes(bounds, kernels, processes=processes)
     for path in DEVICES:
         yield path, _READ_FILE | _WRITE_FILE
+
+
+def _rules_of_processes(bounds: Bounds, kernels: KernelPlaces, *, processes: bool) -> Iterator[tuple[str, int]]:
+    """Rules for `/proc`: all of it, or what shows the machine alone. Which processes are the command's is not known yet."""
+    tops = (*bounds.read, *bounds.data, *bounds.write)
+    if "/proc" in bounds.hidden or not any(below("/proc", top) for top in tops):
+        return
+    if not processes:
+        yield from ((f"/proc/{name}", _READ & ~_EXECUTE) for name in PLAIN)
+        return
+    hidden = tuple(path for path in (*bounds.hidden, *kernels.private) if below(path, "/proc") and path != "/proc")
+    yield from _except_hidden("/proc", _READ & ~_EXECUTE, hidden, [MOST_SIBLINGS])
 
 
 def _except_hidden(path: str, access: int, hidden: tuple[str, ...], left: list[int]) -> Iterator[tuple[str, int]]:

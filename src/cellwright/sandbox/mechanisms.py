@@ -22,6 +22,8 @@ from cellwright.agent.calls.confinement import Confinement
 from cellwright.permissions.sandboxing import SandboxAbilities
 from cellwright.sandbox import landlock, seatbelt, seccomp
 from cellwright.sandbox.confined_process import ConfinedProcess
+from cellwright.sandbox.kernel import process_mark
+from cellwright.sandbox.kernel.kernel_files import KNOB
 from cellwright.sandbox.mounts import bubblewrap, staging
 from cellwright.sandbox.paths import Places, below
 from cellwright.sandbox.private_folder import PrivateFolder
@@ -34,6 +36,17 @@ TRY_SECONDS = 30.0
 
 ASK_AGAIN_SECONDS = 5
 """A call is judged several times, and each time may take looking through a folder for what a pattern hides."""
+
+KERNEL_IS_OPEN = "it lets a command change the settings of the kernel"
+PROCESSES_ARE_SHOWN = "it shows a command the processes of others"
+_FAILURES = {3: KERNEL_IS_OPEN, 4: PROCESSES_ARE_SHOWN}
+_CANARIES = """
+cat seen && ! cat hidden || exit 1
+! test -e "$1" || ! (: >> "$1") 2> /dev/null || exit 3
+! test -e /proc/self/stat || { read -r number _ < /proc/self/stat && test "$number" = "$$"; } || exit 4
+"""
+"""One file is read and another is not; a setting of the kernel is not opened for writing (nothing is written); and `/proc`
+is that of the sandbox, in which processes have other numbers."""
 
 Start = Callable[[Sequence[str], Mapping[str, str], Sequence[int]], "subprocess.Popen[bytes]"]
 """Starts a program: its arguments, its environment, and descriptors that it gets besides its own."""
@@ -85,11 +98,15 @@ class Sandbox(Struct, frozen=True):
         environ: Mapping[str, str],
         private: PrivateFolder,
         proxy_port: int | None = None,
+        processes: bool = True,
+        mark: int | None = None,
     ) -> ConfinedProcess:
         """Have `start` start `arguments` so that they keep within `confinement`.
 
-        `proxy_port` is where the proxy listens that decides which hosts are reached. Raises ConfinementError where all
-        that cannot be enforced, and what `start` raises.
+        `proxy_port` is where the proxy listens that decides which hosts are reached. `processes`: the command may have a
+        use for processes, so it gets the mechanism that hides those of others, if there is one. `mark` is carried by all
+        that it starts, where nothing else holds them together. Raises ConfinementError if all that cannot be enforced, and
+        what `start` raises.
         """
         own = confined_environment(environ, private.temporary, private.caches)
         bounds = bounds_of(confinement, own, str(cwd), private.writable)
@@ -102,9 +119,13 @@ class Sandbox(Struct, frozen=True):
             own = {**proxy_environment(proxy_port), **own}
         if self.seatbelt:
             return ConfinedProcess(start([*seatbelt.arguments(bounds, proxy_port), *arguments], own, ()))
-        if not self._mounts(bounds):
+        if not self._mounts(bounds, processes=processes):
             landlock.check(bounds)
-            return ConfinedProcess(landlock.start_confined(bounds, lambda: start(arguments, own, ()), self.landlock))
+            with contextlib.nullcontext() if mark is None else process_mark.marking(mark):
+                process = landlock.start_confined(
+                    bounds, lambda: start(arguments, own, ()), self.landlock, processes=processes
+                )
+            return ConfinedProcess(process)
         bubblewrap.check(bounds)
         with contextlib.ExitStack() as held, contextlib.ExitStack() as meanwhile:
             staged = None
@@ -151,9 +172,10 @@ class Sandbox(Struct, frozen=True):
             raise ConfinementError(message)
         staging.check_staged(bounds.write)
 
-    def _mounts(self, bounds: Bounds) -> bool:
-        """Return whether bubblewrap is to enforce `bounds`, and not Landlock, which is faster."""
-        if self.bubblewrap and (bounds.hidden or bounds.write or bounds.network == "hosts" or not self.landlock):
+    def _mounts(self, bounds: Bounds, *, processes: bool = False) -> bool:
+        """Return whether bubblewrap is to enforce `bounds`, and not Landlock, which is faster and shows all `processes`."""
+        needed = bounds.hidden or bounds.write or bounds.network == "hosts" or processes
+        if self.bubblewrap and (needed or not self.landlock):
             return True
         if bounds.network == "hosts":
             message = "Landlock bounds the network by port and not by host; that needs bubblewrap"
@@ -203,7 +225,8 @@ def _found() -> tuple[Sandbox | None, Mapping[str, str]]:
         return None, {"sandbox": f"there is none for {sys.platform}"}
     if not seccomp.machine():
         return None, {"seccomp": f"there is no filter for {os.uname().machine}"}
-    tried = {"Landlock": try_landlock(), "bubblewrap": try_bubblewrap(bubblewrap.find_program())}
+    version = landlock.abi()
+    tried = {"Landlock": try_landlock(version), "bubblewrap": try_bubblewrap(bubblewrap.find_program())}
     missing = {name: reason for name, reason in tried.items() if reason}
     if len(missing) == len(tried):
         return None, missing
@@ -212,32 +235,33 @@ def _found() -> tuple[Sandbox | None, Mapping[str, str]]:
     if unstaged:
         missing["staging"] = unstaged
     sandbox = Sandbox(
-        landlock=0 if "Landlock" in missing else landlock.abi(),
+        landlock=0 if "Landlock" in missing else version,
         bubblewrap=bubblewrap.find_program() if mounts else "",
         stages=mounts and not unstaged,
     )
     return sandbox, missing
 
 
-def try_landlock() -> str:
-    """Restrict a thread and see whether it is; "" or what is wrong."""
-    version = landlock.abi()
+def try_landlock(version: int) -> str:
+    """Restrict a thread as Landlock of `version` can (0: there is none) and see whether it is; "" or what is wrong."""
     if not version:
         return "this Linux has no Landlock, or has it switched off"
     if version < landlock.LEAST_ABI:
-        return f"the Landlock of this Linux is too old (version {version}; {landlock.LEAST_ABI} came with Linux 6.2)"
+        return landlock.too_old(version)
     try:
-        leak = landlock.start_confined(Bounds(read=("/usr",)), _leak, version)
+        return landlock.start_confined(Bounds(read=("/usr",), data=("/proc",)), _leak, version)
     except OSError as error:
         return str(error)
-    return leak
 
 
 def _leak() -> str:
-    """Do what is forbidden to a thread that may read `/usr` only; "" where it was refused."""
+    """Do what is forbidden to a thread that may read `/usr` and `/proc` only; "" where it was refused."""
     with contextlib.suppress(PermissionError):
         os.close(os.open("/", os.O_RDONLY | os.O_DIRECTORY))
         return "Landlock does not refuse what it should"
+    with contextlib.suppress(OSError):  # a container may have mounted it read-only
+        os.close(os.open(KNOB, os.O_WRONLY))
+        return KERNEL_IS_OPEN
     with contextlib.suppress(PermissionError):
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close()
         return "seccomp does not refuse what it should"
@@ -285,7 +309,7 @@ def _hides(sandbox: Sandbox, folder: Path, private: PrivateFolder) -> str:
 
     confined = sandbox.start(
         start,
-        ["/bin/sh", "-c", "cat seen && ! cat hidden"],
+        ["/bin/sh", "-c", _CANARIES, "sh", KNOB],
         Confinement(read=(str(folder),), hidden=(str(hidden),)),
         cwd=folder,
         environ={"PATH": os.defpath, "HOME": str(folder)},
@@ -298,6 +322,8 @@ def _hides(sandbox: Sandbox, folder: Path, private: PrivateFolder) -> str:
             process.kill()
             raise
         code = confined.wait()
+    if code in _FAILURES:
+        return _FAILURES[code]
     if code or output != b"canary":
         return f"it does not do its work here: {errors.decode('utf-8', 'replace').strip() or f'exit code {code}'}"
     return ""

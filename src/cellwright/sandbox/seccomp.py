@@ -1,8 +1,9 @@
 """The filter of system calls: what neither file rules nor namespaces refuse, as a program for Linux's seccomp.
 
 Refused are, besides the network: other processes' memory, keyrings, io_uring (which would get around all of this), new
-namespaces, and what only an administrator needs. A program in a foreign instruction set is killed: there the same
-numbers mean other calls.
+namespaces, signals by way of a file's owner, and what only an administrator needs. Of `ioctl`, which takes thousands of
+requests and changes files through descriptors that may only read, a list is let through. A program in a foreign instruction
+set is killed: there the same numbers mean other calls.
 """
 
 from __future__ import annotations
@@ -30,12 +31,41 @@ _REFUSE = _ANSWER | errno.EPERM
 _PRETEND = _ANSWER
 """The call does nothing and says that it has."""
 _ABSENT = _ANSWER | errno.ENOSYS
+_NOT_FOR_THIS = _ANSWER | errno.ENOTTY
+"""As a file answers that does not know a request: programs then do without."""
 
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 _STREAM, _SEQPACKET, _TYPE_BITS = 1, 5, 0xF
-_NEW_USER_NAMESPACE = 0x10000000
-_TYPE_FOR_THE_USER = (0x5412, 0x541C)
-"""TIOCSTI and TIOCLINUX, by which a program types into the terminal."""
+_REFUSED_CLONES = 0x7E020000 | 0x8000
+"""New namespaces; and a child of the parent's, which would be ours."""
+
+_TERMINAL_REQUESTS, _REQUEST_GROUP = 0x5400, 0xFFFFFF00
+_REFUSED_REQUESTS = (
+    # TIOCSTI and TIOCLINUX type into the terminal; TIOCCONS, TIOCSSERIAL, TIOCSETD and TIOCVHANGUP take it from others
+    *(0x5412, 0x541C, 0x541D, 0x541F, 0x5423, 0x5437),
+    # FIOSETOWN and SIOCSPGRP: who gets signals about a socket
+    *(0x8901, 0x8902),
+    # flags, project, version and verity of a file, through a descriptor that may only read
+    *(0x40086602, 0x40046602, 0x401C5820, 0x40087602, 0x40047602, 0x40806685),
+)
+_KNOWN_REQUESTS = (
+    # terminals: TCGETS2, TCSETS2, TCSETSW2, TCSETSF2, TIOCGPTN, TIOCSPTLCK, TIOCGDEV, TIOCGPKT, TIOCGPTLCK, TIOCGEXCL
+    *(0x802C542A, 0x402C542B, 0x402C542C, 0x402C542D, 0x80045430, 0x40045431, 0x80045432, 0x80045438, 0x80045439),
+    0x80045440,
+    # files: FIGETBSZ, FICLONE, FICLONERANGE, FIEMAP, and flags, project, version, label and UUID as they are
+    *(0x2, 0x40049409, 0x4020940D, 0xC020660B, 0x80086601, 0x80046601, 0x801C581F, 0x80087601, 0x80047601),
+    *(0x81009431, 0x80111500),
+    # sockets: owner, mark, time stamps; interfaces as they are
+    *(0x8903, 0x8904, 0x8905, 0x8906, 0x8907, 0x8910, 0x8912, 0x8913, 0x8915, 0x8917, 0x8919, 0x891B, 0x891D, 0x8921),
+    *(0x8927, 0x8933, 0x8942, 0x8946),
+    0x80045200,  # RNDGETENTCNT
+)
+_REFUSED_FILE_COMMANDS = (8, 10, 15, 1024, 1026, 1036, 1040)
+"""F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY: who is signalled about a file, and when. Two more write to it."""
+
+MARKED_LIMIT = 15
+"""RLIMIT_RTTIME, in microseconds: nobody confined can change it, so it marks them (`kernel/process_mark.py`)."""
+
 _X32_BIT = 0x40000000
 
 
@@ -57,7 +87,9 @@ _X86_64 = _Machine(
         **{"kexec_load": 246, "kexec_file_load": 320, "swapon": 167, "swapoff": 168, "reboot": 169, "acct": 163},
         **{"settimeofday": 164, "clock_settime": 227, "adjtimex": 159, "clock_adjtime": 305, "syslog": 103},
         **{"sethostname": 170, "setdomainname": 171, "quotactl": 179, "iopl": 172, "ioperm": 173},
-        **{"shmget": 29, "shmat": 30, "msgget": 68, "semget": 64, "mq_open": 240},
+        **{"shmget": 29, "shmat": 30, "shmctl": 31, "msgget": 68, "msgsnd": 69, "msgrcv": 70, "msgctl": 71},
+        **{"semget": 64, "semop": 65, "semctl": 66, "semtimedop": 220, "mq_open": 240, "mq_unlink": 241},
+        **{"fcntl": 72, "setrlimit": 160, "fanotify_init": 300, "bind": 49},
         **{"tkill": 200, "tgkill": 234, "rt_sigqueueinfo": 129, "rt_tgsigqueueinfo": 297},
         **{"chmod": 90, "fchmod": 91, "fchmodat": 268, "chown": 92, "fchown": 93, "lchown": 94, "fchownat": 260},
         **{"utime": 132, "utimes": 235, "futimesat": 261, "utimensat": 280},
@@ -76,7 +108,9 @@ _AARCH64 = _Machine(
         **{"kexec_load": 104, "kexec_file_load": 294, "swapon": 224, "swapoff": 225, "reboot": 142, "acct": 89},
         **{"settimeofday": 170, "clock_settime": 112, "adjtimex": 171, "clock_adjtime": 266, "syslog": 116},
         **{"sethostname": 161, "setdomainname": 162, "quotactl": 60},
-        **{"shmget": 194, "shmat": 196, "msgget": 186, "semget": 190, "mq_open": 180},
+        **{"shmget": 194, "shmctl": 195, "shmat": 196, "msgget": 186, "msgctl": 187, "msgrcv": 188, "msgsnd": 189},
+        **{"semget": 190, "semctl": 191, "semtimedop": 192, "semop": 193, "mq_open": 180, "mq_unlink": 181},
+        **{"fcntl": 25, "setrlimit": 164, "fanotify_init": 262, "bind": 200},
         **{"tkill": 130, "tgkill": 131, "rt_sigqueueinfo": 138, "rt_tgsigqueueinfo": 240},
         **{"fchmod": 52, "fchmodat": 53, "fchown": 55, "fchownat": 54, "utimensat": 88},
         **{"setxattr": 5, "lsetxattr": 6, "fsetxattr": 7, "removexattr": 14, "lremovexattr": 15, "fremovexattr": 16},
@@ -86,13 +120,16 @@ _EVERYWHERE = {
     **{"clone3": 435, "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "pidfd_getfd": 438},
     **{"open_tree": 428, "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433},
     **{"mount_setattr": 442, "open_tree_attr": 467, "quotactl_fd": 443, "process_madvise": 440},
+    **{"process_mrelease": 448},
     **{"pidfd_send_signal": 424, "fchmodat2": 452, "setxattrat": 463, "removexattrat": 466, "file_setattr": 469},
 }
 """Calls that came when all machines got the same numbers."""
 
 _MACHINES = {"x86_64": _X86_64, "aarch64": _AARCH64}
 
-_FOREIGN_PROCESSES = ("ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd", "kcmp")
+_FOREIGN_PROCESSES = (
+    *("ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "process_mrelease", "pidfd_getfd", "kcmp"),
+)
 _AROUND_THE_FILTER = ("io_uring_setup", "io_uring_enter", "io_uring_register")
 _KERNEL_MEMORY = ("bpf", "perf_event_open", "userfaultfd")
 _KEYRINGS = ("add_key", "request_key", "keyctl")
@@ -103,11 +140,14 @@ _NAMESPACES = (
 _ADMINISTRATION = (
     *("init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "swapon", "swapoff", "reboot"),
     *("acct", "settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "syslog", "sethostname", "setdomainname"),
-    *("quotactl", "quotactl_fd", "iopl", "ioperm"),
+    *("quotactl", "quotactl_fd", "iopl", "ioperm", "fanotify_init", "file_setattr"),
 )
-_SHARED_BY_KEY = ("shmget", "shmat", "msgget", "semget", "mq_open")
+_SHARED_BY_KEY = (
+    *("shmget", "shmat", "shmctl", "msgget", "msgsnd", "msgrcv", "msgctl", "semget", "semop", "semtimedop", "semctl"),
+    *("mq_open", "mq_unlink"),
+)
 _SIGNALS = ("tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
-_PERMISSIONS = ("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", "file_setattr")
+_PERMISSIONS = ("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat")
 _TIMES_AND_ATTRIBUTES = (
     *("utime", "utimes", "futimesat", "utimensat", "setxattr", "lsetxattr", "fsetxattr", "setxattrat"),
     *("removexattr", "lremovexattr", "fremovexattr", "removexattrat"),
@@ -120,7 +160,8 @@ class Filter(Struct, frozen=True, kw_only=True):
     `metadata` says what changing modes, owners, times and attributes does: it is done; it is not, and reports success (a
     failure breaks `cp -p` and `tar` where nothing is to be kept anyway); or, where files are kept, what changes
     permissions is refused, so that nobody is told that a script is executable now. `signals`: none to other processes.
-    `shared_by_key`: no System V or POSIX objects that other processes may hold, too.
+    `shared_by_key`: no System V or POSIX objects that other processes may hold, too, and no socket's name that others
+    could take for somebody else's.
     """
 
     network: Network = "none"
@@ -165,6 +206,8 @@ def _answers(rules: Filter) -> Iterable[tuple[str, int]]:
         refused += _SIGNALS
     if rules.shared_by_key:
         refused += _SHARED_BY_KEY
+    if rules.shared_by_key and rules.network == "none":
+        refused.append("bind")  # who binds is not connected to, since `connect` is refused
     yield from ((call, _REFUSE) for call in refused)
     if rules.metadata != "done":
         yield from ((call, _PRETEND if rules.metadata == "pretended" else _REFUSE) for call in _PERMISSIONS)
@@ -191,12 +234,25 @@ def _blocks(rules: Filter) -> Iterable[tuple[str, list[Instruction]]]:
         families = [_INET, _INET6, *([_NETLINK] if rules.network == "any" else [])]
         yield "socket", [*_argument(0), *_one_of(families, _ALLOW, _REFUSE)]
     yield "socketpair", connected
-    yield "clone", [*_argument(0), (_ANY_BIT, 0, 1, _NEW_USER_NAMESPACE), *_answer(_REFUSE), *_answer(_ALLOW)]
-    yield "ioctl", [*_argument(1), *_one_of(_TYPE_FOR_THE_USER, _REFUSE, _ALLOW)]
+    yield "clone", [*_argument(0), (_ANY_BIT, 0, 1, _REFUSED_CLONES), *_answer(_REFUSE), *_answer(_ALLOW)]
+    yield (
+        "ioctl",
+        [
+            *_argument(1),
+            *_each_of(_REFUSED_REQUESTS, _REFUSE),
+            *_each_of(_KNOWN_REQUESTS, _ALLOW),
+            (_AND, 0, 0, _REQUEST_GROUP),
+            *_one_of([_TERMINAL_REQUESTS], _ALLOW, _NOT_FOR_THIS),
+        ],
+    )
+    yield "fcntl", [*_argument(1), *_one_of(_REFUSED_FILE_COMMANDS, _REFUSE, _ALLOW)]
+    yield "setrlimit", [*_argument(0), *_one_of([MARKED_LIMIT], _REFUSE, _ALLOW)]
     # other processes' limits may be read but not set: a new limit is a pointer, of which neither half is looked at alone
     yield (
         "prlimit64",
         [
+            *_argument(1),
+            (_EQUAL, 3, 0, MARKED_LIMIT),
             *_argument(0),
             (_EQUAL, 0, 1, 0),
             *_answer(_ALLOW),
@@ -224,7 +280,11 @@ def _answer(value: int) -> list[Instruction]:
     return [(_RETURN, 0, 0, value)]
 
 
+def _each_of(values: Iterable[int], then: int) -> list[Instruction]:
+    """Answer `then` where what was loaded is one of `values`, and go on behind this otherwise."""
+    return [instruction for value in values for instruction in ((_EQUAL, 0, 1, value), (_RETURN, 0, 0, then))]
+
+
 def _one_of(values: Iterable[int], then: int, otherwise: int) -> list[Instruction]:
     """Answer `then` where what was loaded is one of `values`."""
-    tests = [instruction for value in values for instruction in ((_EQUAL, 0, 1, value), (_RETURN, 0, 0, then))]
-    return [*tests, (_RETURN, 0, 0, otherwise)]
+    return [*_each_of(values, then), (_RETURN, 0, 0, otherwise)]

@@ -26,7 +26,7 @@ from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT
 from cellwright.agent.hooks.protocol import EVENTS
 from cellwright.config.hooks.entries import NEVER_BLOCKED_BY_FAILURE
 from cellwright.config.hooks.hooks import hooks_from
-from marked_processes import marked, wait_until_gone
+from processes.marked_processes import marked, wait_until_gone
 from row_tables import for_each_row
 
 MEANS = {

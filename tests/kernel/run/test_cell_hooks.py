@@ -12,7 +12,7 @@ from notebook_kernel import NotebookKernel, Page
 
 from cellwright.testing import MessagesServer, say, use
 from eventual import eventually
-from marked_processes import wait_until_gone
+from processes.marked_processes import wait_until_gone
 
 pytestmark = pytest.mark.kernel
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from eventual import SECONDS, eventually
-from marked_processes import marked
+from processes.marked_processes import marked
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are counted in /proc")
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import shutil
+import subprocess
+import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +17,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.sandbox import mechanisms
+from cellwright.sandbox.kernel import process_mark
 from cellwright.tools.process.child_processes import ChildProcesses, Command
 from cellwright.tools.process.environment import child_environment
 from cellwright.tools.process.runner import OutputHead, RunningProgram
@@ -34,8 +39,7 @@ def command(script: str, folder: Path, **more: object) -> Command:
         arguments=["bash", "-c", script],
         cwd=folder,
         environ=child_environment(os.environ),
-        confinement=Confinement(read=(str(folder),)),
-        **more,  # type: ignore[arg-type]
+        **{"confinement": Confinement(read=(str(folder),)), **more},  # type: ignore[arg-type]
     )
 
 
@@ -79,6 +83,10 @@ def test_its_exit_code_and_output_are_its_own(children: ChildProcesses, tmp_path
         "trap '' TERM; sleep {0} & sleep {0}; sleep {0}",
         "setsid sleep {0} & sleep {0}",
         "env -i sleep {0} & sleep {0}",
+        "env -i setsid sleep {0} & sleep {0}",
+        "(env -i setsid sh -c '(sleep {0} &) &' &) & sleep {0}",
+        "ulimit -R 9; python3 -c 'import resource; resource.setrlimit(resource.RLIMIT_RTTIME, (9, 9))'; "
+        "(env -i setsid sh -c '(sleep {0} &) &' &) & sleep {0}",
     ],
 )
 def test_a_time_limit_ends_all_of_it(script: str, children: ChildProcesses, tmp_path: Path) -> None:
@@ -172,13 +180,107 @@ from cellwright.tools.process.child_processes import child_processes
 print(run("printf %s $TMPDIR", Path({str(tmp_path)!r}), child_processes())[1], flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    import subprocess
-    import sys
-
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     folder = Path(ended.stdout.strip()).parent
     assert "cellwright-sandbox-" in folder.name, ended.stderr
     eventually(lambda: not folder.exists())
+
+
+def test_commands_do_not_see_the_processes_of_others_where_both_mechanisms_are(tmp_path: Path) -> None:
+    sandbox_by("Landlock")
+    sandbox_by("bubblewrap")
+    secret = f"--token=of-{os.getpid()}"
+    (tmp_path / "link").symlink_to("/proc")
+    looking = (
+        "ps -ef",
+        "pgrep -fa token",
+        "cat /proc/[0-9]*/cmdline",
+        "grep -ha token link/*/cmdline",
+        "head link/*/cmdline",
+    )
+    looking += (
+        'python3 -c \'import pathlib; print(*(p.read_text() for p in pathlib.Path("/proc").glob("*/cmdline")))\'',
+    )
+    children = ChildProcesses()
+    with subprocess.Popen(["sh", "-c", "read -r _", secret], stdin=subprocess.PIPE) as other:
+        shown = {script: secret in run(script, tmp_path, children)[1] for script in looking}
+        unconfined = run(looking[0], tmp_path, children, confinement=None)[1]
+        other.communicate(b"\n")
+    children.stop()
+    assert shown == dict.fromkeys(looking, False)
+    assert secret in unconfined
+
+
+def test_a_process_that_is_forked_meanwhile_keeps_no_mark() -> None:
+    with warnings.catch_warnings(), process_mark.marking(process_mark.new_mark()):
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the child has no use for
+        if (child := os.fork()) == 0:
+            with process_mark.marking(process_mark.new_mark()):  # nobody holds its lock
+                marked = resource.getrlimit(resource.RLIMIT_RTTIME)[0] != resource.RLIM_INFINITY
+            free = resource.getrlimit(resource.RLIMIT_RTTIME)[0] == resource.RLIM_INFINITY
+            os._exit(0 if marked and free else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    assert resource.getrlimit(resource.RLIMIT_RTTIME)[0] == resource.RLIM_INFINITY
+
+
+OUTLIVE = """
+import asyncio, os, signal, sys
+from pathlib import Path
+sys.path[:1] = {paths!r}
+from confined import sandbox_by
+from test_confined_children import run
+from cellwright.tools.process.child_processes import ChildProcesses
+children = ChildProcesses(find_sandbox=lambda: sandbox_by({mechanism!r}))
+how = {{}} if {mechanism!r} else {{"confinement": None, "memory_mb": 4000}}
+print(run({script!r}, Path.cwd(), children, **how)[0], flush=True)
+sys.stdin.readline()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("mechanism", ["Landlock", "bubblewrap", ""])
+def test_nothing_outlives_a_killed_process_whatever_it_leaves(mechanism: str, tmp_path: Path) -> None:
+    """Neither a group nor a session, a parent or an environment is left to know it by."""
+    if mechanism:
+        sandbox_by(mechanism)
+    marker, bystander = f"30{os.getpid()}", f"31{os.getpid()}"
+    left = f"env -i setsid sh -c '(sleep {marker} > /dev/null 2>&1 &) &'"
+    paths = [str(Path(__file__).parent), str(Path(__file__).parents[2] / "shared")]
+    script = OUTLIVE.format(paths=paths, mechanism=mechanism, script=f"{left}; true")
+    with subprocess.Popen(
+        [sys.executable, "-c", script], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"0\n"
+        eventually(lambda: len(sleepers(marker)) == 1)
+        # a child that has the mark only, because it began in the same moment
+        limits = Path(f"/proc/{sleepers(marker)[0]}/limits").read_text("utf-8")
+        mark = next(line.split()[3] for line in limits.splitlines() if line.startswith("Max realtime timeout"))
+        if mark != "unlimited":
+            limited = ["prlimit", f"--rttime={mark}:", "sleep", bystander]
+            own = subprocess.Popen(limited)
+            eventually(lambda: len(sleepers(bystander)) == 1)
+        assert (mark != "unlimited") == (mechanism == "Landlock")
+        parent.communicate(b"\n")
+    eventually(lambda: not sleepers(marker))
+    if mark != "unlimited":
+        eventually(lambda: not watchdogs(mark))
+        assert own.poll() is None
+        own.kill()
+        own.wait()
+
+
+def watchdogs(mark: str) -> list[str]:
+    """The watchdogs that would end what has `mark`."""
+    lines = {folder.name: _arguments(folder) for folder in Path("/proc").glob("[0-9]*")}
+    return [pid for pid, line in lines.items() if b"cellwright-watchdog" in line and line[-2].decode() == mark[:13]]
+
+
+def _arguments(folder: Path) -> list[bytes]:
+    try:
+        return (folder / "cmdline").read_bytes().split(b"\0")
+    except OSError:  # gone meanwhile
+        return []
 
 
 @pytest.mark.parametrize("removed", ["", "tmp", "cache"])

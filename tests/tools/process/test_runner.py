@@ -20,7 +20,7 @@ import pytest
 from cellwright.tools.process.child_processes import ChildProcesses, Command, child_processes
 from cellwright.tools.process.runner import OutputHead, RunningProgram
 from eventual import SECONDS, eventually
-from marked_processes import marked, wait_until_gone
+from processes.marked_processes import marked, wait_until_gone
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are counted in /proc")
 

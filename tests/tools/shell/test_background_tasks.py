@@ -17,7 +17,7 @@ from cellwright.tools.shell.background import background_tasks
 from cellwright.tools.shell.bash import bash_tool, read_shell_limits
 from cellwright.tools.shell.task_stop import task_stop_tool
 from eventual import SECONDS
-from marked_processes import marked, wait_until_gone
+from processes.marked_processes import marked, wait_until_gone
 from row_tables import for_each_row
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs bash")

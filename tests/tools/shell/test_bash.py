@@ -22,7 +22,7 @@ from cellwright.text import plain
 from cellwright.tools.shell.bash import bash_tool
 from cellwright.tools.shell.output import SHOWN_CHARS
 from eventual import SECONDS, eventually
-from marked_processes import marked, wait_until_gone
+from processes.marked_processes import marked, wait_until_gone
 from row_tables import for_each_row
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs bash")

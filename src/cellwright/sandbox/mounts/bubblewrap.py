@@ -1,9 +1,10 @@
 """bubblewrap: a command sees only the folders that are mounted for it, in namespaces of its own.
 
 What is hidden is covered by something that nobody may read; what is protected is mounted read-only over the writable
-folder that it lies in, and so are the folders on the way to it, lest they be renamed. It is never told to end with its
-parent: servers are to outlive the command that started them, and the watchdog knows the group. Its own ban of user
-namespaces is not used either: the filter refuses them, and the ban takes as long as the command.
+folder that it lies in, and so are the folders on the way to it, lest they be renamed. Processes and devices are the
+sandbox's own, whatever the bounds name, and the kernel's settings are read-only: that is mounted over the host's. It is
+never told to end with its parent: servers are to outlive the command that started them, and the watchdog knows the group.
+Its own ban of user namespaces is not used either: the filter refuses them, and the ban takes as long as the command.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from cellwright.sandbox.kernel.kernel_files import HARDWARE, kernel_places, masked_files
 from cellwright.sandbox.mounts.placeholders import first_missing, placeholder
 from cellwright.sandbox.mounts.staging import Staging
 from cellwright.sandbox.paths import below, exists, outermost
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.resolved_bounds import Bounds, ConfinementError
 from cellwright.sandbox.seccomp import Filter, program
+from cellwright.text import lazy_pattern
 
 PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin", "/opt/homebrew/bin")
 """The folders that the program is looked for in: not on PATH, on which a project may have put its own."""
@@ -30,6 +33,7 @@ MOST_MOUNTS = 200
 
 _NAMESPACES = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 _OWN_MOUNTS = ("/proc", "/dev")
+_OF_A_PROCESS = lazy_pattern(r"/proc/(?:\d+|self|thread-self)(?:/|$)")
 
 
 def find_program() -> str:
@@ -48,29 +52,23 @@ def arguments(
     staged: Staging | None = None,
 ) -> list[str]:
     """Build what comes before a command's own arguments; it writes into what is `staged` instead of the folders."""
-    mounts = dict(_covers(bounds, private))
-    for path in (*bounds.read, *bounds.data):
-        # what is closed to us would end bubblewrap, and what is not there takes its time
-        if path not in _OWN_MOUNTS and exists(path):
-            mounts.setdefault(path, ("--ro-bind-try", path))
-    for path in (*bounds.write, *bounds.temporary):
-        mounts[path] = ("--bind", staged.merged(path) if staged and path in staged.folders else path)
+    mounts = _mounts(bounds, private, staged, cwd)
     network = [] if bounds.network == "any" else ["--unshare-net"]
     # where the overlays are mounted it is root
     user = ["--uid", str(os.getuid()), "--gid", str(os.getgid())] if staged else []
-    built = [bwrap, *_NAMESPACES, *user, *network, "--cap-drop", "ALL", "--proc", "/proc", "--dev", "/dev"]
+    built = [bwrap, *_NAMESPACES, *user, *network, "--cap-drop", "ALL"]
     # what lies deeper is mounted later
-    for path in sorted(mounts, key=lambda path: path.split("/")):
-        option, source = mounts[path]
-        built += [option, source, path]
+    for path in sorted(mounts, key=lambda path: path.rstrip("/").split("/")):
+        built += mounts[path]
     visible = (*bounds.read, *bounds.data, *bounds.write, *bounds.temporary, *_OWN_MOUNTS)
     for link, target in bounds.links:
         if not any(below(link, path) for path in visible):
             built += ["--symlink", target, link]
     if not any(below(cwd, path) for path in visible):
         built += ["--dir", cwd]
-    built += ["--remount-ro", "/", "--chdir", cwd]
-    return [*built, "--seccomp", str(filter_fd), "--info-fd", str(status_fd), "--"]
+    if "/" not in bounds.write:
+        built += ["--remount-ro", "/"]
+    return [*built, "--chdir", cwd, "--seccomp", str(filter_fd), "--info-fd", str(status_fd), "--"]
 
 
 def check(bounds: Bounds) -> None:
@@ -114,9 +112,54 @@ def open_status() -> tuple[int, int]:
         os.close(written)
 
 
+def _mounts(bounds: Bounds, private: PrivateFolder, staged: Staging | None, cwd: str) -> dict[str, list[str]]:
+    """Build the mounts, each by its path: what covers others, what is read, what is written, and the sandbox's own."""
+    kernels = kernel_places()
+    mounts = {path: [option, source, path] for path, (option, source) in _covers(bounds, private)}
+    changed = [path for path in (*bounds.write, *bounds.temporary) if not kernels.hold(path)]
+    in_changed = [place for path in changed for place in kernels.below(path)]
+    kept = [path for path in bounds.write if kernels.hold(path)]
+    tops = (*bounds.read, *bounds.data, *bounds.write)
+    seen = any(below(cwd, top) for top in tops) and not any(below(cwd, place) for place in bounds.hidden)
+    if seen and below(cwd, "/dev") and not kernels.hold(cwd):
+        # a project in memory, which devices of the sandbox's own would cover
+        (changed if any(below(cwd, top) for top in bounds.write) else kept).append(cwd)
+    for path in (*bounds.read, *bounds.data, *in_changed, *kept):
+        # what is closed to us would end bubblewrap, and what is not there takes its time
+        if not _is_own(path) and exists(path):
+            mounts.setdefault(path, ["--ro-bind-try", path, path])
+    for path in changed:
+        mounts[path] = ["--bind", staged.merged(path) if staged and path in staged.folders else path, path]
+    # another `/proc` shows the host's processes
+    for place in (*kernels.private, *HARDWARE):
+        if any(below(place, top) for top in tops) and not _is_own(place) and exists(place):
+            mounts[place] = _emptied(place)
+    mounts.setdefault("/dev", ["--dev", "/dev"])
+    mounts.setdefault("/proc", _processes())
+    return mounts
+
+
+def _processes() -> list[str]:
+    """Mount the sandbox's own processes. All of it is read-only: root could else change how the whole system works."""
+    masks = [word for path in masked_files() for word in _emptied(path)]
+    return ["--proc", "/proc", *masks, "--remount-ro", "/proc"]
+
+
+def _emptied(path: str) -> list[str]:
+    """Mount nothing over what is at `path`."""
+    return ["--tmpfs", path] if Path(path).is_dir() else ["--dev-bind", "/dev/null", path]
+
+
+def _is_own(path: str) -> bool:
+    """Return whether the sandbox mounts what is at `path` itself; folders among the devices are none of these."""
+    return below(path, "/proc") or (below(path, "/dev") and kernel_places().hold(path))
+
+
 def _covers(bounds: Bounds, private: PrivateFolder) -> Iterator[tuple[str, tuple[str, str]]]:
     """The mounts over what is hidden and protected."""
     for path in bounds.hidden:
+        if _OF_A_PROCESS.match(path):
+            continue  # of a process that the sandbox does not have
         yield path, ("--ro-bind", private.unreadable(folder=Path(path).is_dir()))
     # where the folder of all these lies in one that may be written, what covers must not be replaced
     own = [path for path in [os.path.realpath(private.path)] if any(below(path, top) for top in bounds.write)]

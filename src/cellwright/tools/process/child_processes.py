@@ -5,7 +5,9 @@ a pipe which groups there are; when the pipe ends, because this process has, how
 are:
 
     the child and all that stays in its group      everywhere
-    what left the group (`setsid`, a daemon)       on Linux, by the mark, unless it cleared its environment (`env -i`)
+    what left the group (`setsid`, a daemon)       on Linux, by the mark
+    the same with a cleared environment (`env -i`) on Linux, by a limit that bounds nothing: a confined process can't
+                                                   change it; others could, and only have it where memory is bounded
 
 Not covered: what somebody else starts for the child (systemd-run, a container engine, at, another machine).
 
@@ -31,6 +33,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from cellwright.agent.calls.confinement import Confinement
+from cellwright.sandbox.kernel.process_mark import SAME_DIGITS, marked_processes, new_mark
 from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
@@ -46,8 +49,11 @@ STOP_SECONDS = 2.0
 
 MARK_NAME = "CELLWRIGHT_CHILD"
 _POLL_SECONDS = 0.005
+_LIMIT_MARKS = 900
+"""As many children have different limits; a mark is in whole KiB, and its first digits are those of all."""
 
-# $1 is the mark; groups come as lines `+ GROUP` and `- GROUP`, and the folder to remove at the end as `f FOLDER`
+# $1 is the mark, and $2 begins the limits that are marks, too (sandbox/kernel/process_mark.py); groups come as lines
+# `+ GROUP` and `- GROUP`, and the folder to remove at the end as `f FOLDER`
 _WATCHDOG = """
 trap '' INT TERM HUP QUIT
 groups=' '
@@ -64,10 +70,26 @@ end() {
     pid=${file#/proc/}
     kill -s "$1" "${pid%/environ}" 2>/dev/null && left=1
   done
+  for file in $(grep -la "^Max [a-z ]* $3[0-9]* " /proc/[0-9]*/limits 2>/dev/null); do
+    pid=${file#/proc/}
+    pid=${pid%/limits}
+    # the limit of a confined process was ours for a moment, and another child may have it from us
+    if ! grep -q "^Max resident set * $3" "$file"; then
+      filters=$(grep Seccomp_filters: "/proc/$pid/status" 2>/dev/null) || continue
+      [ "$filters" = "$own" ] && continue
+    fi
+    kill -s "$1" "$pid" 2>/dev/null && left=1
+  done
 }
-end TERM "$1"
+own=$(grep Seccomp_filters: /proc/self/status 2>/dev/null)
+end TERM "$1" "$2"
 [ "$groups$left" = ' ' ] || sleep 0.2
-end KILL "$1"
+left=1
+for again in 1 2 3 4 5 6 7 8; do  # what begins others all the time is met again
+  [ -n "$left" ] || break
+  left=
+  end KILL "$1" "$2"
+done
 [ -z "$folder" ] && exit
 chmod -R u+rwX -- "$folder" 2>/dev/null
 rm -rf -- "$folder"
@@ -75,7 +97,7 @@ rm -rf -- "$folder"
 
 
 # the limit is set before the program begins, so that nothing that it starts can be without it; a lower one stays
-_BOUND_MEMORY = 'ulimit -d "$0" 2>/dev/null; exec "$@"'
+_BOUND_MEMORY = 'ulimit -d "$0" 2>/dev/null; ulimit -S -m "$1" 2>/dev/null; shift; exec "$@"'
 _SHELL_NAME = lazy_pattern("[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -117,10 +139,17 @@ class Child:
     """One running child, the leader of its group. Made by `ChildProcesses.start`, on a running loop."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], mark: str, *, read_only: bool, confined: ConfinedProcess | None = None
+        self,
+        process: subprocess.Popen[bytes],
+        mark: str,
+        *,
+        read_only: bool,
+        confined: ConfinedProcess | None = None,
+        limit_mark: int = 0,
     ) -> None:
         self.group = process.pid
         self.mark = mark
+        self._limit_mark = limit_mark
         self._process = process
         self._read_only = read_only
         self._confined = confined
@@ -183,10 +212,14 @@ class Child:
             os.killpg(self.group, sign)
         if self._read_only:  # nothing has left the group, and looking for it would take longer than most searches
             return
-        for pid in _marked(f"{MARK_NAME}={self.mark}\0".encode()):
+        for pid in self._left_the_group():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 if os.getpgid(pid) != self.group:  # the group has heard it: what it does then, it does once
                     os.kill(pid, sign)
+
+    def _left_the_group(self) -> list[int]:
+        found = _marked(f"{MARK_NAME}={self.mark}\0".encode())
+        return [*dict.fromkeys((*found, *marked_processes(self._limit_mark)))]
 
     async def _wait_until_gone(self, seconds: float) -> None:
         deadline = asyncio.get_running_loop().time() + seconds
@@ -204,6 +237,7 @@ class ChildProcesses:
         self._lock = threading.RLock()
         self._find_sandbox = find_sandbox
         self._mark = secrets.token_hex(12)
+        self._limit_mark = new_mark()
         self._count = 0
         self._groups: dict[int, Child] = {}
         self._pipe: int | None = None
@@ -230,6 +264,7 @@ class ChildProcesses:
         with self._lock:
             self._count += 1
             mark = f"{self._mark}.{self._count}"
+            limit_mark = self._limit_mark + self._count % _LIMIT_MARKS * 1024
         self._watch()
         # a session of its own has a share of its own of a busy processor, and may wait for it longer than a search takes;
         # but what is confined must not have the user's terminal
@@ -253,18 +288,21 @@ class ChildProcesses:
         confined = None
         with _entered(command) as cwd:
             if command.confinement is None:
-                process = start(_arguments(command), command.environ)
+                process = start(_arguments(command, limit_mark), command.environ)
             else:
-                confined = self._start_confined(command, command.confinement, start)
+                confined = self._start_confined(command, command.confinement, start, limit_mark)
                 process = confined.process
-        child = Child(process, mark, read_only=command.read_only, confined=confined)
+        child = Child(process, mark, read_only=command.read_only, confined=confined, limit_mark=limit_mark)
         self._notify(child)
         if command.read_only and command.memory_mb is not None:
             _bound_memory(process.pid, command.memory_mb)
         return child
 
-    def _start_confined(self, command: Command, confinement: Confinement, start: Start) -> ConfinedProcess:
+    def _start_confined(
+        self, command: Command, confinement: Confinement, start: Start, limit_mark: int
+    ) -> ConfinedProcess:
         """Start `command` by `start` in the sandbox. Raises ConfinementError, an OSError, where it would not be confined."""
+        from cellwright.sandbox.kernel.plain_commands import may_look_at_processes
         from cellwright.sandbox.mechanisms import find_sandbox  # most processes confine nothing
         from cellwright.sandbox.private_folder import PrivateFolder
 
@@ -280,12 +318,14 @@ class ChildProcesses:
                 self._write(f"f {private.path}\n")
         return sandbox.start(
             start,
-            _arguments(command),
+            _arguments(command, limit_mark),
             confinement,
             cwd=command.cwd,
             environ=command.environ,
             private=private,
             proxy_port=command.proxy_port,
+            processes=may_look_at_processes(command.arguments),
+            mark=limit_mark,
         )
 
     @property
@@ -325,7 +365,14 @@ class ChildProcesses:
             reader, self._pipe = os.pipe()
             try:
                 self._watchdog = subprocess.Popen(
-                    ["/bin/sh", "-c", _WATCHDOG, "cellwright-watchdog", f"{MARK_NAME}={self._mark}."],
+                    [
+                        "/bin/sh",
+                        "-c",
+                        _WATCHDOG,
+                        "cellwright-watchdog",
+                        f"{MARK_NAME}={self._mark}.",
+                        str(self._limit_mark)[:SAME_DIGITS],
+                    ],
                     stdin=reader,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
@@ -364,6 +411,7 @@ class ChildProcesses:
         """In a forked process: watchdog and children are the parent's."""
         pipe, self._pipe, self._watchdog = self._pipe, None, None
         self._lock, self._groups, self._mark = threading.RLock(), {}, secrets.token_hex(12)
+        self._limit_mark = new_mark()
         self._private = None
         if pipe is not None:
             os.close(pipe)
@@ -396,15 +444,16 @@ def _entered(command: Command) -> Iterator[str]:
         os.close(opened)
 
 
-def _arguments(command: Command) -> Sequence[str]:
-    """Build the arguments that start `command` with its memory bounded. Raises OSError where there is no such program."""
+def _arguments(command: Command, limit_mark: int) -> Sequence[str]:
+    """Build the arguments that start `command` with its memory bounded, and marked. Raises OSError if it is not found."""
     if command.memory_mb is None or command.read_only or os.name != "posix":
         return command.arguments
     _check_program(command)  # the shell in between would tell by its exit code alone
     # a shell drops the variables that could not be its own
     dropped = [f"{name}={value}" for name, value in command.environ.items() if not _SHELL_NAME.fullmatch(name)]
     restored = ["/usr/bin/env", "--", *dropped] if dropped else []
-    return ["/bin/sh", "-c", _BOUND_MEMORY, str(command.memory_mb * 1024), *restored, *command.arguments]
+    bounds = [str(command.memory_mb * 1024), str(limit_mark // 1024)]
+    return ["/bin/sh", "-c", _BOUND_MEMORY, *bounds, *restored, *command.arguments]
 
 
 def _bound_memory(pid: int, memory_mb: int) -> None:
