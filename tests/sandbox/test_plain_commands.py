@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cellwright.sandbox.kernel.plain_commands import may_look_at_processes
+from cellwright.tools.shell.run_command import reporting_script
 from everyday_commands import READING
 
 PLAIN = r"""
@@ -58,6 +59,13 @@ def test_what_cannot_do_without_processes_is_known() -> None:
     assert not may_look_at_processes(["rg", "-n", "x"])
     assert may_look_at_processes(["/usr/bin/python3", "-c", "1"])
     assert may_look_at_processes(["bash", "script.sh"])
+
+
+def test_a_command_is_read_as_the_tool_bash_starts_it() -> None:
+    """A script that could not be read would have each command confined by the slower mechanism."""
+    for line in (*PLAIN.strip().splitlines(), *LOOKING.strip().splitlines(), "ls", "echo 'it'\"'\"'s'"):
+        started = ["bash", "--noprofile", "--norc", "-c", reporting_script(line, 12)]
+        assert may_look_at_processes(started) == may_look_at_processes(["bash", "-c", line]), line
 
 
 def test_most_everyday_reading_has_no_use_for_processes() -> None:

@@ -6,6 +6,7 @@ processes, whatever its text hides. So the text is read roughly, and what is not
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
@@ -78,6 +79,9 @@ _RUNS_OTHERS = lazy_pattern(
 )
 
 
+_EVALUATES = lazy_pattern(r"""\beval (?P<word>(?:'[^']*'|"'"|[\w@%+=:,./-])+) \d+>&-\Z""")
+
+
 def may_look_at_processes(arguments: Sequence[str]) -> bool:
     """Return whether a program, or a script in its arguments, may have a use for what `/proc` shows of processes."""
     program = PurePath(arguments[0]).name
@@ -85,8 +89,14 @@ def may_look_at_processes(arguments: Sequence[str]) -> bool:
         return program not in _PLAIN or bool(_RUNS_OTHERS.search(" ".join(arguments)))
     if "-c" not in arguments[:-1]:
         return True
-    script = arguments[list(arguments).index("-c") + 1]
+    script = _evaluated(arguments[list(arguments).index("-c") + 1])
     return bool(_RUNS_OTHERS.search(script)) or not all(name in _PLAIN for name in _programs(script))
+
+
+def _evaluated(script: str) -> str:
+    """`script` with what it evaluates at its end in place of the quoted word: the tool Bash starts each command so."""
+    found = _EVALUATES.search(script)
+    return script if found is None else script[: found.start()] + "".join(shlex.split(found["word"]))
 
 
 def _programs(script: str) -> Iterator[str]:

@@ -152,11 +152,8 @@ def _command(what: ShellCommand, descriptor: int) -> Command:
     bash = shutil.which("bash", path=what.environ["PATH"]) if os.name == "posix" else None
     if bash is None:
         raise ToolError("There is no bash here: the Bash tool needs Linux or macOS with bash. Use Python instead.")
-    # The shell reports the folder it ended in, however the command ended it. While the command runs, its descriptor is
-    # closed: bash keeps a copy to restore it, which no program that it starts inherits.
-    script = f"trap 'pwd -P 2>/dev/null >&{descriptor}' EXIT; eval {shlex.quote(what.command)} {descriptor}>&-"
     return Command(
-        arguments=[bash, "--noprofile", "--norc", "-c", script],
+        arguments=[bash, "--noprofile", "--norc", "-c", reporting_script(what.command, descriptor)],
         cwd=what.cwd,
         environ=what.environ,
         memory_mb=what.memory_mb,
@@ -164,3 +161,12 @@ def _command(what: ShellCommand, descriptor: int) -> Command:
         proxy_port=what.proxy_port,
         folder_id=what.folder_id,
     )
+
+
+def reporting_script(command: str, descriptor: int) -> str:
+    """The script that runs `command` and reports the folder it ended in to `descriptor`, however the command ended it.
+
+    While the command runs, its descriptor is closed: bash keeps a copy to restore it, which no program that it starts
+    inherits. `sandbox/kernel/plain_commands.py` reads such scripts.
+    """
+    return f"trap 'pwd -P 2>/dev/null >&{descriptor}' EXIT; eval {shlex.quote(command)} {descriptor}>&-"
