@@ -61,6 +61,10 @@ AROUND_EXCLUDED = (
 )
 
 
+def on_places() -> SandboxRules:
+    return SandboxRules(means=PLACES, enabled=True)
+
+
 def on(**settings: Any) -> SandboxRules:
     return SandboxRules(means=ALL, enabled=True, **settings)
 
@@ -312,8 +316,17 @@ def test_the_bounds_where_the_sandbox_is_on(repository):
     # a commit needs the repository's data; what steers git is nobody's to change
     git = repository.project / ".git"
     assert {str(git / name) for name in ("hooks", "config")} <= set(bounds.protected)
-    assert bounds.protects is None
     assert not {str(git), str(git / "index"), str(git / "refs")} & set(bounds.protected)
+    # what is not there yet is judged before it is made
+    assert bounds.protects is not None
+    names = ("src/.git/hooks/x", "src/.envrc", ".git/commondir", ".git/index", ".git/objects/ab/c", "src/new.py")
+    protected = [bounds.protects(str(repository.project / name)) for name in names]
+    assert protected == [True, True, True, False, False, False]
+    assert bounds.unstaged == ("/scratch",)
+    background = decide(repository, "make", sandbox=rules, run_in_background=True)
+    assert (background.behavior, "in the background" in background.reason) == ("ask", True)
+    assert decide(repository, "gawk 1 x", sandbox=rules, run_in_background=True).behavior == "allow"
+    assert decide(repository, "make", sandbox=on_places()).behavior == "ask", "what is not there yet cannot be held"
     asked = decide(repository, "make", sandbox=on(auto_allow=False)).confinement
     assert asked is not None
     assert asked.read == ("/",)

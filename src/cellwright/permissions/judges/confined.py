@@ -56,7 +56,7 @@ def confinable(book: RuleBook, call: ShellCall, tool_input: Mapping[str, Any]) -
     if rules.excluded and _is_excluded(rules.excluded, command_use(call.command)):
         return None
     wants_none = tool_input.get(UNCONFINED) is True and rules.allow_unsandboxed
-    return ConfinableCommand(book, call, wants_none)
+    return ConfinableCommand(book, call, wants_none, background=tool_input.get("run_in_background") is True)
 
 
 def _is_excluded(rules: Sequence[str], command: CommandUse) -> bool:
@@ -84,11 +84,15 @@ def _excluded(rule: str) -> RestrictedCommand:
 
 @dataclass(frozen=True)
 class ConfinableCommand:
-    """A command for which there is a sandbox, and what may run in it. `unconfined`: Claude asks to run it without."""
+    """A command for which there is a sandbox, and what may run in it. `unconfined`: Claude asks to run it without.
+
+    `background`: it outlives its call, so what it changes cannot wait for its end.
+    """
 
     book: RuleBook
     call: ShellCall
     unconfined: bool
+    background: bool = False
 
     @cached_property
     def reading(self) -> Confinement | None:
@@ -167,6 +171,8 @@ class ConfinableCommand:
             return ""
         if not (use.is_readable and rules.auto_allow if rules.enabled else use.use == "reads"):
             return ""
+        if self.background and rules.enabled:
+            return " It runs in the background, so its changes cannot be checked before they are made."
         besides = self._repositories(runs_git=rules.enabled or use.runs_git)
         why = "" if besides is None else bounds.why_not_unasked(self.book, besides)
         return f" Confined it would need no question, but {self._name} cannot enforce that here: {why}." if why else ""
@@ -177,6 +183,8 @@ class ConfinableCommand:
         rules = self.book.sandbox
         if not (rules.enabled and rules.auto_allow) or self.unconfined or self.book.mode == "plan":
             return None
+        if self.background:
+            return None  # what it changes has to be there while it runs, and nobody has judged it by then
         if not self._use.is_readable or not self._is_readable(self._use):
             return None
         besides = self._repositories(runs_git=True)

@@ -48,7 +48,7 @@ def arguments(
     staged: Staging | None = None,
 ) -> list[str]:
     """Build what comes before a command's own arguments; it writes into what is `staged` instead of the folders."""
-    mounts = dict(_covers(bounds, private))
+    mounts = dict(_covers(bounds, private, () if staged is None else staged.folders))
     for path in (*bounds.read, *bounds.data):
         # what is closed to us would end bubblewrap, and what is not there takes its time
         if path not in _OWN_MOUNTS and exists(path):
@@ -114,7 +114,7 @@ def open_status() -> tuple[int, int]:
         os.close(written)
 
 
-def _covers(bounds: Bounds, private: PrivateFolder) -> Iterator[tuple[str, tuple[str, str]]]:
+def _covers(bounds: Bounds, private: PrivateFolder, staged: Sequence[str]) -> Iterator[tuple[str, tuple[str, str]]]:
     """The mounts over what is hidden and protected."""
     for path in bounds.hidden:
         yield path, ("--ro-bind", private.unreadable(folder=Path(path).is_dir()))
@@ -124,7 +124,7 @@ def _covers(bounds: Bounds, private: PrivateFolder) -> Iterator[tuple[str, tuple
         if any(below(path, hidden) for hidden in bounds.hidden):
             continue
         # what is staged is judged by its path at the end, wherever it was moved
-        for folder in () if bounds.staged else _on_the_way(path, bounds.write):
+        for folder in () if any(below(path, top) for top in staged) else _on_the_way(path, bounds.write):
             yield folder, ("--bind", folder)
         yield path, ("--ro-bind", path)
 
