@@ -176,7 +176,8 @@ def _against(confinement: Confinement) -> Callable[[str, str], str]:
     def against(path: str, made: str) -> str:
         if any(below(path, place) for place in protected):
             return "is protected"
-        if protects is not None and protects(path) and not (made and admits is not None and admits(path, made)):
+        # of what goes it is asked what it was
+        if protects is not None and protects(path) and not (admits is not None and admits(path, made or path)):
             return "is protected"
         if made and os.path.islink(made) and leads_astray(path):  # noqa: PTH114
             return "would be a link that gives protected names to what it leads to"
