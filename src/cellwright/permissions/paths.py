@@ -267,13 +267,17 @@ def protected_part(place: str) -> str | None:
 
 
 def _repository_part(place: str, names: list[str]) -> str | None:
-    """The part that makes a folder without `.git` in its path a repository, or steers the one that it is."""
-    if place.endswith(f"{os.sep}HEAD") and not os.path.lexists(place):
-        return "HEAD"  # without it git takes no folder for a repository
+    """The part of the folder of a repository without a work tree, whatever its name, that steers git in it."""
     for at in (len(names) - 1, len(names) - 2):
         if at > 0 and names[at] in _REPOSITORY_FILES and _holds(place, at, "HEAD") and _holds(place, at, "objects"):
             return f"{names[at - 1]}/{names[at]}"
     return None
+
+
+def makes_repository(place: str) -> bool:
+    """Return whether a file at `place` may make git take its folder for a repository, with what stands beside it."""
+    # without `HEAD` it takes none for one; a revision that is called so is no file
+    return place.endswith(f"{os.sep}HEAD") and not os.path.lexists(place)
 
 
 def _holds(place: str, at: int, name: str) -> bool:

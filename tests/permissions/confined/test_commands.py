@@ -421,3 +421,29 @@ def test_what_cannot_change_anything_runs_beside_others(repository, command, bes
 def test_what_the_sandbox_lets_write_runs_alone(repository):
     assert not decide(repository, "python build.py", sandbox=on()).works_beside
     assert not decide(repository, "touch src/new.py", "acceptEdits").works_beside
+
+
+@for_each_row(
+    ("command", "expected"),
+    [
+        ("git clone https://example.org/x", "ask"),
+        ("git init sub", "ask"),
+        ("cd src && git -c a.b=c submodule update --init", "ask"),
+        ("git config user.name x", "ask"),
+        ("git remote add o x", "ask"),
+        ("npm ci --silent", "ask"),
+        ("python3 -m venv env", "ask"),
+        ("uv venv", "ask"),
+        ("echo x > .envrc", "ask"),
+        ("touch src/.claude/x", "ask"),
+        ("git fetch", "allow"),
+        ("git commit -m init", "allow"),
+        ("npm test", "allow"),
+        ("python3 -m pytest", "allow"),
+        ("echo x > notes.md", "allow"),
+    ],
+)
+def test_what_is_known_to_make_protected_files_asks_at_once(repository, command, expected):
+    decision = decide(repository, command, sandbox=on())
+    assert decision.behavior == expected
+    assert ("protected" in decision.reason) == (expected == "ask")

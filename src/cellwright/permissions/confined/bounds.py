@@ -27,7 +27,14 @@ from cellwright.agent.calls.confinement import Confinement
 from cellwright.permissions.confined.secret_paths import SECRET_PLACES
 from cellwright.permissions.git_data import is_ordinary, steers_git
 from cellwright.permissions.judges.files import NOT_SEARCHED
-from cellwright.permissions.paths import PROTECTED_FILES, PROTECTED_FOLDERS, folded, inside, protected_part
+from cellwright.permissions.paths import (
+    PROTECTED_FILES,
+    PROTECTED_FOLDERS,
+    folded,
+    inside,
+    makes_repository,
+    protected_part,
+)
 from cellwright.permissions.rules.rule import EDIT, READ, CompiledRule, RuleBook
 from cellwright.permissions.shell.read_only.git import read_elsewhere, repository_of
 from cellwright.text import lazy_pattern
@@ -45,7 +52,7 @@ MAX_ENTRIES = 5_000
 """Names looked at for what is protected; in larger folders it is not known."""
 
 _STEERS_GIT = ("hooks", "config", "config.worktree", "commondir", "gitdir", "modules", "info/attributes")
-"""What steers git by a usual name, in the folder of a repository's data: it is refused as soon as a command tries."""
+"""Names that steer git in the folder of a repository's data: writing them is refused as soon as a command tries."""
 
 
 _ENVIRON = lazy_pattern(r"/proc/[^/]+/(task/[^/]+/)?environ")
@@ -230,12 +237,11 @@ class _Protects(Struct, frozen=True):
     """The files that nobody changes unasked: called with a path, whether it is one.
 
     `git_in`: the session's folders and those of its repositories' data, where git's ordinary work changes none; empty if
-    all of `.git` is protected. `granted`: folders that the settings let commands write in although they are protected.
+    all of `.git` is protected.
     """
 
     rules: tuple[CompiledRule, ...]
     git_in: tuple[str, ...] = ()
-    granted: tuple[str, ...] = ()
 
     def __call__(self, path: str) -> bool:
         return self._by_name(path) or self._by_rule(path)
@@ -248,9 +254,9 @@ class _Protects(Struct, frozen=True):
 
     def _by_name(self, path: str) -> bool:
         part = protected_part(path)
-        if part == ".git" and self.git_in and not steers_git(path):
-            return False
-        return part is not None and not (self.granted and inside(path, self.granted))
+        if part == ".git" and self.git_in:
+            return steers_git(path)
+        return part is not None or makes_repository(path)
 
     def _by_rule(self, path: str) -> bool:
         return any(rule.covers_place((path,)) for rule in self.rules)
@@ -293,10 +299,7 @@ def _secret_places(read: Sequence[str]) -> tuple[str, ...]:
 
 def _protects_in_sandbox(book: RuleBook) -> _Protects:
     folders = (*book.folders, *(folder for top in _tops(book) for folder in _git_data(top)))
-    granted = (folder for folder in book.sandbox.allow_write if protected_part(folder))
-    return _Protects(
-        _edit_rules(book), git_in=tuple(dict.fromkeys(map(os.path.realpath, folders))), granted=tuple(granted)
-    )
+    return _Protects(_edit_rules(book), git_in=tuple(dict.fromkeys(map(os.path.realpath, folders))))
 
 
 def _tops(book: RuleBook) -> tuple[str, ...]:
@@ -321,6 +324,11 @@ def _protected_places(book: RuleBook, protects: _Protects) -> tuple[str, ...] | 
             if count > MAX_ENTRIES:
                 return None
             here_protected = {name for name in (*folders, *files) if protects(os.path.join(here, name))}
+            # whoever allows an installation means its programs, too
+            here_protected -= {".bin"}
+            if protects.git_in and ".git" in folders:
+                steering = (os.path.join(here, ".git", name) for name in _STEERS_GIT)
+                found.update(dict.fromkeys(filter(os.path.lexists, steering)))
             found.update(dict.fromkeys(os.path.join(here, name) for name in here_protected))
             folders[:] = [name for name in folders if name not in here_protected and name not in NOT_SEARCHED]
     return tuple(found)

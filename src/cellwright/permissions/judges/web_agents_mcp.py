@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from cellwright.agent.calls.approval import Decision
-from cellwright.permissions.judges.files import protected_among
+from cellwright.permissions.judges.files import protected_change
 from cellwright.permissions.paths import PathProblem, places
 from cellwright.permissions.rules.domain_pattern import AddressProblem, host_of
 from cellwright.permissions.rules.name_pattern import GENERAL_AGENT
@@ -110,7 +110,7 @@ def judge_mcp(book: RuleBook, call: JudgedCall) -> Decision:
     # a rule allows the tool, not a change to what runs later
     for name in islice(_names(call.input), MOST_NAMES):
         try:
-            part = protected_among(places(name, book.cwd))
+            part = protected_change(places(name, book.cwd))
         except PathProblem:  # no file can have such a name
             continue
         if part:
