@@ -170,7 +170,19 @@ PROTECTED_FOLDERS = (
     *(".config/emacs", ".config/zed", ".config/code", ".config/vscodium"),
     # other agents: their settings name programs and grant rights
     *(".claude", ".cursor", ".gemini", ".codex", ".continue", ".windsurf", ".roo", ".opencode", ".amazonq", ".kiro"),
-    *(".qwen", ".kilocode", ".copilot", ".config/opencode", ".config/goose", ".config/github-copilot"),
+    *(
+        ".qwen",
+        ".kilocode",
+        ".copilot",
+        ".cline",
+        ".trae",
+        ".junie",
+        ".augment",
+        ".crush",
+        ".config/opencode",
+        ".config/goose",
+        ".config/github-copilot",
+    ),
     # Jupyter's and IPython's configuration, wherever they look for it
     *(".ipython", ".jupyter", ".local/share/jupyter", "library/jupyter", "share/jupyter", "etc/jupyter", "etc/ipython"),
     *("labconfig", "nbconfig", "nbextensions", "custom/custom.js", "custom/custom.css", ".config/ipython"),

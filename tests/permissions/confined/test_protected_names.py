@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,8 @@ GIT = (
 NAMES = (*IN_FOLDERS, *FILES, *OTHERS)
 SOME = (".claude/settings.json", ".vscode/tasks.json", ".mcp.json", "x.pth", "env/bin/python", "venv/bin/ls")
 SOME += (".git/hooks/post-commit", ".git/commondir", ".github/workflows/ci.yml", "bare/config", ".bashrc")
+MOST_SECONDS = 0.1
+"""Computing time of a decision in a project of 5,000 files: usually a tenth of that."""
 EVIL = "exec touch evil\n"
 
 
@@ -203,6 +206,36 @@ def test_these_ways_make_what_is_not_protected(place: Place) -> None:
         path = place.root / "plain"
         shutil.rmtree(path) if not path.is_symlink() else path.unlink()
         shutil.rmtree(place.root / "way", ignore_errors=True)
+
+
+def test_a_folder_that_the_settings_open_opens_nothing_of_the_session(place: Place, tmp_path: Path) -> None:
+    """What lies around the session's folder is staged with it; what lies beside it is staged if that is possible."""
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    for opened in (tmp_path, beside, Path(place.private.path).parent):
+        rules = SandboxRules(means=place.sandbox.abilities, enabled=True, allow_write=(str(opened),))
+        policy = PermissionPolicy(roots=[place.root], cwd=place.root, sandbox=rules)
+        command = (
+            f"mkdir -p sub/.claude; echo evil > $PWD/sub/.claude/x; for f in x.pth; do echo evil > {beside}/$f; done"
+        )
+        decision = policy.decide(tool_named("Bash"), {"command": command})
+        if decision.behavior == "allow":
+            assert decision.confinement is not None
+            bounds = without_hosts(decision.confinement)
+            Confined(place.sandbox, place.private, place.root).bash(command, bounds)
+        assert not (place.root / "sub" / ".claude" / "x").exists()
+        assert not (beside / "x.pth").exists()
+
+
+def test_a_decision_takes_no_longer_in_a_large_project(place: Place) -> None:
+    for folder in range(50):
+        (place.root / f"data{folder}").mkdir()
+        for file in range(100):
+            (place.root / f"data{folder}" / str(file)).touch()
+    place.decide("make all")  # finds out what the disk can do
+    began = time.process_time()
+    assert place.decide("make test").behavior == "allow"
+    assert time.process_time() - began < MOST_SECONDS
 
 
 def test_no_protected_name_is_made_in_a_folder_of_the_session(place: Place) -> None:

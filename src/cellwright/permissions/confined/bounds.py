@@ -180,7 +180,7 @@ def _sandboxed(book: RuleBook, besides: Sequence[str] = (), *, unasked: bool) ->
         protected=protected,
         protects=protects if unasked else None,
         admits=protects.admits if unasked and protects is not None else None,
-        unstaged=tuple(book.sandbox.allow_write) if unasked else (),
+        unstaged=_beside(book.sandbox.allow_write, (*book.folders, *git)) if unasked else (),
         hosts=tuple(book.sandbox.allowed_hosts) if abilities.hosts else None,
         denied_hosts=tuple(book.sandbox.denied_hosts),
         asked_hosts=tuple(book.sandbox.asked_hosts),
@@ -295,6 +295,12 @@ def _secret_places(read: Sequence[str]) -> tuple[str, ...]:
     starts = tuple(folder if folder.endswith(os.sep) else folder + os.sep for folder in read)
     secrets = _secrets(_home(os.path.expanduser("~")))
     return tuple(place for place in secrets if place.startswith(starts) and os.path.lexists(place))
+
+
+def _beside(places: Iterable[str], folders: Sequence[str]) -> tuple[str, ...]:
+    """Return those of `places` that hold none of `folders`."""
+    real = [os.path.realpath(folder) for folder in folders]
+    return tuple(place for place in places if not any(inside(folder, [os.path.realpath(place)]) for folder in real))
 
 
 def _protects_in_sandbox(book: RuleBook) -> _Protects:
