@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -311,6 +311,17 @@ def test_ordinary_work_with_git_runs_unasked(place: Place, command: str) -> None
     assert (place.root / "done").exists(), "its changes were made"
     (place.root / "done").unlink()
     assert git(place.root, "fsck", "--no-dangling") == ""
+
+
+def test_git_works_from_a_folder_in_its_work_tree(place: Place) -> None:
+    (place.root / "sub").mkdir(exist_ok=True)
+    inner = replace(place, root=place.root / "sub")
+    decision = inner.decide("echo x > new.txt && git add new.txt && git commit -qm inner")
+    assert decision.behavior == "allow", decision.reason
+    inner.run("echo x > new.txt && git add new.txt && git commit -qm inner")
+    assert git(place.root, "log", "-1", "--format=%s") == "inner\n"
+    inner.run(f"echo evil > {place.main}/.git/commondir")
+    assert not (place.main / ".git" / "commondir").exists()
 
 
 def test_a_rebase_that_stops_can_be_continued_and_given_up(place: Place) -> None:

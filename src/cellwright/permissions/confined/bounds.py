@@ -160,7 +160,7 @@ def _sandboxed(book: RuleBook, besides: Sequence[str] = (), *, unasked: bool) ->
         if unasked:
             return None
         hidden = _Hidden()
-    git = tuple(dict.fromkeys(folder for top in _tops(book) for folder in (os.path.join(top, ".git"), *_git_data(top))))
+    git = _repositories(book)
     write = (*book.folders, *git, *book.sandbox.allow_write)
     protects = _protects_in_sandbox(book) if abilities.protects else None
     if unasked and protects is not None:
@@ -304,13 +304,16 @@ def _beside(places: Iterable[str], folders: Sequence[str]) -> tuple[str, ...]:
 
 
 def _protects_in_sandbox(book: RuleBook) -> _Protects:
-    folders = (*book.folders, *(folder for top in _tops(book) for folder in _git_data(top)))
-    return _Protects(_edit_rules(book), git_in=tuple(dict.fromkeys(map(os.path.realpath, folders))))
+    return _Protects(
+        _edit_rules(book), git_in=tuple(dict.fromkeys(map(os.path.realpath, (*book.folders, *_repositories(book)))))
+    )
 
 
-def _tops(book: RuleBook) -> tuple[str, ...]:
-    """The tops of the repositories that the session's folders are in."""
-    return tuple(dict.fromkeys(filter(None, map(repository_of, book.folders))))
+def _repositories(book: RuleBook) -> tuple[str, ...]:
+    """The folders of the data of the repositories that the session's folders are in."""
+    tops = dict.fromkeys(filter(None, map(repository_of, book.folders)))
+    data = ((os.path.join(top, ".git"), *_git_data(top)) for top in tops)
+    return tuple(dict.fromkeys(folder for folders in data for folder in folders if os.path.isdir(folder)))
 
 
 def _edit_rules(book: RuleBook) -> tuple[CompiledRule, ...]:
@@ -344,10 +347,7 @@ def _expected_places(book: RuleBook, protects: _Protects, *, there: bool) -> Ite
     """Yield what is protected and known by its name in the session's folders; with `there`, only what is there."""
     names = [*PROTECTED_FOLDERS, *(name for name in PROTECTED_FILES if "*" not in name)]
     home = _home(os.path.expanduser("~"))
-    data: tuple[str, ...] = ()
-    if protects.git_in:
-        tops = _tops(book)
-        data = tuple(dict.fromkeys(each for top in tops for each in (os.path.join(top, ".git"), *_git_data(top))))
+    data = _repositories(book) if protects.git_in else ()
     places = [os.path.join(folder, name) for folder in book.folders for name in names]
     places += [os.path.join(folder, name) for folder in data for name in _STEERS_GIT]
     for place in places:
