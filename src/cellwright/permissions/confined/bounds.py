@@ -91,7 +91,10 @@ def allowed(book: RuleBook) -> Confinement | None:
     without_patterns = dataclasses.replace(full, hides=None)
     without_hidden = dataclasses.replace(without_patterns, hidden=())
     least = dataclasses.replace(without_hidden, protected=())
-    tried = (full, without_patterns, without_hidden, least)
+    tried = [full, without_patterns, without_hidden]
+    if full.protected:  # with too many places to mount, those of the usual names are left
+        usual = (*book.sandbox.deny_write, *_expected_places(book, _protects_in_sandbox(book), there=True))
+        tried.append(dataclasses.replace(without_hidden, protected=usual))
     return next((each for each in tried if not _why_not(book, each)), least)
 
 
