@@ -243,7 +243,7 @@ def test_protected_in_every_spelling_for_making_changing_and_deleting(place, nam
         "git/config",
         ".gitignore",
         ".gitattributes",
-        ".github/workflows/x.yml",
+        ".github/dependabot.yml",
         "my.git.txt",
         "claude/settings.json",
         ".claude/worktrees/w/src/a.py",

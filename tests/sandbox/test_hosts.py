@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -65,6 +66,17 @@ def test_hosts_are_reached_by_the_proxy_alone(mounted: Confined, proxy_port: int
     assert "/c\n" not in ended.output
     assert "unreachable" in ended.output
     eventually(lambda: "cellwright-network" not in [thread.name for thread in threading.enumerate()])
+
+
+def test_hosts_are_reached_where_changes_are_staged(mounted: Confined, proxy_port: int) -> None:
+    if not mounted.sandbox.stages:
+        pytest.skip("NO STAGING")
+    (mounted.root / "fetch.py").write_text(FETCH, "utf-8")
+    bounds = replace(hosts(mounted), write=(str(mounted.root),), protects=lambda path: path.endswith(".lock"))
+    for name, made in {"page.txt": True, "page.lock": False}.items():
+        ended = mounted.bash(f"python fetch.py http://example.org/a | tee {name}", bounds, proxy_port=proxy_port)
+        assert "asked for http://example.org/a" in ended.output
+        assert (mounted.root / name).exists() is made
 
 
 def test_without_a_proxy_it_is_not_started(mounted: Confined) -> None:

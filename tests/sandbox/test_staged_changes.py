@@ -50,7 +50,7 @@ def test_what_the_command_closed_to_its_owner_is_made_whole() -> None:
         (lower / "closed").chmod(0o500)
         (upper / "closed").chmod(0o500)
         with as_owner(Path(top)):
-            assert list(refused_changes(str(lower), str(upper), [str(lower)], lambda _path: True, NOW)) == []
+            assert list(refused_changes(str(lower), str(upper), [str(lower)], lambda _path, _made: "", NOW)) == []
             make_changes(str(lower), str(upper))
         assert (lower / "closed").stat().st_mode & 0o777 == 0o500
         for place in (lower, upper):
@@ -100,11 +100,11 @@ def test_a_folder_in_place_of_a_link_is_not_looked_for_where_the_link_led(
     (upper / "data" / "theirs.txt").write_text("ours", "utf-8")
     judged: list[str] = []
 
-    def may_change(path: str) -> bool:
+    def against(path: str, _made: str) -> str:
         judged.append(os.path.relpath(path, lower))
-        return True
+        return ""
 
-    assert list(refused_changes(str(lower), str(upper), [str(lower)], may_change, NOW)) == []
+    assert list(refused_changes(str(lower), str(upper), [str(lower)], against, NOW)) == []
     assert judged == ["data", "data/theirs.txt"]
     make_changes(str(lower), str(upper))
     assert (tmp_path / "elsewhere" / "theirs.txt").read_text("utf-8") == "theirs"

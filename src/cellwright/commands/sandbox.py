@@ -86,12 +86,13 @@ def _facts(found: SandboxFound, settings: Settings, cwd: str) -> list[Row]:
 
 def _of_staging(abilities: SandboxAbilities, cwd: str) -> str:
     kind = "commands whose files show only when they run (`tar x`, `patch`, a loop)"
+    every = "so does each that may write, with the sandbox on for every command"
     why = "" if abilities.protects_patterns else "it cannot stage changes"
     if not why and abilities.why_not is not None:
         why = abilities.why_not(Confinement(read=(cwd,), write=(cwd,), protects=lambda _path: False))
     if why:
-        return f"in `acceptEdits`, {kind} ask: {why}"
-    return f"in `acceptEdits`, {kind} change a copy, which is looked at before anything of it is made here"
+        return f"in `acceptEdits`, {kind} ask: {why}; {every}"
+    return f"in `acceptEdits`, {kind} change a copy, which is looked at before anything of it is made here; {every}"
 
 
 def _what_commands_may(policy: PermissionPolicy, bash: Tool, environ: Mapping[str, str], cwd: Path) -> list[Section]:

@@ -203,7 +203,12 @@ def sandbox(abilities: SandboxAbilities | None, missing: Mapping[str, str], *, r
         found = f"{abilities.name} (`/sandbox` shows what commands may do)"
         if why := missing.get("staging"):
             asks = "in acceptEdits, commands whose files show only when they run (tar, patch, loops) ask"
-            return Finding("sandbox", "ok", f"{found}; it cannot stage changes, so {asks} ({why})", advice)
+            return Finding(
+                "sandbox",
+                "ok",
+                f"{found}; it cannot stage changes, so {asks}, and with sandbox.enabled all that may write ({why})",
+                advice,
+            )
         return Finding("sandbox", "ok", found)
     found = f"{abilities.name} confines what only reads; what changes files or needs the network asks ({reasons})"
     return Finding("sandbox", "ok", found, advice)

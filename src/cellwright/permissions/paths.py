@@ -1,7 +1,9 @@
 """Paths: every place that one leads to through its symlinks, those inside a folder, and those that are protected.
 
 Protected are files through which a write becomes code that runs later, or rights: writing them always takes a human.
-They are Claude Code's list, Jupyter's and Python's own start-up files, and what a home folder used as project holds.
+They are Claude Code's list, what Jupyter, Python, editors, debuggers and other agents load as they start, what runs in
+pipelines, and what a home folder used as project holds. Source files, tests and build files are not: these run because
+somebody runs the project.
 """
 
 from __future__ import annotations
@@ -161,34 +163,82 @@ def folded(text: str) -> str:
 
 
 PROTECTED_FOLDERS = (
-    *(".git", ".config/git", ".vscode", ".idea", ".husky", ".cargo", ".devcontainer", ".yarn", ".mvn", ".claude"),
-    *(".ipython", ".jupyter", ".local/share/jupyter", "library/jupyter", "site-packages", "dist-packages"),
-    *(".venv/bin", "venv/bin", ".venv/scripts", "venv/scripts"),
-    *(".ssh", ".gnupg", ".aws", ".kube", ".docker", ".local/bin", ".local/share/cellwright"),
-    *(".config/autostart", ".config/systemd", ".config/fish", ".config/pip", "library/launchagents"),
-    "library/application support/cellwright",
+    # version control, and what it runs; `.git` as a whole: `git_data.py` says what of it a commit may change
+    *(".git", ".config/git", ".hg/hgrc", ".jj/repo", ".husky", ".lefthook"),
+    # editors
+    *(".vscode", ".idea", ".zed", ".fleet", ".devcontainer", ".vim", ".emacs.d", ".config/nvim", ".config/vim"),
+    *(".config/emacs", ".config/zed", ".config/code", ".config/vscodium"),
+    # other agents: their settings name programs and grant rights
+    *(".claude", ".cursor", ".gemini", ".codex", ".continue", ".windsurf", ".roo", ".opencode", ".amazonq", ".kiro"),
+    *(
+        ".qwen",
+        ".kilocode",
+        ".copilot",
+        ".cline",
+        ".trae",
+        ".junie",
+        ".augment",
+        ".crush",
+        ".config/opencode",
+        ".config/goose",
+        ".config/github-copilot",
+    ),
+    # Jupyter's and IPython's configuration, wherever they look for it
+    *(".ipython", ".jupyter", ".local/share/jupyter", "library/jupyter", "share/jupyter", "etc/jupyter", "etc/ipython"),
+    *("labconfig", "nbconfig", "nbextensions", "custom/custom.js", "custom/custom.css", ".config/ipython"),
+    # what Python, R, Julia and others load as they start, and programs that stand on PATH
+    *("site-packages", "dist-packages", ".venv/bin", "venv/bin", ".venv/scripts", "venv/scripts", "etc/conda"),
+    *("node_modules/.bin", ".local/bin", "renv/activate.r", ".julia/config", ".config/octave"),
+    # package managers, build tools, runtimes
+    *(".cargo", ".yarn", ".mvn", ".m2", ".gradle/init.d", ".bundle", ".config/pip", ".pip", ".mise", ".config/mise"),
+    *(".config/direnv", ".config/gh", ".terraform.d"),
+    # what runs in a project's pipelines, with their secrets
+    *(".github/workflows", ".circleci", ".buildkite", ".woodpecker"),
+    # keys and accounts, and what a desktop or a login starts
+    *(".ssh", ".gnupg", ".aws", ".kube", ".docker", ".local/share/cellwright"),
+    *(".config/autostart", ".config/systemd", ".config/environment.d", ".local/share/applications"),
+    *(".config/fish", ".config/nushell", ".config/powershell", ".config/tmux", ".config/gdb", ".oh-my-zsh"),
+    *("library/launchagents", "library/application support/cellwright"),
 )
 ALLOWED_IN_PROTECTED = {".claude": "worktrees"}
 
 PROTECTED_FILES = (
-    *(".gitconfig", ".gitmodules", ".profile", ".bashrc", ".bash_*", ".zshrc", ".zshenv", ".zprofile", ".zlogin"),
-    *(".zlogout", ".envrc", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnp.cjs", ".pnp.loader.mjs", ".pnpmfile.cjs"),
-    *("bunfig.toml", ".bunfig.toml", ".bazelrc", ".bazelversion", ".bazeliskrc", ".pre-commit-config.yaml"),
-    *("lefthook*.yml", "lefthook*.yaml", ".lefthook*.yml", ".lefthook*.yaml", "gradle-wrapper.properties"),
-    *(
-        "maven-wrapper.properties",
-        ".devcontainer.json",
-        ".ripgreprc",
-        "pyrightconfig.json",
-        ".mcp.json",
-        ".claude.json",
-    ),
-    *("ipython_config.py", "ipython_*_config.py", "jupyter_config.py", "jupyter_config.json", "jupyter_*_config.py"),
-    *("jupyter_*_config.json", "sitecustomize.py", "usercustomize.py", "*.pth", "kernel.json", "overrides.json"),
-    *(".netrc", ".pypirc", ".condarc", ".inputrc", ".vimrc", ".tmux.conf", ".rprofile", ".pam_environment"),
-    *(".xprofile", ".xinitrc", ".xsessionrc"),
+    # shells and terminals
+    *(".profile", ".bashrc", ".bash_*", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc"),
+    *(".cshrc", ".tcshrc", ".login", ".logout", ".inputrc", ".tmux.conf", ".screenrc", ".pam_environment"),
+    *(".xprofile", ".xinitrc", ".xsessionrc", ".xsession", ".lessfilter", ".lesskey", ".mailcap"),
+    # what follows from where one is
+    *(".envrc", ".direnvrc", ".tool-versions", "mise.toml", ".mise.toml", "mise.*.toml", ".mise.*.toml"),
+    # version control and its hooks
+    *(".gitconfig", ".gitmodules", ".hgrc", ".pre-commit-config.yaml", "lefthook*.yml", "lefthook*.yaml"),
+    *(".lefthook*.yml", ".lefthook*.yaml", "lefthook*.toml", ".overcommit.yml"),
+    # pipelines
+    *(".gitlab-ci.yml", ".travis.yml", ".drone.yml", "azure-pipelines.yml", "bitbucket-pipelines.yml", "jenkinsfile"),
+    # package managers and build tools
+    *(".npmrc", ".yarnrc", ".yarnrc.yml", ".pnp.cjs", ".pnp.loader.mjs", ".pnpmfile.cjs", "bunfig.toml"),
+    *(".bunfig.toml", ".bazelrc", ".bazelversion", ".bazeliskrc", "gradle-wrapper.properties", "init.gradle"),
+    *("maven-wrapper.properties", ".pypirc", ".condarc", "pip.conf", ".gemrc", ".terraformrc"),
+    # editors and other agents
+    *(".devcontainer.json", "*.code-workspace", ".ripgreprc", "pyrightconfig.json", ".mcp.json", ".claude.json"),
+    *(".aider.conf.yml", "opencode.json", "opencode.jsonc", ".dir-locals.el", ".dir-locals-2.el", ".emacs"),
+    *(".emacs.el", ".vimrc", "_vimrc", ".gvimrc", ".exrc", "_exrc", ".nvimrc", ".nvim.lua", ".lvimrc", ".nanorc"),
+    # debuggers and interactive programs
+    *(".pdbrc", ".pdbrc.py", ".gdbinit", ".gdbearlyinit", ".lldbinit", ".lldbinit-*", ".psqlrc", ".sqliterc"),
+    *(".duckdbrc", ".my.cnf", ".irbrc", ".pryrc", ".octaverc", ".ghci", ".ocamlinit", ".sbclrc", ".perldb"),
+    *(".rprofile", "rprofile.site", ".renviron", "renviron.site", ".juliarc.jl", "startup.m", ".pythonrc"),
+    *(".pythonrc.py", ".pythonstartup", ".ackrc", ".curlrc", ".wgetrc"),
+    # Jupyter, IPython and Python
+    *("ipython_config.py", "ipython_config.json", "ipython_*_config.py", "ipython_*_config.json"),
+    *("jupyter_config.py", "jupyter_config.json", "jupyter_*_config.py", "jupyter_*_config.json", "kernel.json"),
+    *("overrides.json", "sitecustomize.py", "usercustomize.py", "*.pth", "pyvenv.cfg"),
+    # accounts
+    *(".netrc", "_netrc", ".pgpass"),
 )
 STARTUP_SCRIPT = lazy_pattern(r"\.i?py\Z")
+_CONFIG_FOLDER = lazy_pattern(r"jupyter_(?:\w+_)?config\.d\Z")
+"""A folder of Jupyter's from which each file is read."""
+_REPOSITORY_FILES = frozenset({"config", "config.worktree", "commondir", "hooks"})
+"""Names in a repository without a work tree, a folder of any name, by which git runs programs in it."""
 
 PROGRAMS = str(Path(sys.prefix).resolve() / ("Scripts" if os.name == "nt" else "bin"))
 """This interpreter's programs folder: it comes first on a command's PATH, so what is put there runs as `ls`."""
@@ -198,10 +248,15 @@ _BY_FIRST_NAME = {first: [folder for folder in _FOLDERS if folder[0] == first] f
 _FILES = lazy_pattern("|".join(translate(name) for name in PROTECTED_FILES))
 _SHORT_NAME = lazy_pattern(r"([a-z0-9_-]{1,6})~\d")
 _BY_SHORT_NAME = {folder[0].lstrip(".")[:6]: folder[0] for folder in _FOLDERS if folder[0] not in (".config", ".local")}
+_PROGRAM_FOLDERS = ("bin", "scripts")
 
 
 def protected_part(place: str) -> str | None:
-    """The part of the absolute path `place` that makes it protected, or None. Spelling variants count as the same."""
+    """The part of the absolute path `place` that makes it protected, or None. Spelling variants count as the same.
+
+    Names decide, but for two things that are looked up: whether a `bin` belongs to an environment, and whether a
+    `config` belongs to a repository.
+    """
     names = [_comparable(name) for name in place.split(os.sep)]
     for start, name in enumerate(names):
         for folder in _BY_FIRST_NAME.get(name, ()):
@@ -209,6 +264,10 @@ def protected_part(place: str) -> str | None:
                 below = names[start + len(folder) : start + len(folder) + 1]
                 if below != [ALLOWED_IN_PROTECTED.get("/".join(folder))]:
                     return "/".join(folder)
+        if name in _PROGRAM_FOLDERS and start and _holds(place, start, "pyvenv.cfg"):
+            return f"{'/'.join(names[start - 1 : start + 1])}"
+        if name[:8] == "jupyter_" and _CONFIG_FOLDER.match(name):
+            return name
     programs = _programs()
     if names[: len(programs)] == programs and len(names) > len(programs):
         return PROGRAMS
@@ -216,11 +275,30 @@ def protected_part(place: str) -> str | None:
         return names[-1]
     if len(names) > 1 and names[-2] == "startup" and STARTUP_SCRIPT.search(names[-1]):
         return f"startup/{names[-1]}"
+    return _repository_part(place, names)
+
+
+def _repository_part(place: str, names: list[str]) -> str | None:
+    """The part of the folder of a repository without a work tree, whatever its name, that steers git in it."""
+    for at in (len(names) - 1, len(names) - 2):
+        if at > 0 and names[at] in _REPOSITORY_FILES and _holds(place, at, "HEAD") and _holds(place, at, "objects"):
+            return f"{names[at - 1]}/{names[at]}"
     return None
 
 
+def makes_repository(place: str) -> bool:
+    """Return whether a file at `place` may make git take its folder for a repository, with what stands beside it."""
+    # without `HEAD` it takes none for one; a revision that is called so is no file
+    return place.endswith(f"{os.sep}HEAD") and not os.path.lexists(place)
+
+
+def _holds(place: str, at: int, name: str) -> bool:
+    """Return whether the folder that the part number `at` of `place` stands in holds something called `name`."""
+    return os.path.lexists(os.sep.join([*place.split(os.sep)[:at], name]))
+
+
 def protected_below(place: str) -> str | None:
-    """The protected part that a folder at `place` would give some of what is put into it; None where it gives none."""
+    """The protected part that a folder at `place` would give some of its content; None if it gives none."""
     names = [_comparable(name) for name in place.rstrip(os.sep).split(os.sep)]
     for folder in _FOLDERS:
         for length in range(1, len(folder)):
@@ -230,6 +308,11 @@ def protected_below(place: str) -> str | None:
         return "startup/*.py"
     programs = _programs()
     return PROGRAMS if names == programs[: len(names)] else None
+
+
+def leads_astray(place: str) -> bool:
+    """Return whether a link at `place` would give what it leads to a protected name."""
+    return ".git" in place.lower().split(os.sep) or protected_below(place) is not None
 
 
 @functools.cache

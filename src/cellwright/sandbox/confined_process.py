@@ -19,7 +19,8 @@ class ConfinedProcess:
     """The process, and what its sandbox holds until all in it has ended; `close` gives that back.
 
     `status` is where bubblewrap tells the first process of its process namespace (-1: there is none). `finish` makes what
-    the command changed, once nothing of it runs, and says what kept that from being made: `told` then.
+    the command changed, once nothing of it runs, and says what kept that from being made: `told` then. `ended_rest`:
+    something that the command left running was ended for that.
     """
 
     def __init__(
@@ -31,6 +32,7 @@ class ConfinedProcess:
     ) -> None:
         self.process = process
         self.told = ""
+        self.ended_rest = False
         self._finish = finish
         self._held = contextlib.ExitStack() if held is None else held
         self._status = status
@@ -57,6 +59,7 @@ class ConfinedProcess:
         """End what the command has left running, and wait until it is gone."""
         if self._has_reaped_all():
             return  # its mounts take as long again to go
+        self.ended_rest = True
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._first, signal.SIGKILL)
         gone = select.poll()

@@ -19,6 +19,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from cellwright.agent.calls.confinement import Confinement
+from cellwright.permissions.paths import leads_astray
 from cellwright.permissions.sandboxing import SandboxAbilities
 from cellwright.sandbox import landlock, seatbelt, seccomp
 from cellwright.sandbox.confined_process import ConfinedProcess
@@ -110,7 +111,7 @@ class Sandbox(Struct, frozen=True):
         """
         own = confined_environment(environ, private.temporary, private.caches)
         bounds = bounds_of(confinement, own, str(cwd), private.writable)
-        self._check_staged(bounds)
+        stageable = self._check_staged(bounds)
         if bounds.network == "hosts" and proxy_port is None:
             message = "it may reach some hosts only, and the proxy that decides about them does not run"
             raise ConfinementError(message)
@@ -130,7 +131,7 @@ class Sandbox(Struct, frozen=True):
         with contextlib.ExitStack() as held, contextlib.ExitStack() as meanwhile:
             staged = None
             if bounds.staged:
-                staged = staging.Staging(bounds.write, private.new_folder())
+                staged = staging.Staging(stageable, private.new_folder())
                 held.callback(private.remove_meanwhile, staged.close)
             else:
                 bounds = bubblewrap.with_placeholders(bounds, held)
@@ -153,7 +154,7 @@ class Sandbox(Struct, frozen=True):
             except BaseException:
                 os.close(status)
                 raise
-            finish = None if staged is None else functools.partial(staged.finish, _may_change(confinement))
+            finish = None if staged is None else functools.partial(staged.finish, _against(confinement))
             return ConfinedProcess(process, held.pop_all(), status, finish)
 
     def check(self, confinement: Confinement) -> None:
@@ -164,13 +165,15 @@ class Sandbox(Struct, frozen=True):
         if not self.seatbelt:
             (bubblewrap if self._mounts(bounds) else landlock).check(bounds)
 
-    def _check_staged(self, bounds: Bounds) -> None:
+    def _check_staged(self, bounds: Bounds) -> tuple[str, ...]:
+        """Return the folders whose changes are staged. Raises ConfinementError if one that must be cannot."""
         if not bounds.staged:
-            return
+            return ()
         if not (self.bubblewrap and self.stages):
             message = "a pattern says which files may not be written, and files that do not exist yet could match it"
             raise ConfinementError(message)
-        staging.check_staged(bounds.write)
+        staging.check_staged([folder for folder in bounds.write if folder not in bounds.unstaged])
+        return tuple(each for each in bounds.write if each not in bounds.unstaged or not staging.why_unstaged(each))
 
     def _mounts(self, bounds: Bounds, *, processes: bool = False) -> bool:
         """Return whether bubblewrap is to enforce `bounds`, and not Landlock, which is faster and shows all `processes`."""
@@ -187,14 +190,22 @@ class Sandbox(Struct, frozen=True):
         return False
 
 
-def _may_change(confinement: Confinement) -> Callable[[str], bool]:
-    """Return a test whether a path below what may be written may be changed."""
-    protects, protected = confinement.protects, Places().real(confinement.protected)
+def _against(confinement: Confinement) -> Callable[[str, str], str]:
+    """Return what says why a path may not be changed to what stands at another one ("": nothing); "" if it may be."""
+    protects, admits = confinement.protects, confinement.admits
+    protected = Places().real(confinement.protected)
 
-    def may_change(path: str) -> bool:
-        return not (any(below(path, place) for place in protected) or (protects is not None and protects(path)))
+    def against(path: str, made: str) -> str:
+        if any(below(path, place) for place in protected):
+            return "is protected"
+        # of what goes it is asked what it was
+        if protects is not None and protects(path) and not (admits is not None and admits(path, made or path)):
+            return "is protected"
+        if made and os.path.islink(made) and leads_astray(path):  # noqa: PTH114
+            return "would be a link that gives protected names to what it leads to"
+        return ""
 
-    return may_change
+    return against
 
 
 @functools.lru_cache(maxsize=32)

@@ -25,6 +25,7 @@ _NETWORK = lazy_pattern(
     r"|dial tcp|socket: operation not permitted|socket\(\): operation not permitted|could not connect to server",
     re.IGNORECASE,
 )
+_OTHER_DISK = lazy_pattern(r"cross-device link|\bEXDEV\b", re.IGNORECASE)
 _SIGNAL = lazy_pattern(r"\bkill\b.*operation not permitted", re.IGNORECASE)
 _SETUP = lazy_pattern(r"^bwrap: (.+)$", re.MULTILINE)
 _QUOTED_PATH = lazy_pattern(r"['\"`‘“]([^'\"`’”]+)['\"`’”]")
@@ -62,6 +63,8 @@ def _refusals(output: str, confinement: Confinement, cwd: str) -> Iterator[str]:
                 yield f"the network (it may reach {hosts} only)" if hosts else "the network"
         elif _SIGNAL.search(line):
             yield "signals to processes outside of it"
+        elif _OTHER_DISK.search(line) and confinement.protects is not None:
+            yield "renaming a folder that was there before the command (`mv` copies it instead)"
         elif said := _REFUSED.search(line):
             path = _path(line, cwd)
             what = "writing" if "read-only" in said[0].lower() or said[0] == "EROFS" else "access to"

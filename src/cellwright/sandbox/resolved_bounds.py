@@ -33,7 +33,8 @@ class Bounds(Struct, frozen=True, kw_only=True):
     `read`: read and run. `data`: read. `write`: read, run and change. `temporary`: the same, the command's own.
     `hidden` exists and lies below one of these. `protected` lies below one of `write` and need not exist. `links` are the
     symbolic links on the way to all this, each with its target. `metadata`: modes, owners and times may be changed where
-    the means cannot tell for which files. `staged`: what is changed below `write` is judged before it is done.
+    the means cannot tell for which files. `staged`: what is changed below `write` is judged before it is done; below
+    `unstaged` of it only if that is possible.
     """
 
     read: tuple[str, ...] = ()
@@ -46,6 +47,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
     network: Network = "none"
     metadata: bool = False
     staged: bool = False
+    unstaged: tuple[str, ...] = ()
 
 
 def bounds_of(confinement: Confinement, environ: Mapping[str, str], cwd: str, temporary: Iterable[str] = ()) -> Bounds:
@@ -86,6 +88,7 @@ def bounds_of(confinement: Confinement, environ: Mapping[str, str], cwd: str, te
         protected=outermost(protected),
         links=tuple(places.links.items()),
         staged=staged,
+        unstaged=tuple(path for path in places.real(confinement.unstaged) if path in write) if staged else (),
         metadata=confinement.metadata,
         network="any" if confinement.any_host else "none" if confinement.hosts is None else "hosts",
     )

@@ -61,6 +61,10 @@ AROUND_EXCLUDED = (
 )
 
 
+def on_places() -> SandboxRules:
+    return SandboxRules(means=PLACES, enabled=True)
+
+
 def on(**settings: Any) -> SandboxRules:
     return SandboxRules(means=ALL, enabled=True, **settings)
 
@@ -312,8 +316,17 @@ def test_the_bounds_where_the_sandbox_is_on(repository):
     # a commit needs the repository's data; what steers git is nobody's to change
     git = repository.project / ".git"
     assert {str(git / name) for name in ("hooks", "config")} <= set(bounds.protected)
-    assert bounds.protects is None
     assert not {str(git), str(git / "index"), str(git / "refs")} & set(bounds.protected)
+    # what is not there yet is judged before it is made
+    assert bounds.protects is not None
+    names = ("src/.git/hooks/x", "src/.envrc", ".git/commondir", ".git/index", ".git/objects/ab/c", "src/new.py")
+    protected = [bounds.protects(str(repository.project / name)) for name in names]
+    assert protected == [True, True, True, False, False, False]
+    assert bounds.unstaged == ("/scratch",)
+    background = decide(repository, "make", sandbox=rules, run_in_background=True)
+    assert (background.behavior, "in the background" in background.reason) == ("ask", True)
+    assert decide(repository, "gawk 1 x", sandbox=rules, run_in_background=True).behavior == "allow"
+    assert decide(repository, "make", sandbox=on_places()).behavior == "ask", "what is not there yet cannot be held"
     asked = decide(repository, "make", sandbox=on(auto_allow=False)).confinement
     assert asked is not None
     assert asked.read == ("/",)
@@ -408,3 +421,29 @@ def test_what_cannot_change_anything_runs_beside_others(repository, command, bes
 def test_what_the_sandbox_lets_write_runs_alone(repository):
     assert not decide(repository, "python build.py", sandbox=on()).works_beside
     assert not decide(repository, "touch src/new.py", "acceptEdits").works_beside
+
+
+@for_each_row(
+    ("command", "expected"),
+    [
+        ("git clone https://example.org/x", "ask"),
+        ("git init sub", "ask"),
+        ("cd src && git -c a.b=c submodule update --init", "ask"),
+        ("git config user.name x", "ask"),
+        ("git remote add o x", "ask"),
+        ("npm ci --silent", "ask"),
+        ("python3 -m venv env", "ask"),
+        ("uv venv", "ask"),
+        ("echo x > .envrc", "ask"),
+        ("touch src/.claude/x", "ask"),
+        ("git fetch", "allow"),
+        ("git commit -m init", "allow"),
+        ("npm test", "allow"),
+        ("python3 -m pytest", "allow"),
+        ("echo x > notes.md", "allow"),
+    ],
+)
+def test_what_is_known_to_make_protected_files_asks_at_once(repository, command, expected):
+    decision = decide(repository, command, sandbox=on())
+    assert decision.behavior == expected
+    assert ("protected" in decision.reason) == (expected == "ask")

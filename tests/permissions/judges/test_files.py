@@ -111,7 +111,7 @@ def test_globbing(place, pattern, path, expected):
         (".claude/worktrees/one/a.py", "ask", "allow"),
         ("gitignore.md", "ask", "allow"),
         (".gitignore", "ask", "allow"),
-        (".github/workflows/ci.yml", "ask", "allow"),
+        (".github/workflows/ci.yml", "ask", "ask"),
         ("src/config.py", "ask", "allow"),
         ("{home}/proj-evil/a.py", "ask", "ask"),
         ("../outside/new.csv", "ask", "ask"),

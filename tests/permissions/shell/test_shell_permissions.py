@@ -314,7 +314,12 @@ allow ¦ - ¦ git remote get-url origin
 ask   ¦ - ¦ git config --get user.name
 allow ¦ - ¦ git rev-parse --abbrev-ref HEAD
 allow ¦ - ¦ git ls-files src
-ask   ¦ - ¦ git stash list
+allow ¦ - ¦ git stash list
+ask   ¦ - ¦ git stash -p list
+ask   ¦ - ¦ git reflog e*
+allow ¦ - ¦ git reflog
+allow ¦ - ¦ git worktree list
+allow ¦ - ¦ git describe --tags
 allow ¦ - ¦ cd src && git status
 ask   ¦ - ¦ git -c core.pager=evil log
 ask   ¦ - ¦ git -C /srv status

@@ -54,6 +54,7 @@ def test_changes_that_may_not_be_made_are_named_and_none_is_made(tmp_path: Path)
         assert sorted(path.name for path in tmp_path.iterdir()) == ["kept.txt", "linked"]
     # what is killed, or left running, changes nothing
     told = answer_to(tmp_path, "rm kept.txt; (sleep 60; touch late) & touch now", bounds)
+    assert "What it left running was ended" in told
     assert sorted(path.name for path in tmp_path.iterdir()) == ["linked", "now"], told
 
 

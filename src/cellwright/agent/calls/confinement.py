@@ -17,8 +17,11 @@ class Confinement:
     `read`: what it may read besides. `write`: what it may read, make, change and remove.
     `hidden`: what it may not read although it lies below one of these. `hides(path)` says the same of files that only a
     pattern names; None where no pattern does. `protected`: what it may not write although it lies below `write`, also
-    where it does not exist yet; `protects(path)` says the same of what only a pattern names. `metadata`: what it does to
-    modes, owners and times is known, so it may, where the means cannot tell for which files.
+    where it does not exist yet; `protects(path)` says the same of what only a pattern names: so what the command changes
+    is judged at its end, before it is made; `admits(path, file)` says what of that may be made after all, by the content
+    of the file that is to stand there. `unstaged`: folders of `write` that the settings name, whose changes are made
+    at once if they cannot be judged first. `metadata`: what it does to modes, owners and times is known, so it may, where
+    the means cannot tell for which files.
     `hosts`: names, `*.name` or `name:port` that it may reach; None for no network at all. `any_host`: no bound on that.
     `denied_hosts`: what it may not reach although it falls under one of `hosts`; `asked_hosts`: what the user is asked about
     although it does. `asks_hosts`: the user is asked about those and about the others.
@@ -36,6 +39,8 @@ class Confinement:
     metadata: bool = False
     hides: Callable[[str], bool] | None = field(default=None, compare=False)
     protects: Callable[[str], bool] | None = field(default=None, compare=False)
+    admits: Callable[[str, str], bool] | None = field(default=None, compare=False)
+    unstaged: tuple[str, ...] = ()
 
 
 def also_writing(confinement: Confinement | None, path: Path) -> Confinement | None:

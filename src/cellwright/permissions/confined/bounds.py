@@ -25,8 +25,16 @@ from msgspec.structs import replace
 from cellwright.agent.calls.approval import Decision
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.permissions.confined.secret_paths import SECRET_PLACES
+from cellwright.permissions.git_data import is_ordinary, steers_git
 from cellwright.permissions.judges.files import NOT_SEARCHED
-from cellwright.permissions.paths import PROTECTED_FILES, PROTECTED_FOLDERS, folded, inside, protected_part
+from cellwright.permissions.paths import (
+    PROTECTED_FILES,
+    PROTECTED_FOLDERS,
+    folded,
+    inside,
+    makes_repository,
+    protected_part,
+)
 from cellwright.permissions.rules.rule import EDIT, READ, CompiledRule, RuleBook
 from cellwright.permissions.shell.read_only.git import read_elsewhere, repository_of
 from cellwright.text import lazy_pattern
@@ -43,8 +51,8 @@ PROTECTED_AT_ONCE = (
 MAX_ENTRIES = 5_000
 """Names looked at for what is protected; in larger folders it is not known."""
 
-GIT_PROGRAMS = frozenset({"hooks", "config", "config.worktree", "commondir", "gitdir", "modules"})
-"""Names that make git run something, or look elsewhere, in the folder of a repository's data."""
+_STEERS_GIT = ("hooks", "config", "config.worktree", "commondir", "gitdir", "modules", "info/attributes")
+"""Names that steer git in the folder of a repository's data: writing them is refused as soon as a command tries."""
 
 
 _ENVIRON = lazy_pattern(r"/proc/[^/]+/(task/[^/]+/)?environ")
@@ -66,6 +74,9 @@ def editing(book: RuleBook, besides: Sequence[str], written: Sequence[str] | Non
 
 def sandboxed(book: RuleBook, besides: Sequence[str] = ()) -> Confinement | None:
     """The bounds in which any command runs unasked where the sandbox is on for all; None where they cannot be enforced."""
+    abilities = book.sandbox.abilities
+    if abilities is None or not abilities.protects_patterns:
+        return None
     return _enforceable(book, _sandboxed(book, besides, unasked=True))
 
 
@@ -77,10 +88,13 @@ def allowed(book: RuleBook) -> Confinement | None:
     full = _sandboxed(book, unasked=False) if book.sandbox.enabled else None
     if full is None:
         return None
-    without_patterns = dataclasses.replace(full, hides=None, protects=None)
+    without_patterns = dataclasses.replace(full, hides=None)
     without_hidden = dataclasses.replace(without_patterns, hidden=())
     least = dataclasses.replace(without_hidden, protected=())
-    tried = (full, without_patterns, without_hidden, least)
+    tried = [full, without_patterns, without_hidden]
+    if full.protected:  # with too many places to mount, those of the usual names are left
+        usual = (*book.sandbox.deny_write, *_expected_places(book, _protects_in_sandbox(book), there=True))
+        tried.append(dataclasses.replace(without_hidden, protected=usual))
     return next((each for each in tried if not _why_not(book, each)), least)
 
 
@@ -126,7 +140,7 @@ def _editing(book: RuleBook, besides: Sequence[str], written: Sequence[str] | No
     abilities = book.sandbox.abilities
     if bounds is None or abilities is None or (written is None and not abilities.protects_patterns):
         return None
-    protects = _Protects(_edit_rules(book), with_git=False)
+    protects = _Protects(_edit_rules(book))
     if written is None:
         protected = (*book.sandbox.deny_write, *_expected_places(book, protects, there=True))
         return dataclasses.replace(bounds, write=book.folders, protected=protected, protects=protects)
@@ -149,21 +163,27 @@ def _sandboxed(book: RuleBook, besides: Sequence[str] = (), *, unasked: bool) ->
         if unasked:
             return None
         hidden = _Hidden()
-    tops = dict.fromkeys(filter(None, map(repository_of, book.folders)))
-    git = (folder for top in tops for folder in (os.path.join(top, ".git"), *_git_data(top)))
+    git = _repositories(book)
     write = (*book.folders, *git, *book.sandbox.allow_write)
-    protects = _Protects(_edit_rules(book), with_git=True) if abilities.protects else None
-    protected = book.once(protects, lambda: _protected_places(book, protects)) if protects else ()
-    if protected is None:  # more files than can be looked through
-        if unasked:
-            return None
-        protected = tuple(book.sandbox.deny_write)
+    protects = _protects_in_sandbox(book) if abilities.protects else None
+    if unasked and protects is not None:
+        # judged before it is made: a mount holds only what is there, and names that are known
+        protected = (*book.sandbox.deny_write, *_expected_places(book, protects, there=True))
+    elif protects is not None:
+        found = book.once(protects, lambda: _protected_places(book, protects))
+        # with more files than can be looked through
+        protected = tuple(book.sandbox.deny_write) if found is None else found
+    else:
+        protected = ()
     return Confinement(
         read=read,
         write=tuple(dict.fromkeys(write)),
         hidden=hidden.places,
         hides=hidden.by_rules,
         protected=protected,
+        protects=protects if unasked else None,
+        admits=protects.admits if unasked and protects is not None else None,
+        unstaged=_beside(book.sandbox.allow_write, (*book.folders, *git)) if unasked else (),
         hosts=tuple(book.sandbox.allowed_hosts) if abilities.hosts else None,
         denied_hosts=tuple(book.sandbox.denied_hosts),
         asked_hosts=tuple(book.sandbox.asked_hosts),
@@ -217,16 +237,32 @@ class _Hidden(Struct, frozen=True):
 
 
 class _Protects(Struct, frozen=True):
-    """The files that nobody changes unasked: called with a path, whether it is one. `with_git`: a commit changes none."""
+    """The files that nobody changes unasked: called with a path, whether it is one.
+
+    `git_in`: the session's folders and those of its repositories' data, where git's ordinary work changes none; empty if
+    all of `.git` is protected.
+    """
 
     rules: tuple[CompiledRule, ...]
-    with_git: bool
+    git_in: tuple[str, ...] = ()
 
     def __call__(self, path: str) -> bool:
+        return self._by_name(path) or self._by_rule(path)
+
+    def admits(self, path: str, made: str) -> bool:
+        """Return whether `path`, which is protected, may be made after all, because of what the file `made` holds."""
+        if not self.git_in or self._by_rule(path) or protected_part(path) != ".git":
+            return False
+        return is_ordinary(path, made, self.git_in)
+
+    def _by_name(self, path: str) -> bool:
         part = protected_part(path)
-        if part == ".git" and self.with_git and not _steers_git(path):
-            part = None
-        return part is not None or any(rule.covers_place((path,)) for rule in self.rules)
+        if part == ".git" and self.git_in:
+            return steers_git(path)
+        return part is not None or makes_repository(path)
+
+    def _by_rule(self, path: str) -> bool:
+        return any(rule.covers_place((path,)) for rule in self.rules)
 
 
 def _readable(book: RuleBook, folders: Iterable[str]) -> tuple[str, ...]:
@@ -264,22 +300,27 @@ def _secret_places(read: Sequence[str]) -> tuple[str, ...]:
     return tuple(place for place in secrets if place.startswith(starts) and os.path.lexists(place))
 
 
+def _beside(places: Iterable[str], folders: Sequence[str]) -> tuple[str, ...]:
+    """Return those of `places` that hold none of `folders`."""
+    real = [os.path.realpath(folder) for folder in folders]
+    return tuple(place for place in places if not any(inside(folder, [os.path.realpath(place)]) for folder in real))
+
+
+def _protects_in_sandbox(book: RuleBook) -> _Protects:
+    return _Protects(
+        _edit_rules(book), git_in=tuple(dict.fromkeys(map(os.path.realpath, (*book.folders, *_repositories(book)))))
+    )
+
+
+def _repositories(book: RuleBook) -> tuple[str, ...]:
+    """The folders of the data of the repositories that the session's folders are in."""
+    tops = dict.fromkeys(filter(None, map(repository_of, book.folders)))
+    data = ((os.path.join(top, ".git"), *_git_data(top)) for top in tops)
+    return tuple(dict.fromkeys(folder for folders in data for folder in folders if os.path.isdir(folder)))
+
+
 def _edit_rules(book: RuleBook) -> tuple[CompiledRule, ...]:
     return tuple(rule for rule in (*book.about("deny", EDIT), *book.about("ask", EDIT)) if rule.path)
-
-
-def _steers_git(path: str) -> bool:
-    """Return whether what is at `path`, in a repository's data, makes git run programs or look elsewhere."""
-    names = path.lower().split(os.sep)
-    if ".git" not in names:
-        return True  # in another spelling
-    at = names.index(".git")
-    if protected_part(os.sep.join(names[:at])):
-        return True
-    below = names[at + 1 :]
-    if below[:1] == ["worktrees"]:
-        below = below[2:]
-    return below[0] in GIT_PROGRAMS if below else os.path.isfile(path) or not os.path.lexists(path)
 
 
 def _protected_places(book: RuleBook, protects: _Protects) -> tuple[str, ...] | None:
@@ -295,6 +336,11 @@ def _protected_places(book: RuleBook, protects: _Protects) -> tuple[str, ...] | 
             if count > MAX_ENTRIES:
                 return None
             here_protected = {name for name in (*folders, *files) if protects(os.path.join(here, name))}
+            # whoever allows an installation means its programs, too
+            here_protected -= {".bin"}
+            if protects.git_in and ".git" in folders:
+                steering = (os.path.join(here, ".git", name) for name in _STEERS_GIT)
+                found.update(dict.fromkeys(filter(os.path.lexists, steering)))
             found.update(dict.fromkeys(os.path.join(here, name) for name in here_protected))
             folders[:] = [name for name in folders if name not in here_protected and name not in NOT_SEARCHED]
     return tuple(found)
@@ -303,14 +349,14 @@ def _protected_places(book: RuleBook, protects: _Protects) -> tuple[str, ...] | 
 def _expected_places(book: RuleBook, protects: _Protects, *, there: bool) -> Iterator[str]:
     """Yield what is protected and known by its name in the session's folders; with `there`, only what is there."""
     names = [*PROTECTED_FOLDERS, *(name for name in PROTECTED_FILES if "*" not in name)]
-    if protects.with_git:
-        names += [f".git/{name}" for name in sorted(GIT_PROGRAMS)]
     home = _home(os.path.expanduser("~"))
-    for folder in book.folders:
-        for place in (os.path.join(folder, name) for name in names):
-            at_once = not there and (place.endswith(PROTECTED_AT_ONCE) or folder == home)
-            if (at_once or os.path.lexists(place)) and protects(place):
-                yield place
+    data = _repositories(book) if protects.git_in else ()
+    places = [os.path.join(folder, name) for folder in book.folders for name in names]
+    places += [os.path.join(folder, name) for folder in data for name in _STEERS_GIT]
+    for place in places:
+        at_once = not there and (place.endswith(PROTECTED_AT_ONCE) or os.path.dirname(place) == home)
+        if (at_once or os.path.lexists(place)) and protects(place):
+            yield place
 
 
 def _folder_of(path: str, tops: Sequence[str]) -> str:

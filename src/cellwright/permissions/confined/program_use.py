@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
+from cellwright.permissions.shell.read_only.git_reads import git_reads
 from cellwright.permissions.shell.running_flags import runs_or_writes
 from cellwright.text import lazy_pattern
 
@@ -169,92 +170,9 @@ _WRITES: Mapping[str, Callable[[Arguments], bool]] = {
 }
 """Programs, with what tells that they write, run something, or show what is nobody's business."""
 
-_GIT_READERS = _names(
-    "annotate blame cat-file check-attr check-ignore check-mailmap check-ref-format cherry count-objects describe diff"
-    " diff-files diff-index diff-tree for-each-ref fsck get-tar-commit-id grep help log ls-files ls-tree merge-base"
-    " merge-tree name-rev range-diff rev-list rev-parse shortlog show show-branch show-index show-ref status var"
-    " verify-commit verify-pack verify-tag version whatchanged"
-)
-_GIT_VALUED = frozenset({"-c", "-C", "--git-dir", "--work-tree", "--namespace", "--super-prefix"})
-_BRANCH_LISTS = lazy_pattern(
-    r"--(list|contains|no-contains|merged|no-merged|points-at|format|sort|show-current|all|remotes|verbose)(=.*)?|-[ravl]+"
-)
-_BRANCH_WRITES = lazy_pattern(
-    r"-[dDmMcCfut].*"
-    r"|--(delete|move|copy|force|set-upstream.*|unset-upstream|edit-description|track|no-track|create-reflog)(=.*)?"
-)
-
-
-def _branch_reads(arguments: Arguments) -> bool:
-    if _any(_BRANCH_WRITES)(arguments):
-        return False
-    return not _operands(arguments) or _any(_BRANCH_LISTS)(arguments)
-
-
-def _tag_reads(arguments: Arguments) -> bool:
-    if _any(r"-[adfsu]|--(annotate|sign|delete|force|local-user|edit)(=.*)?|-[mF].*|--(message|file)(=.*)?")(arguments):
-        return False
-    return not _operands(arguments) or _any(
-        r"-l|-n\d*|--(list|contains|merged|no-merged|points-at|sort|verify)(=.*)?|-v"
-    )(arguments)
-
-
-def _config_reads(arguments: Arguments) -> bool:
-    if _any(r"--(add|unset|unset-all|replace-all|rename-section|remove-section|edit)|-e")(arguments):
-        return False
-    operands = _operands(arguments)
-    if operands[:1] == ["get"] or operands[:1] == ["list"] or _any(r"--(get.*|list)|-l")(arguments):
-        return True
-    return len(operands) == 1 and "." in (operands[0] or "")
-
 
 def _one_of(*allowed: str) -> Callable[[Arguments], bool]:
     return lambda arguments: _first(arguments) in allowed
-
-
-_GIT_SOMETIMES: Mapping[str, Callable[[Arguments], bool]] = {
-    "branch": _branch_reads,
-    "tag": _tag_reads,
-    "config": _config_reads,
-    "remote": lambda arguments: (
-        _first(arguments) in ("", "get-url") or (_first(arguments) == "show" and "-n" in arguments)
-    ),
-    "stash": _one_of("list", "show"),
-    "reflog": lambda arguments: _first(arguments) not in ("expire", "delete", "drop", "write"),
-    "submodule": _one_of("", "status", "summary"),
-    "worktree": _one_of("list"),
-    "notes": _one_of("", "list", "show"),
-    "bundle": _one_of("verify", "list-heads"),
-    "bisect": _one_of("log", "view", "visualize"),
-    "lfs": _one_of("ls-files", "status", "env", "version"),
-    "sparse-checkout": _one_of("list"),
-    "symbolic-ref": lambda arguments: len(_operands(arguments)) == 1 and not _any("-d|--delete")(arguments),
-    "archive": lambda arguments: not _any(r"-o.*|--output.*|--remote.*|--exec.*")(arguments),
-    "format-patch": _any("--stdout"),
-    "apply": lambda arguments: _any("--(stat|numstat|summary|check)")(arguments) and not _any("--apply")(arguments),
-    "hash-object": lambda arguments: "-w" not in arguments,
-    "rerere": _one_of("status", "diff", "remaining"),
-    "clean": _any(r"-[A-Za-z]*n[A-Za-z]*|--dry-run"),
-    "add": _any(r"-[A-Za-z]*n[A-Za-z]*|--dry-run"),
-    "rm": _any(r"-[A-Za-z]*n[A-Za-z]*|--dry-run"),
-}
-
-
-def _git_reads(arguments: Arguments) -> bool:
-    left = list(arguments)
-    while left and left[0] is not None and left[0].startswith("-"):
-        flag = left.pop(0)
-        if flag in _GIT_VALUED and left:
-            left.pop(0)
-        elif flag in ("--version", "--help", "-v", "-h"):
-            return True
-    if not left or left[0] is None:
-        return False
-    subcommand, rest = left[0], left[1:]
-    if subcommand in _GIT_READERS:
-        return not (subcommand == "fsck" and _any("--lost-found")(rest))
-    known = _GIT_SOMETIMES.get(subcommand)
-    return known is not None and known(rest)
 
 
 _PIP = _one_of("list", "show", "freeze", "check", "inspect", "debug", "help")
@@ -309,7 +227,7 @@ _NPM = _either(
 )
 
 _USES: Mapping[str, Callable[[Arguments], bool]] = {
-    "git": _git_reads,
+    "git": git_reads,
     "pip": _pip_reads,
     "pip3": _pip_reads,
     "python": _python_reads,

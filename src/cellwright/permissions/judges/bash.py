@@ -26,6 +26,7 @@ from cellwright.permissions.judges.simple_command import (
     LOOKS,
     CommandFacts,
     against_names,
+    against_patterns,
     against_writes,
     changes,
     is_inside,
@@ -312,6 +313,8 @@ def _judge_every_use(book: RuleBook, call: ShellCall, rule: CompiledRule, known:
     if not call.all_names:
         return Decision("ask", "The command names too many files to see whether one is protected.")
     if against := against_names(call.names, starts_at(call.folders), known):
+        return against
+    if against := next(filter(None, map(against_patterns, call.parts)), None):
         return against
     return _judge_targets(book, call) or allowed_by(rule)
 

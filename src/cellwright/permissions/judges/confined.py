@@ -21,7 +21,8 @@ from cellwright.agent.calls.confinement import Confinement
 from cellwright.permissions.confined import bounds
 from cellwright.permissions.confined.command_use import CommandUse, command_use
 from cellwright.permissions.confined.program_use import NEEDS_DEVICES
-from cellwright.permissions.judges.files import judge_path, protected_among
+from cellwright.permissions.confined.protected_makers import made_protected
+from cellwright.permissions.judges.files import judge_path, protected_among, protected_change
 from cellwright.permissions.judges.simple_command import is_inside
 from cellwright.permissions.paths import PathProblem, inside, normalised, places
 from cellwright.permissions.rules.command_pattern import RestrictedCommand
@@ -56,7 +57,7 @@ def confinable(book: RuleBook, call: ShellCall, tool_input: Mapping[str, Any]) -
     if rules.excluded and _is_excluded(rules.excluded, command_use(call.command)):
         return None
     wants_none = tool_input.get(UNCONFINED) is True and rules.allow_unsandboxed
-    return ConfinableCommand(book, call, wants_none)
+    return ConfinableCommand(book, call, wants_none, background=tool_input.get("run_in_background") is True)
 
 
 def _is_excluded(rules: Sequence[str], command: CommandUse) -> bool:
@@ -84,11 +85,15 @@ def _excluded(rule: str) -> RestrictedCommand:
 
 @dataclass(frozen=True)
 class ConfinableCommand:
-    """A command for which there is a sandbox, and what may run in it. `unconfined`: Claude asks to run it without."""
+    """A command for which there is a sandbox, and what may run in it. `unconfined`: Claude asks to run it without.
+
+    `background`: it outlives its call, so what it changes cannot wait for its end.
+    """
 
     book: RuleBook
     call: ShellCall
     unconfined: bool
+    background: bool = False
 
     @cached_property
     def reading(self) -> Confinement | None:
@@ -167,6 +172,10 @@ class ConfinableCommand:
             return ""
         if not (use.is_readable and rules.auto_allow if rules.enabled else use.use == "reads"):
             return ""
+        if self.background and rules.enabled:
+            return " It runs in the background, so its changes cannot be checked before they are made."
+        if rules.enabled and (made := self._made_protected):
+            return f" It makes protected files ({made}): each change of them needs your consent."
         besides = self._repositories(runs_git=rules.enabled or use.runs_git)
         why = "" if besides is None else bounds.why_not_unasked(self.book, besides)
         return f" Confined it would need no question, but {self._name} cannot enforce that here: {why}." if why else ""
@@ -177,10 +186,24 @@ class ConfinableCommand:
         rules = self.book.sandbox
         if not (rules.enabled and rules.auto_allow) or self.unconfined or self.book.mode == "plan":
             return None
+        if self.background:
+            return None  # what it changes has to be there while it runs, and nobody has judged it by then
+        if self._made_protected:
+            return None  # a question is better than work that is thrown away at its end
         if not self._use.is_readable or not self._is_readable(self._use):
             return None
         besides = self._repositories(runs_git=True)
         return None if besides is None else bounds.sandboxed(self.book, besides)
+
+    @cached_property
+    def _made_protected(self) -> str:
+        """The protected files that the command is known to make or change; "" if none is known."""
+        for program in self._use.programs:
+            name, *arguments = program.text.split(" ") if program.use != "reads" else ("",)
+            if found := made_protected(name.rpartition("/")[2], arguments):
+                return found
+        starts = starts_at(self.call.folders)
+        return next(filter(None, (protected_change(places_named(path, starts) or ()) for path in self._written())), "")
 
     def _known(self, *, looks: bool) -> Confinement | None:
         """The bounds of a command of which all is known that it reads and writes, and allowed without a rule for it.

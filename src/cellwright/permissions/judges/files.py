@@ -11,7 +11,15 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 
 from cellwright.agent.calls.approval import Decision
-from cellwright.permissions.paths import PathProblem, folded, inside, places, protected_part, shows_process
+from cellwright.permissions.paths import (
+    PathProblem,
+    folded,
+    inside,
+    makes_repository,
+    places,
+    protected_part,
+    shows_process,
+)
 from cellwright.permissions.rules.rule import (
     BYPASSED,
     EDIT,
@@ -271,7 +279,7 @@ def _judge_unruled(book: RuleBook, subject: Subject, path: str, found: tuple[str
         return Decision("ask", f"{subject.name} does not say which file it is about.")
     if unseen := unseen_characters(_beyond_folders(path, book.folders)):
         return Decision("ask", f"The path {visible_line(found[-1])} has a character that cannot be seen ({unseen[0]}).")
-    if subject.edits and (part := protected_among(found)):
+    if subject.edits and (part := protected_change(found)):
         reason = f"{visible_line(found[-1])} is protected (`{part}`): each change of it needs your consent."
         return Decision("ask", reason, firm=True)
     rule = _granting(book, subject, found)
@@ -320,6 +328,11 @@ def _judge_inside(book: RuleBook, subject: Subject, rule: CompiledRule | None, f
 def protected_among(found: Sequence[str]) -> str | None:
     """The protected part of any of a file's places."""
     return next((part for place in found if (part := protected_part(place))), None)
+
+
+def protected_change(found: Sequence[str]) -> str | None:
+    """The protected part of any of the places of a file that is to be changed."""
+    return protected_among(found) or ("HEAD" if any(map(makes_repository, found)) else None)
 
 
 def _first_covering(rules: Sequence[CompiledRule], found: tuple[str, ...]) -> CompiledRule | None:

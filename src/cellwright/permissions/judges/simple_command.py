@@ -1,6 +1,6 @@
 """Judging one simple command: its redirects, its files, and whether a rule, its kind or the mode allows it."""
 # Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH112, PTH114, PTH115, PTH118, PTH120
+# ruff: noqa: PTH112, PTH114, PTH115, PTH118, PTH119, PTH120
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from cellwright.permissions.judges.files import (
     protected_among,
 )
 from cellwright.permissions.paths import PathProblem, inside, places, protected_below, protected_part
+from cellwright.permissions.protected_patterns import protected_by_pattern
 from cellwright.permissions.rules.command_pattern import GrantedCommand
 from cellwright.permissions.rules.rule import EDIT, LIST, READ, SEARCH, CompiledRule, RuleBook, Subject, allowed_by
 from cellwright.permissions.shell.analysis import SAFE_ASSIGNMENT, Folders, Redirect, SimpleCommand, unwrapped
@@ -40,8 +41,10 @@ from cellwright.permissions.shell.read_only.argument_languages import files_read
 from cellwright.permissions.shell.read_only.commands import READERS
 from cellwright.permissions.shell.read_only.git import only_reads, reading_runs_nothing
 from cellwright.permissions.shell.tokens import Word
-from cellwright.text import visible_line
+from cellwright.text import lazy_pattern, visible_line
 
+_HIDDEN_PATTERN = lazy_pattern(r"(?:\A|/)\.\w[^/]*[*?\[]")
+"""A wildcard in a hidden name. In a text whose quotes are gone, `.*` is a pattern for something else."""
 MAX_BELOW = 5_000
 """Names looked at in a folder that is moved, copied or removed; a larger one asks."""
 
@@ -204,6 +207,8 @@ def _redirect_access(redirect: Redirect) -> Access:
 
 def _judge_access(book: RuleBook, access: Access, command: SimpleCommand) -> Decision | None:
     """Find what is against the use of a file; None when nothing is."""
+    if access.use == "Edit" and (against := against_pattern(access.word, command.folders)):
+        return against
     paths = paths_named(access.word, command.folders)
     if paths is None:
         return Decision("ask", f"Which file `{visible_line(access.word.raw)}` is {UNKNOWN_FILE}.")
@@ -306,9 +311,35 @@ def _against_rule(book: RuleBook, facts: CommandFacts, rule: CompiledRule) -> De
 
 def _names_protected(book: RuleBook, facts: CommandFacts) -> Decision | None:
     """A file that needs consent, named by a program of which nobody knows what it does with it."""
+    if against := against_patterns(facts):
+        return against
     starts = starts_at(facts.command.folders or (book.cwd,))
     pieces = {piece: None for word in facts.words for piece in path_pieces(word.text)}
     return against_names(pieces, starts)
+
+
+def against_patterns(facts: CommandFacts) -> Decision | None:
+    """Find what is against wildcards that could name what is protected, and variables that hold it; None if nothing is."""
+    values = [word.text.partition("=")[2] for word in facts.command.assignments if not word.dynamic]
+    if against := against_names(filter(None, values), starts_at(facts.command.folders or ())):
+        return against
+    words = () if facts.read is not None else facts.words
+    return next(filter(None, (against_pattern(word, facts.command.folders) for word in words)), None)
+
+
+def against_pattern(word: Word, folders: Folders) -> Decision | None:
+    """Find what is against `word` because of what its wildcards could name, in any of `folders`; None if nothing is."""
+    if not word.globs:
+        return None
+    # only the name of the folder can be the beginning of a protected one
+    starts = dict.fromkeys(os.path.basename(folder) for folder in folders or ("",))
+    for start in starts:
+        if part := protected_by_pattern(word.text if word.text.startswith("/") else os.path.join(start, word.text)):
+            reason = (
+                f"{visible_line(word.text)} could name `{part}`, which is protected: each change needs your consent."
+            )
+            return Decision("ask", reason, firm=True)
+    return None
 
 
 Known = Mapping[str, tuple[str, ...] | None]
@@ -322,7 +353,10 @@ def against_names(names: Iterable[str], starts: Starts, known: Known = MappingPr
     """
     for name in names:
         found = known[name] if name in known else places_named(name, starts)
-        if protected := protected_among(found or ()):
+        protected = protected_among(found or ())
+        if _HIDDEN_PATTERN.search(name):
+            protected = protected or protected_by_pattern(name)
+        if protected:
             reason = f"The command names `{protected}`, which is protected: each change needs your consent."
             return Decision("ask", reason)
         if found is None and name.startswith("/") and fnmatchcase("proc", name.split("/")[1]):

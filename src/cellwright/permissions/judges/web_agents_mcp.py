@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
 from cellwright.agent.calls.approval import Decision
+from cellwright.permissions.judges.files import protected_change
+from cellwright.permissions.paths import PathProblem, places
 from cellwright.permissions.rules.domain_pattern import AddressProblem, host_of
 from cellwright.permissions.rules.name_pattern import GENERAL_AGENT
-from cellwright.permissions.rules.rule import CompiledRule, JudgedCall, RuleBook, first_of_every_use, judge_by_rules
+from cellwright.permissions.rules.rule import (
+    BYPASSED,
+    CompiledRule,
+    JudgedCall,
+    RuleBook,
+    first_of_every_use,
+    judge_by_rules,
+)
 from cellwright.text import visible_line
 
 
@@ -92,7 +104,43 @@ def judge_mcp(book: RuleBook, call: JudgedCall) -> Decision:
     server = call.name.removeprefix("mcp__").partition("__")[0]
     claim = " (it says that it only reads)" if call.read_only else ""
     reason = f"What the MCP server {visible_line(server)} does is not known here{claim}; your settings ask before that."
-    return judge_by_rules(book, call.subject, Decision("ask", reason), in_plan=call.read_only)
+    decision = judge_by_rules(book, call.subject, Decision("ask", reason), in_plan=call.read_only)
+    if decision.behavior != "allow" or decision is BYPASSED or call.read_only:
+        return decision
+    # a rule allows the tool, not a change to what runs later
+    for name in islice(_names(call.input), MOST_NAMES):
+        try:
+            part = protected_change(places(name, book.cwd))
+        except PathProblem:  # no file can have such a name
+            continue
+        if part:
+            reason = (
+                f"It names {visible_line(name)}, which is protected (`{part}`): each change of it needs your consent."
+            )
+            return Decision("ask", reason, firm=True)
+    return decision
+
+
+MOST_NAMES = 200
+_TEXTS = frozenset(
+    {"content", "contents", "text", "body", "query", "message", "prompt", "title", "description", "code", "sql"}
+    | {"oldText", "newText", "old_string", "new_string", "old_text", "new_text"}
+)
+"""Fields that hold what is written or looked for, and no file's name."""
+
+
+def _names(value: object, field: str = "") -> Iterator[str]:
+    """Yield all in a tool's input that may be the name of a file."""
+    if isinstance(value, str):
+        if field not in _TEXTS and "\n" not in value:
+            yield value.removeprefix("file://")
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield str(key)
+            yield from _names(inner, str(key))
+    elif isinstance(value, Sequence):
+        for inner in value:
+            yield from _names(inner, field)
 
 
 def judge_unknown(book: RuleBook, call: JudgedCall) -> Decision:

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from cellwright.permissions.shell.read_only.git import GLOBAL_WITH_VALUE, is_plain_setting
+from cellwright.permissions.shell.read_only.git import is_plain_setting
+from cellwright.permissions.shell.read_only.git_reads import GLOBAL_WITH_VALUE
 from cellwright.text import lazy_pattern
 
 MIN_ABBREVIATION = 4
@@ -23,10 +24,16 @@ class _Running(Struct, frozen=True):
 
     long: tuple[str, ...] = ()
     other: re.Pattern[str] = lazy_pattern(r"(?!)")
+    whole: tuple[str, ...] = ()
+    """Other flags of the program, which are no shortened ones."""
 
     def has(self, argument: str) -> bool:
         name = argument.partition("=")[0]
-        shortened = len(name) >= MIN_ABBREVIATION and any(flag.startswith(name) for flag in self.long)
+        shortened = (
+            len(name) >= MIN_ABBREVIATION
+            and name not in self.whole
+            and any(flag.startswith(name) for flag in self.long)
+        )
         return shortened or self.other.fullmatch(argument) is not None
 
 
@@ -51,6 +58,7 @@ _FLAGS: Mapping[str, _Running] = {
             *("--exec", "--exec-path", "--config-env"),
         ),
         lazy_pattern(r"-O.*"),
+        whole=("--text",),
     ),
     **dict.fromkeys(("tar", "gtar", "bsdtar"), _TAR),
     "rsync": _Running(("--rsh", "--rsync-path"), lazy_pattern(r"-[A-Za-z]*e.*")),

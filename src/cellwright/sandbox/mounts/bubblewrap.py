@@ -115,7 +115,10 @@ def open_status() -> tuple[int, int]:
 def _mounts(bounds: Bounds, private: PrivateFolder, staged: Staging | None, cwd: str) -> dict[str, list[str]]:
     """Build the mounts, each by its path: what covers others, what is read, what is written, and the sandbox's own."""
     kernels = kernel_places()
-    mounts = {path: [option, source, path] for path, (option, source) in _covers(bounds, private)}
+    mounts = {
+        path: [option, source, path]
+        for path, (option, source) in _covers(bounds, private, () if staged is None else staged.folders)
+    }
     changed = [path for path in (*bounds.write, *bounds.temporary) if not kernels.hold(path)]
     in_changed = [place for path in changed for place in kernels.below(path)]
     kept = [path for path in bounds.write if kernels.hold(path)]
@@ -155,7 +158,7 @@ def _is_own(path: str) -> bool:
     return below(path, "/proc") or (below(path, "/dev") and kernel_places().hold(path))
 
 
-def _covers(bounds: Bounds, private: PrivateFolder) -> Iterator[tuple[str, tuple[str, str]]]:
+def _covers(bounds: Bounds, private: PrivateFolder, staged: Sequence[str]) -> Iterator[tuple[str, tuple[str, str]]]:
     """The mounts over what is hidden and protected."""
     for path in bounds.hidden:
         if _OF_A_PROCESS.match(path):
@@ -167,7 +170,7 @@ def _covers(bounds: Bounds, private: PrivateFolder) -> Iterator[tuple[str, tuple
         if any(below(path, hidden) for hidden in bounds.hidden):
             continue
         # what is staged is judged by its path at the end, wherever it was moved
-        for folder in () if bounds.staged else _on_the_way(path, bounds.write):
+        for folder in () if any(below(path, top) for top in staged) else _on_the_way(path, bounds.write):
             yield folder, ("--bind", folder)
         yield path, ("--ro-bind", path)
 

@@ -47,17 +47,18 @@ class _Change(Struct, frozen=True):
 
 
 def refused_changes(
-    folder: str, upper: str, tops: Sequence[str], may_change: Callable[[str], bool], started: int
+    folder: str, upper: str, tops: Sequence[str], against: Callable[[str, str], str], started: int
 ) -> Iterator[str]:
     """Say what of the changes in `upper` is not to be made in `folder`, and why; nothing where all may be.
 
-    `tops` are the folders that links may lead into; `may_change` judges a path. What others have changed in the lower
-    folder since `started`, in nanoseconds, is not to be lost.
+    `tops` are the folders that links may lead into; `against` judges a path and what is to stand there, if anything. What
+    others have changed in the lower folder since `started`, in nanoseconds, is not to be lost.
     """
     for change in _changes(folder, upper, MOST_DEEP):
         shown = visible_line(os.path.relpath(change.path, folder))
-        if not may_change(change.path):
-            yield f"{shown} is protected"
+        made = "" if change.new is None else f"{upper}{change.path[len(folder) :]}"
+        if why := against(change.path, made):
+            yield f"{shown} {why}"
         elif change.old is not None and change.old.st_ctime_ns > started and not _both_folders(change):
             yield f"{shown} was changed meanwhile by somebody else"
         elif change.new is None or stat.S_ISDIR(change.new.st_mode):

@@ -72,13 +72,16 @@ class Staging:
             *arguments,
         ]
 
-    def finish(self, may_change: Callable[[str], bool]) -> str:
-        """Make what the command changed, once it has ended; what kept that from being made, "" where nothing did."""
+    def finish(self, against: Callable[[str, str], str]) -> str:
+        """Make what the command changed, once it has ended; what kept that from being made, "" where nothing did.
+
+        `against` says why a path may not be changed to what stands in the upper folder; "" if it may be.
+        """
         refused: list[str] = []
         pairs = [(folder, f"{self._place}/{number}/upper") for number, folder in enumerate(self.folders)]
         try:
             for folder, upper in pairs:
-                refused += refused_changes(folder, upper, self.folders, may_change, self._started)
+                refused += refused_changes(folder, upper, self.folders, against, self._started)
         except OSError as error:  # closed to us, or too much
             refused.append(str(error))
         if refused:
@@ -111,12 +114,18 @@ def why_not_staged() -> str:
 
 def check_staged(folders: Sequence[str]) -> None:
     """Raise ConfinementError where changes of `folders` cannot be staged."""
-    around = os.path.realpath(tempfile.gettempdir())
     for folder in folders:
-        why = "the folder of temporary files is in it" if below(around, folder) else _why_not(folder)
-        if why:
+        if why := why_unstaged(folder):
             message = f"changes in {folder} cannot be looked at before they are made: {why}"
             raise ConfinementError(message)
+
+
+def why_unstaged(folder: str) -> str:
+    """Say why changes of `folder` cannot be staged; "" if they can."""
+    around = os.path.realpath(tempfile.gettempdir())
+    if not Path(folder).is_dir():
+        return "it is no folder"
+    return "the folder of temporary files is in it" if below(around, folder) else _why_not(folder)
 
 
 @functools.lru_cache(maxsize=32)

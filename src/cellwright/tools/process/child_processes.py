@@ -169,6 +169,11 @@ class Child:
         return "" if self._confined is None else self._confined.told
 
     @property
+    def ended_rest(self) -> bool:
+        """True if what the command left running was ended, so that its changes could be made."""
+        return self._confined is not None and self._confined.ended_rest
+
+    @property
     def left_behind(self) -> bool:
         """True when something of the group runs on although its leader has ended."""
         return self.exited.done() and self.is_alive()

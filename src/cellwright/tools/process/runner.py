@@ -113,6 +113,11 @@ class RunningProgram:
         return self._child.told
 
     @property
+    def ended_rest(self) -> bool:
+        """True if what the command left running was ended, so that its changes could be made."""
+        return self._child.ended_rest
+
+    @property
     def had_enough(self) -> bool:
         """True when it was ended because what took its output had enough."""
         return self._enough.done()

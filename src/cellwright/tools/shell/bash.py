@@ -412,7 +412,8 @@ async def _follow(
         return ToolResult("\n".join([_moved(task, seconds), *endings]), structured=_task_output(task))
     run.ended.result()
     if run.too_much:
-        raise ToolError(f"The command was stopped: it wrote more than {MAX_BYTES:,} bytes.\n{run.output.text()}")
+        kept = " Its changes of files were discarded." if run.staged else ""
+        raise ToolError(f"The command was stopped: it wrote more than {MAX_BYTES:,} bytes.{kept}\n{run.output.text()}")
     moved = shell.folder.moved(run.folder) if input.working_directory is None else ""
     return _result(run, [moved, refused_hosts(access), _refused(run, ctx.confinement), *endings], limits)
 
@@ -443,9 +444,10 @@ def _may_go_on(command: str, confinement: Confinement | None) -> bool:
 
 def _moved(task: BackgroundTask, seconds: float) -> str:
     so_far = task.run.output.text().strip()
+    when = "Its changes of files are made when it has ended by itself. " if task.run.staged else ""
     text = (
         f"The command has not ended in {seconds:g} s, its timeout. It goes on in the background as {task.id}; "
-        f"{task.where}. TaskStop ends it. "
+        f"{task.where}. TaskStop ends it. {when}"
     )
     return text + (f"Its output so far:\n{so_far}" if so_far else "It has written nothing yet.")
 
@@ -470,7 +472,8 @@ def _timed_out(run: ShellRun, seconds: float, limits: ShellLimits) -> ToolError:
     so_far = run.output.text().strip()
     return ToolError(
         f"The command was stopped after {seconds:g} s, its timeout; give a longer `timeout` if it needs it (at most "
-        f"{limits.most_ms} ms). " + (f"Its output so far:\n{so_far}" if so_far else "It had written nothing."),
+        f"{limits.most_ms} ms). {'Its changes of files were discarded. ' if run.staged else ''}"
+        + (f"Its output so far:\n{so_far}" if so_far else "It had written nothing."),
         code=ErrorCode.EXECUTION_TIMEOUT,
         details={"requested_timeout": seconds, "actual_execution_time": seconds},
     )

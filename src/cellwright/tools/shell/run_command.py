@@ -44,13 +44,15 @@ class ShellRun:
 
     `ended` is done when it has ended and its output is complete; `folder` is then the folder its shell was in, if known,
     and `seconds` its time. `folder` comes from the command's own shell, so it is a claim: who uses it must resolve it, and
-    judge the next command by the result.
+    judge the next command by the result. `staged`: its changes of files are made when it has ended, and not if it is
+    stopped.
     """
 
     def __init__(self, what: ShellCommand, children: ChildProcesses, progress: Callable[..., None]) -> None:
         self.command = what.command
         self.cwd = what.cwd
         self.folder = ""
+        self.staged = what.confinement is not None and what.confinement.protects is not None
         self._started = time.perf_counter()
         self.seconds = 0.0
         self._live = LiveOutput(what.shown_chars, progress)
@@ -117,6 +119,8 @@ class ShellRun:
             from cellwright.sandbox.refusals import way_out  # few commands are refused their changes
 
             self._live.take_error(f"[{told} {way_out()}]\n".encode())
+        elif self._program.ended_rest and self.returncode >= 0:
+            self._live.take_error(b"[What it left running was ended: its changes are made when nothing of it runs.]\n")
         self._live.close()
         self.folder = self._folder_pipe.reported()
         self._folder_pipe.close()

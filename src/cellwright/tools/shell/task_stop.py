@@ -67,7 +67,9 @@ def task_stop_tool(tasks: BackgroundTasks, stop_agent: StopAgent | None = None) 
             return ToolResult(text, structured=_output(task, exit_code(task.run.returncode)))
         task.stopped, task.reported = "by TaskStop", True
         await task.run.stop_from_any_loop()
-        return ToolResult(f"Stopped {task.id}: `{task.shown_command}`; {task.where}.", structured=_output(task, None))
+        kept = " Its changes of files were discarded." if task.run.staged else ""
+        text = f"Stopped {task.id}: `{task.shown_command}`; {task.where}.{kept}"
+        return ToolResult(text, structured=_output(task, None))
 
     return task_stop
 

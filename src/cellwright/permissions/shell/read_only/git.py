@@ -18,49 +18,103 @@ from functools import lru_cache, partial
 
 from cellwright.permissions.paths import inside
 from cellwright.permissions.shell.read_only.commands import Arguments, Flags, flags
+from cellwright.permissions.shell.read_only.git_reads import git_reads
 from cellwright.permissions.shell.tokens import Word
 from cellwright.text import lazy_pattern
 
-_DIFF_LETTERS = "pubwsRaz"
+_DIFF_LETTERS = "pubwsRazW"
 _DIFF_VALUED = (
     "-U:=number -M:=text -C:=text -S:word -G:word --unified:=number --stat:=text --color:=text --word-diff:=text"
-    " --diff-filter:word"
+    " --diff-filter:word --abbrev:=number --dirstat:=text --find-renames:=text --find-copies:=text --relative:=text"
+    " --inter-hunk-context:=number --diff-algorithm:word --word-diff-regex:=text --find-object:word"
 )
 _DIFF_LONG = (
-    "--patch --no-patch --raw --numstat --shortstat --summary --name-only --name-status --cached --staged --no-color"
+    "--patch --no-patch --patch-with-stat --raw --numstat --shortstat --summary --name-only --name-status --cached"
+    " --staged --no-color"
+    " --find-copies-harder --pickaxe-all --pickaxe-regex --ignore-space-change --ignore-space-at-eol"
+    " --ignore-blank-lines --minimal --patience --histogram --function-context --full-index --text --cc"
     " --check --no-renames --ignore-all-space --no-ext-diff --no-textconv --compact-summary"
 )
-_LOG_VALUED = (
+_COMMITS_VALUED = (
     "--max-count:number --skip:number --since:word --until:word --after:word --before:word --author:word --grep:word"
-    " --format:=text --date:word -n:number --pretty:=text -L:word --decorate:=text"
+    " --format:=text -n:number --pretty:=text"
+)
+_LOG_VALUED = (
+    f"{_COMMITS_VALUED} --date:word -L:word --decorate:=text --decorate-refs:word --decorate-refs-exclude:word"
+    " --committer:word --glob:word --exclude:word --min-parents:=number --max-parents:=number --branches:=text"
+    " --tags:=text --remotes:=text --ancestry-path:=text"
 )
 _LOG_LONG = (
     "--oneline --graph --all --no-decorate --follow --merges --no-merges --first-parent --reverse --abbrev-commit"
-    " --topo-order --date-order"
+    " --topo-order --date-order --author-date-order --no-abbrev-commit --relative-date --parents --source --reflog"
+    " --walk-reflogs --not --left-right --left-only --right-only --cherry --cherry-pick --cherry-mark --boundary"
+    " --full-history --dense --sparse --simplify-merges --simplify-by-decoration --all-match --invert-grep"
+    " --regexp-ignore-case --extended-regexp --fixed-strings --perl-regexp --no-walk --children"
 )
 _flags = partial(flags, one_program=True)
 _LOG = _flags(_DIFF_LETTERS + "igEFPcm", f"{_DIFF_VALUED} {_LOG_VALUED}", f"{_DIFF_LONG} {_LOG_LONG}", numbers=True)
 
+_LIST = (
+    "--sort:word --format:word --contains:?word --no-contains:?word --merged:?word --no-merged:?word --points-at:word"
+    " --abbrev:=number"
+)
+_DIFFERS = _flags(
+    _DIFF_LETTERS + "crmt", _DIFF_VALUED, f"{_DIFF_LONG} --root --merge-base --exit-code --quiet --base --ours --theirs"
+)
+_BLAME = _flags(
+    "lswetpfcnb",
+    "-L:word -M:=number -C:=number --since:word --date:word --abbrev:=number",
+    "--show-email --first-parent --root --reverse",
+)
+
 SUBCOMMANDS: Mapping[str, Flags] = {
     "status": _flags(
         "sbvz",
-        "-u:=text --porcelain:=text --untracked-files:=text --ignored:=text",
-        "--short --branch --long --show-stash",
+        "-u:=text --porcelain:=text --untracked-files:=text --ignored:=text --find-renames:=text",
+        "--short --branch --long --show-stash --ahead-behind --no-ahead-behind --renames --no-renames",
     ),
-    "log": _LOG,
-    "show": _LOG,
-    "diff": _flags(_DIFF_LETTERS, _DIFF_VALUED, _DIFF_LONG),
-    "blame": _flags("lswetpfcnb", "-L:word -M:=number -C:=number"),
-    "rev-parse": _flags("q", "--short:=number --abbrev-ref:=text", "--show-toplevel --git-dir --verify"),
-    "ls-files": _flags("cdmosz", "", "--cached --deleted --modified --others --exclude-standard"),
+    **dict.fromkeys(("log", "show", "whatchanged", "reflog"), _LOG),
+    "rev-list": _flags("", _COMMITS_VALUED, f"{_LOG_LONG} --count --objects", numbers=True),
+    "stash": _flags(
+        "p",
+        "--stat:=text --format:=text --pretty:=text -U:=number",
+        "--patch --oneline --name-only --name-status --numstat --shortstat",
+    ),
+    **dict.fromkeys(("diff", "diff-tree", "diff-index", "diff-files"), _DIFFERS),
+    **dict.fromkeys(("blame", "annotate"), _BLAME),
+    "rev-parse": _flags(
+        "q", "--short:=number --abbrev-ref:=text", "--show-toplevel --git-dir --verify --is-inside-work-tree"
+    ),
+    "ls-files": _flags(
+        "cdmosztiuk",
+        "-x:word --exclude:word --with-tree:word",
+        "--cached --deleted --modified --others --ignored --stage --unmerged --killed --directory --no-empty-directory"
+        " --eol --exclude-standard --error-unmatch --full-name --deduplicate",
+    ),
+    "ls-tree": _flags(
+        "rdtlz", "--abbrev:=number", "--name-only --name-status --object-only --full-name --full-tree --long"
+    ),
     "cat-file": _flags("tspe"),
-    "branch": _flags(
-        "arvi",
-        "--sort:word --format:word --contains:?word --merged:?word --no-merged:?word",
-        "--all --remotes --list --verbose --show-current",
+    "branch": _flags("arvil", _LIST, "--all --remotes --list --verbose --show-current --ignore-case"),
+    "tag": _flags("li", f"-n:=number {_LIST}", "--list --ignore-case"),
+    "for-each-ref": _flags("", f"--count:word {_LIST}", "--ignore-case"),
+    "show-ref": _flags(
+        "dsq", "--abbrev:=number --hash:=number", "--head --heads --tags --verify --quiet --dereference"
     ),
-    "tag": _flags("li", "-n:=number --sort:word --contains:?word --points-at:word", "--list"),
-    "remote": _flags("v", "", "--verbose"),
+    "remote": _flags("vn", "", "--verbose --push --all"),
+    "describe": _flags(
+        "",
+        "--abbrev:=number --candidates:word --match:word --exclude:word",
+        "--tags --all --long --always --exact-match --contains --first-parent",
+    ),
+    "name-rev": _flags("", "--refs:word --exclude:word", "--tags --always --name-only --all"),
+    "merge-base": _flags("a", "", "--all --octopus --independent --is-ancestor --fork-point"),
+    "cherry": _flags("v", "--abbrev:=number", "--verbose"),
+    "count-objects": _flags("vH", "", "--verbose --human-readable"),
+    "check-ignore": _flags("vnq", "", "--verbose --non-matching --no-index --quiet"),
+    "shortlog": _flags("snec", "--group:word", "--summary --numbered --email --committer --all --no-merges"),
+    "worktree": _flags("vz", "", "--verbose --porcelain"),
+    "version": _flags("", "", "--build-options"),
     "grep": _flags(
         "vwiaIEFGPnlLcohHWqr",
         "-e:word -A:number -B:number -C:number -m:number --color:=text",
@@ -68,12 +122,9 @@ SUBCOMMANDS: Mapping[str, Flags] = {
         numbers=True,
     ),
 }
-_VERIFIES = lazy_pattern(r"%G|%\(signature|%\(\*signature")
-"""In a format: has gpg verify a signature."""
-_LISTING = frozenset(
-    {"-l", "--list", "-a", "-r", "-v", "--all", "--remotes", "--show-current", "--merged", "--no-merged"}
-    | {"--contains", "--points-at", "-n"}
-)
+"""The flags of each subcommand that reads; `git_reads.py` says which of its uses do."""
+_VERIFIES = lazy_pattern(r"%G|signature")
+"""In a format or an order: has gpg verify a signature."""
 
 
 def only_reads(words: Sequence[Word]) -> bool:
@@ -83,9 +134,10 @@ def only_reads(words: Sequence[Word]) -> bool:
         del rest[0]
     if not rest or rest[0].text not in SUBCOMMANDS or any(_VERIFIES.search(word.text) for word in rest):
         return False
-    subcommand = rest[0].text
-    arguments = SUBCOMMANDS[subcommand].read(rest[1:])
-    return arguments is not None and _stays_reading(subcommand, arguments)
+    if any(word.dynamic for word in rest) or not git_reads([word.text for word in rest]):
+        return False
+    arguments = SUBCOMMANDS[rest[0].text].read(rest[1:])
+    return arguments is not None and _stays_reading(rest[0].text, arguments)
 
 
 def _stays_reading(subcommand: str, arguments: Arguments) -> bool:
@@ -93,13 +145,13 @@ def _stays_reading(subcommand: str, arguments: Arguments) -> bool:
     if any(word.globs and _leaves(word.text) for word in arguments.operands):
         return False  # it complains of the first name that `~/*` becomes
     match subcommand:
-        case "branch" | "tag":
-            return not operands or not arguments.flags.isdisjoint(
-                _LISTING - {"-v", "-r", "-a"} if operands else _LISTING
-            )
+        case "reflog" | "stash" | "worktree":
+            return not any(word.globs for word in arguments.operands)  # a name that is a verb: `git reflog e*`
         case "remote":
+            if any(word.globs for word in arguments.operands):
+                return False
             return not operands or (len(operands) == 2 and operands[0] == "get-url")
-        case "diff" | "grep":
+        case "diff" | "grep" | "diff-tree" | "diff-index" | "diff-files" | "check-ignore":
             # given two files, or outside a repository, it reads any file of the machine
             return not any(_leaves(operand) for operand in operands)
         case _:
@@ -156,10 +208,6 @@ _PLAIN = {
     "extensions": "objectformat refstorage worktreeconfig",
 }
 """Sections and keys that name no program and no other file; "" is all keys of a section."""
-
-
-GLOBAL_WITH_VALUE = frozenset({"-c", "-C", "--git-dir", "--work-tree", "--namespace", "--config-env"})
-"""Flags in front of git's subcommand whose value is the next word."""
 
 
 def repository_of(folder: str) -> str | None:

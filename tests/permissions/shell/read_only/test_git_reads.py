@@ -1,0 +1,103 @@
+"""One table says which uses of git only read; all that decide about git agree on each subcommand and flag of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from cellwright.permissions.confined.program_use import use_of
+from cellwright.permissions.shell.read_only.git import SUBCOMMANDS, only_reads
+from cellwright.permissions.shell.read_only.git_reads import ONLY_CONFINED, READS, git_reads
+from cellwright.permissions.shell.tokens import Word
+from cellwright.tools.git.flags import FLAGS, Subcommand, parse_arguments
+from row_tables import for_each_row
+
+FIRST = {"stash": ["list"], "worktree": ["list"]}
+JOINED_VALUES = {"--sort": "refname", "--format": "%h", "--pretty": "oneline", "--date": "iso", "-L": "1,2:a"}
+
+
+def only_looks(arguments: list[str]) -> bool:
+    return only_reads([Word(word, raw=word) for word in ("git", *arguments)])
+
+
+def test_each_subcommand_is_in_one_class() -> None:
+    assert READS.keys() == SUBCOMMANDS.keys() | ONLY_CONFINED
+    assert not SUBCOMMANDS.keys() & ONLY_CONFINED
+
+
+@for_each_row("subcommand", sorted(SUBCOMMANDS))
+def test_every_flag_that_reads_without_a_sandbox_reads_in_one(subcommand: str) -> None:
+    known = SUBCOMMANDS[subcommand]
+    flags = [*(f"-{letter}" for letter in known.letters), *known.long]
+    flags += [f"{name}={'1' if name.startswith('--') else ''}".removesuffix("=") for name in known.valued]
+    disagreed = []
+    for arguments in ([], *([flag] for flag in flags)):
+        call = [subcommand, *FIRST.get(subcommand, []), *arguments]
+        alone, confined = only_looks(call), use_of("git", call)
+        if alone and confined != "reads":
+            disagreed.append((call, alone, confined))
+        if not arguments and not alone:
+            disagreed.append((call, alone, confined))
+    assert disagreed == []
+
+
+@for_each_row("subcommand", sorted(FLAGS))
+def test_every_flag_of_the_tool_git_reads_in_bash_too(subcommand: Subcommand) -> None:
+    disagreed = []
+    for name, kind in FLAGS[subcommand].items():
+        value = JOINED_VALUES.get(name, "1") if kind == "value" else ""
+        word = f"{name}={value}" if value and name.startswith("--") else name + value
+        parse_arguments(subcommand, [word])
+        # what config prints are the user's own files, so it asks without a sandbox; alone some of its flags say nothing
+        if subcommand == "config":
+            continue
+        if use_of("git", [subcommand, word]) != "reads":
+            disagreed.append((word, "confined"))
+        if not only_looks([subcommand, word]):
+            disagreed.append((word, "without a sandbox"))
+    assert disagreed == []
+
+
+@pytest.mark.parametrize("program", [only_looks, git_reads])
+@for_each_row(
+    ("arguments", "reads"),
+    [
+        ("stash list", True),
+        ("stash show -p", True),
+        ("stash", False),
+        ("stash -p list", False),
+        ("stash pop", False),
+        ("worktree list", True),
+        ("worktree add x", False),
+        ("worktree prune", False),
+        ("reflog", True),
+        ("reflog show main", True),
+        ("reflog expire --all", False),
+        ("reflog --all expire", False),
+        ("describe --tags", True),
+        ("branch", True),
+        ("branch -a", True),
+        ("branch -v new", False),
+        ("branch -r new", False),
+        ("branch new", False),
+        ("branch --list x*", True),
+        ("branch --contains HEAD", True),
+        ("branch --sort refname", True),
+        ("branch -D x", False),
+        ("tag", True),
+        ("tag v1", False),
+        ("tag -l v*", True),
+        ("tag -n3", True),
+        ("tag -d v1", False),
+        ("remote -v", True),
+        ("remote add x y", False),
+        ("remote get-url origin", True),
+        ("ls-tree HEAD", True),
+        ("shortlog -sn HEAD", True),
+        ("rev-list --count HEAD", True),
+        ("commit -m x", False),
+        ("checkout x", False),
+        ("gc", False),
+    ],
+)
+def test_they_agree(program, arguments: str, reads: bool) -> None:
+    assert program(arguments.split()) is reads
