@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.agent.calls.redaction import Redaction
+from cellwright.redaction.redaction import Redaction
 from cellwright.telemetry import log_file
 from cellwright.telemetry.log_file import LogFile, last_lines, log_path, log_to_file
 

@@ -28,6 +28,18 @@ _SECRET = lazy_pattern(
     re.VERBOSE,
 )
 
+_ABOUT = lazy_pattern(
+    r"""
+    (^|_)(file|path|dir|folder|location|name|user(name)?|id|url|uri|endpoint|host|port|region|length|len|size|count|limit|max
+      |min|ttl|seconds|minutes|days|expiry|expires(_in|_at)?|age|timeout|retries|algorithm|alg|type|kind|version|prefix
+      |suffix|header|field|column|col|policy|enabled|required|allowed|parallelism|hash|format|env|var|arn|ref|mode|sock
+      |issuer|audience|scopes?|realm|domain|provider|method|backend|class|usage|budget|window|per_\w+)$
+    | ^(max|min|n|num|total|input|output|prompt|completion|context)_tokens?$
+    """,
+    re.VERBOSE,
+)
+"""Names that end so hold something about a secret: where it is, how long it lasts."""
+
 _ALWAYS = lazy_pattern(
     r"""
     (^|_)(
@@ -38,7 +50,7 @@ _ALWAYS = lazy_pattern(
     | (api|access|private|account|secret|signing|encryption|master|storage|shared_?access|subscription|admin|hmac
       |client|consumer|license|rsa|ssh|deploy)_?key
     | (auth|access|refresh|bearer|id|session|security|api|bot|oauth\d?|private|personal_?access|secret|identity|service
-      |user|deploy|registry|github|gh|gitlab|hf|hugging_?face|slack|npm|pypi|databricks|jupyter\w{0,10}|vault|app)_?token
+      |server_app|notebook_app|lab_app|identity_provider|user|deploy|registry|github|gh|gitlab|hf|hugging_?face|slack|npm|pypi|databricks|jupyter\w{0,10}|vault|app)_?token
     | credentials? | (session|auth|login|csrf)_?cookie | (set_)?cookies?_header | (proxy_)?authorization
     | connection_?string | conn_?str
     )_?\d{0,3}$
@@ -61,6 +73,12 @@ def is_secret_name(name: str) -> bool:
     """Return whether an environment variable, a setting or a header of this name holds a secret."""
     words = words_of(name)
     return words not in _KEPT and _SECRET.search(words) is not None
+
+
+@functools.lru_cache(maxsize=4096)
+def is_about_a_secret(name: str) -> bool:
+    """Return whether a secret's name goes on to something that is none: `TOKEN_TTL`, `API_KEY_FILE`."""
+    return _ABOUT.search(words_of(name)) is not None
 
 
 @functools.lru_cache(maxsize=4096)

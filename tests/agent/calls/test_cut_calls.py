@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 from cellwright.agent.calls.approval import Allow, ToolUse
-from cellwright.agent.calls.redaction import Redaction
+from cellwright.redaction.redaction import Redaction
 from cellwright.agent.tool import ToolAccess, ToolContext, tool
 from cellwright.events import ToolEnd, ToolProgress
 from cellwright.permissions.policy import PermissionPolicy

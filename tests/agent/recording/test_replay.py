@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from cellwright.agent.calls.approval import Allow, Deny
-from cellwright.agent.calls.redaction import Redaction
+from cellwright.redaction.redaction import Redaction
 from cellwright.agent.recording.recorder import Recorder
 from cellwright.agent.recording.replay import Replay, UntrustedRecording
 from cellwright.agent.recording.replay_drift import Drift, describe_drift

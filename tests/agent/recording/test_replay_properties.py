@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.calls.redaction import Redaction
+from cellwright.redaction.redaction import Redaction
 from cellwright.agent.recording.recorder import Recorder
 from cellwright.agent.recording.replay import Replay
 from cellwright.agent.recording.replay_drift import check_drift

@@ -13,7 +13,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from plain_shell import plain_shell, run, run_as_claude
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.calls.redaction import Redaction
+from cellwright.redaction.redaction import Redaction
 from cellwright.agent.prompt import PromptContext, ProvidedContext
 from cellwright.conversation.dry_run import DryRun
 from cellwright.events import CHARS_PER_TOKEN

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from cellwright.agent.calls.redaction import Redaction
+from cellwright.redaction.redaction import Redaction
 from cellwright.kernel.output.saved_ops import saved_transcripts
 
 Op = dict[str, Any]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.calls.redaction import Redaction
+from cellwright.redaction.redaction import Redaction
 from cellwright.agent.prompt import PromptContext
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session

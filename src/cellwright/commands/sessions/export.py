@@ -11,7 +11,7 @@ from cellwright.agent.recording.recordings import prompt_key
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.markdown.escaping import escaped
-from cellwright.redaction.secret_scan import SecretScan, require_detect_secrets
+from cellwright.redaction.redaction import JsonRedaction, redaction_of, replaced_in_words
 from cellwright.sessions.export.exchanges import Exchange, exchanges_of
 from cellwright.sessions.export.formats import FORMATS, ExportedConversation, exported
 from cellwright.sessions.export.notebook import changed_files, code_cell, code_cells, markdown_cell, notebook_text
@@ -69,18 +69,17 @@ async def cells_page(call: CommandCall) -> CommandPage:
 
 
 class _Cleaned(NamedTuple):
-    """Messages without secrets, and how many of each kind there were."""
+    """Messages with their secrets replaced, and how many of each kind there were."""
 
     value: Sequence[Json]
     found: Mapping[str, int]
 
 
 def _cleaner(call: CommandCall) -> Callable[[Sequence[Json]], _Cleaned]:
-    require_detect_secrets()
     environ = call.conversation.in_force.environment
 
     def clean(messages: Sequence[Json]) -> _Cleaned:
-        scan = SecretScan(environ)
+        scan = JsonRedaction(redaction_of(environ))
         value = scan.clean(messages)
         return _Cleaned(value, scan.found)
 
@@ -103,7 +102,7 @@ def _export(
     model = session.last_model or session.model
     export = exported(form, messages, session=session.id, model=model, environ=environ, folder=f"{path.stem}_files")
     return CommandPage(
-        [Section("Exported", [("file", "what"), (str(path), write_export(path, export))], secrets_left_out(export))]
+        [Section("Exported", [("file", "what"), (str(path), write_export(path, export))], secrets_replaced(export))]
     )
 
 
@@ -116,8 +115,8 @@ def write_export(path: Path, export: ExportedConversation) -> str:
     return f"{export.turns} turns, {size:,} bytes{images}"
 
 
-def secrets_left_out(export: ExportedConversation) -> str:
-    """Name the secrets that were left out, in words; "" where none were found."""
+def secrets_replaced(export: ExportedConversation) -> str:
+    """Count the secrets that were replaced, in words; "" if none were found."""
     return _secrets(export.found)
 
 
@@ -229,7 +228,4 @@ def _remarks(turns: Sequence[Exchange], found: Mapping[str, int]) -> str:
 
 
 def _secrets(found: Mapping[str, int]) -> str:
-    if not found:
-        return ""
-    kinds = ", ".join(f"{kind} ({count})" for kind, count in sorted(found.items()))
-    return f"Secrets were found and left out: {kinds}."
+    return f"{replaced_in_words(found)}. Look through the file before you share it." if found else ""

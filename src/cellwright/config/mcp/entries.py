@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
+from cellwright.redaction.secret_names import is_secret
 from cellwright.text import lazy_pattern, visible_line
 from cellwright.tools.mcp.server_entry import OAuthClient, ServerEntry, ServerScope, ServerTransport, plain_name
-from cellwright.tools.process.environment import is_secret
 
 MAX_SERVERS = 100
 MAX_NAME_CHARS = 64

@@ -365,7 +365,7 @@ def _handler(handler: Any) -> str:
 
 
 def _is_secret(name: str) -> bool:
-    from cellwright.tools.process.environment import is_secret  # its module is not needed where nothing is asked
+    from cellwright.redaction.secret_names import is_secret  # its module is not needed where nothing is asked
 
     return is_secret(name) and not name.upper().endswith(("_URL", "_PROXY", "_ENDPOINT", "_DIR", "_FILE"))
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cellwright.commands.sessions.export import free_path, secrets_left_out, write_export
+from cellwright.commands.sessions.export import free_path, secrets_replaced, write_export
 from cellwright.commands.sessions.sessions import branch, price, when
 from cellwright.config.settings.settings_files import start_folder
 from cellwright.errors import CellwrightError, ErrorCode
@@ -307,7 +307,7 @@ def _export(catalog: Catalog, options: argparse.Namespace) -> int:
         sys.stdout.write(export.text)
     else:
         print(f"{path}: {write_export(path, export)}")
-    if removed := secrets_left_out(export):
+    if removed := secrets_replaced(export):
         print(removed, file=sys.stderr)
     return ExitCode.OK
 

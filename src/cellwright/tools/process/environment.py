@@ -31,11 +31,6 @@ _FIXED = {
 }
 
 
-def secret_values(environ: Mapping[str, str]) -> dict[str, str]:
-    """The values that are secret, by name: not all that is withheld is (`ANTHROPIC_MODEL`)."""
-    return {name: value for name, value in environ.items() if is_secret(name, value)}
-
-
 def runs_code_at_start(name: str) -> bool:
     """Return whether programs run what the variable `name` says, or other programs, when they start."""
     return _INJECTION.fullmatch(name) is not None
@@ -82,5 +77,4 @@ def _git_configuration(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_secret_setting(key: str, value: str) -> bool:
-    name = key.rpartition(".")[2]
-    return name.lower() == "extraheader" or is_secret(name, value)
+    return is_secret(key.rpartition(".")[2], value)

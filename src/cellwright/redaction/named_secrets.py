@@ -1,0 +1,403 @@
+"""The secrets that are known by the name beside them: in assignments, options, headers, addresses and fields.
+
+A name counts as `secret_names.py` says. What stands under it must look like a value: code (`password = getpass()`),
+types (`password: str`), placeholders and the names of variables stay.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+
+from cellwright.redaction.secret_kinds import SecretKind, is_password, looks_random
+from cellwright.redaction.secret_names import is_about_a_secret, is_always_secret, is_secret_name, words_of
+from cellwright.text import lazy_pattern
+
+LONGEST_NAME = 80
+
+_NAME_CHARS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")
+_WORDS = ("pass", "pwd", "secret", "key", "token", "credential", "auth", "cookie", "connection", "conn_str", "connstr")
+"""Every name that is always a secret has one of them in it."""
+
+_ENVIRONMENT_WORDS = (
+    *("PASS", "PWD", "PW", "SECRET", "KEY", "TOKEN", "CRED", "AUTH", "COOKIE", "DSN", "PAT", "SAS", "JWT", "SALT"),
+    *("BEARER", "CONN", "MNEMONIC", "SEED_PHRASE", "NETRC"),
+)
+
+_REST = r"[\w-]{0,40}"
+_QUOTE = r"(?:\\{0,3}[\"'`])"
+_CLOSING = rf"(?:{_QUOTE}\s{{0,2}}\]?|\])?"
+_TYPE = r"(?:\s{0,2}:\s{0,2}[A-Za-z][\w.]{0,40}(?:\[[\w., |\[\]]{0,60}\])?(?:\s{0,2}\|\s{0,2}None)?(?=\s{0,2}=[^=]))?"
+_EQUALS = r"\s{0,4}(?::=|=>|[=!]==?|<-|=|:)\s{0,4}"
+_QUOTED = (
+    r"(?:[rbfuRBFU]{0,2}|SecretStr\(|Secret\()(?P<quote>\\{0,3}(?:\"\"\"|'''|[\"'`]))"
+    r"(?P<secret>(?:(?!(?P=quote))[^\n]){1,400}?)(?P=quote)"
+)
+_BARE = r"(?P<secret>[^\s\"'`<>(){}\[\],;&|\\]{1,400})"
+
+
+def _name_at(match: re.Match[str]) -> str:
+    """The whole name of which the match begins with a word."""
+    text, start, stop = match.string, match.start(), match.end("rest")
+    earliest = max(start - LONGEST_NAME, 0)
+    while start > earliest and text[start - 1] in _NAME_CHARS:
+        start -= 1
+    return text[start:stop].lstrip("-.")
+
+
+def _name_start(match: re.Match[str]) -> int:
+    start = match.start()
+    while start > 0 and match.string[start - 1] in _NAME_CHARS:
+        start -= 1
+    return start
+
+
+def _is_environment_name(name: str) -> bool:
+    return name.upper() == name and is_secret_name(name) and not is_about_a_secret(name)
+
+
+def fits_name(name: str, value: str) -> bool:
+    """Return whether the text `value`, which stands under `name`, is a secret."""
+    if is_always_secret(name):
+        return _fits_password(name, value)
+    if not is_secret_name(name) or is_about_a_secret(name):
+        return False
+    last = words_of(name).rpartition("_")[2].rstrip("0123456789")
+    if name.upper() == name:  # as variables of the environment are written
+        if last in ("key", "keys", "token", "tokens", "pat", "sas", "salt"):
+            return looks_random(value, 6) and not _is_path(value)
+        return _fits_password(name, value)
+    if last in ("key", "keys"):
+        return False
+    if last == "auth" and _is_basic(value):
+        return True
+    return looks_random(value) and not _is_path(value)
+
+
+def _fits_password(name: str, value: str) -> bool:
+    if not is_password(value) or _is_path(value) or is_secret_name(value):
+        return False
+    return not any(c.isspace() for c in value) or _is_phrase(name, value)
+
+
+def _is_path(value: str) -> bool:
+    return value.startswith(("/", "~/", "./", "../", "file:")) and not any(c in value for c in "+=")
+
+
+def _is_basic(value: str) -> bool:
+    """Return whether a value is `user:password` in Base64."""
+    try:
+        return b":" in base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+
+
+_SENTENCE = lazy_pattern(
+    r"(?i).*[.?!:]\s.*|.*[.?!:…]|.*\b(?:the|is|are|was|your|you|must|not|this|that|of|for|to|and|or|required|field|please|"
+    r"enter|invalid|an?|with|from|by|in|on)\b.*"
+)
+
+
+def _is_phrase(name: str, value: str) -> bool:
+    """Return whether a value with spaces is a phrase for a password, and no sentence about one."""
+    words = value.split()
+    if "phrase" in name.lower() or "mnemonic" in name.lower():
+        return len(words) <= 30
+    return len(words) <= 8 and _SENTENCE.fullmatch(value) is None
+
+
+def _quoted(match: re.Match[str]) -> bool:
+    return fits_name(_name_at(match), match["secret"])
+
+
+_CODE_AFTER = frozenset("([{")
+_IDENTIFIER = lazy_pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_LINE_START = lazy_pattern(r"[ \t]*(?:[-*>#+]{1,2}[ \t]+|\d{1,6}[\t→:|][ \t]*|(?:export|set|ENV|ARG)[ \t]+)?[\"']?")
+_LINE_END = lazy_pattern(r"\\?[\"'`]|[ \t]*(?:\r?\n|\Z)|[ \t]+(?:\#|//)|\\n|,?[ \t]*\}")
+
+
+def _bare(match: re.Match[str]) -> bool:
+    """Return whether an unquoted value is a secret: a plain word could be code, unless it stands as in a configuration."""
+    name, value, text, stop = _name_at(match), match["secret"], match.string, match.end()
+    if not (is_always_secret(name) or _is_environment_name(name)) or not fits_name(name, value):
+        return False
+    if text[stop : stop + 1] in _CODE_AFTER or value.startswith(("-", "=", ":")) or value.endswith(":"):
+        return False
+    start = _name_start(match)
+    line = text.rfind("\n", max(0, start - 40), start) + 1 or (0 if start <= 40 else start)
+    before, after = text[line:start], match["separator"]
+    opened = start > 0 and text[start - 1] in "\"'`"
+    ends = _LINE_END.match(text, stop) is not None
+    alone = ends and (opened or _LINE_START.fullmatch(before) is not None)
+    if _IDENTIFIER.fullmatch(value):
+        if "." in value or not any(c.isdigit() for c in value):
+            if value[0].isupper() and after.strip() == ":":
+                return False  # a type
+            compact = after == "=" and (not before.strip() or opened) and not before.startswith((" ", "\t"))
+            return alone and (after.strip() == ":" or compact or _is_environment_name(name) or _in_section(text, line))
+        return alone or len(value) >= 6
+    if value.replace(".", "").replace(",", "").isdigit():
+        return alone and len(value) >= 4
+    return alone or len(value) >= 4
+
+
+_SECTION = lazy_pattern(r"(?m)^\[[\w .:\"/-]{1,60}\][ \t]*$")
+
+
+def _in_section(text: str, line: int) -> bool:
+    """Return whether a line stands below the head of a section, as in an INI file."""
+    return _SECTION.search(text, max(0, line - 600), line) is not None
+
+
+def _is_variable_place(text: str, start: int) -> bool:
+    """Return whether a name at `start` can be a variable's that is set: at a line's start, or after a space or quote."""
+    return start == 0 or text[start - 1] in " \t\n\r\"'`;&|(,{\\:→$>"
+
+
+def _variable(match: re.Match[str]) -> bool:
+    name = _name_at(match)
+    if not _is_environment_name(name) or not _is_variable_place(match.string, _name_start(match)):
+        return False
+    value = match["secret"]
+    if match.string[match.end("secret") : match.end("secret") + 1] in _CODE_AFTER:
+        return False
+    return fits_name(name, value)
+
+
+def _option(match: re.Match[str]) -> bool:
+    """Return whether an option of a command holds a secret: `--password x`, `--ServerApp.token=x`."""
+    name, value = match["name"].removeprefix("D"), match["secret"]
+    if not is_password(value) or _is_path(value) or value.startswith("-"):
+        return False
+    if is_always_secret(name) or is_always_secret(match["name"]):
+        return True
+    last = words_of(name).rpartition("_")[2]
+    if last in ("token", "pass", "pw", "secret", "pat", "jwt"):
+        return True
+    return last in ("auth", "key", "cookie") and looks_random(value, 8)
+
+
+def _parameter(match: re.Match[str]) -> bool:
+    """Return whether a parameter of an address holds a secret."""
+    name, value = match["name"], match["secret"]
+    words = words_of(name)
+    if is_always_secret(name) or words in ("password", "passwd", "pwd", "pass"):
+        return is_password(value)
+    if words in ("token", "auth", "jwt", "t", "ticket", "code", "sas") or words.endswith(("_token", "_auth")):
+        return looks_random(value, 8 if words in ("token", "jwt", "auth") else 16)
+    is_signature = words in ("sig", "signature", "key", "credential") or words.startswith("x_amz_s")
+    return (is_signature or words in ("x_amz_credential", "x_goog_signature")) and looks_random(value)
+
+
+def _authorization(match: re.Match[str]) -> bool:
+    value = match["secret"]
+    return is_password(value) if match["scheme"] else looks_random(value, 8)
+
+
+def _bearer(match: re.Match[str]) -> bool:
+    return looks_random(match["secret"])
+
+
+def _cookie(match: re.Match[str]) -> bool:
+    return any(is_password(part.partition("=")[2].strip()) for part in match["secret"].split(";") if "=" in part)
+
+
+def _password(match: re.Match[str]) -> bool:
+    value = match["secret"]
+    return is_password(value) and not _is_path(value)
+
+
+def _field(match: re.Match[str]) -> bool:
+    return fits_name(match["name"], match["secret"].strip())
+
+
+def _hints(words: tuple[str, ...]) -> str:
+    return "|".join(words)
+
+
+_GAP = r"(?:\s{1,4}|[\"']\s{0,2},\s{0,4}[\"'])"
+"""Between two words of a command, or of the list of its words."""
+_BETWEEN = r"(?:[^\n|]|\\\n){0,400}?"
+
+
+def _command(programs: str, option: str) -> SecretKind:
+    """An option that is a password for these programs alone. A `*` at a program's end is any rest of its name."""
+    names = [name.removesuffix("*") for name in programs.split()]
+    alternatives = "|".join(re.escape(name).replace(r"\*", r"\w*") for name in programs.split())
+    pattern = rf"(?<![\w.-])(?:{alternatives})(?:\.exe)?\b{_BETWEEN}{option}"
+    return SecretKind("password on a command line", tuple(names), lazy_pattern(pattern), fits=_password)
+
+
+_ARGUMENT = r"[\"']?(?P<secret>[^\s\"'`|;&<>]{1,300})"
+
+NAMED = (
+    SecretKind(
+        "AWS secret key",
+        ("secret_access_key", "secretaccesskey"),
+        lazy_pattern(
+            r"(?i)secret_?access_?key[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?P<secret>[0-9a-zA-Z/+]{40})(?![0-9a-zA-Z/+])"
+        ),
+        any_case=True,
+    ),
+    SecretKind(
+        "authorization header",
+        ("authorization",),
+        lazy_pattern(
+            rf"(?i)\bauthorization{_CLOSING}\s{{0,4}}[:=,]\s{{0,4}}[rbf]?{_QUOTE}?"
+            r"(?P<scheme>(?:basic|bearer|token|apikey|api-key|bot|digest|negotiate|ntlm|key|splunk)[ \t]+(?:token=)?)?[\"']?"
+            r"(?P<secret>[^\s\"'`,{}<>\\]{3,4000})"
+        ),
+        any_case=True,
+        fits=_authorization,
+    ),
+    SecretKind(
+        "authorization header",
+        ("bearer ",),
+        lazy_pattern(r"(?i)\bbearer\s+(?P<secret>[\w+/=.~-]{16,})"),
+        any_case=True,
+        fits=_bearer,
+    ),
+    SecretKind(
+        "cookie",
+        ("cookie",),
+        lazy_pattern(
+            rf"(?i)(?<![\w])(?:set-)?cookie{_CLOSING}\s{{0,2}}[:,]\s{{0,4}}{_QUOTE}?(?P<secret>[\w.!#$%&*+^`|~-]{{1,80}}=[^\"'\n\\]{{1,4000}})"
+        ),
+        any_case=True,
+        fits=_cookie,
+    ),
+    SecretKind(
+        "key in an address",
+        ("?", "&"),
+        lazy_pattern(r"[?&#;](?:amp;)?(?P<name>[A-Za-z][\w.-]{0,60})=(?P<secret>[^&\s\"'`#<>\\]{1,2000})"),
+        fits=_parameter,
+    ),
+    SecretKind(
+        "password on a command line",
+        ("-",),
+        lazy_pattern(
+            rf"(?<![\w.-])--?(?P<name>[A-Za-z][\w.-]{{1,60}})(?:={_QUOTE}?|{_GAP}[\"']?)(?P<secret>[^\s\"'`]{{1,300}})"
+        ),
+        fits=_option,
+    ),
+    _command("mysql* mariadb* sshpass 7z*", rf"{_GAP}-p(?!ass\b|ort\b){_ARGUMENT}"),
+    _command(
+        "sshpass docker podman buildah nerdctl helm az oc mongo* influx", rf"{_GAP}(?:-p|--password){_GAP}{_ARGUMENT}"
+    ),
+    _command("redis-cli", rf"{_GAP}-a{_GAP}{_ARGUMENT}"),
+    _command("sqlcmd bcp unzip zip", rf"{_GAP}-P{_GAP}?{_ARGUMENT}"),
+    _command("ldap*", rf"{_GAP}-w{_GAP}?{_ARGUMENT}"),
+    _command("sqlplus rman impdp expdp", rf"{_GAP}[\w-]+/(?P<secret>[^\s@\"'/]{{1,200}})(?=@|\s|$)"),
+    _command("htpasswd", rf"{_GAP}-\w*b\w*{_GAP}\S+{_GAP}\S+{_GAP}{_ARGUMENT}"),
+    _command("openssl", r"\bpass:(?P<secret>[^\s\"']{1,300})"),
+    _command(
+        "smbclient rpcclient smbmap", rf"{_GAP}(?:-U|--user){_GAP}?[\"']?[^\s%\"']+%(?P<secret>[^\s\"']{{1,200}})"
+    ),
+    _command("xfreerdp rdesktop", r"\s(?:/p:|-p\s)(?P<secret>[^\s\"']{1,200})"),
+    _command(
+        "curl httpie http https xh",
+        rf"{_GAP}(?:-[A-Za-z]{{0,6}}u|-U|-a|--user|--proxy-user|--auth)(?:=|{_GAP})?[\"']?[^\s:'\"/]{{1,100}}:(?P<secret>[^\s'\"]{{1,300}})",
+    ),
+    SecretKind(
+        "password on a command line",
+        ("auth=(", "auth = (", "BasicAuth("),
+        lazy_pattern(
+            r"(?:\bauth\s?=\s?|BasicAuth)\(\s{0,4}(?:[\w.]+|[\"'][^\"'\n]{0,100}[\"'])\s{0,2},\s{0,4}[\"'](?P<secret>[^\"'\n]{1,300})[\"']"
+        ),
+        fits=_password,
+    ),
+    SecretKind(
+        "password on a command line",
+        ("chpasswd",),
+        lazy_pattern(r"(?<![\w.-])[\w.-]{1,60}:(?P<secret>[^\s\"']{1,200})[\"']?\s{0,4}\|\s{0,4}(?:sudo\s)?chpasswd"),
+        fits=_password,
+    ),
+    SecretKind(
+        "password or key",
+        _WORDS,
+        lazy_pattern(rf"(?i)(?:{_hints(_WORDS)})(?P<rest>{_REST}){_CLOSING}{_TYPE}{_EQUALS}{_QUOTED}"),
+        any_case=True,
+        at_hints=True,
+        fits=_quoted,
+    ),
+    SecretKind(
+        "environment variable",
+        _ENVIRONMENT_WORDS,
+        lazy_pattern(rf"(?:{_hints(_ENVIRONMENT_WORDS)})(?P<rest>[A-Z0-9_]{{0,40}}){_CLOSING}{_EQUALS}{_QUOTED}"),
+        at_hints=True,
+        fits=_quoted,
+    ),
+    SecretKind(
+        "environment variable",
+        _ENVIRONMENT_WORDS,
+        # to the end of the line for what is a phrase, else to the next space
+        lazy_pattern(
+            rf"(?:{_hints(_ENVIRONMENT_WORDS)})(?P<rest>[A-Z0-9_]{{0,40}})"
+            r"=(?P<secret>(?<=PHRASE=)[^\s\"'#$][^\n\"'#]{0,300}[^\s\"'#]|[^\s'\"`]{1,400}?)(?=[;,)}]{0,2}(?:\s|\Z|[\"'`]|\\n))"
+        ),
+        at_hints=True,
+        fits=_variable,
+    ),
+    SecretKind(
+        "environment variable",
+        ("ENV ", "setenv ", "set -", "ARG "),
+        lazy_pattern(
+            r"(?m)(?:^|[\s;&])(?:ENV|ARG|setenv|set[ ]-[a-zA-Z]{1,4})[ ]+(?P<name>[A-Z][A-Z0-9_]*)[ ]+[\"']?"
+            r"(?P<secret>[^\s\"']{1,300})"
+        ),
+        fits=_field,
+    ),
+    SecretKind(
+        "environment variable",
+        ("value", "Value"),
+        lazy_pattern(
+            rf"(?i)\b(?:name|key){_CLOSING}\s{{0,2}}[:=]\s{{0,2}}{_QUOTE}?(?P<name>[A-Za-z][\w.-]{{0,80}}){_QUOTE}?,?\s{{1,40}}(?:\\n)?\s{{0,20}}"
+            rf"{_QUOTE}?value{_CLOSING}\s{{0,2}}[:=]\s{{0,2}}{_QUOTE}?(?P<secret>[^\n\"'\\]{{1,300}}?)(?={_QUOTE}|\s*\n|\s*\Z|\s*/?>)"
+        ),
+        fits=_field,
+    ),
+    SecretKind(
+        "password or key",
+        _WORDS,
+        lazy_pattern(rf"(?i)(?:{_hints(_WORDS)})(?P<rest>{_REST}){_CLOSING}(?P<separator>{_EQUALS}){_BARE}"),
+        any_case=True,
+        at_hints=True,
+        fits=_bare,
+    ),
+    SecretKind(
+        "environment variable",
+        _ENVIRONMENT_WORDS,
+        lazy_pattern(
+            rf"(?:{_hints(_ENVIRONMENT_WORDS)})(?P<rest>[A-Z0-9_]{{0,40}}){_CLOSING}(?P<separator>{_EQUALS}){_BARE}"
+        ),
+        at_hints=True,
+        fits=_bare,
+    ),
+    SecretKind(
+        "password or key",
+        ("phrase", "mnemonic"),
+        lazy_pattern(
+            r"(?im)^[ \t]*(?:-[ ]+)?[\"']?[\w.-]{0,60}(?:passphrase|pass_phrase|seed_phrase|mnemonic)[\"']?\s{0,2}[:=]"
+            r"[ \t]{0,4}(?P<secret>[^\s\"'`<>(){}\[\]$][^\n\"'`<>(){}\[\]]{0,300})$"
+        ),
+        any_case=True,
+        fits=lambda match: _fits_password("passphrase", match["secret"].strip()) and "." not in match["secret"],
+    ),
+    SecretKind(
+        "password or key",
+        ("option(", "setenv(", "setdefault(", "putenv(", "setProperty(", ".set(", "config(", "header("),
+        lazy_pattern(
+            r"(?:option|setenv|setdefault|putenv|setProperty|\.set|config|header)\(\s{0,4}[\"'](?P<name>[\w.-]{1,80})[\"']\s{0,2},"
+            r"\s{0,4}[\"'](?P<secret>[^\"'\n]{1,300})[\"']"
+        ),
+        fits=_field,
+    ),
+    SecretKind(
+        "password or key",
+        ("</",),
+        lazy_pattern(r"<(?P<name>[A-Za-z][\w.:-]{0,60})>(?P<secret>[^<>\n]{1,300})</(?P=name)>"),
+        fits=_field,
+    ),
+)
+"""All kinds that are known by a name."""
