@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import re
 
 from cellwright.redaction.secret_kinds import SecretKind, is_password, looks_random
@@ -21,36 +22,36 @@ _WORDS = ("pass", "pwd", "secret", "key", "token", "credential", "auth", "cookie
 """Every name that is always a secret has one of them in it."""
 
 _ENVIRONMENT_WORDS = (
-    *("PASS", "PWD", "PW", "SECRET", "KEY", "TOKEN", "CRED", "AUTH", "COOKIE", "DSN", "PAT", "SAS", "JWT", "SALT"),
-    *("BEARER", "CONN", "MNEMONIC", "SEED_PHRASE", "NETRC"),
+    *("PASS", "PW", "SECRET", "KEY", "TOKEN", "CRED", "AUTH", "COOKIE", "CONN", "DSN", "PAT", "SAS", "JWT", "SALT"),
+    *("BEARER", "MNEMONIC", "SEED_PHRASE", "NETRC"),
 )
+"""So has the name of every variable of the environment that holds one."""
 
 _REST = r"[\w-]{0,40}"
 _QUOTE = r"(?:\\{0,3}[\"'`])"
 _CLOSING = rf"(?:{_QUOTE}\s{{0,2}}\]?|\])?"
 _TYPE = r"(?:\s{0,2}:\s{0,2}[A-Za-z][\w.]{0,40}(?:\[[\w., |\[\]]{0,60}\])?(?:\s{0,2}\|\s{0,2}None)?(?=\s{0,2}=[^=]))?"
 _EQUALS = r"\s{0,4}(?::=|=>|[=!]==?|<-|=|:)\s{0,4}"
-_QUOTED = (
-    r"(?:[rbfuRBFU]{0,2}|SecretStr\(|Secret\()(?P<quote>\\{0,3}(?:\"\"\"|'''|[\"'`]))"
-    r"(?P<secret>(?:(?!(?P=quote))[^\n]){1,400}?)(?P=quote)"
+_OPENING = r"(?:(?:[rbfu]{1,2}(?=\\{0,3}[\"'])|SecretStr\(|Secret\()?(?P<quote>\\{0,3}(?:\"\"\"|'''|[\"'])))?"
+_VALUE = (
+    rf"{_OPENING}(?P<secret>(?(quote)(?![\s),\]])(?:(?!(?P=quote))[^\n]){{1,400}}?"
+    r"|[^\s\"'`<>(){}\[\],;&|\\]{1,400}))(?(quote)(?P=quote))"
 )
-_BARE = r"(?P<secret>[^\s\"'`<>(){}\[\],;&|\\]{1,400})"
+"""A quoted text, or what stands up to the next space or sign."""
 
 
 def _name_at(match: re.Match[str]) -> str:
     """The whole name of which the match begins with a word."""
-    text, start, stop = match.string, match.start(), match.end("rest")
-    earliest = max(start - LONGEST_NAME, 0)
-    while start > earliest and text[start - 1] in _NAME_CHARS:
-        start -= 1
-    return text[start:stop].lstrip("-.")
+    return match.string[_name_start(match) : match.end("rest")].lstrip("-.")
 
 
 def _name_start(match: re.Match[str]) -> int:
-    start = match.start()
-    while start > 0 and match.string[start - 1] in _NAME_CHARS:
+    text, start = match.string, match.start()
+    earliest = max(start - LONGEST_NAME, 0)
+    while start > earliest and text[start - 1] in _NAME_CHARS:
         start -= 1
-    return start
+    # behind `\\n` or `\\t` in a string, the letter belongs to the escape
+    return start + 1 if text[start - 1 : start] == "\\" and text[start : start + 1] in "nrt" else start
 
 
 def _is_environment_name(name: str) -> bool:
@@ -61,27 +62,32 @@ def fits_name(name: str, value: str) -> bool:
     """Return whether the text `value`, which stands under `name`, is a secret."""
     if is_always_secret(name):
         return _fits_password(name, value)
-    if not is_secret_name(name) or is_about_a_secret(name):
+    if not is_secret_name(name) or is_about_a_secret(name) or _NUMBER.fullmatch(value):
         return False
     last = words_of(name).rpartition("_")[2].rstrip("0123456789")
     if name.upper() == name:  # as variables of the environment are written
         if last in ("key", "keys", "token", "tokens", "pat", "sas", "salt"):
-            return looks_random(value, 6) and not _is_path(value)
+            return looks_random(value, 6) and not is_path(value) and _WORDS_WITH_NUMBER.fullmatch(value) is None
         return _fits_password(name, value)
     if last in ("key", "keys"):
         return False
     if last == "auth" and _is_basic(value):
         return True
-    return looks_random(value) and not _is_path(value)
+    return looks_random(value) and not is_path(value)
+
+
+_WORDS_ALONE = lazy_pattern(r"[A-Za-z]{1,20}(?:[_-][A-Za-z]{1,20})*")
+_NUMBER = lazy_pattern(r"\d[\d_.,]*")
+_WORDS_WITH_NUMBER = lazy_pattern(r"[a-z]+(?:[_.-][a-z]+)+(?:[_.-]\d{1,4})?|[a-z]+[_-]\d{1,4}|v\d[\w.-]*")
 
 
 def _fits_password(name: str, value: str) -> bool:
-    if not is_password(value) or _is_path(value) or is_secret_name(value):
+    if not is_password(value) or is_path(value) or is_secret_name(value):
         return False
     return not any(c.isspace() for c in value) or _is_phrase(name, value)
 
 
-def _is_path(value: str) -> bool:
+def is_path(value: str) -> bool:
     return value.startswith(("/", "~/", "./", "../", "file:")) and not any(c in value for c in "+=")
 
 
@@ -107,8 +113,16 @@ def _is_phrase(name: str, value: str) -> bool:
     return len(words) <= 8 and _SENTENCE.fullmatch(value) is None
 
 
+def _assigned(match: re.Match[str]) -> bool:
+    return _quoted(match) if match["quote"] else _bare(match)
+
+
 def _quoted(match: re.Match[str]) -> bool:
-    return fits_name(_name_at(match), match["secret"])
+    name, value = _name_at(match), match["secret"]
+    if _WORDS_ALONE.fullmatch(value) and not is_always_secret(name):
+        # a constant of a program: `COOKIE = "session"`; in `NPM_AUTH="hunter"` there are no spaces
+        return match["separator"] == "=" and fits_name(name, value)
+    return fits_name(name, value)
 
 
 _CODE_AFTER = frozenset("([{")
@@ -130,15 +144,17 @@ def _bare(match: re.Match[str]) -> bool:
     opened = start > 0 and text[start - 1] in "\"'`"
     ends = _LINE_END.match(text, stop) is not None
     alone = ends and (opened or _LINE_START.fullmatch(before) is not None)
+    compact = after.strip() == ":" or (
+        after == "=" and (not before.strip() or opened) and not before.startswith((" ", "\t"))
+    )
     if _IDENTIFIER.fullmatch(value):
         if "." in value or not any(c.isdigit() for c in value):
             if value[0].isupper() and after.strip() == ":":
                 return False  # a type
-            compact = after == "=" and (not before.strip() or opened) and not before.startswith((" ", "\t"))
-            return alone and (after.strip() == ":" or compact or _is_environment_name(name) or _in_section(text, line))
-        return alone or len(value) >= 6
-    if value.replace(".", "").replace(",", "").isdigit():
-        return alone and len(value) >= 4
+            return alone and (compact or _is_environment_name(name) or _in_section(text, line))
+        return len(value) >= 6 or (alone and compact)
+    if _NUMBER.fullmatch(value):
+        return alone and compact and len(value) >= 4
     return alone or len(value) >= 4
 
 
@@ -165,29 +181,33 @@ def _variable(match: re.Match[str]) -> bool:
     return fits_name(name, value)
 
 
-def _option(match: re.Match[str]) -> bool:
-    """Return whether an option of a command holds a secret: `--password x`, `--ServerApp.token=x`."""
-    name, value = match["name"].removeprefix("D"), match["secret"]
-    if not is_password(value) or _is_path(value) or value.startswith("-"):
-        return False
-    if is_always_secret(name) or is_always_secret(match["name"]):
-        return True
-    last = words_of(name).rpartition("_")[2]
-    if last in ("token", "pass", "pw", "secret", "pat", "jwt"):
-        return True
-    return last in ("auth", "key", "cookie") and looks_random(value, 8)
+@functools.lru_cache(maxsize=1024)  # a log's lines have the same parameters
+def _parameter_length(name: str) -> int:
+    """How long and mixed a parameter's value must be to be a secret: 1 for any, 0 for a name that says nothing."""
+    words = words_of(name)
+    if is_always_secret(name) or words == "pass":
+        return 1
+    if words in ("token", "jwt", "auth"):
+        return 8
+    signs = (
+        "t",
+        "ticket",
+        "code",
+        "sas",
+        "sig",
+        "signature",
+        "key",
+        "credential",
+        "x_amz_credential",
+        "x_goog_signature",
+    )
+    return 16 if words in signs or words.endswith(("_token", "_auth")) or words.startswith("x_amz_s") else 0
 
 
 def _parameter(match: re.Match[str]) -> bool:
     """Return whether a parameter of an address holds a secret."""
-    name, value = match["name"], match["secret"]
-    words = words_of(name)
-    if is_always_secret(name) or words in ("password", "passwd", "pwd", "pass"):
-        return is_password(value)
-    if words in ("token", "auth", "jwt", "t", "ticket", "code", "sas") or words.endswith(("_token", "_auth")):
-        return looks_random(value, 8 if words in ("token", "jwt", "auth") else 16)
-    is_signature = words in ("sig", "signature", "key", "credential") or words.startswith("x_amz_s")
-    return (is_signature or words in ("x_amz_credential", "x_goog_signature")) and looks_random(value)
+    length, value = _parameter_length(match["name"]), match["secret"]
+    return is_password(value) if length == 1 else length > 1 and looks_random(value, length)
 
 
 def _authorization(match: re.Match[str]) -> bool:
@@ -203,176 +223,108 @@ def _cookie(match: re.Match[str]) -> bool:
     return any(is_password(part.partition("=")[2].strip()) for part in match["secret"].split(";") if "=" in part)
 
 
-def _password(match: re.Match[str]) -> bool:
-    value = match["secret"]
-    return is_password(value) and not _is_path(value)
-
-
 def _field(match: re.Match[str]) -> bool:
     return fits_name(match["name"], match["secret"].strip())
 
 
-def _hints(words: tuple[str, ...]) -> str:
-    return "|".join(words)
-
-
-_GAP = r"(?:\s{1,4}|[\"']\s{0,2},\s{0,4}[\"'])"
-"""Between two words of a command, or of the list of its words."""
-_BETWEEN = r"(?:[^\n|]|\\\n){0,400}?"
-
-
-def _command(programs: str, option: str) -> SecretKind:
-    """An option that is a password for these programs alone. A `*` at a program's end is any rest of its name."""
-    names = [name.removesuffix("*") for name in programs.split()]
-    alternatives = "|".join(re.escape(name).replace(r"\*", r"\w*") for name in programs.split())
-    pattern = rf"(?<![\w.-])(?:{alternatives})(?:\.exe)?\b{_BETWEEN}{option}"
-    return SecretKind("password on a command line", tuple(names), lazy_pattern(pattern), fits=_password)
-
-
-_ARGUMENT = r"[\"']?(?P<secret>[^\s\"'`|;&<>]{1,300})"
-
 NAMED = (
     SecretKind(
         "AWS secret key",
-        ("secret_access_key", "secretaccesskey"),
+        ("secret",),
         lazy_pattern(
             r"(?i)secret_?access_?key[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?P<secret>[0-9a-zA-Z/+]{40})(?![0-9a-zA-Z/+])"
         ),
         any_case=True,
+        at_hints=True,
     ),
     SecretKind(
         "authorization header",
         ("authorization",),
         lazy_pattern(
-            rf"(?i)\bauthorization{_CLOSING}\s{{0,4}}[:=,]\s{{0,4}}[rbf]?{_QUOTE}?"
+            rf"(?i)authorization{_CLOSING}\s{{0,4}}[:=,]\s{{0,4}}(?:[rbf](?=[\"']))?{_QUOTE}?"
             r"(?P<scheme>(?:basic|bearer|token|apikey|api-key|bot|digest|negotiate|ntlm|key|splunk)[ \t]+(?:token=)?)?[\"']?"
-            r"(?P<secret>[^\s\"'`,{}<>\\]{3,4000})"
+            r"(?P<secret>[^\s\"'`,(){}<>\\]{3,4000})"
         ),
         any_case=True,
+        at_hints=True,
         fits=_authorization,
     ),
     SecretKind(
         "authorization header",
         ("bearer ",),
-        lazy_pattern(r"(?i)\bbearer\s+(?P<secret>[\w+/=.~-]{16,})"),
+        lazy_pattern(r"(?i)(?<!\w)bearer\s+(?P<secret>[\w+/=.~-]{16,})"),
         any_case=True,
-        fits=_bearer,
+        at_hints=True,
+        fits=lambda match: looks_random(match["secret"]),
     ),
     SecretKind(
         "cookie",
         ("cookie",),
         lazy_pattern(
-            rf"(?i)(?<![\w])(?:set-)?cookie{_CLOSING}\s{{0,2}}[:,]\s{{0,4}}{_QUOTE}?(?P<secret>[\w.!#$%&*+^`|~-]{{1,80}}=[^\"'\n\\]{{1,4000}})"
+            rf"(?i)(?<!\w)cookie(?:{_QUOTE}\s{{0,2}}\]?\s{{0,2}}[:,=]|\s{{0,2}}:)\s{{0,4}}{_QUOTE}?"
+            r"(?P<secret>[\w.!#$%&*+^`|~-]{1,80}=[^\"'\n\\]{1,4000})"
         ),
         any_case=True,
+        at_hints=True,
         fits=_cookie,
     ),
     SecretKind(
         "key in an address",
         ("?", "&"),
-        lazy_pattern(r"[?&#;](?:amp;)?(?P<name>[A-Za-z][\w.-]{0,60})=(?P<secret>[^&\s\"'`#<>\\]{1,2000})"),
+        lazy_pattern(r"[?&](?:amp;)?(?P<name>[A-Za-z][\w.-]{0,60})=(?P<secret>[^&\s\"'`#<>\\]{1,2000})"),
+        at_hints=True,
         fits=_parameter,
-    ),
-    SecretKind(
-        "password on a command line",
-        ("-",),
-        lazy_pattern(
-            rf"(?<![\w.-])--?(?P<name>[A-Za-z][\w.-]{{1,60}})(?:={_QUOTE}?|{_GAP}[\"']?)(?P<secret>[^\s\"'`]{{1,300}})"
-        ),
-        fits=_option,
-    ),
-    _command("mysql* mariadb* sshpass 7z*", rf"{_GAP}-p(?!ass\b|ort\b){_ARGUMENT}"),
-    _command(
-        "sshpass docker podman buildah nerdctl helm az oc mongo* influx", rf"{_GAP}(?:-p|--password){_GAP}{_ARGUMENT}"
-    ),
-    _command("redis-cli", rf"{_GAP}-a{_GAP}{_ARGUMENT}"),
-    _command("sqlcmd bcp unzip zip", rf"{_GAP}-P{_GAP}?{_ARGUMENT}"),
-    _command("ldap*", rf"{_GAP}-w{_GAP}?{_ARGUMENT}"),
-    _command("sqlplus rman impdp expdp", rf"{_GAP}[\w-]+/(?P<secret>[^\s@\"'/]{{1,200}})(?=@|\s|$)"),
-    _command("htpasswd", rf"{_GAP}-\w*b\w*{_GAP}\S+{_GAP}\S+{_GAP}{_ARGUMENT}"),
-    _command("openssl", r"\bpass:(?P<secret>[^\s\"']{1,300})"),
-    _command(
-        "smbclient rpcclient smbmap", rf"{_GAP}(?:-U|--user){_GAP}?[\"']?[^\s%\"']+%(?P<secret>[^\s\"']{{1,200}})"
-    ),
-    _command("xfreerdp rdesktop", r"\s(?:/p:|-p\s)(?P<secret>[^\s\"']{1,200})"),
-    _command(
-        "curl httpie http https xh",
-        rf"{_GAP}(?:-[A-Za-z]{{0,6}}u|-U|-a|--user|--proxy-user|--auth)(?:=|{_GAP})?[\"']?[^\s:'\"/]{{1,100}}:(?P<secret>[^\s'\"]{{1,300}})",
-    ),
-    SecretKind(
-        "password on a command line",
-        ("auth=(", "auth = (", "BasicAuth("),
-        lazy_pattern(
-            r"(?:\bauth\s?=\s?|BasicAuth)\(\s{0,4}(?:[\w.]+|[\"'][^\"'\n]{0,100}[\"'])\s{0,2},\s{0,4}[\"'](?P<secret>[^\"'\n]{1,300})[\"']"
-        ),
-        fits=_password,
-    ),
-    SecretKind(
-        "password on a command line",
-        ("chpasswd",),
-        lazy_pattern(r"(?<![\w.-])[\w.-]{1,60}:(?P<secret>[^\s\"']{1,200})[\"']?\s{0,4}\|\s{0,4}(?:sudo\s)?chpasswd"),
-        fits=_password,
     ),
     SecretKind(
         "password or key",
         _WORDS,
-        lazy_pattern(rf"(?i)(?:{_hints(_WORDS)})(?P<rest>{_REST}){_CLOSING}{_TYPE}{_EQUALS}{_QUOTED}"),
+        lazy_pattern(rf"(?i)(?:{'|'.join(_WORDS)})(?P<rest>{_REST}){_CLOSING}{_TYPE}(?P<separator>{_EQUALS}){_VALUE}"),
         any_case=True,
         at_hints=True,
-        fits=_quoted,
+        fits=_assigned,
     ),
     SecretKind(
-        "environment variable",
+        "password or key",
         _ENVIRONMENT_WORDS,
-        lazy_pattern(rf"(?:{_hints(_ENVIRONMENT_WORDS)})(?P<rest>[A-Z0-9_]{{0,40}}){_CLOSING}{_EQUALS}{_QUOTED}"),
+        lazy_pattern(
+            rf"(?:{'|'.join(_ENVIRONMENT_WORDS)})(?P<rest>[A-Z0-9_]{{0,40}}){_CLOSING}(?P<separator>{_EQUALS}){_VALUE}"
+        ),
         at_hints=True,
-        fits=_quoted,
+        fits=_assigned,
     ),
     SecretKind(
-        "environment variable",
+        "password or key",
         _ENVIRONMENT_WORDS,
         # to the end of the line for what is a phrase, else to the next space
         lazy_pattern(
-            rf"(?:{_hints(_ENVIRONMENT_WORDS)})(?P<rest>[A-Z0-9_]{{0,40}})"
+            rf"(?:{'|'.join(_ENVIRONMENT_WORDS)})(?P<rest>[A-Z0-9_]{{0,40}})"
             r"=(?P<secret>(?<=PHRASE=)[^\s\"'#$][^\n\"'#]{0,300}[^\s\"'#]|[^\s'\"`]{1,400}?)(?=[;,)}]{0,2}(?:\s|\Z|[\"'`]|\\n))"
         ),
         at_hints=True,
         fits=_variable,
     ),
     SecretKind(
-        "environment variable",
+        "password or key",
         ("ENV ", "setenv ", "set -", "ARG "),
         lazy_pattern(
-            r"(?m)(?:^|[\s;&])(?:ENV|ARG|setenv|set[ ]-[a-zA-Z]{1,4})[ ]+(?P<name>[A-Z][A-Z0-9_]*)[ ]+[\"']?"
+            r"(?<!\w)(?:ENV|ARG|setenv|set[ ]-[a-zA-Z]{1,4})[ ]+(?P<name>[A-Z][A-Z0-9_]*)[ ]+[\"']?"
             r"(?P<secret>[^\s\"']{1,300})"
         ),
-        fits=_field,
-    ),
-    SecretKind(
-        "environment variable",
-        ("value", "Value"),
-        lazy_pattern(
-            rf"(?i)\b(?:name|key){_CLOSING}\s{{0,2}}[:=]\s{{0,2}}{_QUOTE}?(?P<name>[A-Za-z][\w.-]{{0,80}}){_QUOTE}?,?\s{{1,40}}(?:\\n)?\s{{0,20}}"
-            rf"{_QUOTE}?value{_CLOSING}\s{{0,2}}[:=]\s{{0,2}}{_QUOTE}?(?P<secret>[^\n\"'\\]{{1,300}}?)(?={_QUOTE}|\s*\n|\s*\Z|\s*/?>)"
-        ),
+        at_hints=True,
         fits=_field,
     ),
     SecretKind(
         "password or key",
-        _WORDS,
-        lazy_pattern(rf"(?i)(?:{_hints(_WORDS)})(?P<rest>{_REST}){_CLOSING}(?P<separator>{_EQUALS}){_BARE}"),
+        ("name", "key"),
+        lazy_pattern(
+            rf"(?i)(?<!\w)(?:name|key){_CLOSING}\s{{0,2}}[:=]\s{{0,2}}{_QUOTE}?(?P<name>[A-Za-z][\w.-]{{0,80}}){_QUOTE}?,?"
+            rf"\s{{1,40}}(?:\\n)?\s{{0,20}}{_QUOTE}?value{_CLOSING}\s{{0,2}}[:=]\s{{0,2}}{_QUOTE}?"
+            rf"(?P<secret>[^\n\"'\\]{{1,300}}?)(?={_QUOTE}|\s*\n|\s*\Z|\s*/?>)"
+        ),
         any_case=True,
         at_hints=True,
-        fits=_bare,
-    ),
-    SecretKind(
-        "environment variable",
-        _ENVIRONMENT_WORDS,
-        lazy_pattern(
-            rf"(?:{_hints(_ENVIRONMENT_WORDS)})(?P<rest>[A-Z0-9_]{{0,40}}){_CLOSING}(?P<separator>{_EQUALS}){_BARE}"
-        ),
-        at_hints=True,
-        fits=_bare,
+        needs="alue",
+        fits=_field,
     ),
     SecretKind(
         "password or key",
@@ -391,6 +343,7 @@ NAMED = (
             r"(?:option|setenv|setdefault|putenv|setProperty|\.set|config|header)\(\s{0,4}[\"'](?P<name>[\w.-]{1,80})[\"']\s{0,2},"
             r"\s{0,4}[\"'](?P<secret>[^\"'\n]{1,300})[\"']"
         ),
+        at_hints=True,
         fits=_field,
     ),
     SecretKind(
@@ -400,4 +353,4 @@ NAMED = (
         fits=_field,
     ),
 )
-"""All kinds that are known by a name."""
+"""The kinds that are known by a name, but for commands."""

@@ -6,6 +6,7 @@ beside them (`named_secrets.py`).
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from collections import Counter
@@ -26,6 +27,7 @@ SHORTEST_VALUE = 8
 SHORTEST_PASSWORD = 6
 """Of a variable whose name leaves no doubt."""
 LONG_VALUE = 16
+SHORTEST_TEXT = 12
 
 LONGEST_SECRET = 4_000
 """What is cut is searched so far beyond the cut: half a secret is not known for one."""
@@ -33,7 +35,7 @@ LONGEST_SECRET = 4_000
 INLINE_CHARS = 20_000
 """As much is searched on the loop; more on a thread."""
 
-KINDS = "cellwright.redaction.named_secrets"
+KINDS = "cellwright.redaction.command_secrets"
 """The module that is imported with the first search, on a thread."""
 
 _CELL_OUTPUT = lazy_pattern(r"(?ms)^<output[ >].*?(?:^</output>|\Z)")
@@ -83,10 +85,16 @@ class Redaction(Struct, frozen=True):
 
     def _spans(self, text: str) -> Iterator[Span]:
         yield from self._environment_spans(text)
-        lower = text.lower()
+        from cellwright.redaction.secret_kinds import SearchedText  # with its first text
+
+        if len(text) < SHORTEST_TEXT and text.isidentifier():
+            return  # a field's name or a word, as JSON is full of
+        searched = SearchedText(text)
         for kind in all_kinds():
+            if kind.is_word and not searched.has_any(kind):
+                continue
             end = 0
-            for match in kind.matches(text, lower):
+            for match in kind.matches(searched):
                 if match.start() >= end:  # else it is the rest of the one before
                     start, end = _removed_span(kind, match)
                     yield start, end, kind.name
@@ -160,12 +168,14 @@ def removed(kind: str) -> str:
     return f"[secret removed: {kind}]"
 
 
+@functools.cache
 def all_kinds() -> tuple[SecretKind, ...]:
     """The table: every kind of secret that is looked for. The first call imports it."""
+    from cellwright.redaction.command_secrets import COMMANDS
     from cellwright.redaction.named_secrets import NAMED
     from cellwright.redaction.secret_kinds import LOOKS
 
-    return (*LOOKS, *NAMED)
+    return (*LOOKS, *COMMANDS, *NAMED)
 
 
 def redaction_of(environ: Mapping[str, str]) -> Redaction:

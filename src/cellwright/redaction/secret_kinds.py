@@ -22,13 +22,53 @@ from cellwright.text import lazy_pattern
 
 Fits = Callable[[re.Match[str]], bool]
 
+SHORTEST_KEY = 12
+"""Characters of a key, with what stands before and behind it in the same word."""
+
 _TOKEN_CHARS = lazy_pattern(r"[A-Za-z0-9]")
+
+
+class SearchedText:
+    """A text in which kinds of secrets are looked for; what one of them finds out about it, the others know."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        lower = text.lower()
+        # a letter's lower case can be longer than the letter: then places in the one are none in the other
+        self._lower = lower if len(lower) == len(text) else _lower_ascii(text)
+        # most words are too short for a key: a hundred hints are looked for in a tenth of the text
+        self._long_words = "\n".join(word for word in text.split() if len(word) >= SHORTEST_KEY)
+        self._places: dict[tuple[str, bool], list[int]] = {}
+
+    def has_any(self, kind: SecretKind) -> bool:
+        """Return whether one of the hints of `kind` stands in the text."""
+        searched = self._long_words if kind.is_word else self._lower if kind.any_case else self.text
+        return bool(searched) and any(hint in searched for hint in kind.hints)
+
+    def places(self, hint: str, *, any_case: bool) -> list[int]:
+        """Where `hint` stands."""
+        known = self._places.get((hint, any_case))
+        if known is None:
+            known = self._places[hint, any_case] = list(_places(hint, self._lower if any_case else self.text))
+        return known
+
+
+def _lower_ascii(text: str) -> str:
+    return text.translate({code: code + 32 for code in range(ord("A"), ord("Z") + 1)})
+
+
+def _places(hint: str, text: str) -> Iterator[int]:
+    start = text.find(hint)
+    while start >= 0:
+        yield start
+        start = text.find(hint, start + 1)
 
 
 class SecretKind(Struct, frozen=True):
     """One kind of secret. The group `secret` of `pattern` is what is removed; without it, the whole match.
 
     `hints` are lower-case when `any_case`. `at_hints`: matches begin with one of the hints, and are tried there alone.
+    `is_word`: the hints stand in one long word with the secret. `needs`: a text without this has none of the kind.
     `fits` has the last word about a match.
     """
 
@@ -37,22 +77,23 @@ class SecretKind(Struct, frozen=True):
     pattern: re.Pattern[str]
     any_case: bool = False
     at_hints: bool = False
+    is_word: bool = False
+    needs: str = ""
     fits: Fits | None = None
 
-    def matches(self, text: str, lower: str) -> Iterator[re.Match[str]]:
-        """All of this kind in `text`; `lower` is the same in lower case."""
-        searched = lower if self.any_case else text
-        hints = [hint for hint in self.hints if hint in searched]
-        if not hints:
+    def matches(self, searched: SearchedText) -> Iterator[re.Match[str]]:
+        """All of this kind."""
+        if self.needs and self.needs not in searched.text:
             return
-        # a letter's lower case can be longer than the letter: then places in the one are none in the other
-        if self.at_hints and len(searched) == len(text):
-            yield from self._at_hints(text, sorted({start for hint in hints for start in _places(hint, searched)}))
-        else:
-            found = self.pattern.finditer(text)
+        if self.at_hints:
+            places = (searched.places(hint, any_case=self.any_case) for hint in self.hints)
+            if starts := {start for found in places for start in found}:
+                yield from self._at(searched.text, sorted(starts))
+        elif searched.has_any(self):
+            found = self.pattern.finditer(searched.text)
             yield from (match for match in found if self.fits is None or self.fits(match))
 
-    def _at_hints(self, text: str, starts: list[int]) -> Iterator[re.Match[str]]:
+    def _at(self, text: str, starts: list[int]) -> Iterator[re.Match[str]]:
         end = 0
         for start in starts:
             if start < end or (match := self.pattern.match(text, start)) is None:
@@ -63,13 +104,6 @@ class SecretKind(Struct, frozen=True):
                 end = match.end()
             if fits:
                 yield match
-
-
-def _places(hint: str, text: str) -> Iterator[int]:
-    start = text.find(hint)
-    while start >= 0:
-        yield start
-        start = text.find(hint, start + 1)
 
 
 def whole_token(match: re.Match[str]) -> bool:
@@ -85,7 +119,8 @@ def whole_token(match: re.Match[str]) -> bool:
 
 _NO_PASSWORD = lazy_pattern(
     r"""
-    [*•x.?_-]+ | <.*>? | \{.* | \$(\w*|[{(].*) | %([a-z]|\(.*|\w*%) | \[.* | \#.* | your.* | my_?(password|token|key|secret)
+    [*•x.?_-]+ | <.*>? | \{.* | \$(\w*|[{(].*) | %([a-z]|\(.*|\w*%) | \[.* | \#.* | ![a-z]* | your.*
+    | my_?(password|token|key|secret)
     | .*(example|placeholder|redacted|changeme|change_me|secret\ removed).*
     | str(ing)? | bytes | object | category | text | varchar | char | bool(ean)? | u?int\d* | integer | float\d* | double
     | number | any | none | null | nil | nan | na | n/a | undefined | void | self | true | false | yes | no | on | off
@@ -135,7 +170,7 @@ def _format(name: str, prefixes: str, rest: str, fits: Fits = whole_token) -> Se
     """The keys that begin with one of `prefixes`, as they continue."""
     starts = tuple(prefixes.split())
     pattern = lazy_pattern(f"(?:{'|'.join(map(re.escape, starts))}){rest}")
-    return SecretKind(name, starts, pattern, at_hints=True, fits=fits)
+    return SecretKind(name, starts, pattern, at_hints=True, is_word=True, fits=fits)
 
 
 def _look(
@@ -143,6 +178,11 @@ def _look(
 ) -> SecretKind:
     """What is recognized by more than its beginning."""
     return SecretKind(name, tuple(hints.split()), lazy_pattern(pattern), any_case=any_case, fits=fits)
+
+
+def _at(name: str, hints: str, pattern: str, fits: Fits = whole_token) -> SecretKind:
+    """The same, begun at one of the hints."""
+    return SecretKind(name, tuple(hints.split()), lazy_pattern(pattern), at_hints=True, fits=fits)
 
 
 KEY_FORMATS = (
@@ -221,8 +261,13 @@ KEY_FORMATS = (
     ),
     _look("Teams webhook", ".webhook.office.com/", r"https?://[\w-]+\.webhook\.office\.com/webhookb2/[\w@/-]{40,}"),
     _look("Discord webhook", "/api/webhooks/", r"https?://[\w.]*discord(?:app)?\.com/api/webhooks/\d+/[\w-]{40,}"),
-    _look("Discord token", ".", r"(?<![\w.-])[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38}(?![\w.-])", _is_whole_and_mixed),
-    _look("Twilio key", "SK", r"(?<![A-Za-z0-9])SK[0-9a-f]{32}"),
+    _at(
+        "Discord token",
+        "MT Mj Mz ND NT Nj Nz OD OT",  # the digits that an id begins with, in Base64
+        r"(?<![\w.-])[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38}(?![\w.-])",
+        _is_whole_and_mixed,
+    ),
+    _at("Twilio key", "SK", r"(?<![A-Za-z0-9])SK[0-9a-f]{32}"),
     _format("SendGrid API key", "SG.", r"[\w-]{22}\.[\w-]{43}"),
     _look("Mailchimp API key", "-us", r"[0-9a-f]{32}-us\d{1,2}"),
     _format("Mailgun key", "key-", r"[0-9a-f]{32}"),
@@ -232,7 +277,7 @@ KEY_FORMATS = (
     _format("Notion token", "ntn_", r"[A-Za-z0-9]{40,}"),
     _format("Linear API key", "lin_api_", r"[A-Za-z0-9]{32,}"),
     _format("Figma token", "figd_", r"[\w-]{38,}"),
-    _look("Airtable token", "pat", r"(?<![\w-])pat[A-Za-z0-9]{14}\.[0-9a-f]{64}"),
+    _at("Airtable token", "pat", r"(?<![\w-])pat[A-Za-z0-9]{14}\.[0-9a-f]{64}"),
     _format("Dropbox token", "sl.", r"[\w-]{100,}"),
     _format("New Relic key", "NRAK- NRJS- NRII-", r"[\w-]{19,}"),
     _format("Grafana token", "glsa_ glc_", r"[\w+/=-]{32,}"),
@@ -247,7 +292,6 @@ KEY_FORMATS = (
     _format("PlanetScale token", "pscale_tkn_ pscale_pw_ pscale_oauth_", r"[\w.-]{32,}"),
     _format("Neon API key", "napi_", r"[a-z0-9]{40,}"),
     _format("Netlify token", "nfp_", r"[A-Za-z0-9]{36,}"),
-    _format("Fly token", "FlyV1", r" fm\d_[\w+/=,-]{20,}"),
     _format("Prefect key", "pnu_ pnb_", r"[A-Za-z0-9]{36}"),
     _format("Tailscale key", "tskey-", r"[a-z]+-[\w-]{20,}"),
     _format("1Password token", "ops_eyJ", r"[\w=-]{100,}"),
@@ -261,7 +305,8 @@ _BASE64_PEM = "LS0tLS1CRUdJTi"
 """`-----BEGIN ` in Base64, as in the configuration of Kubernetes."""
 
 WRITTEN = (
-    _look(
+    _look("Fly token", "FlyV1", r"FlyV1 fm\d_[\w+/=,-]{20,}"),
+    _at(
         "JSON web token",
         "eyJ",
         r"(?<![\w-])eyJ[\w-]{8,4000}={0,2}\.[\w-]{8,16000}={0,2}\.[\w-]*",
@@ -291,16 +336,16 @@ WRITTEN = (
         r"Private-Lines: \d+\s(?P<secret>[A-Za-z0-9+/=\s]{20,}?)(?=\nPrivate-MAC|\Z)",
         None,
     ),
-    _look(
+    _at(
         "password in an address",
         "://",
-        r"(?<=://)[^\s:/?#@\"'<>\\]{0,100}:(?P<secret>(?!\d{1,5}/)[^\s?#\"'<>\\]{1,200})@(?!sha\d+:)(?=[\w\[.-])",
+        r"://[^\s:/?#@\"'<>\\]{0,100}:(?P<secret>(?!\d{1,5}/)[^\s?#\"'<>\\]{1,200})@(?!sha\d+:)(?=[\w\[.-])",
         _fits_password,
     ),
-    _look(
+    _at(
         "key in an address",
         "://",
-        r"(?<=://)(?P<secret>[\w-]{20,200})@(?=[\w\[.-])",
+        r"://(?P<secret>[\w-]{20,200})@(?=[\w\[.-])",
         lambda match: looks_random(match["secret"]),
     ),
     _look(
@@ -354,8 +399,8 @@ def looks_secret(value: str) -> bool:
     prefixes = (hint for kind in KEY_FORMATS if kind.at_hints for hint in kind.hints if value.startswith(hint))
     if any(_TOKEN_REST.fullmatch(value, len(prefix)) for prefix in prefixes):
         return True
-    lower = value.lower()
-    return any(any(kind.matches(value, lower)) for kind in LOOKS)
+    searched = SearchedText(value)
+    return any(any(kind.matches(searched)) for kind in LOOKS)
 
 
 def has_password_in_address(value: str) -> bool:

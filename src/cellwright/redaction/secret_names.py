@@ -14,7 +14,7 @@ from cellwright.text import lazy_pattern
 
 _BETWEEN_WORDS = lazy_pattern(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
-_KEPT = frozenset({"pwd", "oldpwd", "ssh_auth_sock"})
+_KEPT = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK"})
 """The folders of a shell, and a socket that decides for itself whom it lets in."""
 
 _SECRET = lazy_pattern(
@@ -33,7 +33,7 @@ _ABOUT = lazy_pattern(
     (^|_)(file|path|dir|folder|location|name|user(name)?|id|url|uri|endpoint|host|port|region|length|len|size|count|limit|max
       |min|ttl|seconds|minutes|days|expiry|expires(_in|_at)?|age|timeout|retries|algorithm|alg|type|kind|version|prefix
       |suffix|header|field|column|col|policy|enabled|required|allowed|parallelism|hash|format|env|var|arn|ref|mode|sock
-      |issuer|audience|scopes?|realm|domain|provider|method|backend|class|usage|budget|window|per_\w+)$
+      |issuer|audience|scopes?|realm|domain|provider|method|backends?|class|model|usage|budget|window|per_\w+)$
     | ^(max|min|n|num|total|input|output|prompt|completion|context)_tokens?$
     """,
     re.VERBOSE,
@@ -72,7 +72,7 @@ def words_of(name: str) -> str:
 def is_secret_name(name: str) -> bool:
     """Return whether an environment variable, a setting or a header of this name holds a secret."""
     words = words_of(name)
-    return words not in _KEPT and _SECRET.search(words) is not None
+    return name not in _KEPT and _SECRET.search(words) is not None
 
 
 @functools.lru_cache(maxsize=4096)
@@ -85,7 +85,7 @@ def is_about_a_secret(name: str) -> bool:
 def is_always_secret(name: str) -> bool:
     """Return whether every text under this name is a secret, in code and in data as well."""
     words = words_of(name)
-    return words not in _KEPT and _ALWAYS.search(words) is not None
+    return name not in _KEPT and _ALWAYS.search(words) is not None
 
 
 @functools.lru_cache(maxsize=1024)
