@@ -271,7 +271,7 @@ NAMED = (
     SecretKind(
         "key in an address",
         ("?", "&"),
-        lazy_pattern(r"[?&](?:amp;)?(?P<name>[A-Za-z][\w.-]{0,60})=(?P<secret>[^&\s\"'`#<>\\]{1,2000})"),
+        lazy_pattern(r"[?&](?:amp;)?(?P<name>[A-Za-z][\w.-]{0,60})=(?P<secret>[^&?\s\"'`#<>\\]{1,2000})"),
         at_hints=True,
         fits=_parameter,
     ),
