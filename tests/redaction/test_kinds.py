@@ -40,7 +40,17 @@ def test_every_example_is_removed_and_stays_removed() -> None:
 NAMES = (
     *("DB_PASS", "DATABASE_DSN", "SESSION_COOKIE", "SSH_PASSPHRASE", "OPENAI_API_KEY", "GEMINI_APIKEY", "GITLAB_PAT"),
     *("SENTRY_DSN", "NPM_AUTH", "SLACK_TOKENS", "MYSQL_PWD", "REDIS_PASS", "MY_SECRET_THING", "SECRETKEY", "SSH_KEY"),
-    *("STRIPE_KEY", "DB_CONNECTION_STRING", "AUTH", "TOKEN", "JWT_SECRET", "DB_PW", "DB_CREDS", "PGPASSWORD", "SSHPASS"),
+    *(
+        "STRIPE_KEY",
+        "DB_CONNECTION_STRING",
+        "AUTH",
+        "TOKEN",
+        "JWT_SECRET",
+        "DB_PW",
+        "DB_CREDS",
+        "PGPASSWORD",
+        "SSHPASS",
+    ),
     *("DJANGO_SECRET_KEY", "TWILIO_AUTH_TOKEN", "AUTHORIZATION", "ADMIN_COOKIE", "DBPASS", "HASH_SALT", "AZURE_SAS"),
 )
 FORMS = (
@@ -224,7 +234,9 @@ def test_json_is_searched_by_its_names_and_images_are_left_alone() -> None:
     aws = "AKIA" + "IOSFODNN7EXAMPLE"
     redaction = JsonRedaction(Redaction())
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": aws}}
-    cleaned = redaction.clean([image, {"image/png": aws, "text/plain": aws}, {"password": "swordfish", "n": 1}, {aws: 1}])
+    cleaned = redaction.clean(
+        [image, {"image/png": aws, "text/plain": aws}, {"password": "swordfish", "n": 1}, {aws: 1}]
+    )
     mark = "[secret removed: AWS access key]"
     password = "[secret removed: password or key]"
     assert cleaned == [image, {"image/png": aws, "text/plain": mark}, {"password": password, "n": 1}, {mark: 1}]
@@ -236,7 +248,10 @@ def test_json_is_searched_by_its_names_and_images_are_left_alone() -> None:
     [
         ({}, ""),
         ({"GitHub token": 1}, "1 secret replaced: 1 GitHub token"),
-        ({"password in an address": 2, "value of $A": 2}, "4 secrets replaced: 2 passwords in an address, 2 values of $A"),
+        (
+            {"password in an address": 2, "value of $A": 2},
+            "4 secrets replaced: 2 passwords in an address, 2 values of $A",
+        ),
         ({"password or key": 2}, "2 secrets replaced: 2 passwords or keys"),
     ],
 )

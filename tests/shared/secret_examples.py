@@ -1,4 +1,4 @@
-"""A made-up secret of every kind that is looked for, in a text that holds it. Put together here, so that no scanner finds one."""
+"""A made-up secret of every kind, in a text that holds it; put together here, so that no scanner finds one."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def examples() -> list[Example]:
     encoded = base64.b64encode(_pem("").encode()).decode()
     return [
         *(Example(f"found {key} there", key) for key in _KEYS),
-        *(Example(place.format(PASSWORD), PASSWORD) for place in _PLACES),
+        *(Example(place.format(f"{PASSWORD}{n}"), f"{PASSWORD}{n}") for n, place in enumerate(_PLACES, 10)),
         Example(f"{'AKIA' + chars(16, UPPER)},{aws_secret}", aws_secret),
         Example(f"aws_secret_access_key = {aws_secret}", aws_secret),
         Example(f"a bearer {chars(30)} of it", chars(30)),

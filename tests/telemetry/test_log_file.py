@@ -19,7 +19,7 @@ SECRET = "hunter2-and-some-more"
 
 @pytest.fixture
 def logged() -> Iterator[logging.Logger]:
-    redaction = Redaction(lambda: {"MY_TOKEN": SECRET}, services=False)
+    redaction = Redaction(lambda: {"MY_TOKEN": SECRET})
     stop = log_to_file(lambda text: redaction.clean(text).text)
     yield logging.getLogger("cellwright.somewhere")
     stop()

@@ -227,6 +227,16 @@ def _field(match: re.Match[str]) -> bool:
     return fits_name(match["name"], match["secret"].strip())
 
 
+def _phrase(match: re.Match[str]) -> bool:
+    """Return whether the words up to a line's end are a phrase; in the middle of a line they could say something of one."""
+    start, value = _name_start(match), match["secret"].strip()
+    name = match.string[start : match.end()].partition(":")[0].partition("=")[0].strip("\"' -")
+    if not is_always_secret(name) or not _fits_password(name, value) or "." in value:
+        return False
+    line = match.string.rfind("\n", 0, start) + 1
+    return _LINE_START.fullmatch(match.string, line, start) is not None or _SENTENCE.fullmatch(value) is None
+
+
 NAMED = (
     SecretKind(
         "AWS secret key",
@@ -330,11 +340,12 @@ NAMED = (
         "password or key",
         ("phrase", "mnemonic"),
         lazy_pattern(
-            r"(?im)^[ \t]*(?:-[ ]+)?[\"']?[\w.-]{0,60}(?:passphrase|pass_phrase|seed_phrase|mnemonic)[\"']?\s{0,2}[:=]"
-            r"[ \t]{0,4}(?P<secret>[^\s\"'`<>(){}\[\]$][^\n\"'`<>(){}\[\]]{0,300})$"
+            r"(?i)(?:phrase|mnemonic)[\"']?\s{0,2}[:=]"
+            r"[ \t]{0,4}(?P<secret>[^\s\"'`<>(){}\[\]$][^\n\"'`<>(){}\[\]]{0,300})(?=[\"']?(?:\r?\n|\Z))"
         ),
         any_case=True,
-        fits=lambda match: _fits_password("passphrase", match["secret"].strip()) and "." not in match["secret"],
+        at_hints=True,
+        fits=_phrase,
     ),
     SecretKind(
         "password or key",

@@ -370,7 +370,7 @@ WRITTEN = (
     _look(
         "password in a password file",
         ":5432: :*:",
-        r"(?m)^[\w.*-]+:(?:\d{2,5}|\*):[^:\s]{1,60}:[^:\s]{1,60}:(?P<secret>[^:\s]{1,200})$",
+        r"(?m)(?<![^\s\"'])[\w.*-]{1,100}:(?:\d{2,5}|\*):[^:\s]{1,60}:[^:\s]{1,60}:(?P<secret>[^:\s\"']{1,200})(?![^\s\"'])",
         _fits_password,
     ),
     _look(
@@ -399,8 +399,10 @@ def looks_secret(value: str) -> bool:
     prefixes = (hint for kind in KEY_FORMATS if kind.at_hints for hint in kind.hints if value.startswith(hint))
     if any(_TOKEN_REST.fullmatch(value, len(prefix)) for prefix in prefixes):
         return True
+    from cellwright.redaction.redaction import all_kinds  # the whole table, which is made of this one
+
     searched = SearchedText(value)
-    return any(any(kind.matches(searched)) for kind in LOOKS)
+    return any(any(kind.matches(searched)) for kind in all_kinds())
 
 
 def has_password_in_address(value: str) -> bool:

@@ -59,7 +59,7 @@ def removed(kind: str) -> str:
         ('{"db_password": "hunter2222"}', f'{{"db_password": "{removed("password or key")}"}}'),
         ("Config(api_key='abcdefgh1')", f"Config(api_key='{removed('password or key')}')"),
         ("os.environ['API_TOKEN'] = 'a1b2c3d4e5f6g7h8i9'", f"os.environ['API_TOKEN'] = '{removed('password or key')}'"),
-        ("DJANGO_SECRET_KEY=abc-123-def", f"DJANGO_SECRET_KEY={removed('environment variable')}"),
+        ("DJANGO_SECRET_KEY=abc-123-def", f"DJANGO_SECRET_KEY={removed('password or key')}"),
         ("aws_secret_access_key = " + "a1B2c" * 8, f"aws_secret_access_key = {removed('AWS secret key')}"),
         ("Authorization: Bearer abcdef0123456789", f"Authorization: Bearer {removed('authorization header')}"),
         ("GET /x?access_token=abcdef0123456789", f"GET /x?access_token={removed('key in an address')}"),
