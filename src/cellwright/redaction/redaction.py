@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct, field
 
-from cellwright.redaction.secret_names import is_always_secret, is_secret
+from cellwright.redaction.secret_names import is_always_secret, is_secret, is_secret_name
 from cellwright.text import counted, lazy_pattern
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class JsonRedaction(Struct):
         if isinstance(item, str) and isinstance(name, str):
             if is_encoded_image(parent, name):
                 return item
-            if is_always_secret(name) and (kind := _named_kind(name, item)):
+            if is_secret_name(name) and (kind := _named_kind(name, item)):
                 self.found[kind] += 1
                 return removed(kind)
         return self.clean(item)

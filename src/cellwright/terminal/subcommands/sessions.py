@@ -184,7 +184,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     imported.add_argument("--json", action="store_true", help="the list as JSON, for programs")
     export = command(
-        "export", _export, "a session as a file, with secrets left out; to stdout unless --output says where"
+        "export", _export, "a session as a file, secrets found in it replaced; to stdout unless --output says where"
     )
     delete = command("delete", _delete, "delete sessions that are not in use; this cannot be undone")
     command("rebuild", _rebuild, "rebuild the catalog of sessions from the transcripts")

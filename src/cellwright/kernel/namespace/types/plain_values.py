@@ -19,6 +19,7 @@ from typing import Any
 from cellwright.kernel.namespace.types.description import classes, module_name, own_vars, short_name, static
 from cellwright.redaction.redaction import LONGEST_SECRET, Redaction
 from cellwright.redaction.secret_names import is_always_secret
+from cellwright.redaction.secret_names import is_secret_name as might_be_secret
 
 ROOM = 200
 """Characters of a value in a line."""
@@ -50,8 +51,14 @@ def is_secret_name(name: object) -> bool:
 
 
 def is_secret(name: object, value: object) -> bool:
-    """Return whether a value is a text, of any class, under the name of a secret."""
-    return is_secret_name(name) and not {str, bytes, bytearray}.isdisjoint(classes(value))
+    """Return whether a value is a text, of any class, under the name of a secret; `MY_TOKEN` must look like one."""
+    if is_secret_name(name):
+        return not {str, bytes, bytearray}.isdisjoint(classes(value))
+    if type(name) is not str or type(value) is not str or not might_be_secret(name) or shows_secrets.get():
+        return False
+    from cellwright.redaction.named_secrets import fits_name  # its patterns take 20 ms to compile
+
+    return fits_name(name, value)
 
 
 def named(name: object, value: object, room: int = ROOM, depth: int = DEPTH) -> str:
