@@ -183,7 +183,7 @@ def _variable(match: re.Match[str]) -> bool:
 
 @functools.lru_cache(maxsize=1024)  # a log's lines have the same parameters
 def _parameter_length(name: str) -> int:
-    """How long and mixed a parameter's value must be to be a secret: 1 for any, 0 for a name that says nothing."""
+    """The length from which a mixed value of a parameter is a secret: 1 for any, 0 for a name that says nothing."""
     words = words_of(name)
     if is_always_secret(name) or words == "pass":
         return 1

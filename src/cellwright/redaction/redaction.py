@@ -30,7 +30,7 @@ LONG_VALUE = 16
 SHORTEST_TEXT = 12
 
 LONGEST_SECRET = 4_000
-"""What is cut is searched so far beyond the cut: half a secret is not known for one."""
+"""A text that is cut is searched this far beyond the cut: half a secret is not known for one."""
 
 INLINE_CHARS = 20_000
 """As much is searched on the loop; more on a thread."""

@@ -29,7 +29,7 @@ _TOKEN_CHARS = lazy_pattern(r"[A-Za-z0-9]")
 
 
 class SearchedText:
-    """A text in which kinds of secrets are looked for; what one of them finds out about it, the others know."""
+    """A text that is searched for kinds of secrets, and what the search for one of them found for the next."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -46,7 +46,7 @@ class SearchedText:
         return bool(searched) and any(hint in searched for hint in kind.hints)
 
     def places(self, hint: str, *, any_case: bool) -> list[int]:
-        """Where `hint` stands."""
+        """The places of `hint`."""
         known = self._places.get((hint, any_case))
         if known is None:
             known = self._places[hint, any_case] = list(_places(hint, self._lower if any_case else self.text))
@@ -176,12 +176,12 @@ def _format(name: str, prefixes: str, rest: str, fits: Fits = whole_token) -> Se
 def _look(
     name: str, hints: str, pattern: str, fits: Fits | None = whole_token, *, any_case: bool = False
 ) -> SecretKind:
-    """What is recognized by more than its beginning."""
+    """A kind that is recognized by more than its beginning."""
     return SecretKind(name, tuple(hints.split()), lazy_pattern(pattern), any_case=any_case, fits=fits)
 
 
 def _at(name: str, hints: str, pattern: str, fits: Fits = whole_token) -> SecretKind:
-    """The same, begun at one of the hints."""
+    """The same, if its matches begin with one of the hints."""
     return SecretKind(name, tuple(hints.split()), lazy_pattern(pattern), at_hints=True, fits=fits)
 
 

@@ -109,7 +109,7 @@ _KEYS = (
     "wandb_v1_" + chars(60),
     "KGAT_" + chars(32, HEX),
 )
-"""What is a secret wherever it stands."""
+"""Secrets wherever they stand."""
 
 
 def _jwt() -> str:
