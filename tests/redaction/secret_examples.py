@@ -165,6 +165,12 @@ _PLACES = (
     "ENV DB_PASS {}",
     "- name: DB_PASSWORD\n  value: {}",
     'reader.option("password", "{}")',
+    "%env SHOP_TOKEN {}",
+    "spark.hadoop.fs.s3a.secret.key {}",
+    "dotenv.set_key('.env', 'DB_PASS', '{}')",
+    "keyring.set_password('shop', 'ada', '{}')",
+    "CREATE USER ada IDENTIFIED BY '{}'",
+    "The password is {}.",
     "<password>{}</password>",
     '{{\\"api_key\\": \\"{}\\"}}',
 )

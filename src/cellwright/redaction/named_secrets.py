@@ -29,9 +29,9 @@ _ENVIRONMENT_WORDS = (
 
 _REST = r"[\w-]{0,40}"
 _QUOTE = r"(?:\\{0,3}[\"'`])"
-_CLOSING = rf"(?:{_QUOTE}\s{{0,2}}\]?|\])?"
+_CLOSING = rf"(?:{_QUOTE}\s{{0,2}}\]?|[\]}}])?"
 _TYPE = r"(?:\s{0,2}:\s{0,2}[A-Za-z][\w.]{0,40}(?:\[[\w., |\[\]]{0,60}\])?(?:\s{0,2}\|\s{0,2}None)?(?=\s{0,2}=[^=]))?"
-_EQUALS = r"\s{0,4}(?::=|=>|[=!]==?|<-|=|:)\s{0,4}"
+_EQUALS = r"\s{0,4}(?:[:?+]=|=>|[=!]==?|<-|->|=|::(?=\s)|:)\s{0,4}"
 _OPENING = r"(?:(?:[rbfu]{1,2}(?=\\{0,3}[\"'])|SecretStr\(|Secret\()?(?P<quote>\\{0,3}(?:\"\"\"|'''|[\"'])))?"
 _VALUE = (
     rf"{_OPENING}(?P<secret>(?(quote)(?![\s),\]])(?:(?!(?P=quote))[^\n]){{1,400}}?"
@@ -108,6 +108,8 @@ _SENTENCE = lazy_pattern(
 def _is_phrase(name: str, value: str) -> bool:
     """Return whether a value with spaces is a phrase for a password, and no sentence about one."""
     words = value.split()
+    if "cookie" in name.lower():
+        return "=" in value
     if "phrase" in name.lower() or "mnemonic" in name.lower():
         return len(words) <= 30
     return len(words) <= 8 and _SENTENCE.fullmatch(value) is None
@@ -134,16 +136,19 @@ _LINE_END = lazy_pattern(r"\\?[\"'`]|[ \t]*(?:\r?\n|\Z)|[ \t]+(?:\#|//)|\\n|,?[ 
 def _bare(match: re.Match[str]) -> bool:
     """Return whether an unquoted value is a secret: a plain word could be code, unless it stands as in a configuration."""
     name, value, text, stop = _name_at(match), match["secret"], match.string, match.end()
-    if not (is_always_secret(name) or _is_environment_name(name)) or not fits_name(name, value):
+    if not fits_name(name, value):
         return False
+    is_clear = is_always_secret(name) or _is_environment_name(name)
     if text[stop : stop + 1] in _CODE_AFTER or value.startswith(("-", "=", ":")) or value.endswith(":"):
         return False
     start = _name_start(match)
-    line = text.rfind("\n", max(0, start - 40), start) + 1 or (0 if start <= 40 else start)
+    line = text.rfind("\n", max(0, start - 40), start) + 1 or max(0, start - 40)
     before, after = text[line:start], match["separator"]
     opened = start > 0 and text[start - 1] in "\"'`"
     ends = _LINE_END.match(text, stop) is not None
     alone = ends and (opened or _LINE_START.fullmatch(before) is not None)
+    if not is_clear:
+        return alone and after.strip() == ":"
     compact = after.strip() == ":" or (
         after == "=" and (not before.strip() or opened) and not before.startswith((" ", "\t"))
     )
@@ -227,11 +232,20 @@ def _field(match: re.Match[str]) -> bool:
     return fits_name(match["name"], match["secret"].strip())
 
 
+def _stated(match: re.Match[str]) -> bool:
+    """Return whether words about a password end in one; without quotes it must look mixed."""
+    value = match["secret"]
+    if any(c.isspace() for c in value):
+        return False
+    return is_password(value) if match["quote"] else bool(match["is"]) and looks_random(value, 6)
+
+
 def _phrase(match: re.Match[str]) -> bool:
     """Return whether the words up to a line's end are a phrase; in the middle of a line they could say something of one."""
     start, value = _name_start(match), match["secret"].strip()
     name = match.string[start : match.end()].partition(":")[0].partition("=")[0].strip("\"' -")
-    if not is_always_secret(name) or not _fits_password(name, value) or "." in value:
+    # a single word is looked at as every other value is
+    if not is_always_secret(name) or not _fits_password(name, value) or "." in value or " " not in value:
         return False
     line = match.string.rfind("\n", 0, start) + 1
     return _LINE_START.fullmatch(match.string, line, start) is not None or _SENTENCE.fullmatch(value) is None
@@ -315,10 +329,10 @@ NAMED = (
     ),
     SecretKind(
         "password or key",
-        ("ENV ", "setenv ", "set -", "ARG "),
+        ("ENV ", "setenv ", "set -", "ARG ", "%env ", "configure set ", "config set "),
         lazy_pattern(
-            r"(?<!\w)(?:ENV|ARG|setenv|set[ ]-[a-zA-Z]{1,4})[ ]+(?P<name>[A-Z][A-Z0-9_]*)[ ]+[\"']?"
-            r"(?P<secret>[^\s\"']{1,300})"
+            r"(?<!\w)(?:ENV|ARG|%env|setenv|set[ ]-[a-zA-Z]{1,4}|config(?:ure)?[ ]set)[ ]+(?P<name>[A-Za-z][\w.-]{1,80})[ ]+"
+            r"[\"']?(?P<secret>[^\s\"']{1,300})"
         ),
         at_hints=True,
         fits=_field,
@@ -356,6 +370,40 @@ NAMED = (
         ),
         at_hints=True,
         fits=_field,
+    ),
+    SecretKind(
+        "password or key",
+        ("spark.", "hive.", "fs."),
+        lazy_pattern(r"(?m)(?<![^\s\"'])(?P<name>[a-z][\w-]*(?:\.[\w-]+){1,12})[ \t]+(?P<secret>\S{1,400})[ \t]*$"),
+        fits=_field,
+    ),
+    SecretKind(
+        "password or key",
+        ("set_key(",),
+        lazy_pattern(
+            r"set_key\([^()\n]{0,200}?,\s{0,4}[\"'](?P<name>[\w.-]{1,80})[\"'],\s{0,4}[\"'](?P<secret>[^\"'\n]{1,300})[\"']"
+        ),
+        at_hints=True,
+        fits=_field,
+    ),
+    SecretKind(
+        "password or key",
+        ("set_password(",),
+        lazy_pattern(r"set_password\((?:[^()\n]{0,200},\s{0,4})?[\"'](?P<secret>[^\"'\n]{1,300})[\"']\s{0,4}\)"),
+        at_hints=True,
+        fits=lambda match: is_password(match["secret"]),
+    ),
+    SecretKind(
+        "password or key",
+        ("password", "identified "),
+        # SQL, and a sentence: `PASSWORD 'x'`, `IDENTIFIED BY 'x'`, the password is x1
+        lazy_pattern(
+            r"(?i)(?:password|identified(?:\s{1,4}with\s{1,4}\w{1,40})?\s{1,4}by)\s{1,4}(?P<is>is\s{1,4}|was\s{1,4})?"
+            r"(?P<quote>[\"'])?(?P<secret>(?(quote)[^\"'\n]{1,300}|[^\s\"'`]{1,300}?))(?(quote)(?P=quote)|(?=[.,;!]?(?:\s|\Z)))"
+        ),
+        any_case=True,
+        at_hints=True,
+        fits=_stated,
     ),
     SecretKind(
         "password or key",

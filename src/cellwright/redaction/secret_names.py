@@ -43,9 +43,11 @@ _ABOUT = lazy_pattern(
 _ALWAYS = lazy_pattern(
     r"""
     (^|_)(
-      \w{0,40}(passw(or)?d|passphrase|passcode) | pass_?phrase | seed_phrase | mnemonic | passwort | (\w{1,20}_)?pwd | pgpass
+      \w{0,40}(passw(or)?d|passphrase|passcode) | pass_?phrase | mot_?de_?passe | seed_phrase | mnemonic | passwort
+    | (\w{1,20}_)?pwd | pgpass
     | (db|database|pg|postgres|ssh|sql|mysql|redis|mongo|rabbitmq|user|root|admin|smtp|mail|email|ftp|login|sudo|vnc
-      |http|https|proxy|api|service|ldap|imap|jwt)_?(pass|pw)
+      |http|https|proxy|api|service|ldap|imap|jwt
+      |become|vault|wifi|keystore|truststore|master|cert)_?(pass|pw)
     | secret(_value)? | (app|client|consumer|shared|webhook|signing|jwt|session|cookie|auth)_?secret
     | (api|access|private|account|secret|signing|encryption|master|storage|shared_?access|subscription|admin|hmac
       |client|consumer|license|rsa|ssh|deploy)_?key
