@@ -301,7 +301,10 @@ def test_what_fails_is_a_finding_and_offline_nobody_is_asked(tmp_path: Path) -> 
     more = [Check("fails", fails), Check("online", fails, online=True)]
     found = examine(ExaminedEnvironment(tmp_path, environ), offline=True, more=more, seconds=60)
     by_name = {finding.name: finding for finding in found.findings}
-    assert by_name["fails"].found == "the check failed with RuntimeError: with [secret]"
+    assert (
+        by_name["fails"].found
+        == "the check failed with RuntimeError: with [secret removed: value of $ANTHROPIC_API_KEY]"
+    )
     assert "online" not in by_name
     assert "API" not in by_name
     assert by_name["rg"].status == "ok"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.agent.calls.redaction import Redaction
+from cellwright.redaction.redaction import Redaction
 from cellwright.telemetry import log_file
 from cellwright.telemetry.log_file import LogFile, last_lines, log_path, log_to_file
 
@@ -19,7 +19,7 @@ SECRET = "hunter2-and-some-more"
 
 @pytest.fixture
 def logged() -> Iterator[logging.Logger]:
-    redaction = Redaction(lambda: {"MY_TOKEN": SECRET}, services=False)
+    redaction = Redaction(lambda: {"MY_TOKEN": SECRET})
     stop = log_to_file(lambda text: redaction.clean(text).text)
     yield logging.getLogger("cellwright.somewhere")
     stop()

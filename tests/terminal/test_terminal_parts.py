@@ -228,7 +228,10 @@ def test_logs_hold_no_secrets() -> None:
     message = "key abcdefgh-secret, sk-ant-api03-XyZ, Authorization: Bearer abc.def/ghi=, home /home/ada, abc"
     record = logging.LogRecord("x", logging.INFO, "", 0, message, (), None)
     shown = Redacting(environ).format(record)
-    assert shown.endswith("key [redacted], [redacted], Authorization: Bearer [redacted] home /home/ada, abc")
+    marks = [
+        f"[secret removed: {kind}]" for kind in ("value of $MY_API_KEY", "Anthropic API key", "authorization header")
+    ]
+    assert shown.endswith(f"key {marks[0]}, {marks[1]}, Authorization: Bearer {marks[2]}, home /home/ada, abc")
 
 
 def todos(*statuses: str) -> tuple[dict[str, str], ...]:

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import CanUseTool, Policy
 from cellwright.agent.calls.file_blocks import FileProposals
-from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.context.compaction import AT_80_PERCENT, CompactionSettings, TellAgain
 from cellwright.agent.hooks.make_hooks import as_hooks
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
@@ -26,6 +25,7 @@ from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecords
 from cellwright.events import Emit, Event, RunEnd
 from cellwright.model.models import Thinking
 from cellwright.model.provider import CacheTtl, Provider
+from cellwright.redaction.redaction import Redaction
 
 if TYPE_CHECKING:
     from pathlib import Path

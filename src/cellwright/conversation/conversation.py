@@ -19,7 +19,6 @@ from msgspec.structs import replace
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.hooks.hook_result import HookResult
 from cellwright.agent.thread import AgentThread, CallerJobs, is_agent_code
 from cellwright.checkpoints.checkpoints import Checkpoints
@@ -55,13 +54,13 @@ from cellwright.doctor.check import Check
 from cellwright.errors import CellwrightError, ErrorCode, fault
 from cellwright.events import ContextCompacted, Emit
 from cellwright.model.provider import Provider
+from cellwright.redaction.redaction import Redaction, secret_values
 from cellwright.sessions.catalog.retention import Retention
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import signing_key, state_folder
 from cellwright.telemetry.spans import RunSpans
 from cellwright.telemetry.tool_log import ToolLog
 from cellwright.tools.notebook.open_notebook import OpenNotebooks
-from cellwright.tools.process.environment import secret_values
 from cellwright.tools.shell.user_commands import UserCommands
 
 if TYPE_CHECKING:

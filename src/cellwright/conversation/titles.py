@@ -17,6 +17,7 @@ from cellwright.agent.spending.spending_file import SpendingFile
 from cellwright.agent.tool import ToolContext
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.provider import Provider
+from cellwright.redaction.redaction import LONGEST_SECRET, Redaction
 from cellwright.sessions.catalog.extract import first_line, texts_of, users_words
 from cellwright.sessions.catalog.metadata import TITLE_CHARS, read_about, write_title
 from cellwright.sessions.session import Session
@@ -45,10 +46,14 @@ def first_words(session: Session) -> str:
 
 
 async def make_title(
-    session: Session, provider: Callable[[], Provider], model: str, day: SpendingFile | None = None
+    session: Session,
+    provider: Callable[[], Provider],
+    model: str,
+    redaction: Redaction,
+    day: SpendingFile | None = None,
 ) -> str:
     """Have `model` name `session` and keep that; the user's own title goes before it. One request, counted in
-    the session, and in `day`.
+    the session, and in `day`. No secret that `redaction` finds is sent.
 
     Raises `CellwrightError`, INVALID_PARAMETERS where there is nothing to name or nowhere to keep it.
     """
@@ -62,7 +67,7 @@ async def make_title(
             day.add(cost_usd)
 
     ctx = ToolContext("title", lambda **_: None, spend=spend)
-    content = [{"type": "text", "text": f"{_TITLE_PROMPT}\n\n{_beginning(session)}"}]
+    content = [{"type": "text", "text": f"{_TITLE_PROMPT}\n\n{_beginning(session, redaction)}"}]
     turn = await SideRequest(provider, model).ask([{"role": "user", "content": content}], ctx)
     session.settle()
     title = " ".join(text_of(turn).split()).strip("\"'“”«»`* ")[:TITLE_CHARS]
@@ -78,7 +83,7 @@ def has_title(transcript: Path) -> bool:
     return read_about(transcript).by not in ("", "notebook")
 
 
-def _beginning(session: Session) -> str:
+def _beginning(session: Session, redaction: Redaction) -> str:
     """The first prompt, what Claude said to it, and the last prompt if it is another."""
     prompts: list[str] = []
     answer = ""
@@ -89,4 +94,5 @@ def _beginning(session: Session) -> str:
             answer = "\n".join(texts_of(message["content"]))
     parts = [("user", prompts[0]) if prompts else ("user", ""), ("answer", answer)]
     parts += [("user", prompts[-1])] if len(prompts) > 1 else []
-    return "\n".join(f"<{name}>\n{text[:SAMPLE_CHARS]}\n</{name}>" for name, text in parts if text.strip())
+    samples = [(name, redaction.clean(text[: SAMPLE_CHARS + LONGEST_SECRET]).text) for name, text in parts]
+    return "\n".join(f"<{name}>\n{text[:SAMPLE_CHARS]}\n</{name}>" for name, text in samples if text.strip())

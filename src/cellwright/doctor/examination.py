@@ -18,7 +18,7 @@ from cellwright.doctor.connection_checks import connection_checks
 from cellwright.doctor.environment_checks import folder_checks, program_checks, sandbox_checks, settings_checks
 from cellwright.doctor.installation_checks import installation_checks
 from cellwright.doctor.library_checks import library_checks
-from cellwright.tools.process.environment import secret_values
+from cellwright.redaction.redaction import Redaction, redaction_of
 from cellwright.version import VERSION
 
 SECONDS = 5.0
@@ -64,8 +64,8 @@ def examine(
     started = time.monotonic()
     checks = [check for check in (*_checks(patient), *more) if not (offline and check.online)]
     found = _run_all(checks, seconds)
-    secrets = [value for value in secret_values(patient.environ).values() if len(value) >= 8]
-    return Examination([_without(secrets, finding) for finding in found], time.monotonic() - started)
+    redaction = redaction_of(patient.environ)
+    return Examination([_without_secrets(redaction, finding) for finding in found], time.monotonic() - started)
 
 
 def _checks(patient: ExaminedEnvironment) -> list[Check]:
@@ -111,8 +111,6 @@ def _too_slow(check: Check, seconds: float) -> Finding:
     return Finding(check.name, "warning", found, "Try again; if it happens again, something hangs here.")
 
 
-def _without(secrets: Sequence[str], finding: Finding) -> Finding:
-    found, advice = finding.found, finding.advice
-    for secret in secrets:
-        found, advice = found.replace(secret, "[secret]"), advice.replace(secret, "[secret]")
+def _without_secrets(redaction: Redaction, finding: Finding) -> Finding:
+    found, advice = redaction.clean(finding.found).text, redaction.clean(finding.advice).text
     return Finding(finding.name, finding.status, found, advice)

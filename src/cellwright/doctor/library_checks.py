@@ -17,7 +17,6 @@ NAME = "libraries of tools"
 
 BASE = (
     "PIL.Image",
-    "detect_secrets",
     "docstring_parser",
     "fastjsonschema",
     "h11",

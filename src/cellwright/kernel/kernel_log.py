@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from cellwright.agent.calls.redaction import Redaction
 from cellwright.conversation.conversation import Conversation
+from cellwright.redaction.redaction import Redaction, secret_values
 from cellwright.telemetry.log_file import RunLog, log_to_file
-from cellwright.tools.process.environment import secret_values
 
 REQUEST_LEFT_SECONDS = 0.05
 """The time after which a run's first request has left, and the thread that sends it has nothing to do."""
@@ -16,8 +15,7 @@ REQUEST_LEFT_SECONDS = 0.05
 
 def keep_log(conversation: Conversation) -> Callable[[], None]:
     """Log to the file from now on; gives how to stop that."""
-    # without the services' formats: a record must not wait for their import
-    redaction = Redaction(lambda: secret_values(conversation.in_force.environment), services=False)
+    redaction = Redaction(lambda: secret_values(conversation.in_force.environment))
     stop = log_to_file(lambda text: redaction.clean(text).text)
     conversation.observers.add(RunLog(_while_it_waits))
     return stop

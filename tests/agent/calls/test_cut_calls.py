@@ -8,10 +8,10 @@ import threading
 from typing import Any
 
 from cellwright.agent.calls.approval import Allow, ToolUse
-from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.tool import ToolAccess, ToolContext, tool
 from cellwright.events import ToolEnd, ToolProgress
 from cellwright.permissions.policy import PermissionPolicy
+from cellwright.redaction.redaction import Redaction
 from cellwright.testing import say, turn, use
 
 GITHUB = "ghp_" + "a1B2" * 9

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from cellwright.agent.calls.approval import Allow
-from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.calls.tool_output import MAX_BYTES, ToolOutput, json_of
 from cellwright.agent.tool import Tool, ToolAccess, ToolResult, tool
 from cellwright.errors import ToolError
 from cellwright.events import Preview, RunEnd, ToolEnd, ToolStart
 from cellwright.permissions.policy import PermissionPolicy
+from cellwright.redaction.redaction import Redaction
 from cellwright.testing import say, turn, use
 from declared_tools import declared
 from row_tables import for_each_row
@@ -103,9 +103,7 @@ def test_secrets_are_taken_out_as_they_are_of_the_text(play):
         return ToolResult(f"key {SECRET}", structured={"nested": [{"key": f"key {SECRET}"}]})
 
     searched = Tool(name="show", description="Show.", input_schema={"type": "object"}, call=show.call, category="shell")
-    [end] = ends(
-        play([use("show"), say("ok")], tools=[searched], redaction=Redaction(lambda: {"T": SECRET}, services=False))
-    )
+    [end] = ends(play([use("show"), say("ok")], tools=[searched], redaction=Redaction(lambda: {"T": SECRET})))
     assert SECRET not in json.dumps([end.content, end.structured])
     assert "[secret removed: " in end.structured["nested"][0]["key"]
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 from cellwright.agent.calls.approval import Allow, Deny
-from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.recording.recorder import Recorder
 from cellwright.agent.recording.replay import Replay, UntrustedRecording
 from cellwright.agent.recording.replay_drift import Drift, describe_drift
@@ -19,6 +18,7 @@ from cellwright.conversation.runs.event_bus import EventBus
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import TextDelta, ThinkingDelta, ToolEnd, ToolProgress, TurnEnd
 from cellwright.permissions.policy import PermissionPolicy
+from cellwright.redaction.redaction import Redaction
 from cellwright.sessions.session import Session
 from cellwright.testing import say, think, turn, use
 from cellwright.tools.files.apply_patch import apply_patch_tool
@@ -416,7 +416,7 @@ def test_a_content_that_had_a_secret_in_it_is_not_written_without(scene, workpla
     recorded = scene(script, tools=here.tools, policy=policy)
     turn = recorder.listen("Configure")
     asyncio.run(recorded.agent.run("Configure", recorded.session, turn.on_event))
-    assert "left out" in recorder.save(turn)[0]
+    assert "5 secrets replaced: 5 passwords or keys" in recorder.save(turn)[0]
 
     replay = Replay(recorder.path, there.folder)
     _, notices = play(replay, agent_in(there, recorded), "Configure", Session.create(there.folder, None))

@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.recording.recorder import Recorder
 from cellwright.agent.recording.replay import Replay
 from cellwright.agent.recording.replay_drift import check_drift
@@ -26,6 +25,7 @@ from cellwright.errors import ToolError
 from cellwright.events import Event, ToolEnd
 from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy
+from cellwright.redaction.redaction import Redaction
 from cellwright.sessions.session import Session
 from cellwright.testing import MessagesServer, say, turn, use
 from cellwright.tools.files.edit import edit_tool
@@ -146,7 +146,7 @@ def agent_of(provider: Any, folder: Path, said: dict[str, Any]) -> AgentSetup:
         system=system_blocks(),
         tools=tools_in(folder, said),
         policy=policy,
-        redaction=Redaction(services=False),
+        redaction=Redaction(),
     )
 
 
@@ -159,7 +159,6 @@ def ends(events: list[Event]) -> list[tuple[Any, ...]]:
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(messages=turns)
 def test_a_recorded_turn_replays_without_drift(tmp_path_factory, monkeypatch, redacts, messages):
-    pytest.importorskip("detect_secrets")
     place = tmp_path_factory.mktemp("turn")
     monkeypatch.setenv("CELLWRIGHT_HOME", str(place / "home"))
     folder, copy, said = place / "project", place / "copy", {}

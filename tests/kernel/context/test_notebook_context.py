@@ -13,7 +13,6 @@ from IPython.core.interactiveshell import InteractiveShell
 from plain_shell import plain_shell, run, run_as_claude
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.prompt import PromptContext, ProvidedContext
 from cellwright.conversation.dry_run import DryRun
 from cellwright.events import CHARS_PER_TOKEN
@@ -27,6 +26,7 @@ from cellwright.kernel.context.notebook_context import (
 from cellwright.kernel.magic.options import How
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.permissions.policy import PermissionPolicy
+from cellwright.redaction.redaction import Redaction
 from cellwright.sessions.session import Session
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebook

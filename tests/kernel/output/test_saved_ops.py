@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from cellwright.agent.calls.redaction import Redaction
 from cellwright.kernel.output.saved_ops import saved_transcripts
+from cellwright.redaction.redaction import Redaction
 
 Op = dict[str, Any]
 

@@ -132,7 +132,6 @@ def test_a_dry_run_shows_the_request_and_sends_nothing(kernel: NotebookKernel, m
 def test_a_recording_is_played_without_a_request(
     kernel: NotebookKernel, page: Page, model: MessagesServer, project: Path
 ):
-    pytest.importorskip("detect_secrets")
     model.add(turn(use("Python", code="recorded = 6 * 7\nprint(recorded)")), say("It is **42**."))
     cell = allow_python(kernel, page, "%%claude --new --record turns.jsonl\nWhat is it?")
     assert cell.status == "ok"

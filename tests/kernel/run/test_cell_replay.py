@@ -51,7 +51,6 @@ WORK = "%%claude --mode acceptEdits\nCount the bees"
 @pytest.fixture
 def recorded(kernel_in: Start, tmp_path: Path) -> dict[str, Any]:
     """A recording beside the notebook, made in a kernel that has ended; gives the provenance that its cell got."""
-    pytest.importorskip("detect_secrets")
     (tmp_path / "bees.csv").write_text("bee\nann\nbea\n")
     script = [
         use("Read", file_path="bees.csv"),
@@ -93,7 +92,6 @@ def test_run_all_in_a_new_kernel_sends_nothing_and_changes_nothing_the_second_ti
 
 
 def test_what_a_cell_records_in_a_file_is_played_from_it_where_the_process_says_so(kernel_in, tmp_path):
-    pytest.importorskip("detect_secrets")
     # code that prints nothing, with nothing as its value, is no drift
     script = [turn(use("Python", code="bees = 2")), turn(use("Python", code="print()\nNone")), say("Two.")]
     source = "%%claude --record mine.jsonl\nCount the bees"

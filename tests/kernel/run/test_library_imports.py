@@ -25,7 +25,7 @@ LIBRARIES = (
         "fastjsonschema",
         "jsonschema",
     ),
-    *("rich", "detect_secrets", "anywidget", "trafilatura", "pypdf", "nbformat", "h2"),
+    *("rich", "anywidget", "trafilatura", "pypdf", "nbformat", "h2"),
     *("brotli", "zstandard", "socksio", "truststore", "trio", "orjson", "ujson"),
     *("mcp", "sqlite3", "tomllib", "difflib", "secrets", "ssl", "html"),
     *("gzip", "smtplib"),

@@ -178,7 +178,7 @@ def test_what_claude_ran_becomes_cells_of_a_new_notebook(talk_in, tmp_path):
     heading, *cells = [cell.source for cell in notebook.cells]
     assert heading == "**1.** Count them > and quote"
     # what failed is left out, and a secret with it
-    assert cells == ["x = 1\nx", "!echo [AWS Access Key removed] | wc -c", "!ls"]
+    assert cells == ["x = 1\nx", "!echo [secret removed: AWS access key] | wc -c", "!ls"]
     assert "Edits of files are not among them: new.txt" in page.sections[0].text
 
 
@@ -202,7 +202,7 @@ def test_cells_go_after_the_cell_that_asked(talk_in, tmp_path):
     page = talk.do("/cells")
 
     sources = [cell.source for cell in nbformat.read(path, as_version=4).cells]
-    made = ["x = 1\nx", "!echo [AWS Access Key removed] | wc -c", "!ls"]
+    made = ["x = 1\nx", "!echo [secret removed: AWS access key] | wc -c", "!ls"]
     assert sources == ["%%claude\nbefore", "%%claude\none", *made, "%%claude\ntwo"]
     assert page.sections[0].rows[1] == ("n.ipynb", "3 cells of turn 1, after cell one")
     with pytest.raises(CellwrightError, match="There is no turn 7"):

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.prompt import PromptContext
 from cellwright.permissions.policy import PermissionPolicy
+from cellwright.redaction.redaction import Redaction
 from cellwright.sessions.session import Session
 from cellwright.tools.shell.output import SHOWN_CHARS
 from cellwright.tools.shell.user_commands import UserCommandResult, UserCommands
@@ -56,7 +56,7 @@ def test_claude_is_told_once_of_command_outputs_and_end(commands):
 def test_it_has_the_users_environment_and_secrets_are_kept_from_claude(commands):
     [result] = run(commands, 'echo "$MY_API_TOKEN"')
     assert result.text == f"{SECRET}\n"
-    [text], notices = told(commands, Redaction(lambda: {"MY_API_TOKEN": SECRET}, services=False))
+    [text], notices = told(commands, Redaction(lambda: {"MY_API_TOKEN": SECRET}))
     assert SECRET not in text
     assert "[secret removed: value of $MY_API_TOKEN]" in text
     assert len(notices) == 1

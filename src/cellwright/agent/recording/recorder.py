@@ -30,7 +30,7 @@ from cellwright.agent.recording.recordings import (
 from cellwright.agent.recording.replay_drift import cell_place, real_path, states_after, states_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, Event, RunEnd, ToolEnd, ToolProgress, TurnEnd, UserPrompt
-from cellwright.redaction.secret_scan import SecretScan, require_detect_secrets
+from cellwright.redaction.redaction import JsonRedaction, redaction_of, replaced_in_words
 from cellwright.sessions.project_writes import check_way, write_file
 from cellwright.sessions.state_dir import PRIVATE_FILE
 from cellwright.version import VERSION
@@ -113,7 +113,6 @@ class Recorder:
         environ: Mapping[str, str] = os.environ,
         is_open: Callable[[Path], bool] = never_open,
     ) -> None:
-        require_detect_secrets()
         self.path = path.absolute()
         self.project = project
         self._environ = environ
@@ -147,7 +146,7 @@ class Recorder:
         self._ordinals[key] = listening.nth or self._ordinals[key] + 1
         if turn is not None:
             listening.origin["turn"] = turn
-        scan = SecretScan(self._environ)
+        scan = JsonRedaction(redaction_of(self._environ))
         recorded = self._cleaned(_turn(listening, key, self._ordinals[key]), scan)
         turns = {(earlier.key, earlier.ordinal): earlier for earlier in self._earlier_turns()}
         turns[recorded.key, recorded.ordinal] = recorded
@@ -170,7 +169,7 @@ class Recorder:
             raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
         return turns
 
-    def _cleaned(self, turn: RecordedTurn, scan: SecretScan) -> RecordedTurn:
+    def _cleaned(self, turn: RecordedTurn, scan: JsonRedaction) -> RecordedTurn:
         fields = scan.clean(without_project(to_builtins(turn), self.project))
         # a content is known by its hash: one that had secrets in it is of no use any more
         contents = {name: text for name, text in turn.contents.items() if scan.clean_text(text) == text}
@@ -255,7 +254,5 @@ def _unwritable(path: Path, error: OSError) -> CellwrightError:
 def _notices(path: Path, found: Mapping[str, int]) -> list[str]:
     if not found:
         return []
-    kinds = ", ".join(f"{kind} ({count})" for kind, count in sorted(found.items()))
-    return [
-        f"Secrets were found and left out of {path.name}: {kinds}. Where code needs them, it will not play as it ran."
-    ]
+    counts = f"{replaced_in_words(found)} in {path.name}."
+    return [f"{counts} Look through it before you share it. Code that needs them will not replay as it ran."]

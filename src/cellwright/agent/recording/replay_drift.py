@@ -17,12 +17,12 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.calls.tool_results import without_edit_note
 from cellwright.agent.recording.recorded_edits import edits_of
 from cellwright.agent.recording.recordings import FileState, RecordedCall, RecordedTurn, steady_text
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import ToolEnd
+from cellwright.redaction.redaction import Redaction
 from cellwright.text import lazy_pattern
 
 DriftKind = Literal["file", "python", "cell"]
@@ -37,8 +37,8 @@ MAX_SHOWN = 5
 
 DIFF_LINES = 6
 LINE_CHARS = 160
-_REMOVED = lazy_pattern(r"\[(?!secret removed: )[^\]\n]+ removed\]")
-"""The mark for a secret in a recording (`secret_scan`): what was there cannot be compared."""
+_MARK = lazy_pattern(r"\[secret removed: [^\]\n]+\]")
+"""The mark in a secret's place: what was there cannot be compared."""
 
 
 class Drift(Struct, frozen=True):
@@ -94,12 +94,27 @@ def result_drift(
         )
     before = redaction.clean(text_of(without_edit_note(then.content, tool_input))).text
     after = redaction.clean(text_of(now.content)).text
-    if _REMOVED.search(before) or steady_text(before, project) == steady_text(after, project):
+    if _is_same(steady_text(before, project), steady_text(after, project)):
         return None
     lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm=""))
     changed = [line[:LINE_CHARS] for line in lines[2:] if not line.startswith("@@")]
     more = [f"… {len(changed) - DIFF_LINES} more lines"] if len(changed) > DIFF_LINES else []
     return Drift("python", "\n".join(["then (-) and now (+):", *changed[:DIFF_LINES], *more]))
+
+
+def _is_same(before: str, after: str) -> bool:
+    """Return whether two results are the same but for the secrets that were removed from the first."""
+    first, *others = _MARK.split(before)
+    if not others or not after.startswith(first):
+        return before == after
+    *others, last = others
+    at = len(first)
+    for piece in others:
+        at = after.find(piece, at + 1)
+        if at < 0:
+            return False
+        at += len(piece)
+    return len(after) - len(last) > at and after.endswith(last)
 
 
 def text_of(content: str | Sequence[Mapping[str, Any]]) -> str:

@@ -10,7 +10,6 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.calls.tool_results import bounded
 from cellwright.agent.recording.recorded_edits import Edit, content_bytes, content_hash, edits_of
 from cellwright.agent.recording.recordings import RecordedCall
@@ -25,6 +24,7 @@ from cellwright.agent.recording.replay_drift import (
 )
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.redaction.redaction import Redaction
 
 OnDrift = Callable[[Drift], None]
 

@@ -24,6 +24,7 @@ from cellwright.codebase.embedding.vectors import VectorStore, vector_store
 from cellwright.codebase.indexer import BUSY, NICENESS
 from cellwright.codebase.parsing.source_file import source_text
 from cellwright.codebase.store import open_to_read, transaction, vectors_lock_path
+from cellwright.redaction.redaction import LONGEST_SECRET, Redaction
 from cellwright.sessions.transcripts.transcript_lock import acquire
 
 BATCH = 64
@@ -34,13 +35,17 @@ QDRANT_KEY = "QDRANT_API_KEY"
 
 
 class EmbedRequest(Struct, frozen=True):
-    """The task: `keys` are those of services, by the names of their variables; `models` is where downloads are kept."""
+    """The task: `keys` are those of services, by the names of their variables; `models` is where downloads are kept.
+
+    `secrets` are the secret values of the user's environment: texts that are sent to a service hold none of them.
+    """
 
     root: str
     database: str
     settings: EmbeddingSettings
     models: str
     keys: Mapping[str, str] = {}
+    secrets: Mapping[str, str] = {}
 
 
 class _Unit(Struct, frozen=True):
@@ -112,7 +117,7 @@ def _embed_batch(
     store: VectorStore,
     connection: sqlite3.Connection,
 ) -> None:
-    found = [(unit, clean(text)) for unit in units if (text := texts.of(unit))]
+    found = [(unit, clean(text)[:UNIT_CHARS]) for unit in units if (text := texts.of(unit))]
     by_hash = {hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest(): text for _, text in found}
     missing = [each for each in by_hash if each not in store.known(by_hash)] if by_hash else []
     rows = embed([by_hash[each] for each in missing], "document") if missing else None
@@ -148,7 +153,7 @@ class _Texts:
     def of(self, unit: _Unit) -> str:
         """A unit, with its name and place; "" where its file is not what was indexed: that comes again."""
         lines = self._lines(unit.path, unit.size, unit.mtime)
-        body = "\n".join(lines[unit.line - 1 : unit.end_line])[:UNIT_CHARS]
+        body = "\n".join(lines[unit.line - 1 : unit.end_line])[: UNIT_CHARS + LONGEST_SECRET]
         return f"{PurePosixPath(unit.path).stem} {unit.name}\n{body}" if lines else ""
 
     def _read(self, path: str, size: int, mtime: int) -> list[str]:
@@ -167,9 +172,8 @@ def _cleaner(request: EmbedRequest) -> Callable[[str], str]:
     """Take secrets out of what is sent to a service."""
     if not request.settings.is_service:
         return lambda text: text
-    from cellwright.redaction.secret_scan import SecretScan  # slow to import, and only for what leaves the machine
-
-    return SecretScan(request.keys).clean_text
+    redaction = Redaction(lambda: {**request.secrets, **request.keys})
+    return lambda text: redaction.clean(text).text
 
 
 def _value(connection: sqlite3.Connection, key: str) -> object:

@@ -12,7 +12,7 @@ from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.config.trust.repository import project_folder
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.markdown.escaping import escaped
-from cellwright.redaction.secret_scan import SecretScan, require_detect_secrets
+from cellwright.redaction.redaction import JsonRedaction, redaction_of, replaced_in_words
 from cellwright.sessions.export.exchanges import Exchange, exchanges_of
 from cellwright.sessions.export.formats import FORMATS, ExportedConversation, exported
 from cellwright.sessions.export.notebook import changed_files, code_cell, code_cells, markdown_cell, notebook_text
@@ -79,18 +79,17 @@ class ExportPlace(NamedTuple):
 
 
 class _Cleaned(NamedTuple):
-    """Messages without secrets, and how many of each kind there were."""
+    """Messages with their secrets replaced, and how many of each kind there were."""
 
     value: Sequence[Json]
     found: Mapping[str, int]
 
 
 def _cleaner(call: CommandCall) -> Callable[[Sequence[Json]], _Cleaned]:
-    require_detect_secrets()
     environ = call.conversation.in_force.environment
 
     def clean(messages: Sequence[Json]) -> _Cleaned:
-        scan = SecretScan(environ)
+        scan = JsonRedaction(redaction_of(environ))
         value = scan.clean(messages)
         return _Cleaned(value, scan.found)
 
@@ -114,7 +113,7 @@ def _export(
     folder = f"{place.path.stem}_files"
     export = exported(form, messages, session=session.id, model=model, environ=environ, folder=folder)
     rows = [("file", "what"), (str(place.path), write_export(place, export))]
-    return CommandPage([Section("Exported", rows, secrets_left_out(export))])
+    return CommandPage([Section("Exported", rows, secrets_replaced(export))])
 
 
 def write_export(place: ExportPlace, export: ExportedConversation) -> str:
@@ -126,8 +125,8 @@ def write_export(place: ExportPlace, export: ExportedConversation) -> str:
     return f"{export.turns} turns, {size:,} bytes{images}"
 
 
-def secrets_left_out(export: ExportedConversation) -> str:
-    """Name the secrets that were left out, in words; "" where none were found."""
+def secrets_replaced(export: ExportedConversation) -> str:
+    """Count the secrets that were replaced, in words; "" if none were found."""
     return _secrets(export.found)
 
 
@@ -240,7 +239,4 @@ def _remarks(turns: Sequence[Exchange], found: Mapping[str, int]) -> str:
 
 
 def _secrets(found: Mapping[str, int]) -> str:
-    if not found:
-        return ""
-    kinds = ", ".join(f"{kind} ({count})" for kind, count in sorted(found.items()))
-    return f"Secrets were found and left out: {kinds}."
+    return f"{replaced_in_words(found)}. Look through the file before you share it." if found else ""

@@ -78,7 +78,7 @@ async def rename_page(call: CommandCall) -> CommandPage:
     provider = call.conversation.model.provider
     conversation = call.conversation
     model = small_model(conversation.in_force.environment)
-    title = await make_title(session, lambda: provider, model, conversation.budgets.day)
+    title = await make_title(session, lambda: provider, model, conversation.redaction, conversation.budgets.day)
     await asyncio.to_thread(write_title, path, "")  # the user has asked for the model's
     call.conversation.observers.session_changed(session)
     cost = None if session.cost_usd is None or cost_before is None else session.cost_usd - cost_before

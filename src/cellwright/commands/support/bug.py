@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlencode
 
-from cellwright.agent.calls.redaction import Redaction
 from cellwright.commands.command import CommandCall, CommandPage, Section
 from cellwright.conversation.conversation import Conversation
 from cellwright.doctor.examination import ExaminedEnvironment, examine
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.redaction.redaction import Redaction
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder, write_atomic
 from cellwright.telemetry.log_file import last_lines
 from cellwright.text import code_fence
@@ -41,7 +41,7 @@ async def bug_page(call: CommandCall) -> CommandPage:
     text = await asyncio.to_thread(_report, call.conversation, title, with_messages=with_messages)
     file = await asyncio.to_thread(_kept, text)
     lines = ["Read it, remove anything private, then attach it. Nothing was sent."]
-    if address := issue_address(title):
+    if address := issue_address(call.conversation.redaction.clean(title).text):
         lines.append(f"Open an issue: {address}")
     else:
         lines.append("This package names no page for issues: give the file to whoever gave you Cellwright.")
@@ -77,7 +77,7 @@ def _report(conversation: Conversation, title: str, *, with_messages: bool) -> s
     ]
     if with_messages:
         parts += ["## The last messages", *_messages(conversation)]
-    return _redacted("\n\n".join(parts) + "\n", conversation.redaction, in_force.environ.get("HOME", ""))
+    return _without_secrets("\n\n".join(parts) + "\n", conversation.redaction, in_force.environ.get("HOME", ""))
 
 
 def _messages(conversation: Conversation) -> list[str]:
@@ -85,11 +85,13 @@ def _messages(conversation: Conversation) -> list[str]:
     for message in conversation.sessions.current.messages[-MAX_MESSAGES:]:
         content = message["content"]
         texts = [content] if isinstance(content, str) else [str(each.get("text") or each) for each in content]
-        found.append(f"**{message['role']}**\n\n{_fenced([text[:MESSAGE_CHARS] for text in texts])}")
+        # cut when it has no secrets any more: half of one is not known
+        texts = [conversation.redaction.clean(text).text[:MESSAGE_CHARS] for text in texts]
+        found.append(f"**{message['role']}**\n\n{_fenced(texts)}")
     return found or ["None."]
 
 
-def _redacted(text: str, redaction: Redaction, home: str) -> str:
+def _without_secrets(text: str, redaction: Redaction, home: str) -> str:
     """`text` without secrets, and without the name of its user as far as folders tell it."""
     cleaned = redaction.clean(text).text
     for folder in {home, str(Path.home()), os.path.realpath(home or "/nowhere")} - {"", "/"}:

@@ -21,8 +21,8 @@ from cellwright.config.hooks.entries import (
 )
 from cellwright.config.hooks.http import variables_of
 from cellwright.config.trust.exact_text import block, exact, exact_json, program_lines
+from cellwright.redaction.secret_names import is_secret
 from cellwright.text import lazy_pattern
-from cellwright.tools.process.environment import is_secret
 
 NOT_SHOWN = frozenset({"identity", "source", "from_project", "secrets", "variables", "seconds"})
 """Fields that nobody outside receives: which entry it is, whose it is, and its time. `variables` are the plugin's own."""

@@ -23,8 +23,8 @@ from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.printed_answers import read_printed
 from cellwright.config.hooks.command import failed, read_output, short
 from cellwright.config.hooks.entries import HttpHook
+from cellwright.redaction.secret_names import is_secret
 from cellwright.text import lazy_pattern
-from cellwright.tools.process.environment import is_secret
 
 if TYPE_CHECKING:
     import httpx2

@@ -15,7 +15,6 @@ from msgspec import Struct
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.calls.permission_gate import LEAVING
-from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.context.compaction import CompactionSettings, TellAgain
 from cellwright.agent.hooks.make_hooks import as_hooks, together
 from cellwright.agent.prompt import ContextBlock, ContextProvider, FullPrompt, PromptContext, ProvidedContext
@@ -74,6 +73,7 @@ from cellwright.events import EventLog, Notice, RunEnd
 from cellwright.model.provider import Provider
 from cellwright.permissions.modes import parse_mode
 from cellwright.permissions.rules.rule import grant_problem, parse_rule, restriction_problem
+from cellwright.redaction.redaction import Redaction
 from cellwright.sessions.catalog.retention import Retention
 from cellwright.sessions.session import Session
 from cellwright.telemetry.tool_log import ToolLog

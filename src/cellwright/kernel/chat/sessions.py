@@ -144,9 +144,8 @@ class SessionTitle:
         conversation = self._conversation
         try:
             provider = await asyncio.to_thread(lambda: conversation.model.provider)  # a key helper may take its time
-            await make_title(
-                session, lambda: provider, small_model(conversation.in_force.environment), conversation.budgets.day
-            )
+            model = small_model(conversation.in_force.environment)
+            await make_title(session, lambda: provider, model, conversation.redaction, conversation.budgets.day)
         except CellwrightError as error:  # a title is worth no more than one request
             logger.warning("the session %s was not named: %s", session.id, error)
 

@@ -58,6 +58,7 @@ from cellwright.kernel.pages.page_secret import knows_secret
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.interrupts import interrupt_main_thread, needs_pump
 from cellwright.kernel.run.questions import READY_TIMEOUT_SECONDS, Questions
+from cellwright.text import map_strings
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -302,7 +303,8 @@ class SavedOutput:
     def _kept_parts(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         """The mimebundle of each part and its metadata; where the answer came from stands in the first one."""
         transcripts = saved_transcripts(self._ops.after(0), self._parts, self._clean, replayed=self._saved.replayed)
-        bundles = zip(transcripts, self._saved.parts(), strict=True)
+        parts = [map_strings(part, self._clean) for part in self._saved.parts()]
+        bundles = zip(transcripts, parts, strict=True)
         metadata = dict(self._metadata())
         return [
             ({TRANSCRIPT: transcript, **texts}, {} if n else metadata) for n, (transcript, texts) in enumerate(bundles)

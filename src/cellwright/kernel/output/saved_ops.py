@@ -61,23 +61,19 @@ class _Entry(Struct, eq=False):
     ops: list[Op] = field(default_factory=list)
 
 
-WORDS = frozenset({"run", "text", "thinking", "todos", "turn", "changes", "steer", "end"})
-"""The operations that hold no tool's words: they are as they were written."""
-
-
 def saved_transcripts(
     ops: Iterable[Op], parts: int, clean: Callable[[str], str], *, replayed: bool
 ) -> list[dict[str, Any]]:
     """Build what each of an answer's `parts` keeps of its run, as the MIME type `TRANSCRIPT` holds it.
 
-    `clean` takes secrets out of a text: a file that was read stands in more places now than in the user's own.
+    `clean` takes secrets out of a text: what was read or said stands in more places now than in the user's own.
     """
     saved = _SavedOps(replayed)
     for op in ops:
         saved.take(op)
     transcripts = saved.transcripts(parts)
     for transcript in transcripts:
-        transcript["ops"] = [op if op["op"] in WORDS else map_strings(op, clean) for op in transcript["ops"]]
+        transcript["ops"] = map_strings(transcript["ops"], clean)
     return transcripts
 
 

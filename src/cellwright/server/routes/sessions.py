@@ -84,7 +84,7 @@ class SessionFiles(Struct, frozen=True):
         _catalog().delete(entry.id)
 
     def export(self, session_id: str, form: str) -> ExportedFile:
-        """The conversation written down, secrets left out, its images in the text. Raises CellwrightError."""
+        """The conversation written down, secrets replaced, its images in the text. Raises CellwrightError."""
         from cellwright.sessions.export.formats import FORMATS, exported
         from cellwright.sessions.transcripts.transcript import (
             read_messages,  # these take long, and every server imports this module

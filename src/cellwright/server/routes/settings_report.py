@@ -13,8 +13,8 @@ from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
 from cellwright.model.models import limits, refined
 from cellwright.model.pricing import PRICES_DATE, cost_usd
+from cellwright.redaction.secret_names import is_secret
 from cellwright.server.listed_models import ListedModelNames
-from cellwright.tools.process.environment import is_secret
 
 _HIDDEN = "(secret)"
 _MAY_HOLD_SECRETS = ("env", "hooks", "mcpServers")

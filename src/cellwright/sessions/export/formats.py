@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.redaction.secret_scan import SecretScan, require_detect_secrets
+from cellwright.redaction.redaction import JsonRedaction, redaction_of
 from cellwright.sessions.export.exchanges import exchanges_of
 from cellwright.sessions.export.markdown import as_markdown
 from cellwright.sessions.export.notebook import as_notebook
@@ -58,7 +58,7 @@ FORMATS: Mapping[str, Format] = {
 
 
 class ExportedConversation(Struct, frozen=True):
-    """A conversation written down, without secrets; `found` counts those that were left out, by kind.
+    """A conversation written down; `found` counts the secrets that were replaced, by kind.
 
     `files` are the images that the text links to, by their paths from its own folder.
     """
@@ -88,8 +88,7 @@ def exported(
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     if not messages:
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"There is nothing to export: {session} has no messages.")
-    require_detect_secrets()
-    scan = SecretScan(environ)
+    scan = JsonRedaction(redaction_of(environ))
     cleaned = scan.clean(messages)
     exchanges = exchanges_of(cleaned)
     title, about = scan.clean_text(title) or f"Conversation {session}", f"{model} · {len(exchanges)} turns"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cellwright.commands.sessions.export import ExportPlace, free_path, secrets_left_out, write_export
+from cellwright.commands.sessions.export import ExportPlace, free_path, secrets_replaced, write_export
 from cellwright.commands.sessions.sessions import branch, price, when
 from cellwright.config.settings.settings_files import start_folder
 from cellwright.config.trust.repository import project_folder
@@ -185,7 +185,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     imported.add_argument("--json", action="store_true", help="the list as JSON, for programs")
     export = command(
-        "export", _export, "a session as a file, with secrets left out; to stdout unless --output says where"
+        "export", _export, "a session as a file, secrets found in it replaced; to stdout unless --output says where"
     )
     delete = command("delete", _delete, "delete sessions that are not in use; this cannot be undone")
     command("rebuild", _rebuild, "rebuild the catalog of sessions from the transcripts")
@@ -308,7 +308,7 @@ def _export(catalog: Catalog, options: argparse.Namespace) -> int:
         sys.stdout.write(export.text)
     else:
         print(f"{path}: {write_export(ExportPlace(path, project_folder(Path.cwd())), export)}")
-    if removed := secrets_left_out(export):
+    if removed := secrets_replaced(export):
         print(removed, file=sys.stderr)
     return ExitCode.OK
 

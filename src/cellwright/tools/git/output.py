@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cellwright.permissions.patch_text import changed_lines
+from cellwright.redaction.secret_names import is_secret
 from cellwright.text import counted, lazy_pattern, visible
-from cellwright.tools.process.environment import is_secret
 
 LOG_FORMAT = "%x1e%H%x1f%P%x1f%an%x1f%ae%x1f%aI%x1f%D%x1f%s%x1f%b%x1f"
 BRANCH_FORMAT = "%00".join(
@@ -27,7 +27,6 @@ _COMMIT = lazy_pattern(
     r"\x1e(?P<hash>[0-9a-f]{40,64})\x1f(?P<parents>[^\x1f]*)\x1f(?P<author>[^\x1f]*)\x1f(?P<email>[^\x1f]*)\x1f"
     r"(?P<date>[^\x1f]*)\x1f(?P<refs>[^\x1f]*)\x1f(?P<subject>[^\x1f]*)\x1f(?P<body>[^\x1f]*)\x1f"
 )
-_SECRET_KEY = lazy_pattern(r"extraheader|cookie|passw|token|secret|apikey|api-key|oauth", re.IGNORECASE)
 _URL_USER = lazy_pattern(r"(\w[\w+.-]*://)[^/\s@]+@")
 _EMPTY_DIFF = lazy_pattern(r"^diff --git .*\n(?=diff --git |\Z)", re.MULTILINE)
 
@@ -216,8 +215,8 @@ def configuration(data: bytes) -> str:
         key, found, value = record.partition("\n")
         if not found:
             lines.append(without_secrets(key))
-        elif _SECRET_KEY.search(key) or is_secret("", value):
-            lines.append(f"{key}=(withheld: a secret)")
+        elif is_secret(key.rpartition(".")[2], value):
+            lines.append(f"{without_secrets(key)}=(withheld: a secret)")
         else:
-            lines.append(f"{key}={without_secrets(value)}")
+            lines.append(f"{without_secrets(key)}={without_secrets(value)}")
     return "\n".join(lines).strip()

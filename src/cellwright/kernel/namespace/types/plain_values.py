@@ -11,31 +11,24 @@ import enum
 import fractions
 import itertools
 import pathlib
-import re
 import types
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from cellwright.agent.calls.redaction import Redaction
 from cellwright.kernel.namespace.types.description import classes, module_name, own_vars, short_name, static
-from cellwright.text import lazy_pattern
+from cellwright.redaction.redaction import LONGEST_SECRET, Redaction
+from cellwright.redaction.secret_names import is_always_secret
+from cellwright.redaction.secret_names import is_secret_name as might_be_secret
 
 ROOM = 200
 """Characters of a value in a line."""
 
-BEFORE_CUT = Redaction(services=False)
-LONGEST_SECRET = 4_000
+BEFORE_CUT = Redaction()
 
 MAX_ITEMS = 12
 MAX_BITS = 512
 DEPTH = 3
-
-_SECRET_NAME = lazy_pattern(
-    r"(?:^|_|\b)(?:password|passwd|passphrase|pwd|secret(?:_value)?|(?:api|access|private|account|secret)_?key"
-    r"|(?:auth|access|refresh|bearer)_?token|client_?secret|credentials?)\d{0,3}$",
-    re.IGNORECASE,
-)
 
 shows_secrets: contextvars.ContextVar[bool] = contextvars.ContextVar("shows_secrets", default=False)
 """Set where values whose names say that they are secret are told all the same."""
@@ -54,12 +47,18 @@ _LISTS: tuple[tuple[type, str, str], ...] = (
 
 def is_secret_name(name: object) -> bool:
     """Return whether a text under this name is a secret, whatever it looks like."""
-    return type(name) is str and not shows_secrets.get() and _SECRET_NAME.search(name) is not None
+    return type(name) is str and not shows_secrets.get() and is_always_secret(name)
 
 
 def is_secret(name: object, value: object) -> bool:
-    """Return whether a value is a text, of any class, under the name of a secret."""
-    return is_secret_name(name) and not {str, bytes, bytearray}.isdisjoint(classes(value))
+    """Return whether a value is a text, of any class, under the name of a secret; `MY_TOKEN` must look like one."""
+    if is_secret_name(name):
+        return not {str, bytes, bytearray}.isdisjoint(classes(value))
+    if type(name) is not str or type(value) is not str or not might_be_secret(name) or shows_secrets.get():
+        return False
+    from cellwright.redaction.named_secrets import fits_name  # its patterns take 20 ms to compile
+
+    return fits_name(name, value)
 
 
 def named(name: object, value: object, room: int = ROOM, depth: int = DEPTH) -> str:

@@ -18,6 +18,7 @@ from cellwright.codebase.embedding.load_model import load_embed
 from cellwright.codebase.embedding.provider import KEY_NAMES, Embed, EmbeddingSettings
 from cellwright.codebase.index_reader import Hit, IndexReader
 from cellwright.codebase.store import agreement_path, models_folder
+from cellwright.redaction.redaction import redaction_of, secret_values
 from cellwright.tools.process.child_processes import Command
 from cellwright.tools.process.runner import OutputHead, RunningProgram
 
@@ -43,6 +44,7 @@ class ProjectEmbedding:
         self._root = root
         self._database = database
         self._child = child
+        self._environ = environ
         names = [*(name for names in KEY_NAMES.values() for name in names), QDRANT_KEY]
         self._keys = {name: environ[name] for name in names if environ.get(name)}
         self._running: RunningProgram | None = None
@@ -74,6 +76,7 @@ class ProjectEmbedding:
             settings=self.settings,
             models=str(models_folder()),
             keys=self._keys,
+            secrets=secret_values(self._environ),
         )
         command = Command(
             arguments=(sys.executable, "-P", "-m", "cellwright.codebase.embedding"),
@@ -93,7 +96,9 @@ class ProjectEmbedding:
         with self._loading:
             if self._embed is None:
                 self._embed = load_embed(self.settings, self._keys, models_folder())
-            row = self._embed([query], "query")
+            # what is sent to a service goes without secrets, as the texts that it is compared with did
+            asked = redaction_of(self._environ).clean(query).text if self.settings.is_service else query
+            row = self._embed([asked], "query")
             with contextlib.closing(self._store(reader)) as store:
                 found = store.nearest(row, limit, reader.vectors_below(under, languages))
         return reader.units_of_vectors(found, under, languages)
