@@ -256,3 +256,23 @@ def detected(detector: str) -> tuple[SecretKind, ...]:
     known: dict[str, Any] = get_mapping_from_secret_type_to_class()
     classes = {found.__name__: found for found in known.values()}
     return tuple(SecretKind(name, hints, pattern, fits=fits) for pattern in classes[detector]().denylist)
+
+
+_SECRET_VALUE = lazy_pattern(
+    r"""
+    ^(sk-|pk-lf-|ghp_|gho_|ghu_|ghs_|github_pat_|glpat-|xox[abeprs]-|hf_|npm_|pypi-|AKIA|ASIA|AIza)[\w-]{8}
+    | ^ey[\w-]+\.ey[\w-]+\. | -----BEGIN\ [A-Z ]*PRIVATE\ KEY
+    """,
+    re.VERBOSE,
+)
+_PASSWORD_IN_ADDRESS = lazy_pattern(r"^\w[\w+.-]*://[^/\s@]*:[^/\s@]+@")
+
+
+def looks_secret(value: str) -> bool:
+    """Return whether a whole value is a key, a token, or an address with a password."""
+    return _SECRET_VALUE.search(value) is not None or has_password_in_address(value)
+
+
+def has_password_in_address(value: str) -> bool:
+    """Return whether a value is an address with a password in it."""
+    return _PASSWORD_IN_ADDRESS.match(value) is not None

@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from cellwright.redaction.secret_names import is_secret
 from cellwright.text import lazy_pattern
 
-_SECRET_NAME = lazy_pattern(
-    r"""
-    ^ANTHROPIC_ | ^JPY_ | ^CELLWRIGHT_ | ^AWS_(ACCESS_KEY|SECRET|SESSION_TOKEN|SECURITY_TOKEN|BEARER)
-    | SECRET | PASSWORD | PASSWD | PASSPHRASE | CREDENTIAL | APIKEY | API_KEY
-    | (^|_)(TOKENS?|KEYS?|PAT|PWD|PASS|AUTH|AUTHORIZATION|COOKIE|DSN|CONNECTION_STRING)(_|$)
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
-_SECRET_WORD = lazy_pattern(r"KEY|TOKEN|SECRET|PASS|PWD|CREDENTIAL|(^|_)PAT(_|$)|DSN|CONNECTION_STRING", re.IGNORECASE)
-_NO_SECRET = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK"})
-"""Folders, and a socket that decides for itself whom it lets in."""
-
-_SECRET_VALUE = lazy_pattern(
-    r"""
-    ^(sk-|pk-lf-|ghp_|gho_|ghu_|ghs_|github_pat_|glpat-|xox[abeprs]-|hf_|npm_|pypi-|AKIA|ASIA|AIza)[\w-]{8}
-    | ^ey[\w-]+\.ey[\w-]+\. | -----BEGIN\ [A-Z ]*PRIVATE\ KEY
-    """,
-    re.VERBOSE,
-)
-_PASSWORD_IN_URL = lazy_pattern(r"^\w[\w+.-]*://[^/\s@]*:[^/\s@]+@")
+_OURS = lazy_pattern(r"(ANTHROPIC|JPY|CELLWRIGHT)_.*", re.IGNORECASE)
+"""Variables that are withheld whatever they hold: settings of the model, of the kernel and of ours."""
 
 _INJECTION = lazy_pattern(
     r"""
@@ -49,26 +31,9 @@ _FIXED = {
 }
 
 
-@functools.lru_cache(maxsize=1024)  # each line of the log asks it of every variable
-def is_secret(name: str, value: str = "") -> bool:
-    """Return whether a variable is kept from children: by name, or because its value looks like a key or password.
-
-    A proxy's address keeps its password: without it children have no network.
-    """
-    if name not in _NO_SECRET and _SECRET_NAME.search(name):
-        return True
-    if _PASSWORD_IN_URL.match(value):
-        return not name.lower().endswith("_proxy")
-    return _SECRET_VALUE.search(value) is not None
-
-
 def secret_values(environ: Mapping[str, str]) -> dict[str, str]:
-    """The values that are themselves secret, by name: not all that is withheld is (`ANTHROPIC_MODEL`)."""
-    return {
-        name: value
-        for name, value in environ.items()
-        if is_secret(name, value) and (_SECRET_WORD.search(name) or is_secret("", value))
-    }
+    """The values that are secret, by name: not all that is withheld is (`ANTHROPIC_MODEL`)."""
+    return {name: value for name, value in environ.items() if is_secret(name, value)}
 
 
 def runs_code_at_start(name: str) -> bool:
@@ -84,7 +49,9 @@ def child_environment(environ: Mapping[str, str], programs: Path | None = None) 
     kept = {
         name: value
         for name, value in environ.items()
-        if not (is_secret(name, value) or _ELSEWHERE.fullmatch(name) or _INJECTION.fullmatch(name))
+        if not (
+            is_secret(name, value) or _OURS.fullmatch(name) or _ELSEWHERE.fullmatch(name) or _INJECTION.fullmatch(name)
+        )
     }
     if kept.get("MPLBACKEND", "").startswith("module://"):
         del kept["MPLBACKEND"]  # the notebook's: a script has no front end to draw to
