@@ -61,6 +61,7 @@ class Confined:
         *,
         cwd: Path | None = None,
         environ: Mapping[str, str] | None = None,
+        own_variables: Mapping[str, str] | None = None,
         inherited: Sequence[int] = (),
         proxy_port: int | None = None,
     ) -> Iterator[subprocess.Popen[bytes]]:
@@ -87,6 +88,7 @@ class Confined:
             environ={**child_environment(os.environ), **(environ or {})},
             private=self.private,
             proxy_port=proxy_port,
+            own_variables=own_variables,
         )
         with contextlib.closing(confined), confined.process as process:
             yield process
