@@ -34,6 +34,7 @@ SECRETS = (
     *(".config/google-chrome/Default/Cookies", ".mozilla/firefox/x/key4.db", ".local/share/keyrings/login.keyring"),
     *(".local/share/jupyter/runtime/kernel-1.json", ".password-store/mail.gpg", ".cargo/credentials.toml"),
     "cellwright/sessions/x.jsonl",
+    *(".gitconfig", ".config/git/config", ".gitcookies"),
 )
 
 

@@ -61,6 +61,7 @@ class Confined:
         *,
         cwd: Path | None = None,
         environ: Mapping[str, str] | None = None,
+        own_variables: Mapping[str, str] | None = None,
         inherited: Sequence[int] = (),
         proxy_port: int | None = None,
         processes: bool = True,
@@ -89,6 +90,7 @@ class Confined:
             private=self.private,
             proxy_port=proxy_port,
             processes=processes,
+            own_variables=own_variables,
         )
         with contextlib.closing(confined), confined.process as process:
             yield process

@@ -28,9 +28,10 @@ from cellwright.sandbox.kernel.kernel_files import KNOB
 from cellwright.sandbox.mounts import bubblewrap, staging
 from cellwright.sandbox.paths import Places, below
 from cellwright.sandbox.private_folder import PrivateFolder
-from cellwright.sandbox.profile import confined_environment
+from cellwright.sandbox.profile import confined_environment, home_folder
+from cellwright.sandbox.programs import git_configuration
 from cellwright.sandbox.proxy_socket import WayOut, proxied, proxy_environment
-from cellwright.sandbox.resolved_bounds import Bounds, ConfinementError, bounds_of
+from cellwright.sandbox.resolved_bounds import Bounds, ConfinementError, bounds_of, session_folders
 
 TRY_SECONDS = 30.0
 """A busy machine must not lose what a free one has."""
@@ -99,18 +100,24 @@ class Sandbox(Struct, frozen=True):
         environ: Mapping[str, str],
         private: PrivateFolder,
         proxy_port: int | None = None,
+        own_variables: Mapping[str, str] | None = None,
         processes: bool = True,
         mark: int | None = None,
     ) -> ConfinedProcess:
         """Have `start` start `arguments` so that they keep within `confinement`.
 
-        `proxy_port` is where the proxy listens that decides which hosts are reached. `processes`: the command may have a
-        use for processes, so it gets the mechanism that hides those of others, if there is one. `mark` is carried by all
-        that it starts, where nothing else holds them together. Raises ConfinementError if all that cannot be enforced, and
-        what `start` raises.
+        `environ` is the session's, and says where the programs lie that may be read; `own_variables` are the command's, and
+        say nothing about that. `proxy_port` is where the proxy listens that decides which hosts are reached. `processes`:
+        the command may have a use for processes, so it gets the mechanism that hides those of others, if there is one.
+        `mark` is carried by all that it starts, where nothing else holds them together. Raises ConfinementError if all that
+        cannot be enforced, and what `start` raises.
         """
-        own = confined_environment(environ, private.temporary, private.caches)
-        bounds = bounds_of(confinement, own, str(cwd), private.writable)
+        steering = confined_environment(environ, private.temporary, private.caches)
+        copied = _copied_configuration(confinement, steering, private)
+        copies = (f"{private.path}/{git_configuration.FOLDER}",) if copied else ()
+        bounds = bounds_of(confinement, steering, str(cwd), private.writable, copies)
+        variables = {**environ, **copied, **(own_variables or {})}
+        own = confined_environment(variables, private.temporary, private.caches)
         stageable = self._check_staged(bounds)
         if bounds.network == "hosts" and proxy_port is None:
             message = "it may reach some hosts only, and the proxy that decides about them does not run"
@@ -188,6 +195,16 @@ class Sandbox(Struct, frozen=True):
             message = f"Landlock cannot take {inside[0]} out of a folder that may be written; that needs bubblewrap"
             raise ConfinementError(message)
         return False
+
+
+def _copied_configuration(
+    confinement: Confinement, environ: Mapping[str, str], private: PrivateFolder
+) -> Mapping[str, str]:
+    """The variable that has git read a copy of the user's configuration without secrets; {} if there is none."""
+    home = home_folder(environ)
+    found = git_configuration.git_configuration(environ, home, session_folders(confinement))
+    copy = git_configuration.write_copy(found, private.path)
+    return {"GIT_CONFIG_GLOBAL": copy} if copy else {}
 
 
 def _against(confinement: Confinement) -> Callable[[str, str], str]:

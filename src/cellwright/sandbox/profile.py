@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import site
 import sys
 import time
@@ -17,8 +16,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from cellwright.permissions.confined.git_links import linked_git_data
 from cellwright.permissions.confined.secret_paths import SECRET_PLACES
 from cellwright.sandbox.paths import Places, exists, outermost
+from cellwright.sandbox.programs import git_configuration, interpreters
+from cellwright.sandbox.programs.given_paths import holds, led_out, steered
 from cellwright.sessions.state_dir import state_folder
 from cellwright.text import lazy_pattern
 
@@ -39,7 +41,7 @@ _PREFIX_VARIABLES = (
 )
 _FILE_VARIABLES = (
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
-    *("GIT_SSL_CAINFO", "PIP_CERT", "GIT_CONFIG_GLOBAL", "RIPGREP_CONFIG_PATH", "LS_COLORS_FILE"),
+    *("GIT_SSL_CAINFO", "PIP_CERT", "RIPGREP_CONFIG_PATH", "LS_COLORS_FILE"),
 )
 _INSIDE_DOT_LOCAL = ("bin", "lib", "lib64", "pipx", "share/pipx", "share/uv/python", "share/uv/tools", "share/mise")
 """Parts of `~/.local` that its programs need; the rest of it is data of all kinds of programs."""
@@ -70,10 +72,11 @@ _CACHES = {
 _JUPYTER_PARTS = ("kernels", "labextensions", "nbconvert/templates")
 """Parts of Jupyter's folder of data; beside them are the keys that notebooks are signed with."""
 
-_GIT_CONFIG_FILE = lazy_pattern(r"^\s*(?:path|excludesfile|attributesfile)\s*=\s*\"?([^\"#;\n]+)", re.MULTILINE | re.I)
-_FINDERS_PATHS = lazy_pattern(r"^(?:MAPPING|NAMESPACES)\b.*$", re.MULTILINE)
-_QUOTED_PLACE = lazy_pattern(r"['\"](/[^'\"]+)['\"]")
-_VENV_HOME = lazy_pattern(r"^home\s*=\s*(.+?)\s*$", re.MULTILINE)
+_VENVS = (".venv", "venv", "env")
+"""The usual names of virtual environments in a project."""
+
+_OWN_ENVIRONMENT = tuple(dict.fromkeys(os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix)))
+"""Found out once: a link in a project may lead to it, and elsewhere later."""
 
 
 class Needs(Struct, frozen=True):
@@ -103,64 +106,63 @@ def confined_environment(environ: Mapping[str, str], temporary: str, caches: str
     }
 
 
-def needed_by_programs(environ: Mapping[str, str]) -> Needs:
-    """Find what the system's programs need, and those that PATH, the interpreter and `environ` lead to."""
-    names = ("PATH", "HOME", "XDG_CONFIG_HOME", "JUPYTER_DATA_DIR", *_PREFIX_VARIABLES, *_FILE_VARIABLES)
-    variables = tuple((name, environ[name]) for name in names if environ.get(name))
-    return _needs(variables, int(time.monotonic() // LOOK_AGAIN_SECONDS))
+def needed_by_programs(environ: Mapping[str, str], roots: tuple[str, ...] = ()) -> Needs:
+    """Find what the system's programs need, and those that PATH, the interpreter and `environ` lead to.
+
+    `roots` are the session's folders, as real paths: nothing in them opens anything outside but the interpreter's parts that
+    one of their virtual environments was made from.
+    """
+    own = ("PATH", "HOME", "JUPYTER_DATA_DIR", *_PREFIX_VARIABLES, *_FILE_VARIABLES)
+    names = dict.fromkeys((*own, *git_configuration.VARIABLES, *interpreters.VARIABLES))
+    variables = tuple((name, environ[name]) for name in names if name in environ)
+    return _needs(variables, roots, int(time.monotonic() // LOOK_AGAIN_SECONDS))
 
 
-@functools.lru_cache(maxsize=8)
-def _needs(variables: tuple[tuple[str, str], ...], _when: int) -> Needs:
+@functools.lru_cache(maxsize=16)
+def _needs(variables: tuple[tuple[str, str], ...], roots: tuple[str, ...], _when: int) -> Needs:
     environ = dict(variables)
     home = home_folder(environ)
-    prefixes = [sys.prefix, sys.base_prefix, *_given(environ, _PREFIX_VARIABLES)]
+    given = [sys.prefix, sys.base_prefix, *_given(environ, _PREFIX_VARIABLES)]
+    venvs = [f"{root}/{name}" for root in roots for name in _VENVS]
     for folder in _given(environ, ("PATH",)):
-        prefixes += _of_programs_in(folder, home)
-    if any(folder == f"{home}/.cargo/bin" for folder in prefixes):
-        prefixes.append(f"{home}/.rustup")
-    prefixes += [base for prefix in prefixes if (base := _base_of_venv(prefix))]
-    prefixes += [folder for prefix in dict.fromkeys(prefixes) for folder in installed_in_place(prefix)]
+        if steered(folder, roots):
+            venvs.append(str(Path(folder).parent))
+        else:
+            given += _of_programs_in(folder, home)
+    if any(folder == f"{home}/.cargo/bin" for folder in given):
+        given.append(f"{home}/.rustup")
+    # a folder of theirs is readable already, and a link of theirs leads wherever they want
+    prefixes = [*(path for path in given if not steered(path, roots)), *_OWN_ENVIRONMENT]
+    prefixes += interpreters.bases([*given, *prefixes, *venvs], environ, home, roots)
+    prefixes += [
+        folder for prefix in dict.fromkeys(prefixes) for folder in interpreters.installed_in_place(prefix, roots)
+    ]
     prefixes.append(site.getusersitepackages())
     macos = sys.platform == "darwin"
     data = [
-        *(MACOS_DATA if macos else SYSTEM_DATA),
         *_given(environ, _FILE_VARIABLES),
-        *_git_configuration(environ, home),
+        *_files_of_git(environ, home, roots),
         *(f"{folder}/{part}" for folder in _jupyter_data(environ) for part in _JUPYTER_PARTS),
     ]
+    data = [*(MACOS_DATA if macos else SYSTEM_DATA), *(path for path in data if not steered(path, roots))]
     if not macos:
         data.append(os.path.realpath("/etc/resolv.conf"))
-    read = [*(MACOS if macos else SYSTEM), *(prefix for prefix in prefixes if not _holds(prefix, home))]
+    prefixes = [path for path in dict.fromkeys(prefixes) if not holds(path, home) and not steered(path, roots)]
     places = Places()
     return Needs(
-        outermost(places.real(read)),
-        outermost(places.real(path for path in data if not _holds(path, home))),
+        outermost(places.real([*(MACOS if macos else SYSTEM), *prefixes])),
+        outermost(places.real(path for path in data if not holds(path, home))),
         places.links,
     )
 
 
-def installed_in_place(prefix: str) -> Iterator[str]:
-    """Find the folders outside of the environment at `prefix` whose packages are installed in it (`pip install -e`).
-
-    Python looks into them at its start, and `pip list` fails where one is there and refused.
-    """
-    # `glob` fails where a folder is closed to us
-    for python in _entries(Path(prefix, "lib")):
-        for file in _entries(python / "site-packages") if python.name.startswith("python3") else ():
-            if file.suffix in (".pth", ".egg-link"):
-                lines = (line.strip() for line in _text(file).splitlines())
-                yield from (line for line in lines if line.startswith("/"))
-            elif file.name.startswith("__editable__") and file.name.endswith("_finder.py"):
-                for found in _FINDERS_PATHS.finditer(_text(file)):
-                    yield from _QUOTED_PLACE.findall(found[0])
-
-
-def git_folders(folders: Iterable[str]) -> Iterator[str]:
-    """Find where git keeps the data of the repositories that `folders` lie in.
+def git_folders(roots: Iterable[str], cwd: str) -> Iterator[str]:
+    """Find where git keeps the data of the repositories that `roots`, real paths, and `cwd` lie in.
 
     A `.git` file can name any folder: it is followed only to one that names it in turn. A link is not followed at all.
     """
+    roots = tuple(roots)
+    folders = roots if led_out(cwd, roots) else (*roots, os.path.realpath(cwd))
     for folder in dict.fromkeys(folders):
         for parent in (Path(folder), *Path(folder).parents):
             git = parent / ".git"
@@ -169,24 +171,21 @@ def git_folders(folders: Iterable[str]) -> Iterator[str]:
             elif os.path.isdir(git):  # noqa: PTH112 - nor may we go everywhere
                 yield str(git)
             elif exists(git):
-                yield from _linked_git_folders(git)
+                if data := linked_git_data(str(git)):
+                    yield data
             else:
                 continue
             break
 
 
-def venv_bases(folders: Iterable[str]) -> Iterator[str]:
-    """The interpreters' folders of the virtual environments that usually lie in `folders`."""
-    for folder in folders:
-        for name in (".venv", "venv", "env"):
-            if base := _base_of_venv(f"{folder}/{name}"):
-                yield base
-
-
-def secret_places(environ: Mapping[str, str]) -> Iterator[str]:
+def secret_places(environ: Mapping[str, str], roots: tuple[str, ...] = ()) -> Iterator[str]:
     """The usual places of secrets; not all need exist."""
     home = home_folder(environ)
     yield from (f"{home}/{place}" for place in SECRET_PLACES)
+    if folder := environ.get("XDG_CONFIG_HOME"):
+        yield from (f"{folder}/git/{name}" for name in ("config", "credentials"))
+    configuration = git_configuration.git_configuration(environ, home, roots)
+    yield from (*configuration.originals, *configuration.secret)
     yield str(state_folder())
     for variable, place in (("GNUPGHOME", ""), ("JUPYTER_RUNTIME_DIR", ""), ("JUPYTER_DATA_DIR", "/runtime")):
         if value := os.environ.get(variable):
@@ -219,40 +218,11 @@ def _of_programs_in(folder: str, home: str) -> Iterator[str]:
         yield str(prefix)
 
 
-def _base_of_venv(prefix: str) -> str:
-    """The prefix of the interpreter that the virtual environment at `prefix` was made from; "" where it is none."""
-    found = _VENV_HOME.search(_text(Path(prefix, "pyvenv.cfg")))
-    return str(Path(os.path.realpath(found[1])).parent) if found else ""
-
-
-def _git_configuration(environ: Mapping[str, str], home: str) -> Iterator[str]:
-    """Git's own configuration and the files it names: one that is there and refused is fatal to every git command."""
+def _files_of_git(environ: Mapping[str, str], home: str, roots: tuple[str, ...]) -> Iterator[str]:
+    """The files that git reads beside its configuration: one that is there and refused is fatal to some of its commands."""
     folder = f"{environ.get('XDG_CONFIG_HOME') or f'{home}/.config'}/git"
-    yield folder
-    for file in (f"{home}/.gitconfig", f"{folder}/config"):
-        yield file
-        for named in _GIT_CONFIG_FILE.findall(_text(Path(file))):
-            path = named.strip().replace("~/", f"{home}/", 1)
-            yield path if path.startswith("/") else f"{Path(file).parent}/{path}"
-
-
-def _linked_git_folders(git: Path) -> Iterator[str]:
-    try:
-        named = git.read_text("utf-8", "replace").removeprefix("gitdir:").strip()
-        folder = (git.parent / named).resolve()
-        if (folder / "gitdir").is_file():  # a worktree: it says which `.git` file is its own
-            own = Path((folder / "gitdir").read_text("utf-8", "replace").strip())
-            if (folder / own).resolve() == git.resolve():
-                common = (folder / (folder / "commondir").read_text("utf-8", "replace").strip()).resolve()
-                # a worktree's folder lies in that of its repository
-                if folder.is_relative_to(common) and (common / "HEAD").is_file():
-                    yield str(common)
-        elif (config := folder / "config").is_file() and (folder / "HEAD").is_file():  # a submodule
-            found = re.search(r"^\s*worktree\s*=\s*(.+?)\s*$", config.read_text("utf-8", "replace"), re.MULTILINE)
-            if found and (folder / found[1]).resolve() == git.parent.resolve():
-                yield str(folder)
-    except OSError:
-        return
+    yield from (f"{folder}/{name}" for name in ("ignore", "attributes"))
+    yield from git_configuration.git_configuration(environ, home, roots).named
 
 
 def _jupyter_data(environ: Mapping[str, str]) -> Iterator[str]:
@@ -260,23 +230,3 @@ def _jupyter_data(environ: Mapping[str, str]) -> Iterator[str]:
     yield from _given(environ, ("JUPYTER_DATA_DIR",))
     home = home_folder(environ)
     yield f"{home}/Library/Jupyter" if sys.platform == "darwin" else f"{home}/.local/share/jupyter"
-
-
-def _entries(folder: Path) -> list[Path]:
-    try:
-        return list(folder.iterdir())
-    except OSError:
-        return []
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text("utf-8", "replace")
-    except OSError:  # not there, or closed to us
-        return ""
-
-
-def _holds(path: str, home: str) -> bool:
-    """Return whether `path` is the home or above it: never an environment, whatever says so."""
-    real = os.path.realpath(path)
-    return real == "/" or home == real or home.startswith(real + "/")

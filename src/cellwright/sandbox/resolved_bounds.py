@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.sandbox.paths import Places, below, exists, outermost
-from cellwright.sandbox.profile import git_folders, needed_by_programs, secret_places, venv_bases
+from cellwright.sandbox.profile import git_folders, needed_by_programs, secret_places
+from cellwright.sandbox.programs.given_paths import led_out, unmoved
 from cellwright.sandbox.seccomp import Network
 
 MOST_ENTRIES = 20_000
@@ -50,23 +51,41 @@ class Bounds(Struct, frozen=True, kw_only=True):
     unstaged: tuple[str, ...] = ()
 
 
-def bounds_of(confinement: Confinement, environ: Mapping[str, str], cwd: str, temporary: Iterable[str] = ()) -> Bounds:
-    """Find out what `confinement` comes to for a command with `environ` in `cwd`, whose own folders are `temporary`.
+def session_folders(confinement: Confinement, places: Places | None = None) -> tuple[str, ...]:
+    """The real paths of all that `confinement` lets a command read: what lies there may be the command's own work."""
+    given = unmoved([*confinement.read, *confinement.write], ())
+    return outermost((Places() if places is None else places).real(given))
 
-    Raises ConfinementError where that cannot be told.
+
+def bounds_of(
+    confinement: Confinement,
+    environ: Mapping[str, str],
+    cwd: str,
+    temporary: Iterable[str] = (),
+    copies: Iterable[str] = (),
+) -> Bounds:
+    """Find out what `confinement` comes to for a command in `cwd`, whose own folders are `temporary`.
+
+    `environ` says where programs lie, so it is the session's and nothing that a command sets. `copies` are made for the
+    command to read. What lies in the folders of `confinement` never makes the bounds wider. Raises ConfinementError if the
+    bounds cannot be known.
     """
     places = Places()
-    write = outermost(places.real(confinement.write))
-    roots = outermost([*places.real(confinement.read), *write])
-    needs = needed_by_programs(environ)
+    write = outermost(places.real(unmoved(confinement.write, confinement.read)))
+    roots = session_folders(confinement, places)
+    temporary = tuple(temporary)
+    if moved := [path for path in temporary if led_out(path, roots)]:
+        message = f"{moved[0]} lies in a folder that commands may write in, and a link leads out of it"
+        raise ConfinementError(message)
+    needs = needed_by_programs(environ, roots)
     places.links.update(needs.links)
-    read = outermost([*roots, *needs.read, *places.real(venv_bases(roots))])
-    data = outermost([*needs.data, *places.real(git_folders([*roots, cwd]))])
+    read = outermost([*roots, *needs.read])
+    data = outermost([*needs.data, *places.real(git_folders(roots, cwd)), *places.real(copies)])
     tops = outermost([*read, *data])
 
     hidden = [*places.real(confinement.hidden), *_matching(confinement.hides, roots)]
     # somebody who works inside of such a place means to
-    usual = places.real(place for place in secret_places(environ) if os.path.lexists(place))
+    usual = places.real(place for place in secret_places(environ, roots) if os.path.lexists(place))
     hidden += [place for place in usual if not any(below(root, place) for root in roots)]
     hidden = [path for path in outermost(hidden) if exists(path)]
 

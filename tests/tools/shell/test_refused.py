@@ -16,10 +16,10 @@ from confined import staging_sandbox
 pytestmark = pytest.mark.skipif(find_sandbox() is None, reason="there is no sandbox here")
 
 
-def answer_to(folder: Path, command: str, confinement: Confinement | None) -> str:
+def answer_to(folder: Path, command: str, confinement: Confinement | None, **variables: str) -> str:
     bash = bash_tool(folder)
     context = ToolContext("toolu_1", lambda **_: None, session_id=str(folder), confinement=confinement)
-    result = asyncio.run(bash.call({"command": command}, context))
+    result = asyncio.run(bash.call({"command": command, "environment_variables": variables}, context))
     return str(result.content)
 
 
@@ -30,6 +30,19 @@ def test_a_refused_command_names_the_sandbox_and_the_way_out(tmp_path: Path) -> 
     assert "new.txt" in told
     assert "dangerouslyDisableSandbox" in told
     assert not (tmp_path / "new.txt").exists()
+
+
+def test_variables_of_a_call_do_not_make_its_bounds_wider(tmp_path: Path) -> None:
+    project, diary = tmp_path / "project", tmp_path / "documents/diary"
+    for folder in (project, diary.parent):
+        folder.mkdir()
+    diary.write_text("Dear diary", "utf-8")
+    for name in ("JAVA_HOME", "VIRTUAL_ENV", "PYTHONPATH", "SSL_CERT_DIR", "XDG_CONFIG_HOME", "JUPYTER_DATA_DIR"):
+        told = answer_to(
+            project, f"echo ${name}; cat {diary}", Confinement(read=(str(project),)), **{name: str(diary.parent)}
+        )
+        assert str(diary.parent) in told
+        assert "Dear" not in told, name
 
 
 def test_changes_that_may_not_be_made_are_named_and_none_is_made(tmp_path: Path) -> None:

@@ -129,7 +129,11 @@ async def run_command(
             bounds = confinement if file is None else also_writing(confinement, file)
             arguments = _arguments(hook, environ, environment)
             command = Command(
-                arguments=arguments, cwd=folder, environ={**environ, **more}, confinement=without_hosts(bounds)
+                arguments=arguments,
+                cwd=folder,
+                environ=_environment(fields, environment),
+                own_variables={**own, **more},
+                confinement=without_hosts(bounds),
             )
             ended = await _run(command, source, environment.children)
             if file is not None:

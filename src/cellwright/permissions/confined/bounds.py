@@ -8,7 +8,7 @@ What the sandbox of a machine cannot enforce is never left out of the bounds of 
 Where one path of a confinement lies in another, the longer one counts: `/p/data/public` of `read` in `/p/data` of `hidden`.
 """
 # Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH111, PTH112, PTH113, PTH118, PTH119, PTH120, PTH123, PTH206
+# ruff: noqa: PTH111, PTH112, PTH118, PTH119, PTH120, PTH206
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.agent.calls.confinement import Confinement
+from cellwright.permissions.confined.git_links import linked_git_data
 from cellwright.permissions.confined.secret_paths import SECRET_PLACES
 from cellwright.permissions.git_data import is_ordinary, steers_git
 from cellwright.permissions.judges.files import NOT_SEARCHED
@@ -368,26 +369,10 @@ def _folder_of(path: str, tops: Sequence[str]) -> str:
 
 
 def _git_data(top: str) -> tuple[str, ...]:
-    """The folders of the data of the repository at `top`, where a file says that they are elsewhere."""
-    link = os.path.join(top, ".git")
-    if not os.path.isfile(link):
-        return ()
-    data = os.path.realpath(os.path.join(top, _line(link).removeprefix("gitdir:").strip()))
-    common = os.path.realpath(os.path.join(data, _line(os.path.join(data, "commondir"))))
-    # a folder that somebody unpacked may say that anything is its repository
-    return tuple(dict.fromkeys(folder for folder in (data, common) if _is_git_data(folder)))
-
-
-def _is_git_data(folder: str) -> bool:
-    return ".git" in folder.split(os.sep) and os.path.isfile(os.path.join(folder, "HEAD"))
-
-
-def _line(file: str) -> str:
-    try:
-        with open(file, encoding="utf-8", errors="replace") as lines:
-            return lines.readline(4096).strip()
-    except OSError:  # not there
-        return ""
+    """The folder of the data of the repository at `top`, if it lies elsewhere and names `top` as its work tree."""
+    data = linked_git_data(os.path.join(top, ".git"))
+    # what is protected in a repository's data is known by the name `.git`
+    return (data,) if ".git" in data.split(os.sep) else ()
 
 
 @functools.lru_cache(maxsize=4)

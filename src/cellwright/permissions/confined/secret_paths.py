@@ -16,7 +16,17 @@ KEYS = (
         ".config/op",
     ),
     *(".netrc", "_netrc", ".authinfo", ".authinfo.gpg", ".pgpass", ".my.cnf", ".git-credentials"),
-    *(".config/git/credentials", ".pypirc", ".npmrc", ".yarnrc.yml", ".gem/credentials", ".cargo/credentials"),
+    *(
+        ".gitconfig",
+        ".config/git/config",
+        ".config/git/credentials",
+        ".gitcookies",
+        ".pypirc",
+        ".npmrc",
+        ".yarnrc.yml",
+        ".gem/credentials",
+        ".cargo/credentials",
+    ),
     *(".cargo/credentials.toml", ".config/containers/auth.json", ".terraform.d/credentials.tfrc.json", ".vault-token"),
     *(
         ".config/doctl",

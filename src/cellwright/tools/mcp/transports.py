@@ -114,7 +114,14 @@ async def _program(
             async with stdio_client(parameters, errlog=nowhere) as streams:
                 yield streams
         return
-    command = Command(arguments=[entry.command, *entry.args], cwd=entry.cwd, environ=own, confinement=confinement)
+    command = Command(
+        arguments=[entry.command, *entry.args],
+        cwd=entry.cwd,
+        # what a project's file sets steers no sandbox
+        environ=child_environment(environ) if entry.scope == "project" else own,
+        own_variables=own,
+        confinement=confinement,
+    )
     async with _Program(command, errors) as program:
         import anyio
         from mcp.shared.message import SessionMessage

@@ -104,6 +104,7 @@ _SHELL_NAME = lazy_pattern("[A-Za-z_][A-Za-z0-9_]*")
 class Command(Struct, frozen=True, kw_only=True):
     """A program to start: its arguments, the folder it runs in, its environment, and what bounds it.
 
+    `own_variables` are set besides `environ`: whoever wrote the command may have chosen them, so they steer no sandbox.
     `memory_mb` is the private memory, in MiB, that it and each process that it starts may take, where the system can bound
     that (None: no bound). `read_only` says that it changes nothing and leaves nothing behind, as a search does: it leads a
     group but no session, and is killed at once instead of being asked to end. `confinement` is what it may touch (None: no
@@ -118,11 +119,17 @@ class Command(Struct, frozen=True, kw_only=True):
     arguments: Sequence[str]
     cwd: Path
     environ: Mapping[str, str]
+    own_variables: Mapping[str, str] = {}
     memory_mb: int | None = None
     read_only: bool = False
     confinement: Confinement | None = None
     proxy_port: int | None = None
     folder_id: FolderId | None = None
+
+    @property
+    def whole_environ(self) -> dict[str, str]:
+        """All variables that it gets."""
+        return {**self.environ, **self.own_variables}
 
 
 FolderId = tuple[int, int]
@@ -293,7 +300,7 @@ class ChildProcesses:
         confined = None
         with _entered(command) as cwd:
             if command.confinement is None:
-                process = start(_arguments(command, limit_mark), command.environ)
+                process = start(_arguments(command, limit_mark), command.whole_environ)
             else:
                 confined = self._start_confined(command, command.confinement, start, limit_mark)
                 process = confined.process
@@ -327,6 +334,7 @@ class ChildProcesses:
             confinement,
             cwd=command.cwd,
             environ=command.environ,
+            own_variables=command.own_variables,
             private=private,
             proxy_port=command.proxy_port,
             processes=may_look_at_processes(command.arguments),
@@ -455,7 +463,7 @@ def _arguments(command: Command, limit_mark: int) -> Sequence[str]:
         return command.arguments
     _check_program(command)  # the shell in between would tell by its exit code alone
     # a shell drops the variables that could not be its own
-    dropped = [f"{name}={value}" for name, value in command.environ.items() if not _SHELL_NAME.fullmatch(name)]
+    dropped = [f"{name}={value}" for name, value in command.whole_environ.items() if not _SHELL_NAME.fullmatch(name)]
     restored = ["/usr/bin/env", "--", *dropped] if dropped else []
     bounds = [str(command.memory_mb * 1024), str(limit_mark // 1024)]
     return ["/bin/sh", "-c", _BOUND_MEMORY, *bounds, *restored, *command.arguments]
@@ -479,7 +487,7 @@ def _bound_memory(pid: int, memory_mb: int) -> None:
 def _check_program(command: Command) -> None:
     program = command.arguments[0]
     file = command.cwd / program if os.sep in program else program
-    if shutil.which(file, path=command.environ.get("PATH", os.defpath)) is None:
+    if shutil.which(file, path=command.whole_environ.get("PATH", os.defpath)) is None:
         why = errno.EACCES if os.sep in program and os.path.exists(file) else errno.ENOENT  # noqa: PTH110
         raise OSError(why, os.strerror(why), program)
 

@@ -378,13 +378,14 @@ async def _run(shell: Shell, input: BashInput, ctx: ToolContext) -> ToolResult:
 
 
 def _start(shell: Shell, input: BashInput, ctx: ToolContext, access: ProxyAccess | None) -> ShellRun:
-    environ = _environment(shell, input.environment_variables)
     folder, identity = shell.folder_of(input, ctx.facts)
+    environ = child_environment(shell.environ)
     command = ShellCommand(
         command=input.command,
         cwd=folder,
         folder_id=identity,
-        environ=environ if access is None else {**environ, **access.environ},
+        environ=environ,
+        own_variables={**_own_variables(input), **({} if access is None else access.environ)},
         memory_mb=shell.limits.memory_mb,
         confinement=ctx.confinement,
         proxy_port=None if access is None else access.port,
@@ -418,14 +419,15 @@ async def _follow(
     return _result(run, [moved, refused_hosts(access), _refused(run, ctx.confinement), *endings], limits)
 
 
-def _environment(shell: Shell, own: Mapping[str, str]) -> dict[str, str]:
+def _own_variables(input: BashInput) -> Mapping[str, str]:
+    own = input.environment_variables
     if refused := [name for name in own if not name.isidentifier() or runs_code_at_start(name)]:
         raise ToolError(
             f"The environment variable {refused[0]!r} cannot be set for a command: it is no name of a variable, or makes "
             "other programs run. Nothing was run.",
             code=ErrorCode.INVALID_PARAMETERS,
         )
-    return {**child_environment(shell.environ), **own}
+    return own
 
 
 def _may_go_on(command: str, confinement: Confinement | None) -> bool:

@@ -32,6 +32,7 @@ class ShellCommand(Struct, frozen=True, kw_only=True):
     command: str
     cwd: Path
     environ: Mapping[str, str]
+    own_variables: Mapping[str, str] = {}
     memory_mb: int | None = None
     confinement: Confinement | None = None
     proxy_port: int | None = None
@@ -153,13 +154,14 @@ class _FolderPipe:
 
 
 def _command(what: ShellCommand, descriptor: int) -> Command:
-    bash = shutil.which("bash", path=what.environ["PATH"]) if os.name == "posix" else None
+    bash = shutil.which("bash", path={**what.environ, **what.own_variables}["PATH"]) if os.name == "posix" else None
     if bash is None:
         raise ToolError("There is no bash here: the Bash tool needs Linux or macOS with bash. Use Python instead.")
     return Command(
         arguments=[bash, "--noprofile", "--norc", "-c", reporting_script(what.command, descriptor)],
         cwd=what.cwd,
         environ=what.environ,
+        own_variables=what.own_variables,
         memory_mb=what.memory_mb,
         confinement=what.confinement,
         proxy_port=what.proxy_port,

@@ -12,10 +12,12 @@ only, the repository must be the one the session works in, and nothing may be ne
 from __future__ import annotations
 
 import os
+import stat
 import struct
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 
+from cellwright.permissions.confined.git_links import read_briefly
 from cellwright.permissions.paths import inside
 from cellwright.permissions.shell.read_only.commands import Arguments, Flags, flags
 from cellwright.permissions.shell.read_only.git_reads import git_reads
@@ -320,11 +322,7 @@ def _names_work_tree(git_dir: str, common: str, top: str) -> bool:
 
 
 def _short_text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(MAX_SHORT)
-    except OSError:  # not there
-        return ""
+    return read_briefly(path, MAX_SHORT)
 
 
 def _is_plain(path: str) -> bool:
@@ -332,7 +330,12 @@ def _is_plain(path: str) -> bool:
         found = os.stat(path)
     except OSError:  # not there: nothing is configured
         return True
-    return found.st_size <= MAX_CONFIG and _config_is_plain(path, found.st_mtime_ns, found.st_size, found.st_ino)
+    # at a named pipe, reading waits forever
+    return (
+        stat.S_ISREG(found.st_mode)
+        and found.st_size <= MAX_CONFIG
+        and _config_is_plain(path, found.st_mtime_ns, found.st_size, found.st_ino)
+    )
 
 
 @lru_cache(maxsize=64)
@@ -397,7 +400,7 @@ def _index_entries(index: str) -> tuple[tuple[int, str], ...] | None:
         found = os.stat(index)
     except OSError:  # nothing was ever added
         return ()
-    if found.st_size > MAX_INDEX:
+    if found.st_size > MAX_INDEX or not stat.S_ISREG(found.st_mode):
         return None
     return _read_index(index, found.st_mtime_ns, found.st_size, found.st_ino)
 
