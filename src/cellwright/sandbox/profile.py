@@ -60,6 +60,7 @@ _CACHES = {
     "GOCACHE": "go",
     "MPLCONFIGDIR": "matplotlib",
     "NUMBA_CACHE_DIR": "numba",
+    "HYPOTHESIS_STORAGE_DIRECTORY": "hypothesis",
     # made where they are missing, also by what only shows a version
     "IPYTHONDIR": "ipython",
     "JUPYTER_CONFIG_DIR": "jupyter/config",
@@ -98,6 +99,8 @@ def confined_environment(environ: Mapping[str, str], temporary: str, caches: str
         "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1",
         # its own folders are others, and what the user has installed is found all the same
         "JUPYTER_PATH": os.pathsep.join([*_given(environ, ("JUPYTER_PATH",)), *_jupyter_data(environ)]),
+        # pytest writes it to its project, and says so at length if it can't
+        "PYTEST_ADDOPTS": f"{environ.get('PYTEST_ADDOPTS', '')} -o cache_dir={caches}/pytest".strip(),
         # they may hold tokens, so they are hidden; what is refused instead of absent is fatal to npm and pip
         **{"npm_config_userconfig": os.devnull, "PIP_CONFIG_FILE": os.devnull},
     }

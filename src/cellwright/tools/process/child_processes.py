@@ -85,7 +85,8 @@ class Command(Struct, frozen=True, kw_only=True):
     `memory_mb` is the private memory, in MiB, that it and each process that it starts may take, where the system can bound
     that (None: no bound). `read_only` says that it changes nothing and leaves nothing behind, as a search does: it leads a
     group but no session, and is killed at once instead of being asked to end. `confinement` is what it may touch (None: no
-    bounds); a program that is confined and cannot be is not started. `proxy_port` is where the proxy listens by which a
+    bounds); a program that is confined and cannot be is not started. `keeps_changes` is asked on a thread with its exit
+    code whether changes that were staged are made (None: they are). `proxy_port` is where the proxy listens by which a
     confined program reaches the hosts that it may reach.
 
     What a child may do is said here and enforced by `ChildProcesses.start`, and nowhere else: a limit or a sandbox then
@@ -99,6 +100,7 @@ class Command(Struct, frozen=True, kw_only=True):
     read_only: bool = False
     confinement: Confinement | None = None
     proxy_port: int | None = None
+    keeps_changes: Callable[[int], bool] | None = None
 
 
 class Child:
@@ -243,6 +245,7 @@ class ChildProcesses:
             process = start(_arguments(command), command.environ)
         else:
             confined = self._start_confined(command, command.confinement, start)
+            confined.keeps = command.keeps_changes
             process = confined.process
         child = Child(process, mark, read_only=command.read_only, confined=confined)
         self._notify(child)

@@ -6,6 +6,7 @@ It belongs to the loop that started it, and is followed there to its end whether
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import os
 import shutil
@@ -21,11 +22,15 @@ from cellwright.tools.process.child_processes import ChildProcesses, Command
 from cellwright.tools.process.runner import CHUNK_BYTES, RunningProgram
 from cellwright.tools.shell.output import CommandOutput, LiveOutput
 
+LOOP_SECONDS = 120.0
+"""The time for which a thread waits until the loop has looked at an output: only one that is closed takes as long."""
+
 
 class ShellCommand(Struct, frozen=True, kw_only=True):
     """A command to run; what is not explained here is as in `Command`.
 
-    `memory_mb` is what each of its processes may take (None: no bound).
+    `memory_mb` is what each of its processes may take (None: no bound). `trial`: it is tried in its bounds, and has no
+    effect if they refuse it what it needs.
     """
 
     command: str
@@ -35,6 +40,7 @@ class ShellCommand(Struct, frozen=True, kw_only=True):
     confinement: Confinement | None = None
     proxy_port: int | None = None
     shown_chars: int
+    trial: bool = False
 
 
 class ShellRun:
@@ -51,12 +57,13 @@ class ShellRun:
         self._started = time.perf_counter()
         self.seconds = 0.0
         self._live = LiveOutput(what.shown_chars, progress)
+        self._tried_in = what.confinement if what.trial else None
         self._loop = asyncio.get_running_loop()
         with contextlib.ExitStack() as unless_started:
             try:
                 self._folder_pipe = unless_started.enter_context(contextlib.closing(_FolderPipe()))
                 self._program = RunningProgram(
-                    _command(what, self._folder_pipe.writer),
+                    _command(what, self._folder_pipe.writer, self._keeps_changes if what.trial else None),
                     output=self._live.take,
                     errors=self._live.take_error,
                     inherited=(self._folder_pipe.writer,),
@@ -89,6 +96,42 @@ class ShellRun:
         """True when something that the command started runs on."""
         return self._program.left_behind
 
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """What a trial needed and was refused; empty if it had all that it needed. Once it has ended."""
+        return self._refused(self.returncode)
+
+    def _refused(self, code: int) -> tuple[str, ...]:
+        if self._tried_in is None or code < 0:
+            return ()
+        if self._program.told:
+            return (self._program.told,)
+        if not code and not self._hides_status:
+            return ()
+        from cellwright.sandbox.refusals import refusals  # few commands are refused anything
+
+        found = refusals(self.output.text(), self._tried_in, str(self.cwd))
+        return tuple(each.replace(f"{self.cwd}/", "") for each in found)
+
+    @property
+    def _hides_status(self) -> bool:
+        from cellwright.permissions.confined.command_use import command_use  # was read when it was judged
+
+        return command_use(self.command).hides_status
+
+    def _keeps_changes(self, code: int) -> bool:
+        if not code and not self._hides_status:
+            return True
+
+        async def is_refused() -> bool:
+            await self._program.drained()
+            return bool(self._refused(code))
+
+        try:
+            return not asyncio.run_coroutine_threadsafe(is_refused(), self._loop).result(LOOP_SECONDS)
+        except (RuntimeError, TimeoutError, concurrent.futures.CancelledError):  # the loop is closed, or will be
+            return False
+
     async def wait(self, seconds: float | None) -> bool:
         """Wait for the end; False when it has not come in `seconds`. Cancelled, it ends the command first."""
         return await self._program.wait(seconds)
@@ -113,7 +156,9 @@ class ShellRun:
         if told := self._program.told:
             from cellwright.sandbox.refusals import way_out  # few commands are refused their changes
 
-            self._live.take_error(f"[{told} {way_out()}]\n".encode())
+            # about a trial the user is asked, so that Claude need not
+            told = told if self._tried_in is not None else f"{told} {way_out()}"
+            self._live.take_error(f"[{told}]\n".encode())
         self._live.close()
         self.folder = self._folder_pipe.last_line()
         self._folder_pipe.close()
@@ -145,7 +190,7 @@ class _FolderPipe:
             os.close(self._open.pop())
 
 
-def _command(what: ShellCommand, descriptor: int) -> Command:
+def _command(what: ShellCommand, descriptor: int, keeps_changes: Callable[[int], bool] | None) -> Command:
     bash = shutil.which("bash", path=what.environ["PATH"]) if os.name == "posix" else None
     if bash is None:
         raise ToolError("There is no bash here: the Bash tool needs Linux or macOS with bash. Use Python instead.")
@@ -158,4 +203,5 @@ def _command(what: ShellCommand, descriptor: int) -> Command:
         memory_mb=what.memory_mb,
         confinement=what.confinement,
         proxy_port=what.proxy_port,
+        keeps_changes=keeps_changes,
     )
