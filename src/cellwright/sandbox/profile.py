@@ -207,7 +207,8 @@ def home_folder(environ: Mapping[str, str]) -> str:
 def _given(environ: Mapping[str, str], names: Iterable[str]) -> list[str]:
     """The absolute paths that variables hold."""
     paths = (path for name in names for path in environ.get(name, "").split(os.pathsep))
-    return [path.rstrip("/") for path in paths if path.startswith("/") and path != "/"]
+    # a device is no file of programs: `GIT_CONFIG_GLOBAL=/dev/null` would make it one that can't be written to
+    return [path.rstrip("/") for path in paths if path.startswith("/") and path != "/" and not path.startswith("/dev/")]
 
 
 def _of_programs_in(folder: str, home: str) -> Iterator[str]:

@@ -22,7 +22,7 @@ _REFUSED = lazy_pattern(
 _ABSENT = lazy_pattern(r"no such file or directory|\bENOENT\b|cannot open|not found", re.IGNORECASE)
 _NETWORK = lazy_pattern(
     r"could not resolve|name resolution|name or service not known|nodename nor servname|network is unreachable"
-    r"|EAI_AGAIN|ENOTFOUND|ENETUNREACH|failed to establish a new connection|error resolving|unable to resolve"
+    r"|\bEAI_AGAIN\b|\bENOTFOUND\b|\bENETUNREACH\b|failed to establish a new connection|error resolving|unable to resolve"
     r"|dial tcp|socket: operation not permitted|socket\(\): operation not permitted|could not connect to server",
     re.IGNORECASE,
 )

@@ -14,7 +14,7 @@ from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
 from declared_tools import tool_named
-from everyday_commands import asking, reading
+from everyday_commands import asking, reading, tried
 from row_tables import for_each_row
 
 ALL = SandboxAbilities(name="test", hides=True, protects=True, hosts=True, protects_patterns=True)
@@ -92,6 +92,18 @@ def test_what_does_more_than_read_is_asked_for(repository):
     assert [each for each in commands if decide(repository, each, mode="plan").behavior == "allow"] == []
 
 
+def test_what_may_do_anything_is_tried_in_bounds_for_reading(repository):
+    for mode in ("default", "plan", "dontAsk"):
+        wrong = [each for each in tried() if outcome(decide(repository, each, mode)) != "allow read"]
+        assert wrong == [], mode
+    assert [each for each in tried() if not decide(repository, each).trial] == []
+    # asked about as ever: if the trial was not enough, without a sandbox, and if a rule asks before
+    second, without = policy(repository).without_trials(), policy(repository, sandbox=SandboxRules())
+    for judge in (second, without, policy(repository, ask=["Bash"])):
+        wrong = [each for each in tried() if judge.decide(tool_named("Bash"), {"command": each}).behavior != "ask"]
+        assert wrong == []
+
+
 @for_each_row(
     ("mode", "command", "expected"),
     [
@@ -122,7 +134,10 @@ def test_what_does_more_than_read_is_asked_for(repository):
         ("acceptEdits", "rm -rf ..", "ask free"),
         ("acceptEdits", "ls | xargs rm -rf", "ask free"),
         ("acceptEdits", "curl https://example.com > x", "ask free"),
-        ("acceptEdits", "python x.py", "ask free"),
+        ("acceptEdits", "python x.py", "allow write"),
+        ("acceptEdits", "mkdir -p new && python x.py > new/out", "allow write"),
+        ("acceptEdits", "python x.py > ~/out", "ask free"),
+        ("default", "python x.py > out", "ask free"),
     ],
 )
 def test_modes(repository, mode, command, expected):
