@@ -14,12 +14,14 @@ import pytest
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.agent.hooks.callbacks import HookMatcher
+from cellwright.agent.recording.replay import RecordedApproval
 from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.events import Answered, Asked, Decided, ToolEnd, ToolProgress, ToolStart
 from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import SandboxRules
 from cellwright.sandbox.mechanisms import Sandbox
+from cellwright.sandbox.refusals import absent_gpu
 from cellwright.sessions.session import Session
 from cellwright.testing import MessagesServer, say, turn, use
 from cellwright.tools.process.child_processes import ChildProcesses
@@ -78,8 +80,7 @@ class Scene:
         return [event for event in self.events if isinstance(event, kind)]
 
 
-@pytest.fixture(params=["Landlock", "bubblewrap"])
-def scene(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+def scene_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox) -> Scene:
     home = tmp_path / "home"
     project = home / "project"
     project.mkdir(parents=True)
@@ -89,7 +90,17 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     (project / "writes.py").write_text("print('first')\nopen('out.csv', 'w').write('x')\nprint('done')\n", "utf-8")
     (project / "reads.py").write_text("print(open('data.csv').read())\n", "utf-8")
     (project / "fails.py").write_text("raise SystemExit('no such column')\n", "utf-8")
-    return Scene(project, sandbox_by(request.param))
+    return Scene(project, sandbox)
+
+
+@pytest.fixture(params=["Landlock", "bubblewrap"])
+def scene(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    return scene_in(tmp_path, monkeypatch, sandbox_by(request.param))
+
+
+@pytest.fixture
+def staged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    return scene_in(tmp_path, monkeypatch, staging_sandbox())
 
 
 def test_what_only_reads_runs_whatever_the_program_is(scene: Scene) -> None:
@@ -204,14 +215,6 @@ def test_an_edited_command_runs_with_the_yes(scene: Scene) -> None:
     assert "done" in result["content"]
 
 
-@pytest.fixture
-def staged(scene: Scene) -> Scene:
-    if scene.sandbox.bubblewrap == "":
-        pytest.skip("Landlock stages nothing")
-    staging_sandbox()
-    return scene
-
-
 def test_in_accept_edits_a_trial_changes_the_sessions_folders(staged: Scene) -> None:
     (result,) = staged.play("python writes.py", mode="acceptEdits", answer=Deny("no"))
     assert result["content"] == "first\ndone"
@@ -235,6 +238,9 @@ def test_a_staged_trial_that_needs_more_leaves_nothing_without_a_yes(staged: Sce
         assert len(staged.asked) == 1, more
         assert said in staged.asked[0].decision.reason
         assert "Confined to the session's folders" in staged.asked[0].decision.reason
+        # whoever only sees the output, as of a command that has gone on in the background, sees it there
+        shown = "".join(event.text for event in staged.of(ToolProgress))
+        assert "none of its changes were made" in shown or "Nothing was changed" in shown
         assert sorted(path.name for path in staged.project.iterdir()) == [
             "data.csv", "fails.py", "reads.py", "writes.py",
         ], result  # fmt: skip
@@ -295,3 +301,20 @@ def test_what_goes_on_in_the_background_is_not_tried(scene: Scene) -> None:
         assert policy.decide(bash, given).behavior == "ask", given
     assert policy.decide(bash, {"command": "python reads.py"}).trial
     assert policy.without_trials().decide(bash, {"command": "python reads.py"}).behavior == "ask"
+
+
+def test_a_recording_that_is_trusted_is_asked_about_neither_before_nor_after(scene: Scene) -> None:
+    rules = SandboxRules(means=scene.sandbox.abilities)
+    policy = RecordedApproval(PermissionPolicy(roots=[scene.project], cwd=scene.project, sandbox=rules))
+    given = {"command": "python writes.py"}
+    assert policy.decide(bash_tool(scene.project), given).behavior == "allow"
+    after = policy.without_trials().decide(bash_tool(scene.project), given)
+    assert (after.behavior, after.trial) == ("allow", False)
+
+
+def test_an_absent_gpu_is_said_where_the_machine_has_one(tmp_path: Path) -> None:
+    device = tmp_path / "nvidiactl"
+    assert absent_gpu("import torch", [str(device)]) == ""
+    device.touch()
+    assert "no GPU can be used" in absent_gpu("import torch", [str(device)])
+    assert absent_gpu("import pandas", [str(device)]) == ""

@@ -58,6 +58,7 @@ class ShellRun:
         self.seconds = 0.0
         self._live = LiveOutput(what.shown_chars, progress)
         self._tried_in = what.confinement if what.trial else None
+        self._withheld: tuple[str, ...] = ()
         self._loop = asyncio.get_running_loop()
         with contextlib.ExitStack() as unless_started:
             try:
@@ -99,7 +100,7 @@ class ShellRun:
     @property
     def refused(self) -> tuple[str, ...]:
         """What a trial needed and was refused; empty if it had all that it needed. Once it has ended."""
-        return self._refused(self.returncode)
+        return self._withheld or self._refused(self.returncode)
 
     def _refused(self, code: int) -> tuple[str, ...]:
         if self._tried_in is None or code < 0:
@@ -125,7 +126,8 @@ class ShellRun:
 
         async def is_refused() -> bool:
             await self._program.drained()
-            return bool(self._refused(code))
+            self._withheld = self._refused(code)
+            return bool(self._withheld)
 
         try:
             return not asyncio.run_coroutine_threadsafe(is_refused(), self._loop).result(LOOP_SECONDS)
@@ -159,6 +161,9 @@ class ShellRun:
             # about a trial the user is asked, so that Claude need not
             told = told if self._tried_in is not None else f"{told} {way_out()}"
             self._live.take_error(f"[{told}]\n".encode())
+        if self._withheld:
+            shown = "; ".join(self._withheld)
+            self._live.take_error(f"[The sandbox refused it {shown}, so none of its changes were made.]\n".encode())
         self._live.close()
         self.folder = self._folder_pipe.last_line()
         self._folder_pipe.close()
