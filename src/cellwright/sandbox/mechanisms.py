@@ -92,6 +92,9 @@ class Sandbox(Struct, frozen=True):
         that cannot be enforced, and what `start` raises.
         """
         own = confined_environment(environ, private.temporary, private.caches)
+        if not confinement.write:
+            # coverage's data belong to the project, where they can be written
+            own["COVERAGE_FILE"] = f"{private.caches}/coverage"
         bounds = bounds_of(confinement, own, str(cwd), private.writable)
         self._check_staged(bounds)
         if bounds.network == "hosts" and proxy_port is None:

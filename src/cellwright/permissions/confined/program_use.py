@@ -106,7 +106,7 @@ def _tar_writes(arguments: Arguments) -> bool:
 
 
 _SQL_WRITES = lazy_pattern(
-    r"\b(insert|update|delete|create|drop|alter|replace|vacuum|reindex|attach|copy|export|install|pragma\s+\w+\s*=)\b"
+    r"\b(insert|update|delete|create|drop|alter|replace\s+into|vacuum|reindex|attach|copy|export|install|pragma\s+\w+\s*=)\b"
     r"|(\A|\s)\.(import|output|once|save|restore|backup|shell|system|clone|excel|open)\b",
     re.IGNORECASE,
 )
@@ -424,8 +424,10 @@ def _name(program: str) -> str:
 
 
 def _needs_more(name: str, arguments: Arguments) -> bool:
+    if "--help" in arguments or "--version" in arguments:
+        return False
     runs = _RUNS.get(name)
-    return name in NEEDS_MORE or (runs is not None and not runs(arguments))
+    return not runs(arguments) if runs is not None else name in NEEDS_MORE
 
 
 _SERVES = lazy_pattern(r"(start|dev|serve|server|watch|preview|storybook|publish|deploy)(:.*)?|runserver|.*-server")
@@ -462,18 +464,49 @@ def _scripts_run(arguments: Arguments) -> bool:
     words = [word or "" for word in _operands(arguments)]
     if words[:1] in (["run"], ["run-script"]):
         words = words[1:]
-    elif words[:1] not in (["test"], ["t"], ["exec"], ["lint"], ["build"]):
+    elif words[:1] not in (["test"], ["t"], ["exec"], ["build"]):
         return False
     return not any(map(_SERVES.fullmatch, words[:1]))
 
 
+_FETCHES = _names(
+    "install i ci add remove rm uninstall up update upgrade sync lock download wheel index search create init publish login"
+    " dlx link unlink audit outdated info view why-not purge autoremove dist-upgrade full-upgrade reinstall tap get"
+    " build-dep clean autoclean group swap source fetch pull push global-add self cache-clean rehash default component-add"
+)
+
+
+def _fetches_nothing(arguments: Arguments) -> bool:
+    """Return whether a program that installs packages is used for something else, as far as its words tell."""
+    words = [word or "" for word in _operands(arguments)]
+    if _any("--outdated|--uptodate")(arguments):
+        return False  # which asks the index
+    return bool(words) and _FETCHES.isdisjoint(words[:2]) and not any(map(_SERVES.fullmatch, words[:1]))
+
+
+_LISTS = _either(
+    _one_of("list", "show", "search", "policy", "info", "depends", "rdepends", "leaves", "deps", "outdated", "query"),
+    _any(r"-(l|L|s|S|q\w*|Q\w*|W)|--(list|listfiles|status|search|query|installed)"),
+)
+
+
 _RUNS: Mapping[str, Callable[[Arguments], bool]] = {
     **dict.fromkeys(("python", "python3"), _python_runs),
-    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), _scripts_run),
-    **dict.fromkeys(("git", "pip", "pip3", "pipx", "pyenv", "rustup", "deno"), lambda _arguments: False),
-    **dict.fromkeys(("conda", "mamba", "micromamba", "poetry", "uv", "hatch", "pdm", "pipenv"), _one_of("run")),
+    "npm": _scripts_run,
+    **dict.fromkeys(("pnpm", "yarn", "bun", "pip", "pip3", "pyenv", "rustup"), _fetches_nothing),
+    **dict.fromkeys(("git", "pipx", "deno"), lambda _arguments: False),
+    **dict.fromkeys(("conda", "mamba", "micromamba", "hatch", "pdm", "pipenv"), _one_of("run")),
+    "uv": _either(_one_of("run"), lambda arguments: _first(arguments) != "pip" and _fetches_nothing(arguments)),
+    "poetry": _either(_one_of("run"), _fetches_nothing),
+    **dict.fromkeys(("apt", "aptitude", "dpkg", "dnf", "yum", "rpm", "apk", "snap", "flatpak", "brew", "gem"), _LISTS),
+    "pacman": _any(r"-Q\w*"),
+    "mlflow": _one_of("experiments", "runs", "artifacts"),
+    "tensorboard": _any("--inspect"),
+    "flask": _one_of("routes"),
+    "dbt": _one_of("ls", "list", "parse"),
+    **dict.fromkeys(("hf", "huggingface-cli"), _one_of("cache", "scan-cache", "env", "version")),
     "cargo": _one_of("check", "build", "test", "run", "clippy", "bench", "doc", "fmt", "b", "t", "r", "c"),
-    "go": _one_of("run", "test", "vet", "build", "list", "fmt"),
+    "go": _one_of("run", "test", "vet", "build", "list", "fmt", "mod", "tool"),
     "jupyter": _jupyter_runs,
     "openssl": lambda arguments: _first(arguments) not in ("s_client", "s_server", "ocsp"),
     "rsync": lambda arguments: not any(":" in (word or ":") for word in _operands(arguments)),
@@ -496,6 +529,10 @@ _MAKES: Mapping[str, Callable[[Arguments], bool]] = {
     "openssl": _any("-(out|keyout|CAcreateserial).*"),
     "tsc": lambda arguments: not _any("--noEmit")(arguments),
     "prettier": _any("--write|-w"),
+    **dict.fromkeys(("autopep8", "yapf", "autoflake"), _any("-[A-Za-z]*i[A-Za-z]*|--in-place")),
+    "magick": lambda arguments: _first(arguments) != "identify",
+    "rsync": lambda arguments: not _any(r"-[A-Za-z]*n[A-Za-z]*|--dry-run|--list-only")(arguments),
+    "dvc": _one_of("repro"),
     "make": lambda arguments: not _operands(arguments) or _first(arguments) not in ("test", "check", "lint", "help"),
     # they print, ask or replace the shell
     **dict.fromkeys(("printenv", "top", "ncdu", "exec"), lambda _arguments: False),

@@ -429,6 +429,10 @@ def _refused(run: ShellRun, confinement: Confinement | None, *, trial: bool) -> 
 
     output = run.output.text()
     explained = explain_refusals(output, confinement, str(run.cwd)) or absent_gpu(f"{run.command}\n{output}")
+    if trial and run.returncode and not explained:
+        # a program that says nothing of a refusal is taken for one with a fault
+        changes = "files of the project only" if confinement.write else "nothing"
+        explained = f"It ran without a network, and could change {changes}."
     return f"[{explained}]" if explained else ""
 
 
