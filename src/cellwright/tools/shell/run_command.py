@@ -99,7 +99,7 @@ class ShellRun:
 
     @property
     def refused(self) -> tuple[str, ...]:
-        """What a trial needed and was refused; empty if it had all that it needed. Once it has ended."""
+        """The needs of a trial that its bounds refused; empty if it had all that it needed. Once it has ended."""
         return self._withheld or self._refused(self.returncode)
 
     def _refused(self, code: int) -> tuple[str, ...]:
