@@ -58,7 +58,7 @@ def test_it_lists_what_an_unasked_command_may_touch(page: Any, tmp_path: Path) -
     sections = page()
     assert "bubblewrap and Landlock" in sections["Sandbox"]
     assert "switches it on for every command" in sections["Sandbox"]
-    unasked = sections["What runs unasked because it only reads"]
+    unasked = sections["What runs unasked, confined to reading"]
     (runs,) = [line for line in unasked.splitlines() if line.startswith("read and run | ")]
     assert {str(tmp_path), "/usr"} <= set(runs.removeprefix("read and run | ").split(", "))
     assert "write | a temporary folder of its own" in unasked

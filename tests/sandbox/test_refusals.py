@@ -22,6 +22,10 @@ HERE = Confinement(read=("/home/u/project",))
         ("PermissionError: [Errno 13] Permission denied: '/home/u/x'", "access to /home/u/x"),
         ("OSError: [Errno 30] Read-only file system: '/home/u/x'", "writing /home/u/x"),
         ("Error: EACCES: permission denied, open '/home/u/y'", "access to /home/u/y"),
+        # what may be read was to be written
+        ("PermissionError: [Errno 13] Permission denied: 'new.csv'", "writing /home/u/project/new.csv"),
+        ("OSError: [Errno 30] Read-only file system: 'new.csv'", "writing /home/u/project/new.csv"),
+        ("sqlite3.OperationalError: attempt to write a readonly database", "attempt to write a readonly database"),
         ("curl: (6) Could not resolve host: example.org", "the network"),
         ("socket.gaierror: [Errno -3] Temporary failure in name resolution", "the network"),
         ("getaddrinfo EAI_AGAIN api.example.org", "the network"),
@@ -43,6 +47,7 @@ def test_what_was_refused_is_said(output: str, said: str) -> None:
         "AssertionError: 1 != 2",
         "cat: nothing: No such file or directory",
         "make: *** [Makefile:2: test] Error 1",
+        "ModuleNotFoundError: No module named 'torch'",
         "error: pathspec 'x' did not match any file(s) known to git",
     ],
 )

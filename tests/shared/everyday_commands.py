@@ -430,53 +430,24 @@ uv add requests
 uv sync
 poetry install
 npm install
-npm test
 npm run build
-npx create-react-app x
 yarn add react
 cargo build
 cargo run
-go run main.go
-go test ./...
 make
-make test
 cmake --build build
 docker ps
 docker run -it ubuntu
 kubectl get pods
-python x.py
-python -c 'print(1)'
-python -m pytest
 python -m http.server
-python - <<'EOF'
-import os
-EOF
-pytest -q
-node x.js
-node -e '1'
-Rscript x.R
-julia x.jl
-perl -e 'print 1'
-ruby x.rb
-./run.sh
-bash run.sh
 sh -c 'rm x'
-echo ls | bash
-source .env
-. ./env.sh
-eval "$(cat x)"
 kill 123
 pkill -f jupyter
 killall python
 sudo ls
 su - ada
-env
-printenv
-export
-declare -p
 cat /proc/self/environ
 cat /proc/1/environ
-history
 vim notes.txt
 nano notes.txt
 emacs notes.txt
@@ -524,21 +495,226 @@ hf download x
 at now
 nohup python x.py &
 xargs rm < files.txt
-PATH=. ls
-LD_PRELOAD=./x.so ls
-GIT_EXTERNAL_DIFF=./x git diff
-env PATH=. ls
-timeout 5 python x.py
 time make
-$CMD x
-x=rm; $x notes.txt
 cat ~/outside.txt
 cat ../outside/data.csv
 cat link-out/data.csv
 head {home}/outside/data.csv
 cat < /dev/tcp/example.com/80
 """
-"""Commands that write, reach out, run other people's code, or show what is nobody's business."""
+"""Commands that write, reach out, or need other processes and rights."""
+
+TRIED = r"""
+npm test
+npx create-react-app x
+go run main.go
+go test ./...
+make test
+python x.py
+python -c 'print(1)'
+python -m pytest
+python - <<'EOF'
+import os
+EOF
+pytest -q
+node x.js
+node -e '1'
+Rscript x.R
+julia x.jl
+perl -e 'print 1'
+ruby x.rb
+./run.sh
+bash run.sh
+echo ls | bash
+source .env
+. ./env.sh
+eval "$(cat x)"
+env
+printenv
+export
+declare -p
+history
+PATH=. ls
+LD_PRELOAD=./x.so ls
+GIT_EXTERNAL_DIFF=./x git diff
+env PATH=. ls
+timeout 5 python x.py
+$CMD x
+x=rm; $x notes.txt
+"""
+"""Commands that may do anything: a sandbox tries them without the means to."""
+
+
+ANALYSIS = r"""
+ls -la data
+head -5 data/train.csv
+wc -l data/*.csv
+du -sh data
+df -h .
+file data/train.csv
+cat pyproject.toml
+sed -n '1,40p' src/shop/prices.py
+grep -rn "def " src
+git status --short
+git log --oneline -10
+git diff
+git show --stat HEAD
+git branch -a
+git blame src/shop/prices.py
+jq '.cells | length' nb.ipynb
+jq -r '.cells[].source[]' nb.ipynb | head -20
+sqlite3 data/app.db 'select count(*) from items'
+sqlite3 -header data/app.db '.schema'
+duckdb -c "select count(*) from 'data/train.csv'"
+pip list
+pip show pandas
+pip list --format=freeze | grep -i pandas
+python --version
+which python
+conda list
+nvidia-smi
+env | sort | head -20
+printenv PATH
+awk -F, '{s+=$2} END {print s}' data/train.csv
+cut -d, -f1 data/train.csv | sort | uniq -c
+find . -name '*.ipynb'
+jupyter nbconvert --to script --stdout nb.ipynb
+jupyter kernelspec list
+python -c "import pandas as pd; print(pd.read_csv('data/train.csv').head())"
+python -c "import pandas as pd; print(pd.read_csv('data/train.csv').describe().to_string())"
+python -c "import pandas as pd; df = pd.read_csv('data/train.csv'); print(df.groupby('kind').price.mean())"
+python -c "import pandas as pd; print(pd.read_parquet('data/train.parquet').dtypes)"
+python -c "import pyarrow.parquet as pq; print(pq.read_schema('data/train.parquet'))"
+python -c "import polars as pl; print(pl.read_csv('data/train.csv').null_count())"
+python -c "import duckdb; print(duckdb.sql(\"select kind, avg(price) from 'data/train.csv' group by 1\"))"
+python -c "import sqlite3; print(sqlite3.connect('data/app.db').execute('select * from items').fetchall())"
+python -c "import json; print(len(json.load(open('nb.ipynb'))['cells']))"
+python -c "import numpy as np; print(np.__version__, np.arange(6).reshape(2, 3).sum())"
+python -c "import sys; print(sys.version, sys.prefix)"
+python -c "import os; print(os.cpu_count())"
+python -c "import shop; print(shop.__file__)" 2>&1 | tail -1
+python -c "import torch; print(torch.cuda.is_available())"
+python -c "import sklearn; print(sklearn.__version__)"
+python -c "import matplotlib; print(matplotlib.get_backend())"
+python -c "import matplotlib; matplotlib.use('Agg'); import matplotlib.pyplot as plt; plt.plot([1]); print('drawn')"
+python -c "import tempfile; open(tempfile.mktemp(), 'w').write('x'); print('ok')"
+python -c "import multiprocessing as mp; print(mp.Pool(2).map(abs, [-1, 2]))"
+python -c "import subprocess; print(subprocess.run(['ls'], capture_output=True, text=True).stdout)"
+python -c "from pathlib import Path; print(sum(p.stat().st_size for p in Path('data').iterdir()))"
+python -c "import ast; print(ast.dump(ast.parse(open('src/shop/prices.py').read()))[:200])"
+python -c "import importlib.metadata as m; print(m.version('pandas'))"
+python - <<'EOF'
+import pandas as pd
+df = pd.read_csv('data/train.csv')
+print(df.isna().sum())
+EOF
+python3 - <<'EOF'
+import csv
+with open('data/train.csv') as file:
+    print(max(float(row['price']) for row in csv.DictReader(file)))
+EOF
+cat <<'EOF' | python -
+print(1 + 1)
+EOF
+echo 'print(2 ** 10)' | python
+python summary.py
+python summary.py data/train.csv --by kind
+python summary.py | head -3
+python3 summary.py 2>&1 | tail -5
+time python summary.py
+timeout 60 python summary.py
+(cd data && python ../summary.py train.csv)
+PYTHONPATH=src python -c "import shop.prices as p; print(p.total([1, 2]))"
+python -m json.tool nb.ipynb
+python -m pytest --collect-only -q
+python -m timeit "sum(range(100))"
+python -m pip check || true
+python -X importtime -c "import json" 2>&1 | tail -3
+python -W error -c "print('ok')"
+python -m site
+python -m pydoc json | head -20
+python -m pip list | head
+PYTHONPATH=src python -m doctest src/shop/prices.py
+pytest --collect-only -q
+pytest -q
+pytest -x tests/
+pytest -q tests/test_prices.py::test_total
+pytest -q 2>&1 | tail -20
+pytest -q -k total --tb=short
+pytest --version
+mypy src
+python -m mypy src
+ruff check src
+ruff format --check src
+ruff check src --output-format=json
+node -e "console.log(1 + 1)"
+node summary.js
+perl -ne 'print if /chair/' data/train.csv
+bash count.sh
+./count.sh
+bash -c 'for f in data/*.csv; do wc -l "$f"; done'
+for f in data/*.csv; do python -c "import sys; print(sys.argv[1])" "$f"; done
+make test
+npm test
+"""
+"""Commands that only read, of an agent that helps a data scientist."""
+
+CHANGING = r"""
+mkdir -p out/plots
+touch src/shop/__init__.py
+cp data/train.csv out/copy.csv
+mv out/copy.csv out/moved.csv
+rm out/moved.csv
+rm -rf out/plots
+ln -s ../data/train.csv out/link.csv
+chmod +x summary.py
+sed -i 's/total/sum_of/' notes.md
+sed -i.bak -e '1d' notes.md
+echo "# Notes" > notes2.md
+cat notes.md notes2.md > all.md
+printf 'x\n' >> notes2.md
+head -3 data/train.csv > out/head.csv
+jq '.metadata = {}' nb.ipynb > out/nb.ipynb
+cut -d, -f1 data/train.csv | sort -u > out/kinds.txt
+tee out/tee.txt < notes2.md
+tar czf out/data.tgz data
+tar xzf out/data.tgz -C out
+gzip -k out/kinds.txt
+unzip -o data/archive.zip -d out
+zip -q out/src.zip -r src
+patch -p0 < fix.diff
+split -l 2 data/train.csv out/part-
+python summary.py > out/summary.txt
+python train.py
+python train.py --out out/model2.json
+python train.py 2>&1 | tee out/train.log
+python -c "import pandas as pd; pd.read_csv('data/train.csv').to_parquet('out/train.parquet')"
+python -c "import matplotlib; matplotlib.use('Agg'); from matplotlib import pyplot as p; p.plot([1]); p.savefig('out/p.png')"
+python - <<'EOF'
+from pathlib import Path
+Path('out/made.txt').write_text('x')
+EOF
+sqlite3 data/app.db "insert into items values (9, 'lamp')"
+duckdb -c "copy (select 1) to 'out/one.csv'"
+pytest -q
+pytest --junitxml=out/report.xml
+pytest -q --cov=src --cov-report=term
+ruff check --fix src
+ruff format src
+black .
+isort src
+make
+make clean
+npm run build
+jupyter nbconvert --to script nb.ipynb
+jupyter nbconvert --to html --output-dir out nb.ipynb
+jupyter nbconvert --execute --inplace nb.ipynb
+git add -A
+git commit -m "Add a summary"
+pip install requests
+git checkout -b feature
+"""
+"""Commands of the same agent that change things; the last need sockets, the network or the repository's data."""
 
 
 def _commands(text: str) -> tuple[str, ...]:
@@ -564,3 +740,18 @@ def reading() -> tuple[str, ...]:
 def asking() -> tuple[str, ...]:
     """The commands that are asked for in mode default, confined or not."""
     return _commands(ASKING)
+
+
+def tried() -> tuple[str, ...]:
+    """The commands that are tried in a sandbox, and asked about without one."""
+    return _commands(TRIED)
+
+
+def analysis() -> tuple[str, ...]:
+    """The commands that only read, of a data scientist's agent."""
+    return _commands(ANALYSIS)
+
+
+def changing() -> tuple[str, ...]:
+    """The commands of that agent that change things, in an order that makes sense."""
+    return _commands(CHANGING)

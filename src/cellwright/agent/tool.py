@@ -51,7 +51,8 @@ class ToolResult(Struct, frozen=True):
     """The result of a call: `content` for the model, `display` for views (a diff, an exit code), never the reverse.
 
     `content` is a string or a list of `text`/`image`/`document` blocks. `is_error` marks a result that is a failure
-    although the tool worked (a command that exited with 1). `structured` is for programs: the tool's `ToolOutput`, or
+    although the tool worked (a command that exited with 1). `refused`: what a call that was tried in bounds needed and was
+    refused (`ToolContext.trial`); nothing of it has an effect. `structured` is for programs: the tool's `ToolOutput`, or
     anything else that JSON can hold; the model does not see it.
 
     >>> ToolResult("2 rows", structured={"rows": 2}).structured
@@ -62,6 +63,7 @@ class ToolResult(Struct, frozen=True):
     display: Mapping[str, Any] | None = None
     is_error: bool = False
     structured: Any = None
+    refused: tuple[str, ...] = ()
 
 
 Category = Literal[
@@ -234,6 +236,8 @@ class ToolContext(Struct, frozen=True):
     """The bounds of the processes that the call starts; None for no bounds."""
     facts: Mapping[str, Any] = {}
     """The facts that the call was judged by besides its input (`Tool.facts`): the tool does what was judged, or nothing."""
+    trial: bool = False
+    """True if the user is asked about the call when these bounds refuse it something: its result says what (`refused`)."""
     may_read: Callable[[str], bool] = _readable
     """Says whether the file at an absolute path may be read unasked: for tools that find files themselves. In any thread."""
     may_reach: Callable[[str, int], Awaitable[bool]] = _unreachable

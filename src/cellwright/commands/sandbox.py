@@ -96,7 +96,7 @@ def _of_staging(abilities: SandboxAbilities, cwd: str) -> str:
 
 
 def _what_commands_may(policy: PermissionPolicy, bash: Tool, environ: Mapping[str, str], cwd: Path) -> list[Section]:
-    kinds = [("What runs unasked because it only reads", policy.in_mode("default"), _READS)]
+    kinds = [("What runs unasked, confined to reading", policy.in_mode("default"), _READS)]
     if policy.sandbox.enabled:
         kinds.append(("Any other command", policy.in_mode("default"), _RUNS))
     else:

@@ -129,6 +129,10 @@ class PermissionPolicy:
             parsed = stricter(parsed, parse_mode(self.loosest)[0])
         return self._variant(replace(self._book, mode=parsed), mode=parsed)
 
+    def without_trials(self) -> PermissionPolicy:
+        """The same policy, which asks about a command that it would otherwise have tried in bounds first."""
+        return self._variant(replace(self._book, trials=False))
+
     def _variant(self, book: RuleBook, **changed: Any) -> PermissionPolicy:
         # both are made for each call of a session: rules that are compiled stay compiled
         made = object.__new__(PermissionPolicy)

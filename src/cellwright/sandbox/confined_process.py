@@ -33,6 +33,8 @@ class ConfinedProcess:
         self.process = process
         self.told = ""
         self.ended_rest = False
+        self.keeps: Callable[[int], bool] | None = None
+        """Says with the exit code whether what it changed is made, if that was staged; None: it is."""
         self._finish = finish
         self._held = contextlib.ExitStack() if held is None else held
         self._status = status
@@ -49,7 +51,8 @@ class ConfinedProcess:
         code = self.process.wait()
         if self._finish is not None and self._first >= 0:
             self._end_all()
-            if code >= 0:  # else it was killed by us: it is as if it had not run
+            # killed by us, it is as if it had not run
+            if code >= 0 and (self.keeps is None or self.keeps(code)):
                 self.told = self._finish()
                 code = NOT_MADE if self.told else code
         self._over = True

@@ -118,6 +118,9 @@ class Sandbox(Struct, frozen=True):
         bounds = bounds_of(confinement, steering, str(cwd), private.writable, copies)
         variables = {**environ, **copied, **(own_variables or {})}
         own = confined_environment(variables, private.temporary, private.caches)
+        if not confinement.write:
+            # coverage's data belong to the project, where they can be written
+            own["COVERAGE_FILE"] = f"{private.caches}/coverage"
         stageable = self._check_staged(bounds)
         if bounds.network == "hosts" and proxy_port is None:
             message = "it may reach some hosts only, and the proxy that decides about them does not run"

@@ -62,6 +62,7 @@ _CACHES = {
     "GOCACHE": "go",
     "MPLCONFIGDIR": "matplotlib",
     "NUMBA_CACHE_DIR": "numba",
+    "HYPOTHESIS_STORAGE_DIRECTORY": "hypothesis",
     # made where they are missing, also by what only shows a version
     "IPYTHONDIR": "ipython",
     "JUPYTER_CONFIG_DIR": "jupyter/config",
@@ -101,6 +102,8 @@ def confined_environment(environ: Mapping[str, str], temporary: str, caches: str
         "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1",
         # its own folders are others, and what the user has installed is found all the same
         "JUPYTER_PATH": os.pathsep.join([*_given(environ, ("JUPYTER_PATH",)), *_jupyter_data(environ)]),
+        # pytest writes it to its project, and says so at length if it can't
+        "PYTEST_ADDOPTS": f"{environ.get('PYTEST_ADDOPTS', '')} -o cache_dir={caches}/pytest".strip(),
         # they may hold tokens, so they are hidden; what is refused instead of absent is fatal to npm and pip
         **{"npm_config_userconfig": os.devnull, "PIP_CONFIG_FILE": os.devnull},
     }
@@ -203,7 +206,8 @@ def home_folder(environ: Mapping[str, str]) -> str:
 def _given(environ: Mapping[str, str], names: Iterable[str]) -> list[str]:
     """The absolute paths that variables hold."""
     paths = (path for name in names for path in environ.get(name, "").split(os.pathsep))
-    return [path.rstrip("/") for path in paths if path.startswith("/") and path != "/"]
+    # a device is no file of programs: `GIT_CONFIG_GLOBAL=/dev/null` would make it one that can't be written to
+    return [path.rstrip("/") for path in paths if path.startswith("/") and path != "/" and not path.startswith("/dev/")]
 
 
 def _of_programs_in(folder: str, home: str) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.sandbox.paths import below
@@ -15,23 +15,45 @@ _MOST_CHARS = 100_000
 """A failure is told at the end."""
 
 _REFUSED = lazy_pattern(
-    r"permission denied|operation not permitted|read-only file system|device or resource busy|\bE(?:ACCES|PERM|ROFS)\b",
+    r"permission denied|operation not permitted|read-only file system|device or resource busy|\bE(?:ACCES|PERM|ROFS)\b"
+    r"|attempt to write a readonly database|unable to open database file",
     re.IGNORECASE,
 )
 _ABSENT = lazy_pattern(r"no such file or directory|\bENOENT\b|cannot open|not found", re.IGNORECASE)
 _NETWORK = lazy_pattern(
     r"could not resolve|name resolution|name or service not known|nodename nor servname|network is unreachable"
-    r"|EAI_AGAIN|ENOTFOUND|ENETUNREACH|failed to establish a new connection|error resolving|unable to resolve"
+    r"|\bEAI_AGAIN\b|\bENOTFOUND\b|\bENETUNREACH\b|failed to establish a new connection|error resolving|unable to resolve"
     r"|dial tcp|socket: operation not permitted|socket\(\): operation not permitted|could not connect to server",
     re.IGNORECASE,
 )
 _OTHER_DISK = lazy_pattern(r"cross-device link|\bEXDEV\b", re.IGNORECASE)
+GPU_DEVICES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/kfd")
+_ABOUT_GPU = lazy_pattern(r"cuda|\bgpus?\b|torch|tensorflow|\bjax\b|cupy|cudf|pynvml", re.IGNORECASE)
 _SIGNAL = lazy_pattern(r"\bkill\b.*operation not permitted", re.IGNORECASE)
 _SETUP = lazy_pattern(r"^bwrap: (.+)$", re.MULTILINE)
 _QUOTED_PATH = lazy_pattern(r"['\"`‘“]([^'\"`’”]+)['\"`’”]")
+_ERRNO_PATH = lazy_pattern(r"\[Errno \d+\] [\w -]+: '([^']+)'$")
 _PATH_BEFORE = lazy_pattern(
     r"(?:^|: |\s)([^\s:'\"‘’]+): (?:permission denied|operation not|read-only|no such|device or)", re.I
 )
+
+
+def refusals(output: str, confinement: Confinement, cwd: str = "/") -> tuple[str, ...]:
+    """Name what a confined command in `cwd` was refused, as far as its output shows it."""
+    tail = output[-_MOST_CHARS:]
+    if setup := _SETUP.search(tail):
+        return (f"a sandbox that can be made ({setup[1]})",)
+    return tuple(dict.fromkeys(_refusals(tail, confinement, cwd)))
+
+
+def absent_gpu(text: str, devices: Sequence[str] = GPU_DEVICES) -> str:
+    """Say that a confined command has no GPU if this machine has one and `text`, the command and its output, is about it."""
+    if not _ABOUT_GPU.search(text) or not any(map(os.path.exists, devices)):
+        return ""
+    return (
+        "The command ran in a sandbox, where no GPU can be used; this machine has one. If it is needed, call Bash again "
+        "with `dangerouslyDisableSandbox: true`."
+    )
 
 
 def explain_refusals(output: str, confinement: Confinement, cwd: str = "/") -> str:
@@ -67,7 +89,10 @@ def _refusals(output: str, confinement: Confinement, cwd: str) -> Iterator[str]:
             yield "renaming a folder that was there before the command (`mv` copies it instead)"
         elif said := _REFUSED.search(line):
             path = _path(line, cwd)
-            what = "writing" if "read-only" in said[0].lower() or said[0] == "EROFS" else "access to"
+            writes = "read-only" in said[0].lower() or said[0] == "EROFS"
+            # Python says what it was: what may be read was to be written
+            writes |= bool(path) and "[Errno 13]" in line and _is_open(path, confinement)
+            what = "writing" if writes else "access to"
             yield f"{what} {path}" if path else line.strip()[:200]
         elif _ABSENT.search(line):
             path = _path(line, cwd)
@@ -79,6 +104,7 @@ def _refusals(output: str, confinement: Confinement, cwd: str) -> Iterator[str]:
 def _path(line: str, cwd: str) -> str:
     """The path that a line of an error is about; "" where none can be told."""
     quoted = [path for path in _QUOTED_PATH.findall(line) if "/" in path or os.path.lexists(os.path.join(cwd, path))]  # noqa: PTH118
+    quoted += _ERRNO_PATH.findall(line)
     found = _PATH_BEFORE.search(line)
     path = quoted[-1] if quoted else found[1] if found else ""
     return os.path.normpath(os.path.join(cwd, path)) if path else ""  # noqa: PTH118

@@ -14,7 +14,7 @@ from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
 from declared_tools import tool_named
-from everyday_commands import asking, reading
+from everyday_commands import asking, reading, tried
 from row_tables import for_each_row
 
 ALL = SandboxAbilities(name="test", hides=True, protects=True, hosts=True, protects_patterns=True)
@@ -96,6 +96,112 @@ def test_what_does_more_than_read_is_asked_for(repository):
     assert [each for each in commands if decide(repository, each, mode="plan").behavior == "allow"] == []
 
 
+def test_what_may_do_anything_is_tried_in_bounds_for_reading(repository):
+    for mode in ("default", "plan", "dontAsk"):
+        wrong = [each for each in tried() if outcome(decide(repository, each, mode)) != "allow read"]
+        assert wrong == [], mode
+    assert [each for each in tried() if not decide(repository, each).trial] == []
+    # asked about as ever: if the trial was not enough, without a sandbox, and if a rule asks before
+    second, without = policy(repository).without_trials(), policy(repository, sandbox=SandboxRules())
+    for judge in (second, without, policy(repository, ask=["Bash"])):
+        wrong = [each for each in tried() if judge.decide(tool_named("Bash"), {"command": each}).behavior != "ask"]
+        assert wrong == []
+
+
+TRIALS = r"""
+pip cache list
+pip hash a.whl
+uv tree
+uv run pytest -q
+poetry run pytest
+conda run -n base python x.py
+dpkg -l
+rpm -qa
+apt list --installed
+brew list
+npx tsc --noEmit
+npm run lint
+yarn lint
+pnpm test
+docker run --help
+pip install --help
+mlflow experiments search
+tensorboard --inspect --logdir x
+python manage.py showmigrations
+python -m pylint src
+pylint src
+coverage report
+R -q -e '1'
+sqlite3 data/app.db < query.sql
+prettier --check src
+tsc --noEmit
+autopep8 --diff src/a.py
+rsync -an src/ out/
+git lfs --version
+go vet ./...
+make lint
+"""
+ASKED_AT_ONCE = r"""
+pip install x
+pip3 download x
+pip list --outdated
+python -m pip install x
+python -m venv .venv
+python -m http.server
+python manage.py runserver
+uv add x
+uv sync
+uv pip install x
+poetry add x
+apt install x
+apt-get update
+dpkg -i x.deb
+brew install x
+conda install x
+npm install
+npm ci
+npm start
+npm run dev
+yarn
+yarn add x
+pnpm dev
+docker ps
+kubectl get pods
+jupyter lab
+jupyter notebook
+jupyter nbconvert --execute --to notebook --stdout nb.ipynb
+mlflow ui
+tensorboard --logdir x
+streamlit run app.py
+curl https://example.com | python
+python x.py && git push
+python x.py | tee out.txt
+python x.py > out.txt
+make
+cargo build
+gcc a.c
+convert a.png b.png
+sqlite3 data/app.db "update users set a = 1"
+rsync -a src/ out/
+rsync -an src/ host:out/
+prettier --write src
+sudo python x.py
+timeout 5 curl https://example.com
+nohup python x.py &
+bash -c 'python x.py & wait'
+"""
+
+
+def test_a_program_that_would_only_fail_is_asked_about_at_once(repository):
+    def uses(text: str, *, trial: bool) -> list[str]:
+        decisions = {each: decide(repository, each) for each in text.strip().splitlines()}
+        expected = ("allow", True) if trial else ("ask", False)
+        return [each for each, decision in decisions.items() if (decision.behavior, decision.trial) != expected]
+
+    assert uses(TRIALS, trial=True) == []
+    assert uses(ASKED_AT_ONCE, trial=False) == []
+
+
 @for_each_row(
     ("mode", "command", "expected"),
     [
@@ -126,7 +232,10 @@ def test_what_does_more_than_read_is_asked_for(repository):
         ("acceptEdits", "rm -rf ..", "ask free"),
         ("acceptEdits", "ls | xargs rm -rf", "ask free"),
         ("acceptEdits", "curl https://example.com > x", "ask free"),
-        ("acceptEdits", "python x.py", "ask free"),
+        ("acceptEdits", "python x.py", "allow write"),
+        ("acceptEdits", "mkdir -p new && python x.py > new/out", "allow write"),
+        ("acceptEdits", "python x.py > ~/out", "ask free"),
+        ("default", "python x.py > out", "ask free"),
     ],
 )
 def test_modes(repository, mode, command, expected):

@@ -22,6 +22,8 @@ class Decision(Struct, frozen=True):
 
     `firm`: the user is to be asked whatever a hook says (an ask rule, a critical deletion, a question to the user).
     `confinement`: how the call must be run, also once somebody has allowed it; None for no bounds.
+    `trial`: the call is allowed within its `confinement` to find out whether it needs more. If it is refused something
+    that it needs, the decision of `Policy.without_trials` counts.
     `works_beside`: the call changes nothing, not even the folder that its shell is in, so it may run beside others; the
     tool itself says so of most (`Tool.works_beside`).
 
@@ -36,6 +38,7 @@ class Decision(Struct, frozen=True):
     firm: bool = False
     confinement: Confinement | None = None
     works_beside: bool = False
+    trial: bool = False
 
 
 class ToolUse(Struct, frozen=True):
@@ -137,6 +140,10 @@ class Policy(Protocol):
 
     def in_mode(self, mode: str) -> Policy:
         """The same policy in another mode."""
+        ...
+
+    def without_trials(self) -> Policy:
+        """The same policy, which asks about what it would otherwise have tried in bounds first."""
         ...
 
 

@@ -44,8 +44,8 @@ NOBODY_ANSWERS: Mapping[str, str] = {
 class Verdict(Struct, frozen=True):
     """The answer to a call. `input` is what the call runs with; `context` is for Claude to read with its result.
 
-    `confinement`: what its processes may touch, None for no bounds. `works_beside` as in `Decision`. `facts`: the facts
-    that the answer rests on besides the input (`Tool.facts`).
+    `confinement`: what its processes may touch, None for no bounds. `trial` and `works_beside` as in `Decision`. `facts`:
+    the facts that the answer rests on besides the input (`Tool.facts`).
     """
 
     answer: Allow | Deny
@@ -53,6 +53,7 @@ class Verdict(Struct, frozen=True):
     context: tuple[str, ...] = ()
     confinement: Confinement | None = None
     works_beside: bool = False
+    trial: bool = False
     facts: Mapping[str, Any] = {}
 
     @property
@@ -107,10 +108,12 @@ class PermissionGate(Struct):
         tool_input = tool_use["input"]
         await _prepared(tool, tool_input)
         self._tell_mode()
-        decision, facts = self._judged(tool, tool_input)
+        # what a hook allows runs as it does with a yes, what it asks about is not tried before
+        trials = hook_result.behavior not in ("allow", "ask")
+        decision, facts = self._judged(tool, tool_input, trials=trials)
         if hook_result.behavior == "allow" and self.mode == "dontAsk" and decision.behavior == "deny":
             # what this mode only denies because it would ask, a hook may allow
-            asking, facts = self._judged(tool, tool_input, mode="default")
+            asking, facts = self._judged(tool, tool_input, mode="default", trials=False)
             decision = asking if asking.behavior == "ask" and not asking.firm else decision
         decision, by_hook = _with_hook(decision, hook_result, answers=tool.answered_schema is not None)
         self.emit(
@@ -127,26 +130,59 @@ class PermissionGate(Struct):
             return Verdict(Deny(decision.reason, "hook" if by_hook else "policy"), tool_input, hook_result.context)
         if decision.behavior == "allow":
             allowed = Allow(by="hook" if by_hook else "policy")
-            return Verdict(allowed, tool_input, hook_result.context, decision.confinement, decision.works_beside, facts)
-        answer = await self._ask(tool, tool_use, decision, forced=by_hook)
+            return Verdict(
+                allowed,
+                tool_input,
+                hook_result.context,
+                decision.confinement,
+                decision.works_beside,
+                decision.trial,
+                facts,
+            )
+        answer = await self._ask(tool, tool_use, decision, forced=by_hook, trials=trials)
+        verdict = await self._answered(tool, tool_input, answer, None if by_hook else decision, trials=trials)
+        return replace(verdict, context=hook_result.context)
+
+    async def after_trial(
+        self, tool: Tool, tool_use: Mapping[str, Any], tool_input: Mapping[str, Any], refused: str
+    ) -> Verdict:
+        """Judge a call that was tried in bounds, and needs what `refused` says. Raises ToolError as `verdict`."""
+        decision, facts = self._judged(tool, tool_input, trials=False)
+        if decision.behavior == "deny":
+            return Verdict(Deny(decision.reason, "policy"), tool_input)
+        if decision.behavior == "allow":
+            return Verdict(Allow(by="policy"), tool_input, confinement=decision.confinement, facts=facts)
+        asked = replace(decision, reason=f"{decision.reason} {refused}")
+        answer = await self._ask(tool, {**tool_use, "input": tool_input}, asked, forced=False, trials=False)
+        return await self._answered(tool, tool_input, answer, decision, trials=False)
+
+    async def _answered(
+        self,
+        tool: Tool,
+        tool_input: Mapping[str, Any],
+        answer: Allow | Deny,
+        decision: Decision | None,
+        *,
+        trials: bool,
+    ) -> Verdict:
+        """The verdict that follows from the answer to a question; `decision` is the policy's that was asked about."""
         if isinstance(answer, Deny):
-            return Verdict(replace(answer, reason=answer.reason or "the user said no"), tool_input, hook_result.context)
+            return Verdict(replace(answer, reason=answer.reason or "the user said no"), tool_input)
         self._grant(answer)
         if answer.updated_input is not None:
             tool_input = check_input(tool, answer.updated_input, answered=True)
             await _prepared(tool, tool_input)
-        again, facts = self._judged(tool, tool_input)
-        if denial := _denied_again(again, None if answer.updated_input or by_hook else decision):
-            return Verdict(denial, tool_input, hook_result.context)
-        return Verdict(answer, tool_input, hook_result.context, again.confinement, again.works_beside, facts)
+        # a yes is no trial; what needs no question any more runs as if there had been none
+        again, facts = self._judged(tool, tool_input, trials=trials and answer.by == "policy")
+        if denial := _denied_again(again, None if answer.updated_input else decision):
+            return Verdict(denial, tool_input)
+        return Verdict(answer, tool_input, (), again.confinement, again.works_beside, again.trial, facts)
 
     def judged_again(self, tool: Tool, verdict: Verdict) -> Verdict:
         """Judge a call that had to wait once more: others ran meanwhile, so what it names may lead elsewhere by now."""
         # what this mode only denies because it would ask, a hook has allowed
-        by_hook = verdict.answer.by == "hook"
-        decision, facts = self._judged(
-            tool, verdict.input, mode="default" if by_hook and self.mode == "dontAsk" else None
-        )
+        mode = "default" if verdict.answer.by == "hook" and self.mode == "dontAsk" else None
+        decision, facts = self._judged(tool, verdict.input, mode=mode, trials=verdict.trial)
         unasked = verdict.answer.by == "policy"
         if decision.behavior == "deny" or (decision.behavior == "ask" and unasked):
             reason = f"Other calls ran while it waited, and what it names has changed. {decision.reason}"
@@ -155,7 +191,7 @@ class PermissionGate(Struct):
             return replace(
                 verdict, answer=Deny("Other calls ran while it waited, and it would run in another folder.", "policy")
             )
-        return replace(verdict, confinement=decision.confinement, facts=facts)
+        return replace(verdict, confinement=decision.confinement, trial=decision.trial, facts=facts)
 
     async def may_reach(self, tool_use_id: str, host: str, port: int) -> bool:
         """Judge whether processes of the call may connect to `host`: as rules say of WebFetch, else as the user does."""
@@ -234,16 +270,19 @@ class PermissionGate(Struct):
             return False
         return decision.behavior == "allow" and decision.works_beside
 
-    def decide(self, tool: Tool, tool_input: Mapping[str, Any], *, mode: str | None = None) -> Decision:
+    def decide(
+        self, tool: Tool, tool_input: Mapping[str, Any], *, mode: str | None = None, trials: bool = True
+    ) -> Decision:
         """Ask the policy about a call, with the session's grants and the mode it is in (or `mode`)."""
-        return self._judged(tool, tool_input, mode=mode)[0]
+        return self._judged(tool, tool_input, mode=mode, trials=trials)[0]
 
     def _judged(
-        self, tool: Tool, tool_input: Mapping[str, Any], *, mode: str | None = None
+        self, tool: Tool, tool_input: Mapping[str, Any], *, mode: str | None = None, trials: bool = True
     ) -> tuple[Decision, Mapping[str, Any]]:
         """Return the policy's answer, and the facts that it was given besides the input."""
         facts = tool.facts(tool_input) if tool.facts is not None else {}
-        return self._granting(mode or self.mode).decide(tool, {**tool_input, **facts}), facts
+        policy = self._granting(mode or self.mode)
+        return (policy if trials else policy.without_trials()).decide(tool, {**tool_input, **facts}), facts
 
     def _granting(self, mode: str) -> Policy:
         """The policy in `mode`, with what the session has been granted."""
@@ -261,12 +300,15 @@ class PermissionGate(Struct):
         fields = {"tool_name": tool.name, "tool_input": tool_use["input"], "tool_use_id": tool_use["id"]}
         return await self.hooks.fire("PreToolUse", fields)
 
-    async def _ask(self, tool: Tool, tool_use: Mapping[str, Any], decision: Decision, *, forced: bool) -> Allow | Deny:
+    async def _ask(
+        self, tool: Tool, tool_use: Mapping[str, Any], decision: Decision, *, forced: bool, trials: bool = True
+    ) -> Allow | Deny:
         """The user's answer. What was allowed for the session meanwhile is not asked again."""
         if tool.asks_together:
             return await self._ask_user(tool, tool_use, decision, forced=forced)
         async with self._top._asking:
-            if not forced and (again := self.decide(tool, tool_use["input"])).behavior == "allow":
+            again = decision if forced else self.decide(tool, tool_use["input"], trials=trials)
+            if again.behavior == "allow":
                 self.emit(Decided(str(tool_use["id"]), tool.name, "allow", again.reason, again.rule))
                 return Allow(by="policy")
             if not forced and (answer := await self._allowed_ahead(tool, tool_use, decision)) is not None:

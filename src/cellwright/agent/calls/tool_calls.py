@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cellwright.agent.calls.approval import Deny
+from cellwright.agent.calls.approval import Allow, Deny
 from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.calls.parallel_calls import ParallelCalls, start_at_once
 from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate, Verdict
@@ -43,7 +43,7 @@ from cellwright.events import (
     ToolStatus,
 )
 from cellwright.sessions.file_changes import CallId, changing_call, forget_outcomes
-from cellwright.text import replace_surrogates, replace_surrogates_in, visible, without_traceback
+from cellwright.text import replace_surrogates, replace_surrogates_in, visible, visible_line, without_traceback
 
 if TYPE_CHECKING:
     from cellwright.agent.subagent import Nesting
@@ -81,6 +81,8 @@ class Outcome(Struct, frozen=True):
     display: Mapping[str, Any] | None = None
     duration_ms: float = 0.0
     structured: Any = None
+    refused: tuple[str, ...] = ()
+    """The needs of a call that was tried in bounds, which these refused."""
 
 
 class ToolCalls(Struct):
@@ -371,8 +373,19 @@ class ToolCalls(Struct):
             if verdict.answer.interrupt:
                 self.stop_reason = verdict.answer.reason
             return _denied(tool, verdict.answer)
+        await may_start(reads=tool.works_beside or verdict.works_beside)
+        outcome = await self._run_call(tool, tool_use, verdict)
+        if outcome.refused:
+            # nobody waits for the call while the user is asked about it
+            verdict, outcome = await self._after_trial(tool, tool_use, verdict, outcome)
+        if not verdict.edited or not isinstance(verdict.answer, Allow) or tool.asks != "permission":
+            return outcome
+        user, hook = EDITORS
+        return _with_note(outcome, edit_note(hook if verdict.answer.by == "hook" else user, verdict.input))
+
+    async def _run_call(self, tool: Tool, tool_use: Mapping[str, Any], verdict: Verdict) -> Outcome:
+        """Run an allowed call; hooks hear of its end, unless it was tried and needs more."""
         works_beside = tool.works_beside or verdict.works_beside
-        await may_start(reads=works_beside)
         # a command that only reads has nothing that could be taken back
         record = NO_CHECKPOINTS if tool.has_agents_work or verdict.works_beside else self.record
         waits = not works_beside and self.one_at_a_time.locked()
@@ -381,12 +394,28 @@ class ToolCalls(Struct):
                 return _denied(tool, verdict.answer)
             await record.before_call(tool, verdict.input)
             outcome = await self._call(tool, tool_use["id"], verdict)
-            outcome = await self._after(tool, tool_use, verdict.input, outcome)
+            if not outcome.refused:
+                outcome = await self._after(tool, tool_use, verdict.input, outcome)
             await record.after_call(tool)
-        if not verdict.edited or tool.asks != "permission":
-            return outcome
-        user, hook = EDITORS
-        return _with_note(outcome, edit_note(hook if verdict.answer.by == "hook" else user, verdict.input))
+        return outcome
+
+    async def _after_trial(
+        self, tool: Tool, tool_use: Mapping[str, Any], tried: Verdict, outcome: Outcome
+    ) -> tuple[Verdict, Outcome]:
+        """Ask about a call that was refused what it needs, and run it again with a yes; else its first result counts."""
+        refused = _what_was_refused(outcome, changed_files=bool(tried.confinement and tried.confinement.write))
+        try:
+            verdict = await self.gate.after_trial(tool, tool_use, tried.input, refused)
+        except ToolError as error:  # in the input as the user changed it
+            verdict = Verdict(Deny(error.message, "policy"), tried.input)
+        if isinstance(verdict.answer, Deny):
+            if verdict.answer.interrupt:
+                self.stop_reason = verdict.answer.reason
+            outcome = _not_run_again(outcome, refused, verdict.answer.reason)
+            return verdict, await self._after(tool, tool_use, tried.input, replace(outcome, refused=()))
+        self._inputs[tool_use["id"]] = verdict.input
+        self.emit(self._running[tool_use["id"]].again(tool_use["id"]))
+        return verdict, await self._run_call(tool, tool_use, replace(verdict, trial=False))
 
     async def _after(
         self, tool: Tool, tool_use: Mapping[str, Any], tool_input: Mapping[str, Any], outcome: Outcome
@@ -464,6 +493,7 @@ class ToolCalls(Struct):
             ask_hooks=self.hooks.objection,
             confinement=verdict.confinement,
             facts=verdict.facts,
+            trial=verdict.trial,
             may_read=self.gate.may_read,
             may_reach=functools.partial(self.gate.may_reach, tool_use_id),
             ask_user=functools.partial(self.gate.question, tool_use_id),
@@ -503,6 +533,9 @@ class ToolCalls(Struct):
 
         return progress
 
+
+MAX_REFUSED = 300
+"""Characters of what a trial was refused, in a question."""
 
 SHOWN_CHARS = 20_000
 """Of a diff or a plan that is kept to be shown again."""
@@ -590,14 +623,32 @@ def _success(tool: Tool, value: ToolResult | Content) -> Outcome:
     display = replace_surrogates_in(result.display)
     structured = json_of(result.structured, tool.name)
     if not result.is_error:
-        return Outcome(content, "success", None, display, structured=structured)
+        return Outcome(content, "success", None, display, structured=structured, refused=result.refused)
     text = content if isinstance(content, str) else _text_of(content)
     error = {"code": str(ErrorCode.EXECUTION_ERROR), "message": without_traceback(text)[-2000:], "details": {}}
-    return Outcome(content, "error", error, display, structured=structured)
+    return Outcome(content, "error", error, display, structured=structured, refused=result.refused)
 
 
 def _text_of(content: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(str(block["text"]) for block in content if block.get("type") == "text")
+
+
+def _what_was_refused(outcome: Outcome, *, changed_files: bool) -> str:
+    """Say what a call that was tried in bounds needs, and how long the trial took."""
+    bounds = "Confined to the session's folders" if changed_files else "Confined to reading"
+    needs = visible_line("; ".join(outcome.refused), MAX_REFUSED)
+    return f"{bounds}, it failed after {outcome.duration_ms / 1000:.1f} s: it was refused {needs}."
+
+
+def _not_run_again(outcome: Outcome, refused: str, reason: str) -> Outcome:
+    """The result of a trial that stays: Claude must know why it failed, and that nothing of it has an effect."""
+    note = f"[{refused} It changed nothing, and did not run again: {reason}]"
+    content: Content = (
+        f"{outcome.content}\n{note}"
+        if isinstance(outcome.content, str)
+        else [*outcome.content, {"type": "text", "text": note}]
+    )
+    return replace(outcome, content=content)
 
 
 def _with_note(outcome: Outcome, note: str) -> Outcome:

@@ -174,6 +174,10 @@ class RunningCall(Struct):
         if len(self._shown) > 2 * most:
             self._shown = f"[…]\n{self._shown[-most:]}"
 
+    def again(self, tool_use_id: str) -> ToolProgress:
+        """Say below what it has shown that it runs once more."""
+        return ToolProgress(tool_use_id, "\n[It runs again, with your OK.]\n" if self._shown.strip() else "")
+
     @property
     def shown(self) -> str:
         """The text it has shown, as it stands on a screen."""

@@ -213,6 +213,10 @@ class RecordedApproval(Struct, frozen=True):
         """The same in another mode of the policy's own."""
         return structs.replace(self, policy=self.policy.in_mode(mode))
 
+    def without_trials(self) -> Self:
+        """The same with the policy's own decision about what it would have tried first."""
+        return structs.replace(self, policy=self.policy.without_trials())
+
 
 def _file_state(path: Path) -> tuple[int, int] | None:
     try:

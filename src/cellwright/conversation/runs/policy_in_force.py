@@ -56,6 +56,9 @@ class PolicyInForce:
     def in_mode(self, mode: str) -> Policy:
         return self.now().in_mode(mode)
 
+    def without_trials(self) -> Policy:
+        return self.now().without_trials()
+
     def now(self) -> Policy:
         """The policy as the settings are at this moment."""
         self._in_force.look()
@@ -101,6 +104,9 @@ class _NothingRuns(Struct, frozen=True):
 
     def in_mode(self, mode: str) -> Policy:
         return replace(self, before=self.before.in_mode(mode))
+
+    def without_trials(self) -> Policy:
+        return self
 
 
 class CallsAtWork:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from cellwright.permissions.confined.program_use import Arguments, Use, use_of
+from cellwright.permissions.confined.program_use import Arguments, Use, makes_files, use_of
 from cellwright.permissions.shell.bash_grammar import tree_of
 from cellwright.permissions.shell.command_paths import is_harmless
 from cellwright.permissions.shell.tokens import MAX_LENGTH
@@ -35,7 +35,7 @@ _ODD_VARIABLE = lazy_pattern(
 )
 """Variables that decide what programs run, load or write."""
 
-_RANK: tuple[Use, ...] = ("reads", "changes", "unknown")
+_RANK: tuple[Use, ...] = ("reads", "changes", "runs", "unknown")
 
 
 class ProgramUse(Struct, frozen=True):
@@ -49,6 +49,8 @@ class CommandUse(Struct, frozen=True):
     """The use that a command makes of its programs. `words` have a fixed value; to `targets` it redirects its output.
 
     `runs_git`: a repository belongs to what it reads. `is_readable`: it is bash, of a usual length, and all of it is seen.
+    `changes`: it is known to make or change files, whatever else it does. `stays`: it leaves something in the background.
+    `hides_status`: its exit status may say nothing about a program in it that fails.
     """
 
     use: Use
@@ -56,6 +58,9 @@ class CommandUse(Struct, frozen=True):
     targets: tuple[str, ...] = ()
     runs_git: bool = False
     is_readable: bool = True
+    changes: bool = False
+    stays: bool = False
+    hides_status: bool = False
     programs: tuple[ProgramUse, ...] = ()
 
 
@@ -79,6 +84,9 @@ def command_use(command: str) -> CommandUse:
         tuple(dict.fromkeys(reader.words)),
         tuple(dict.fromkeys(reader.targets)),
         reader.runs_git,
+        changes=reader.writes or "changes" in uses,
+        stays=reader.stays,
+        hides_status=reader.hides_status,
         programs=tuple(reader.programs),
     )
 
@@ -97,7 +105,8 @@ class _Reader:
         self.targets: list[str] = []
         self.functions: set[str] = set()
         self.runs_git = False
-        self.nodes = 0
+        self.stays = False
+        self.hides_status = False
 
     def read(self, text: str, depth: int) -> None:
         """Add what the script `text` does. Raises _Unreadable."""
@@ -114,6 +123,8 @@ class _Reader:
             self._node(node, text, depth)
 
     def _node(self, node: Node, text: str, depth: int) -> None:
+        self.stays |= "&" in text and any(child.type == "&" for child in node.children)
+        self.hides_status |= _hides_status(node)
         match node.type:
             case "command":
                 name = node.child_by_field_name("name")
@@ -124,12 +135,12 @@ class _Reader:
             case "variable_assignment":
                 name = node.child_by_field_name("name")
                 odd = name is None or _ODD_VARIABLE.fullmatch(_text(name, text).partition("[")[0])
-                self._add("unknown" if odd else "reads")
+                self._add("runs" if odd else "reads")
             case "file_redirect":
                 self._redirect(node, text)
             case "declaration_command":
                 named = any(child.type in ("variable_assignment", "variable_name") for child in node.named_children)
-                self._add("reads" if named else "unknown")  # alone it shows all variables
+                self._add("reads" if named else "runs")  # alone it shows all variables
             case "test_command" | "unset_command":
                 self._add("reads")
 
@@ -162,7 +173,7 @@ class _Reader:
         program, *arguments = words
         self.words += [word for word in arguments if word is not None]
         if program is None:
-            self._add("unknown")  # its name shows only when it runs
+            self._add("runs")  # its name shows only when it runs
         elif program in self.functions:
             return
         elif program in _SHELLS:
@@ -173,7 +184,9 @@ class _Reader:
             self._find(arguments, depth)
         else:
             self.runs_git |= program == "git"
-            self._add(use_of(program, arguments), words)
+            use = use_of(program, arguments)
+            self.writes |= use == "runs" and makes_files(program, arguments)
+            self._add(use, words)
 
     def _script(self, arguments: Arguments, depth: int) -> None:
         left = list(arguments)
@@ -184,7 +197,7 @@ class _Reader:
             self._add("reads")
             return
         if flag is None or script is None or not re.fullmatch(r"-[eux]*c", flag):
-            self._add("unknown")
+            self._add("runs", ["bash", *arguments])
         else:
             self.read(script, depth + 1)
 
@@ -206,12 +219,12 @@ class _Reader:
         if wrapper == "env":
             while left and left[0] is not None and "=" in left[0]:
                 if _ODD_VARIABLE.fullmatch(str(left.pop(0)).partition("=")[0]):
-                    self._add("unknown")
+                    self._add("runs")
         del left[:own]
         if left:
             self._program(left, depth + 1)
         else:
-            self._add("reads" if wrapper == "xargs" else "unknown")  # alone `xargs` is `echo`
+            self._add("reads" if wrapper == "xargs" else "runs")  # alone `xargs` is `echo`
 
     def _find(self, arguments: Arguments, depth: int) -> None:
         kept: list[str | None] = []
@@ -246,6 +259,19 @@ _WRAPPERS = {
     "builtin": (frozenset[str](), 0),
 }
 """Programs that run the one behind them: their flags with a value of its own, and how many operands come before it."""
+
+
+_HIDES_STATUS = frozenset(
+    {"pipeline", "if_statement", "while_statement", "for_statement", "negated_command"}
+    | {"command_substitution", "process_substitution"}
+)
+
+
+def _hides_status(node: Node) -> bool:
+    """Return whether a program in `node` may fail, and the script that it is in succeeds."""
+    if node.type == "list":
+        return any(child.type == "||" for child in node.children)
+    return node.type in _HIDES_STATUS or (node.type == "program" and len(node.named_children) > 1)
 
 
 def _nodes(root: Node) -> Iterator[Node]:

@@ -1,7 +1,8 @@
-"""Programs that only read, by name. A wrong name here is no danger to anybody: a sandbox refuses the rest.
+"""The use of a program, by its name and arguments. A wrong name here endangers nobody: a sandbox refuses the rest.
 
 Of a few it is known which uses write, and so would fail. The rest is believed: `sed 'w x'` is taken for a reader, and
-the sandbox refuses its file.
+the sandbox refuses its file. Programs that can do anything are tried in the same bounds, except those that are known to
+need more: these would only fail.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from cellwright.permissions.shell.read_only.git_reads import git_reads
 from cellwright.permissions.shell.running_flags import runs_or_writes
 from cellwright.text import lazy_pattern
 
-Use = Literal["reads", "changes", "unknown"]
-"""The doings of a command as far as its name tells: look, change files where it is told to, or anything else."""
+Use = Literal["reads", "changes", "runs", "unknown"]
+"""The doings of a command as far as its name tells: look, change files where it is told to, run any code, or need more.
+
+More than a sandbox has: the network, devices, other processes, services, rights, a repository's data.
+"""
 
 Arguments = Sequence[str | None]
 """The words behind a program; None for one that shows only when the command runs."""
@@ -103,7 +107,7 @@ def _tar_writes(arguments: Arguments) -> bool:
 
 
 _SQL_WRITES = lazy_pattern(
-    r"\b(insert|update|delete|create|drop|alter|replace|vacuum|reindex|attach|copy|export|install|pragma\s+\w+\s*=)\b"
+    r"\b(insert|update|delete|create|drop|alter|replace\s+into|vacuum|reindex|attach|copy|export|install|pragma\s+\w+\s*=)\b"
     r"|(\A|\s)\.(import|output|once|save|restore|backup|shell|system|clone|excel|open)\b",
     re.IGNORECASE,
 )
@@ -263,10 +267,46 @@ _USES: Mapping[str, Callable[[Arguments], bool]] = {
         _first(arguments) in ("version", "x509", "asn1parse", "dgst", "verify", "crl", "ciphers")
         and not _any("-out.*|-sign.*|-CAkey.*|-signkey")(arguments)
     ),
-    # only what their versions say: for the rest they reach beyond the sandbox, or run code
+    # only what their versions say: the rest needs more, or is any code
     **dict.fromkeys(("docker", "kubectl", "node", "R", "Rscript", "julia", "java"), lambda _arguments: False),
 }
 """Programs that do anything, with what tells that a use of them only reads."""
+
+NEEDS_MORE = _names(
+    # the network
+    " curl wget aria2c http https xh ftp sftp lftp ssh scp sshfs mosh rclone telnet nc ncat netcat socat ping ping6"
+    " traceroute tracepath mtr dig nslookup host whois nmap ip ifconfig ss netstat route iptables nft tcpdump"
+    " psql mysql mariadb mongosh mongo redis-cli cqlsh sqlcmd clickhouse-client bq snowsql"
+    " aws gcloud gsutil az gh glab hub hf huggingface-cli kaggle wandb mlflow databricks dbt modal vercel netlify heroku"
+    " fly flyctl doctl terraform pulumi ansible ansible-playbook twine ollama"
+    # services, containers, other machines
+    " docker docker-compose podman buildah nerdctl kubectl helm minikube kind k9s vagrant singularity apptainer"
+    " sbatch srun salloc squeue scancel sinfo sacct qsub qstat qdel bsub bjobs ray spark-submit"
+    # servers
+    " streamlit gradio uvicorn gunicorn hypercorn flask celery airflow dagster prefect tensorboard jupyter-lab"
+    " jupyter-notebook jupyter-server voila panel bokeh nginx caddy redis-server postgres mongod"
+    # other processes, rights, the machine
+    " kill pkill killall skill renice fuser strace ltrace gdb perf sudo su doas pkexec chroot unshare nsenter mount umount"
+    " systemctl service journalctl launchctl loginctl crontab at atq atrm batch useradd usermod userdel passwd chown chgrp"
+    " setfacl setcap mkfs fdisk parted losetup swapon modprobe dmesg reboot shutdown poweroff ufw"
+    # packages
+    " apt apt-get aptitude dpkg dnf yum rpm apk pacman snap flatpak brew port nix nix-env guix easy_install gem bundle"
+    " composer cpan cpanm luarocks opam stack cabal bower volta nvm fnm asdf mise sdk"
+    # devices
+    " nvidia-smi rocm-smi nvtop gpustat amd-smi intel_gpu_top xpu-smi"
+    # screens and terminals
+    " vim vi nvim nano emacs code cursor subl gedit kate open xdg-open display eog evince firefox chromium google-chrome"
+    " xclip xsel pbcopy pbpaste screen tmux watch notify-send gnome-terminal osascript"
+)
+"""Programs that a sandbox keeps from all that they are for: they are asked about at once."""
+
+MAKERS = _names(
+    "make gmake ninja cmake meson bazel scons gcc g++ cc c++ clang clang++ gfortran nvcc rustc ld ar javac mvn gradle ant"
+    " cython f2py swig protoc tsc webpack vite rollup esbuild pdflatex xelatex lualatex latexmk bibtex convert magick"
+    " mogrify ffmpeg sox gnuplot papermill sphinx-build mkdocs jekyll hugo quarto rsync zip virtualenv cookiecutter prettier"
+    " autopep8 yapf pyupgrade autoflake nbstripout pre-commit dvc mkfifo mknod script"
+)
+"""Programs that make or change files, as they or the project see fit: in bounds for reading they would only fail."""
 
 _ABOUT_ITSELF = frozenset({"--version", "--help", "-V", "-version"})
 _SHORT_ABOUT_ITSELF = frozenset({"-v", "-h", "version", "help"})
@@ -279,11 +319,143 @@ def use_of(program: str, arguments: Arguments) -> Use:
         return "reads"
     if program in SHELL_WORDS:
         writes = _WRITES.get(program)
-        return "unknown" if writes is not None and writes(arguments) else "reads"
-    name = program.rpartition("/")[2] if program.startswith(("/usr/bin/", "/bin/", "/usr/local/bin/")) else program
+        return "runs" if writes is not None and writes(arguments) else "reads"
+    name = _name(program)
     if name in READERS and not _writes(name, arguments):
         return "reads"
-    return "changes" if name in CHANGERS and not runs_or_writes(name, _known(arguments)) else "unknown"
+    if name in CHANGERS and not runs_or_writes(name, _known(arguments)):
+        return "changes"
+    return "unknown" if _needs_more(name, arguments) else "runs"
+
+
+def makes_files(program: str, arguments: Arguments) -> bool:
+    """Return whether a program that can do anything is known to make or change files when it is used like this."""
+    name = _name(program)
+    makes = _MAKES.get(name)
+    if makes is not None:
+        return makes(arguments)
+    return name in MAKERS or (name in READERS and name not in _USES and _writes(name, arguments))
+
+
+def _name(program: str) -> str:
+    return program.rpartition("/")[2] if program.startswith(("/usr/bin/", "/bin/", "/usr/local/bin/")) else program
+
+
+def _needs_more(name: str, arguments: Arguments) -> bool:
+    if "--help" in arguments or "--version" in arguments:
+        return False
+    runs = _RUNS.get(name)
+    return not runs(arguments) if runs is not None else name in NEEDS_MORE
+
+
+_SERVES = lazy_pattern(r"(start|dev|serve|server|watch|preview|storybook|publish|deploy)(:.*)?|runserver|.*-server")
+_INSTALLS = _names("pip pip3 ensurepip conda easy_install twine")
+_SERVERS = _names("http.server uvicorn gunicorn flask streamlit gradio jupyterlab notebook celery dask ipykernel")
+
+
+def _python_runs(arguments: Arguments) -> bool:
+    """Return whether Python is given code that may end well without the network."""
+    module = _module(arguments)
+    if module == "jupyter":
+        return _jupyter_runs(list(arguments)[list(arguments).index("-m") + 2 :])
+    return module not in _INSTALLS | _SERVERS and not _any("runserver|run_server")(arguments)
+
+
+def _module(arguments: Arguments) -> str:
+    """The module that Python runs by `-m`; "" if it runs something else."""
+    for at, word in enumerate(arguments):
+        if word == "-m":
+            return (arguments[at + 1] or "") if at + 1 < len(arguments) else ""
+        if word is None or not word.startswith("-") or word in ("-c", "-"):
+            return ""
+    return ""
+
+
+def _jupyter_runs(arguments: Arguments) -> bool:
+    # a kernel is reached by sockets, which nothing confined has
+    if _first(arguments) == "nbconvert":
+        return not _any("--execute|--ExecutePreprocessor.*")(arguments)
+    return _first(arguments) in ("", "kernelspec", "labextension", "nbextension", "trust", "troubleshoot", "--paths")
+
+
+def _scripts_run(arguments: Arguments) -> bool:
+    words = [word or "" for word in _operands(arguments)]
+    if words[:1] in (["run"], ["run-script"]):
+        words = words[1:]
+    elif words[:1] not in (["test"], ["t"], ["exec"], ["build"]):
+        return False
+    return not any(map(_SERVES.fullmatch, words[:1]))
+
+
+_FETCHES = _names(
+    "install i ci add remove rm uninstall up update upgrade sync lock download wheel index search create init publish login"
+    " dlx link unlink audit outdated info view why-not purge autoremove dist-upgrade full-upgrade reinstall tap get"
+    " build-dep clean autoclean group swap source fetch pull push global-add self cache-clean rehash default component-add"
+)
+
+
+def _fetches_nothing(arguments: Arguments) -> bool:
+    """Return whether a program that installs packages is used for something else, as far as its words tell."""
+    words = [word or "" for word in _operands(arguments)]
+    if _any("--outdated|--uptodate")(arguments):
+        return False  # which asks the index
+    return bool(words) and _FETCHES.isdisjoint(words[:2]) and not any(map(_SERVES.fullmatch, words[:1]))
+
+
+_LISTS = _either(
+    _one_of("list", "show", "search", "policy", "info", "depends", "rdepends", "leaves", "deps", "outdated", "query"),
+    _any(r"-(l|L|s|S|q\w*|Q\w*|W)|--(list|listfiles|status|search|query|installed)"),
+)
+
+
+_RUNS: Mapping[str, Callable[[Arguments], bool]] = {
+    **dict.fromkeys(("python", "python3"), _python_runs),
+    "npm": _scripts_run,
+    **dict.fromkeys(("pnpm", "yarn", "bun", "pip", "pip3", "pyenv", "rustup"), _fetches_nothing),
+    **dict.fromkeys(("git", "pipx", "deno"), lambda _arguments: False),
+    **dict.fromkeys(("conda", "mamba", "micromamba", "hatch", "pdm", "pipenv"), _one_of("run")),
+    "uv": _either(_one_of("run"), lambda arguments: _first(arguments) != "pip" and _fetches_nothing(arguments)),
+    "poetry": _either(_one_of("run"), _fetches_nothing),
+    **dict.fromkeys(("apt", "aptitude", "dpkg", "dnf", "yum", "rpm", "apk", "snap", "flatpak", "brew", "gem"), _LISTS),
+    "pacman": _any(r"-Q\w*"),
+    "mlflow": _one_of("experiments", "runs", "artifacts"),
+    "tensorboard": _any("--inspect"),
+    "flask": _one_of("routes"),
+    "dbt": _one_of("ls", "list", "parse"),
+    **dict.fromkeys(("hf", "huggingface-cli"), _one_of("cache", "scan-cache", "env", "version")),
+    "cargo": _one_of("check", "build", "test", "run", "clippy", "bench", "doc", "fmt", "b", "t", "r", "c"),
+    "go": _one_of("run", "test", "vet", "build", "list", "fmt", "mod", "tool"),
+    "jupyter": _jupyter_runs,
+    "openssl": lambda arguments: _first(arguments) not in ("s_client", "s_server", "ocsp"),
+    "rsync": lambda arguments: not any(":" in (word or ":") for word in _operands(arguments)),
+    "dvc": _one_of("status", "dag", "repro", "params", "metrics", "diff"),
+    **dict.fromkeys(
+        ("hostname", "date", "sysctl", "timedatectl", "hostnamectl"), lambda _arguments: False
+    ),  # they set the machine's
+}
+"""Programs that need more than a sandbox has for most of their uses, with what tells the other uses."""
+
+_MAKES: Mapping[str, Callable[[Arguments], bool]] = {
+    **dict.fromkeys(("python", "python3"), lambda arguments: _module(arguments) in ("venv", "virtualenv", "build")),
+    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), lambda arguments: "build" in _operands(arguments)),
+    **dict.fromkeys(
+        ("sqlite3", "duckdb"), lambda arguments: _SQL_WRITES.search(" ".join(_known(arguments))) is not None
+    ),
+    "cargo": lambda _arguments: True,
+    "go": _one_of("build", "fmt"),
+    "jupyter": _one_of("nbconvert", "trust"),
+    "openssl": _any("-(out|keyout|CAcreateserial).*"),
+    "tsc": lambda arguments: not _any("--noEmit")(arguments),
+    "prettier": _any("--write|-w"),
+    **dict.fromkeys(("autopep8", "yapf", "autoflake"), _any("-[A-Za-z]*i[A-Za-z]*|--in-place")),
+    "magick": lambda arguments: _first(arguments) != "identify",
+    "rsync": lambda arguments: not _any(r"-[A-Za-z]*n[A-Za-z]*|--dry-run|--list-only")(arguments),
+    "dvc": _one_of("repro"),
+    "make": lambda arguments: not _operands(arguments) or _first(arguments) not in ("test", "check", "lint", "help"),
+    # they print, ask or replace the shell
+    **dict.fromkeys(("printenv", "top", "ncdu", "exec"), lambda _arguments: False),
+}
+"""Programs that make files in some of their uses, with what tells these; the others are in `MAKERS`."""
 
 
 def _writes(name: str, arguments: Arguments) -> bool:

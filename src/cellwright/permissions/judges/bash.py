@@ -135,7 +135,8 @@ def judge_command(book: RuleBook, tool_input: Mapping[str, Any]) -> Decision:
         return denied
     looks = bool(call.parts) and all(only_looks(book, part) for part in call.parts)
     command = _confinable(book, call, tool_input)
-    confined = not looks and command is not None and command.reading is not None
+    reads = not looks and command is not None and command.reading is not None
+    confined = reads or (not looks and command is not None and _is_tried(book, call, command, known))
     if book.mode == "plan" and not (looks or confined):
         return denied_by_plan(BASH)
     asked = _restricted_start(book, call, "ask") or _asked(book, call, known, command, looks=looks or confined)
@@ -144,10 +145,18 @@ def judge_command(book: RuleBook, tool_input: Mapping[str, Any]) -> Decision:
     decision = BYPASSED if book.mode == "bypassPermissions" else _judge_by_rules(book, call, known)
     if command is not None:
         decision = command.decided(decision, looks=looks)
-        confined = confined and decision.confinement is command.reading and not _PRIVATE_FOLDER.search(call.command)
-    if decision.behavior == "allow" and (looks or confined) and _keeps_folder(call):
+        reads = reads and decision.confinement is command.reading and not _PRIVATE_FOLDER.search(call.command)
+    if decision.behavior == "allow" and (looks or reads) and _keeps_folder(call):
         return structs.replace(decision, works_beside=True)
     return decision
+
+
+def _is_tried(book: RuleBook, call: ShellCall, command: ConfinableCommand, known: Known) -> bool:
+    """Return whether the command is tried in bounds for reading: a rule that allows it would let it do more."""
+    if not command.is_tried_reading:
+        return False
+    by_rules = _judge_by_rules(book, call, known)
+    return by_rules.behavior == "ask" and not by_rules.firm
 
 
 _PRIVATE_FOLDER = lazy_pattern("te?mp", re.IGNORECASE)

@@ -87,7 +87,7 @@ def _excluded(rule: str) -> RestrictedCommand:
 class ConfinableCommand:
     """A command for which there is a sandbox, and what may run in it. `unconfined`: Claude asks to run it without.
 
-    `background`: it outlives its call, so what it changes cannot wait for its end.
+    `background`: it outlives its call, so nobody waits for its end, and what it changes cannot wait for that either.
     """
 
     book: RuleBook
@@ -103,6 +103,33 @@ class ConfinableCommand:
             return None
         besides = self._repositories(runs_git=use.runs_git)
         return None if besides is None else bounds.reading(self.book, besides)
+
+    @cached_property
+    def trial(self) -> Confinement | None:
+        """The bounds for reading in which a command that may do anything is tried unasked; None if it is not tried."""
+        use = self._use
+        if not self._may_be_tried or use.changes:
+            return None
+        besides = self._repositories(runs_git=use.runs_git)
+        return None if besides is None else bounds.reading(self.book, besides)
+
+    @property
+    def is_tried_reading(self) -> bool:
+        """True if it is tried in bounds for reading, unless a rule allows it."""
+        return self.trial is not None and self._editing is None and self._in_sandbox is None
+
+    @property
+    def _may_be_tried(self) -> bool:
+        use = self._use
+        # what goes on in the background would be refused when nobody waits for it any more
+        waits = not (self.background or self.unconfined or use.stays)
+        return self.book.trials and waits and use.use == "runs" and not self.call.problem and self._is_readable(use)
+
+    @property
+    def _stages(self) -> bool:
+        """True if the mode lets it change files, and the sandbox looks at each change before it is made."""
+        abilities = self.book.sandbox.abilities
+        return self.book.mode == "acceptEdits" and abilities is not None and abilities.protects_patterns
 
     @property
     def is_auto_allowed(self) -> bool:
@@ -133,20 +160,24 @@ class ConfinableCommand:
         if self.reading is not None:
             # what it would do is not known for certain, only that it cannot
             return Decision("allow", f"It can change nothing, confined by {self._name}.", confinement=self.reading)
-        if editing := self._editing():
+        if (editing := self._editing) is not None:
             reason = f"Mode acceptEdits allows changes in the session's folders, confined by {self._name}."
-            return Decision("allow", reason, confinement=editing)
+            return Decision("allow", reason, confinement=editing, trial=self._use.use == "runs")
         if self._in_sandbox is not None and not unconfined.firm:
             return Decision(
                 "allow", f"The sandbox is on: it is confined by {self._name}.", confinement=self._in_sandbox
             )
+        if self.trial is not None and not unconfined.firm:
+            reason = f"It is tried without being able to change anything, confined by {self._name}."
+            return Decision("allow", reason, confinement=self.trial, trial=True)
         why = "" if unconfined.firm else self._why_it_asks
         return self.asked(replace(unconfined, reason=f"{unconfined.reason}{why}") if why else unconfined)
 
     def _without_sandbox(self, unconfined: Decision, *, by_user: bool) -> Decision:
         if unconfined.behavior == "allow" and by_user:
             return unconfined
-        if unconfined.behavior == "allow" or self.reading is not None or self.book.sandbox.enabled:
+        confined = self.reading is not None or self._use.use == "runs" or self.book.sandbox.enabled
+        if unconfined.behavior == "allow" or confined:
             asks = unconfined.reason if unconfined.behavior == "ask" else "Confined it would need no question."
             return replace(unconfined, behavior="ask", reason=f"{self._wish} {asks}")
         return unconfined
@@ -170,7 +201,8 @@ class ConfinableCommand:
         rules, use = self.book.sandbox, self._use
         if self.book.mode == "plan" or self.call.problem or not self._is_readable(use):
             return ""
-        if not (use.is_readable and rules.auto_allow if rules.enabled else use.use == "reads"):
+        reads = use.use == "reads" or (self._may_be_tried and not use.changes)
+        if not (use.is_readable and rules.auto_allow if rules.enabled else reads):
             return ""
         if self.background and rules.enabled:
             return " It runs in the background, so its changes cannot be checked before they are made."
@@ -267,22 +299,26 @@ class ConfinableCommand:
                 yield normalised(path)
                 yield os.path.realpath(path)
 
+    @cached_property
     def _editing(self) -> Confinement | None:
         """The bounds in which it runs unasked because it changes files of the session's folders; None where it does not."""
-        book, use, abilities = self.book, self._use, self.book.sandbox.abilities
-        if abilities is None or not abilities.protects_patterns:
+        book, use = self.book, self._use
+        if not self._stages:
             return None  # a name that shows only when it runs may be a protected one
-        if book.mode != "acceptEdits" or use.use == "unknown" or self.call.problem or not self._is_readable(use):
+        if use.use == "unknown" or self.call.problem or not self._is_readable(use):
+            return None
+        if use.use == "runs" and not self._may_be_tried:
             return None
         starts = starts_at(self.call.folders)
-        if len(use.targets) * len(starts) > MOST_WRITTEN:
+        if len(use.targets) * len(starts) > MOST_WRITTEN or not self.call.all_names:
             return None
-        if not self.call.all_names or any(
-            protected_among(places_named(name, starts) or ()) for name in self.call.names
-        ):
+        # code that is tried may name what it only reads
+        if use.changes and any(protected_among(places_named(name, starts) or ()) for name in self.call.names):
             return None
         try:
-            if not all(self._may_change(word) for word in use.words) or not all(map(self._may_write, use.targets)):
+            if use.changes and not all(self._may_change(word) for word in use.words):
+                return None
+            if not all(map(self._may_write, use.targets)):
                 return None
         except PathProblem:  # a word that names no place
             return None

@@ -351,7 +351,7 @@ class RuleBook:
 
     `readable` are folders besides where reading is as inside. `blocks_reads` and `blocks_writes`: the settings
     `permissions.block{Reads,Writes}OutsideWorkingDirectories`, which no rule and no mode lifts. `sandbox`: what commands
-    can be confined by.
+    can be confined by; `trials`: a command that may do anything is tried in bounds before it is asked about.
     """
 
     mode: Mode
@@ -364,6 +364,7 @@ class RuleBook:
     blocks_reads: bool = False
     blocks_writes: bool = False
     sandbox: SandboxRules = NO_SANDBOX
+    trials: bool = True
     seen: dict[Hashable, Any] | None = field(default=None, repr=False, compare=False)
     """The findings of `once`, while one decision is made; None where nothing is kept."""
     _about: dict[tuple[Behavior, Subject], tuple[CompiledRule, ...]] = field(

@@ -108,7 +108,8 @@ class Command(Struct, frozen=True, kw_only=True):
     `memory_mb` is the private memory, in MiB, that it and each process that it starts may take, where the system can bound
     that (None: no bound). `read_only` says that it changes nothing and leaves nothing behind, as a search does: it leads a
     group but no session, and is killed at once instead of being asked to end. `confinement` is what it may touch (None: no
-    bounds); a program that is confined and cannot be is not started. `proxy_port` is where the proxy listens by which a
+    bounds); a program that is confined and cannot be is not started. `keeps_changes` is asked on a thread with its exit
+    code whether changes that were staged are made (None: they are). `proxy_port` is where the proxy listens by which a
     confined program reaches the hosts that it may reach. `folder_id` is the identity that the folder `cwd` must still
     have: another one in its place is not entered (None: whichever is there).
 
@@ -125,6 +126,7 @@ class Command(Struct, frozen=True, kw_only=True):
     confinement: Confinement | None = None
     proxy_port: int | None = None
     folder_id: FolderId | None = None
+    keeps_changes: Callable[[int], bool] | None = None
 
     @property
     def whole_environ(self) -> dict[str, str]:
@@ -303,6 +305,7 @@ class ChildProcesses:
                 process = start(_arguments(command, limit_mark), command.whole_environ)
             else:
                 confined = self._start_confined(command, command.confinement, start, limit_mark)
+                confined.keeps = command.keeps_changes
                 process = confined.process
         child = Child(process, mark, read_only=command.read_only, confined=confined, limit_mark=limit_mark)
         self._notify(child)

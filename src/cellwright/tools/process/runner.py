@@ -99,6 +99,7 @@ class RunningProgram:
                 pipe.start()
             if input_pipe is not None:
                 input_pipe.start()
+            self._outputs = outputs
             self.ended = self._loop.create_task(self._follow(outputs, pipes.pop_all()))
 
     @property
@@ -135,6 +136,11 @@ class RunningProgram:
             await self.end()
             raise
         return self.ended.done()
+
+    async def drained(self) -> None:
+        """Wait until all that a program has written is handed on, once nothing that may write runs any more."""
+        if self._outputs:
+            await asyncio.wait({pipe.at_end for pipe in self._outputs}, timeout=THREAD_DRAIN_SECONDS)
 
     async def finish(self, seconds: float) -> bool:
         """Wait for the end, and after `seconds` bring it about; False when that was necessary."""

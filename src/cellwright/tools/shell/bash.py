@@ -390,6 +390,7 @@ def _start(shell: Shell, input: BashInput, ctx: ToolContext, access: ProxyAccess
         confinement=ctx.confinement,
         proxy_port=None if access is None else access.port,
         shown_chars=shell.limits.shown_chars,
+        trial=ctx.trial,
     )
     return ShellRun(command, shell.children, ctx.progress)
 
@@ -415,8 +416,12 @@ async def _follow(
     if run.too_much:
         kept = " Its changes of files were discarded." if run.staged else ""
         raise ToolError(f"The command was stopped: it wrote more than {MAX_BYTES:,} bytes.{kept}\n{run.output.text()}")
+    if refused := run.refused:
+        # whoever asks about it says so; its end is not the session's to follow
+        return structs.replace(_result(run, endings, limits), refused=refused)
     moved = shell.folder.moved(run.folder) if input.working_directory is None else ""
-    return _result(run, [moved, refused_hosts(access), _refused(run, ctx.confinement), *endings], limits)
+    notes = [moved, refused_hosts(access), _refused(run, ctx.confinement, trial=ctx.trial), *endings]
+    return _result(run, notes, limits)
 
 
 def _own_variables(input: BashInput) -> Mapping[str, str]:
@@ -481,13 +486,18 @@ def _timed_out(run: ShellRun, seconds: float, limits: ShellLimits) -> ToolError:
     )
 
 
-def _refused(run: ShellRun, confinement: Confinement | None) -> str:
-    """Say what the sandbox refused a command that failed, as far as its output shows it."""
-    if confinement is None or not run.returncode:
+def _refused(run: ShellRun, confinement: Confinement | None, *, trial: bool) -> str:
+    """Say what the sandbox refused a command that failed, or a `trial`, as far as its output shows it."""
+    if confinement is None or not (run.returncode or trial):
         return ""
-    from cellwright.sandbox.refusals import explain_refusals  # few commands fail for it
+    from cellwright.sandbox.refusals import absent_gpu, explain_refusals  # few commands fail for it
 
-    explained = explain_refusals(run.output.text(), confinement, str(run.cwd))
+    output = run.output.text()
+    explained = explain_refusals(output, confinement, str(run.cwd)) or absent_gpu(f"{run.command}\n{output}")
+    if trial and run.returncode and not explained:
+        # a program that says nothing of a refusal is taken for one with a fault
+        changes = "files of the project only" if confinement.write else "nothing"
+        explained = f"It ran without a network, and could change {changes}."
     return f"[{explained}]" if explained else ""
 
 

@@ -6,6 +6,7 @@ It belongs to the loop that started it, and is followed there to its end whether
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import os
 import shlex
@@ -22,11 +23,15 @@ from cellwright.tools.process.child_processes import ChildProcesses, Command, Fo
 from cellwright.tools.process.runner import CHUNK_BYTES, RunningProgram
 from cellwright.tools.shell.output import CommandOutput, LiveOutput
 
+LOOP_SECONDS = 120.0
+"""The time for which a thread waits until the loop has looked at an output: only one that is closed takes as long."""
+
 
 class ShellCommand(Struct, frozen=True, kw_only=True):
     """A command to run; what is not explained here is as in `Command`.
 
-    `memory_mb` is what each of its processes may take (None: no bound). `folder_id` as in `Command`.
+    `memory_mb` is what each of its processes may take (None: no bound). `folder_id` as in `Command`. `trial`: it is tried in
+    its bounds, and has no effect if they refuse it what it needs.
     """
 
     command: str
@@ -38,6 +43,7 @@ class ShellCommand(Struct, frozen=True, kw_only=True):
     proxy_port: int | None = None
     shown_chars: int
     folder_id: FolderId | None = None
+    trial: bool = False
 
 
 class ShellRun:
@@ -57,12 +63,14 @@ class ShellRun:
         self._started = time.perf_counter()
         self.seconds = 0.0
         self._live = LiveOutput(what.shown_chars, progress)
+        self._tried_in = what.confinement if what.trial else None
+        self._withheld: tuple[str, ...] = ()
         self._loop = asyncio.get_running_loop()
         with contextlib.ExitStack() as unless_started:
             try:
                 self._folder_pipe = unless_started.enter_context(contextlib.closing(_FolderPipe()))
                 self._program = RunningProgram(
-                    _command(what, self._folder_pipe.writer),
+                    _command(what, self._folder_pipe.writer, self._keeps_changes if what.trial else None),
                     output=self._live.take,
                     errors=self._live.take_error,
                     inherited=(self._folder_pipe.writer,),
@@ -95,6 +103,43 @@ class ShellRun:
         """True when something that the command started runs on."""
         return self._program.left_behind
 
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """The needs of a trial that its bounds refused; empty if it had all that it needed. Once it has ended."""
+        return self._withheld or self._refused(self.returncode)
+
+    def _refused(self, code: int) -> tuple[str, ...]:
+        if self._tried_in is None or code < 0:
+            return ()
+        if self._program.told:
+            return (self._program.told,)
+        if not code and not self._hides_status:
+            return ()
+        from cellwright.sandbox.refusals import refusals  # few commands are refused anything
+
+        found = refusals(self.output.text(), self._tried_in, str(self.cwd))
+        return tuple(each.replace(f"{self.cwd}/", "") for each in found)
+
+    @property
+    def _hides_status(self) -> bool:
+        from cellwright.permissions.confined.command_use import command_use  # was read when it was judged
+
+        return command_use(self.command).hides_status
+
+    def _keeps_changes(self, code: int) -> bool:
+        if not code and not self._hides_status:
+            return True
+
+        async def is_refused() -> bool:
+            await self._program.drained()
+            self._withheld = self._refused(code)
+            return bool(self._withheld)
+
+        try:
+            return not asyncio.run_coroutine_threadsafe(is_refused(), self._loop).result(LOOP_SECONDS)
+        except (RuntimeError, TimeoutError, concurrent.futures.CancelledError):  # the loop is closed, or will be
+            return False
+
     async def wait(self, seconds: float | None) -> bool:
         """Wait for the end; False when it has not come in `seconds`. Cancelled, it ends the command first."""
         return await self._program.wait(seconds)
@@ -119,9 +164,14 @@ class ShellRun:
         if told := self._program.told:
             from cellwright.sandbox.refusals import way_out  # few commands are refused their changes
 
-            self._live.take_error(f"[{told} {way_out()}]\n".encode())
+            # about a trial the user is asked, so that Claude need not
+            told = told if self._tried_in is not None else f"{told} {way_out()}"
+            self._live.take_error(f"[{told}]\n".encode())
         elif self._program.ended_rest and self.returncode >= 0:
             self._live.take_error(b"[What it left running was ended: its changes are made when nothing of it runs.]\n")
+        if self._withheld:
+            shown = "; ".join(self._withheld)
+            self._live.take_error(f"[The sandbox refused it {shown}, so none of its changes were made.]\n".encode())
         self._live.close()
         self.folder = self._folder_pipe.reported()
         self._folder_pipe.close()
@@ -153,7 +203,7 @@ class _FolderPipe:
             os.close(self._open.pop())
 
 
-def _command(what: ShellCommand, descriptor: int) -> Command:
+def _command(what: ShellCommand, descriptor: int, keeps_changes: Callable[[int], bool] | None) -> Command:
     bash = shutil.which("bash", path={**what.environ, **what.own_variables}["PATH"]) if os.name == "posix" else None
     if bash is None:
         raise ToolError("There is no bash here: the Bash tool needs Linux or macOS with bash. Use Python instead.")
@@ -166,6 +216,7 @@ def _command(what: ShellCommand, descriptor: int) -> Command:
         confinement=what.confinement,
         proxy_port=what.proxy_port,
         folder_id=what.folder_id,
+        keeps_changes=keeps_changes,
     )
 
 
