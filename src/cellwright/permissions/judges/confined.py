@@ -123,7 +123,9 @@ class ConfinableCommand:
         use = self._use
         # what goes on in the background would be refused when nobody waits for it any more
         waits = not (self.background or self.unconfined or use.stays)
-        return self.book.trials and waits and use.use == "runs" and not self.call.problem and self._is_readable(use)
+        if not (self.book.trials and waits and use.use == "runs") or self.call.problem or not self._is_readable(use):
+            return False
+        return not self._made_protected  # it would fail, or its work be thrown away
 
     @property
     def _stages(self) -> bool:
