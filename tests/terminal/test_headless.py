@@ -164,3 +164,24 @@ def test_what_is_piped_in_comes_with_the_prompt(messages_server: Server, command
     assert command_for(server).run("-p", "what is this?", piped="one\ntwo\n").stdout == "A list.\n"
     [*_, words] = server.requests[0].body["messages"][0]["content"]
     assert words["text"] == "what is this?\n\none\ntwo\n"
+
+
+def test_a_command_that_was_tried_and_needs_more_is_denied_where_nobody_is_asked(
+    messages_server: Server, command_for: For
+) -> None:
+    write = use("Bash", command="python3 -c \"print('begun', flush=True); open('made', 'w')\"")
+    server = messages_server([write, say("Not made."), write, say("Done.")])
+    command = command_for(server)
+    done = command.run("--output-format", "stream-json", "--verbose", "go")
+    assert done.returncode == 0, done.stderr
+    assert not (command.folder / "made").exists()
+    [line] = [json.loads(line) for line in done.stdout.splitlines() if '"tool_result"' in line]
+    [result] = line["message"]["content"]
+    assert result["is_error"]
+    assert "begun" in result["content"]
+    assert "made" in result["content"]
+    denials = json.loads(done.stdout.splitlines()[-1])["permission_denials"]
+    assert [each["tool_name"] for each in denials] == ["Bash"]
+    ended = command.run("--on-denied", "error", "again")
+    assert ended.returncode == 10, ended.stderr
+    assert server.rejected == []

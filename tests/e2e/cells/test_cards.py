@@ -227,6 +227,36 @@ def test_every_rule_that_would_be_kept_is_shown_and_kept(notebook, model):
     assert kept["permissions"]["allow"] == rules
 
 
+TRAINING = """\
+import pathlib
+print("epoch 2: loss 0.31")
+pathlib.Path("model.json").write_text("{}")
+"""
+
+
+def test_a_command_that_was_tried_is_asked_about_below_its_output(notebook, model):
+    train = use("Bash", command="python train.py", description="Train the model")
+    model.add(turn(train), say("Then not."), turn(train), say("It is trained."))
+    book = loaded(notebook, "%%claude\nTrain", "%%claude\nTrain it all the same", files={"train.py": TRAINING})
+    book.run(1)
+    card = book.asked_by_keys(1)
+    expect(card).to_contain_text("Confined to reading, it was refused writing model.json")
+    expect(book.output(1)).to_contain_text("epoch 2: loss 0.31")
+    check_accessible(book.output(1), ".ask")
+    book.page.keyboard.press("4")
+    book.page.keyboard.press("Enter")
+    book.wait_done(1)
+    folder = (book.lab.root / book.path).parent
+    assert not (folder / "model.json").exists()
+    assert told(model)["is_error"]
+    book.run(2)
+    book.asked_by_keys(2)
+    book.page.keyboard.press("1")
+    book.wait_done(2)
+    assert (folder / "model.json").exists()
+    assert told(model)["content"] == "epoch 2: loss 0.31"
+
+
 def test_the_cards_in_the_dark_theme(notebook, model, choose):
     model.add(
         turn(use("AskUserQuestion", questions=[STORE])),

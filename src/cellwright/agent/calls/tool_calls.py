@@ -411,8 +411,11 @@ class ToolCalls(Struct):
         if isinstance(verdict.answer, Deny):
             if verdict.answer.interrupt:
                 self.stop_reason = verdict.answer.reason
-            outcome = _not_run_again(outcome, refused, verdict.answer.reason)
-            return verdict, await self._after(tool, tool_use, tried.input, replace(outcome, refused=()))
+            outcome = _not_run_again(replace(outcome, refused=()), refused, verdict.answer.reason)
+            # hooks hear how the trial ended; everybody else that the call was denied
+            outcome = await self._after(tool, tool_use, tried.input, outcome)
+            error = {"code": str(ErrorCode.PERMISSION_DENIED), "message": verdict.answer.reason, "details": {}}
+            return verdict, replace(outcome, status="denied", error=error)
         self._inputs[tool_use["id"]] = verdict.input
         self.emit(self._running[tool_use["id"]].again(tool_use["id"]))
         return verdict, await self._run_call(tool, tool_use, replace(verdict, trial=False))
@@ -637,7 +640,7 @@ def _what_was_refused(outcome: Outcome, *, changed_files: bool) -> str:
     """Say what a call that was tried in bounds needs, and how long the trial took."""
     bounds = "Confined to the session's folders" if changed_files else "Confined to reading"
     needs = visible_line("; ".join(outcome.refused), MAX_REFUSED)
-    return f"{bounds}, it failed after {outcome.duration_ms / 1000:.1f} s: it was refused {needs}."
+    return f"{bounds}, it was refused {needs} (it ran for {outcome.duration_ms / 1000:.1f} s)."
 
 
 def _not_run_again(outcome: Outcome, refused: str, reason: str) -> Outcome:
