@@ -335,9 +335,9 @@ def test_qdrant_keeps_the_vectors_instead(root: Path, tmp_path_factory: pytest.T
     store.close()
 
 
-def test_only_the_users_own_settings_name_a_model(root: Path, tmp_path: Path) -> None:
+def test_only_the_users_own_settings_name_a_model(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     value = {"cellwright": {"embedding": {"provider": "voyage", "model": "voyage-code-3", "dimension": 512}}}
-    home = tmp_path / "home"
+    home = tmp_path_factory.mktemp("home")
     for place in (root / ".claude", home / ".claude"):
         place.mkdir(parents=True, exist_ok=True)
     environ = {**os.environ, "HOME": str(home)}

@@ -173,13 +173,18 @@ def test_no_command_shows_a_secret_of_gits_configuration(confined: Confined, hom
                 bounds.setdefault(replace(found, hosts=None), name)
     assert len(bounds) > 3
     script = "".join(f"echo '=====' ; {command} 2>&1\n" for command in SHOWING)
-    shown = {}
+    shown, tried = {}, 0
     for confinement, name in bounds.items():
+        # beside what is hidden below `/` there may be too much for Landlock: then nothing runs
+        if confined.sandbox.can_enforce(confinement):
+            continue
+        tried += 1
         ended = confined.bash(script, confinement)
         for command, output in zip(SHOWING, ended.output.split("=====\n")[1:], strict=True):
             if SECRET in output or SECRET in output[::-1]:
                 shown[name, command] = output
     assert shown == {}
+    assert tried >= 3
     # with what it may show, to be sure that it shows anything
     assert (
         SECRET in subprocess.run(["git", "config", "-l"], cwd=root, check=True, capture_output=True, text=True).stdout
