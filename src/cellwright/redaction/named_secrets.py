@@ -82,8 +82,10 @@ _WORDS_WITH_NUMBER = lazy_pattern(r"[a-z]+(?:[_.-][a-z]+)+(?:[_.-]\d{1,4})?|[a-z
 
 
 def _fits_password(name: str, value: str) -> bool:
-    if not is_password(value) or is_path(value) or is_secret_name(value):
+    if not is_password(value) or is_path(value):
         return False
+    if is_secret_name(value) and not any(c.isdigit() for c in value):
+        return False  # the name of a variable or a field in its place
     return not any(c.isspace() for c in value) or _is_phrase(name, value)
 
 
