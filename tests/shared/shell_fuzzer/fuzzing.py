@@ -51,6 +51,11 @@ SANDBOXES: Sequence[Sandbox] = ("none", "with a sandbox", "any command in a sand
 MODES = ("default", "acceptEdits", "default with deny rules", "acceptEdits with deny rules")
 
 
+def _is_new_device(path: str) -> bool:
+    """Return whether there is no such file among the devices of this machine."""
+    return path.startswith("/dev/") and not path.startswith("/dev/shm/") and not os.path.lexists(path)
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """A command in a folder of the world, decided in a mode with rules: all that is needed to play it again."""
@@ -248,15 +253,24 @@ class Player:
         if trace is None:
             return None
         base = str(self._world.base)
+        if trace.confined:
+            # the devices of a sandbox are its own: what is not here either was made among these
+            own = [each for each in trace.touches if each.kind == "write" and _is_new_device(each.path)]
+            trace = replace(trace, touches=tuple(each for each in trace.touches if each not in own))
         wrote = any(touch.kind == "write" and touch.path.startswith(base) for touch in trace.touches)
         if trace.confined and (wrote or self._writes(case)):
             # a sandbox may lay folders of its own over those of the world, and leave something behind
-            real = [Touch("write", path, "changed", "") for path in sorted(changed(self._world, self._copy))]
+            real = [Touch("write", path, self._how(path), "") for path in sorted(changed(self._world, self._copy))]
             trace = replace(trace, touches=(*(each for each in trace.touches if each.kind != "write"), *real))
             wrote = bool(real)
         if wrote:
             restore(self._world, self._copy)
         return trace
+
+    def _how(self, path: str) -> str:
+        """The call that a change seen afterwards stands for: the mode is all that can differ of a project that is there."""
+        is_project = path == str(self._world.project) and self._world.project.is_dir()
+        return "chmod" if is_project and not self._world.project.is_symlink() else "changed"
 
     def _writes(self, case: Case) -> bool:
         # any command may make what is protected: a sandbox that cannot protect it is given nothing to write
