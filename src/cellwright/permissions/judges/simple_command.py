@@ -246,7 +246,9 @@ def _judge_program(book: RuleBook, facts: CommandFacts) -> Decision:
         against = next(filter(None, (_judge_access(book, access, command) for access in facts.read)), None)
         return against or _follows_links(facts) or ALLOWED
     if not facts.gets_more and _git_only_reads(book, facts):
-        return READS_REPOSITORY
+        # whatever git makes of a name with wildcards, the shell lists the folders that it leads through
+        listed = (Access("LS", word) for word in facts.words if word.globs)
+        return next(filter(None, (_judge_access(book, each, command) for each in listed)), READS_REPOSITORY)
     if facts.changed is not None and book.mode == "acceptEdits":
         return _judge_changes(book, facts)
     return against

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from cellwright.permissions.confined.program_use import use_of
+from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.shell.read_only.git import SUBCOMMANDS, only_reads
 from cellwright.permissions.shell.read_only.git_reads import ONLY_CONFINED, READS, git_reads
 from cellwright.permissions.shell.tokens import Word
@@ -101,3 +105,21 @@ def test_every_flag_of_the_tool_git_reads_in_bash_too(subcommand: Subcommand) ->
 )
 def test_they_agree(program, arguments: str, reads: bool) -> None:
     assert program(arguments.split()) is reads
+
+
+def test_no_name_with_wildcards_leads_git_out_of_the_folders(tmp_path: Path) -> None:
+    """Whatever git makes of it, the shell lists the folder."""
+    project, outside = tmp_path / "project", tmp_path / "outside" / "private"
+    outside.mkdir(parents=True)
+    project.mkdir()
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    (project / "link-out").symlink_to(outside.parent)
+    (project / "notes.txt").touch()
+    policy = PermissionPolicy(roots=[project], cwd=project)
+    led_out = {
+        subcommand: decision.behavior
+        for subcommand in sorted(SUBCOMMANDS)
+        if (decision := policy.decide("Bash", {"command": f"git {subcommand} link-out/*"})).behavior == "allow"
+    }
+    assert led_out == {}
+    assert policy.decide("Bash", {"command": "git log -- *.txt"}).behavior == "allow"
