@@ -414,8 +414,8 @@ class ToolCalls(Struct):
             outcome = _not_run_again(replace(outcome, refused=()), refused, verdict.answer.reason)
             # hooks hear how the trial ended; everybody else that the call was denied
             outcome = await self._after(tool, tool_use, tried.input, outcome)
-            error = {"code": str(ErrorCode.PERMISSION_DENIED), "message": verdict.answer.reason, "details": {}}
-            return verdict, replace(outcome, status="denied", error=error)
+            denial = {"code": str(ErrorCode.PERMISSION_DENIED), "message": verdict.answer.reason, "details": {}}
+            return verdict, replace(outcome, status="denied", error=denial)
         self._inputs[tool_use["id"]] = verdict.input
         self.emit(self._running[tool_use["id"]].again(tool_use["id"]))
         return verdict, await self._run_call(tool, tool_use, replace(verdict, trial=False))
