@@ -181,7 +181,7 @@ def test_one_question_in_both_places_then_a_reload_in_the_middle_and_a_restart(n
 
 
 def test_beside_the_notebook_an_answer_with_code_and_a_question_that_waits(notebook, model, tab, page):
-    model.add(turn(say(ANSWER), use("Bash", command="python -m pytest tests -q")), turn(say("They pass.")))
+    model.add(turn(say(ANSWER), use("Bash", command="python -m pytest tests -q > tests.log")), turn(say("They pass.")))
     cells = ["import statistics\n\nheights = [1.2, 1.9, 2.4, 2.1, 1.3]", "max(heights)", ""]
     book = notebook(*cells, files={"tides.py": "WINDOW = 6\n"})
     for index in (0, 1):
