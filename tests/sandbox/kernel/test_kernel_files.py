@@ -16,7 +16,7 @@ from cellwright.agent.calls.confinement import Confinement
 from cellwright.sandbox.kernel.kernel_files import places_of
 from cellwright.sandbox.mechanisms import KERNEL_IS_OPEN, PROCESSES_ARE_SHOWN, Sandbox, try_bubblewrap
 from cellwright.sandbox.private_folder import PrivateFolder
-from confined import Confined, sandbox_by
+from confined import Confined, sandbox_by, staging_sandbox
 from processes.user_process import as_user
 from row_tables import for_each_row
 
@@ -121,6 +121,20 @@ def test_a_project_among_the_devices_is_kept(mounted: Confined) -> None:
         assert seen == {"read": ["a", "1"], "write": ["a", "b", "1"]}
         for bounds in (Confinement(read=("/usr",)), Confinement(read=("/",), hidden=("/dev/shm",))):
             assert "a\n" not in Confined(mounted.sandbox, mounted.private, root).bash("cat a", bounds).output
+
+
+def test_a_project_among_the_devices_is_held_to_its_bounds(mounted: Confined) -> None:
+    """Wherever in it the command begins: a mount of that folder alone would lie over what is protected or staged."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        root, deep = Path(folder), Path(folder, "src", "deep")
+        deep.mkdir(parents=True)
+        protected = Confinement(write=(str(root),), protected=(str(root / "src"),))
+        judged_at_the_end = Confinement(write=(str(root),), protects=lambda _path: True)
+        for sandbox, bounds in ((mounted.sandbox, protected), (staging_sandbox(), judged_at_the_end)):
+            for cwd in (root, root / "src", deep):
+                Confined(sandbox, mounted.private, root).bash("touch made; touch ../made; true", bounds, cwd=cwd)
+                assert not (root / "src" / "made").exists(), (bounds, cwd)
+                assert not (deep / "made").exists(), (bounds, cwd)
 
 
 def test_processes_of_others_are_hidden_where_a_command_can_have_its_own(mounted: Confined) -> None:

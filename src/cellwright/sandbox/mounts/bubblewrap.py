@@ -123,9 +123,7 @@ def _mounts(bounds: Bounds, private: PrivateFolder, staged: Staging | None, cwd:
     in_changed = [place for path in changed for place in kernels.below(path)]
     kept = [path for path in bounds.write if kernels.hold(path)]
     tops = (*bounds.read, *bounds.data, *bounds.write)
-    seen = any(below(cwd, top) for top in tops) and not any(below(cwd, place) for place in bounds.hidden)
-    if seen and below(cwd, "/dev") and not kernels.hold(cwd):
-        # a project in memory, which devices of the sandbox's own would cover
+    if _is_lost_in_memory(cwd, tops, bounds) and not kernels.hold(cwd):
         (changed if any(below(cwd, top) for top in bounds.write) else kept).append(cwd)
     for path in (*bounds.read, *bounds.data, *in_changed, *kept):
         # what is closed to us would end bubblewrap, and what is not there takes its time
@@ -140,6 +138,17 @@ def _mounts(bounds: Bounds, private: PrivateFolder, staged: Staging | None, cwd:
     mounts.setdefault("/dev", ["--dev", "/dev"])
     mounts.setdefault("/proc", _processes())
     return mounts
+
+
+def _is_lost_in_memory(cwd: str, tops: Sequence[str], bounds: Bounds) -> bool:
+    """Return whether the sandbox's own devices cover a project in memory that is visible only as part of `/`.
+
+    What is mounted by itself is not covered, and a mount of its own would lie over what is protected or staged there.
+    """
+    if not below(cwd, "/dev") or any(below(cwd, place) for place in (*bounds.hidden, *bounds.protected)):
+        return False
+    holding = [top for top in tops if below(cwd, top)]
+    return bool(holding) and not any(below(top, "/dev") and top != "/dev" for top in holding)
 
 
 def _processes() -> list[str]:
