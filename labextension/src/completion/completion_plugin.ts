@@ -42,7 +42,7 @@ export const completionPlugin: JupyterFrontEndPlugin<void> = {
     const trans = transOf(translator);
     let settings: ISettingRegistry.ISettings | null = null;
     const choices = (): CompletionSettings => ({ enabled: settings?.composite.enabled === true, delay: Number(settings?.composite.delay) });
-    const loading = new ExtensionLoader((kernel) => loadExtension(kernel, null));
+    const loading = new ExtensionLoader(loadExtension);
     const completion = new ClaudeCompletion(
       choices,
       (request, context) => completionContext(tracker, (panel) => {

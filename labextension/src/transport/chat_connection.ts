@@ -7,10 +7,10 @@ import { randomName } from "../page";
 import type { Connection, ConnectionProblem } from "./chat";
 import type { FailedMessage, ChatMessage } from "./chat_protocol";
 import { CHAT_TARGET } from "./chat_protocol";
-import { packageInfo, loadExtension, NO_PROBLEM } from "./load_extension";
+import { loadExtension, loadOnSubshell, NO_PROBLEM, packageInfo } from "./load_extension";
 import { LOADED_TARGET, RpcLink } from "./rpc";
 import type { SubshellComm } from "./subshells";
-import { createSubshell, endSubshell, hasKernelInfo, subshellOf, withSubshell, withTimeout } from "./subshells";
+import { endSubshell, hasKernelInfo, subshellOf, withSubshell, withTimeout } from "./subshells";
 
 /** The time in which a kernel that can answer has to do so. */
 export const ANSWER_TIMEOUT_MS = 20_000;
@@ -136,13 +136,23 @@ export class ChatConnection {
       return null;
     };
     if (isVoid()) return stop();
-    if (subshell === null) this.events.connection("connecting", { waitsForCell: true });
-    const loading = loadExtension(kernel, subshell);
-    const trouble = await (subshell === null ? loading : withTimeout(ANSWER_TIMEOUT_MS, loading));
+    if (subshell !== null) {
+      const loaded = await withTimeout(ANSWER_TIMEOUT_MS, loadOnSubshell(kernel, subshell));
+      if (isVoid()) return stop();
+      if (loaded) return this.openComm(comm, subshell, isVoid);
+      if (loaded === undefined) {
+        stop();
+        return "silent";
+      }
+    }
+    const waits = subshell === null || kernel.status !== "idle";
+    if (waits) this.events.connection("connecting", { waitsForCell: true });
+    const loading = loadExtension(kernel);
+    const trouble = await (waits ? loading : withTimeout(ANSWER_TIMEOUT_MS, loading));
     if (isVoid()) return stop();
     if (trouble === null) return this.openComm(comm, subshell, isVoid);
     stop();
-    if (trouble === undefined || /subshell/i.test(trouble.message)) return "silent";
+    if (trouble === undefined) return "silent";
     this.events.connection("missing", { trouble });
     return null;
   }
@@ -159,7 +169,7 @@ export class ChatConnection {
       comm.onMsg = ({ content }) => {
         const message = link.receive(content.data);
         if (!message || isVoid()) return;
-        if (message.type === "unsupported") void this.refused(subshell, message as ChatMessage, isVoid);
+        if (message.type === "unsupported") void this.refused(message as ChatMessage, isVoid);
         if (message.type === "failed") this.failed(message as FailedMessage);
         if (message.type === "welcome" || message.type === "unsupported" || message.type === "failed") resolve(message.type);
         if (MESSAGES.includes(message.type)) this.events.message(message as ChatMessage);
@@ -172,7 +182,7 @@ export class ChatConnection {
       withSubshell(this.kernel, subshell, () => comm.open({ ...this.events.opening(), secret }));
     });
     if (isVoid()) return outcome;
-    if (outcome === "closed") await this.refused(subshell, null, isVoid);
+    if (outcome === "closed") await this.refused(null, isVoid);
     else if (outcome === "welcome") this.welcomed();
     else if (outcome === "silent") this.close();
     return outcome;
@@ -197,18 +207,14 @@ export class ChatConnection {
     }, PING_INTERVAL_MS);
   }
 
-  /** The kernel's package is of another time. */
-  private async refused(subshell: string | null, message: ChatMessage | null, isVoid: () => boolean): Promise<void> {
-    const { kernel } = this;
+  /** The kernel's package is of another time; where it is, is known once no cell runs. */
+  private async refused(message: ChatMessage | null, isVoid: () => boolean): Promise<void> {
     this.open = null;
-    // the comm's subshell goes with the comm: nobody would answer there
-    const own = subshell === null ? null : await createSubshell(kernel);
-    const asked = packageInfo(kernel, own);
-    const { executable, version } = (subshell === null ? await asked : await withTimeout(ANSWER_TIMEOUT_MS, asked)) ?? NO_PROBLEM;
-    if (own !== null) endSubshell(kernel, own);
-    if (isVoid()) return;
     const protocol = message?.type === "unsupported" ? message.protocol : 0;
-    this.events.connection("unsupported", { trouble: { ...NO_PROBLEM, executable, version, protocol } });
+    const report = (about: Pick<ConnectionProblem, "executable" | "version">): void => { this.events.connection("unsupported", { trouble: { ...NO_PROBLEM, ...about, protocol } }); };
+    if (this.kernel.status !== "idle") report(NO_PROBLEM);
+    const about = await withTimeout(ANSWER_TIMEOUT_MS, packageInfo(this.kernel));
+    if (!isVoid()) report(about ?? NO_PROBLEM);
   }
 
   /** The kernel cannot make the conversation: its settings are broken. */

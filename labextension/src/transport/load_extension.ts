@@ -1,10 +1,18 @@
-/** Having a kernel load the package, unseen: without history or output, and while it is busy where it has subshells. */
+/**
+ * Having a kernel load the package, unseen: without history or output, and while it is busy where it has subshells.
+ *
+ * Nothing is executed on a subshell: code fires the user's hooks on the subshell's thread, and the figures of the cell that
+ * runs come out torn. A completion fires none.
+ */
 
 import type { Kernel, KernelMessage } from "@jupyterlab/services";
 
 import type { ConnectionProblem } from "./chat";
 import { withSubshell } from "./subshells";
 
+/** Completed, not executed: `cellwright/kernel/load_on_completion.py`. */
+const LOAD_WHILE_BUSY = "from cellwright.kernel.load_on_completion import LOADED";
+const LOADED = "LOADED";
 const LOAD = 'get_ipython().extension_manager.load_extension("cellwright")';
 const PACKAGE_INFO = { executable: '__import__("sys").executable', version: '__import__("cellwright").__version__' };
 type Expression = { status: string; data?: Record<string, string> };
@@ -13,12 +21,19 @@ const NOT_INSTALLED = /^No module named ['"]cellwright['"]/;
 
 export const NO_PROBLEM: ConnectionProblem = { executable: "", version: "", protocol: 0, message: "" };
 
-/** Loads the package; null, or what keeps the kernel from it. Waits for the cell that runs where `subshell` is null. */
-export async function loadExtension(kernel: Kernel.IKernelConnection, subshell: string | null): Promise<ConnectionProblem | null> {
-  const reply = await execute(kernel, subshell, LOAD, {});
+/** Loads the package by the subshell: true, false where it has to be executed, or undefined where nobody answers there. */
+export async function loadOnSubshell(kernel: Kernel.IKernelConnection, subshell: string): Promise<boolean | undefined> {
+  const request = { code: LOAD_WHILE_BUSY, cursor_pos: LOAD_WHILE_BUSY.length };
+  const { content } = await withSubshell(kernel, subshell, () => kernel.requestComplete(request));
+  return content.status === "ok" ? content.matches.includes(LOADED) : undefined;
+}
+
+/** Loads the package when the cell that runs has ended; null, or what keeps the kernel from it. */
+export async function loadExtension(kernel: Kernel.IKernelConnection): Promise<ConnectionProblem | null> {
+  const reply = await execute(kernel, LOAD, {});
   if (reply.status === "ok") return null;
   const { ename, evalue } = reply.status === "error" ? reply : { ename: "", evalue: "" };
-  const { executable } = await packageInfo(kernel, subshell);
+  const { executable } = await packageInfo(kernel);
   const lacking = ename === "ModuleNotFoundError" && NOT_INSTALLED.test(evalue);
   return { ...NO_PROBLEM, executable, message: lacking ? "" : `${ename}: ${evalue}` };
 }
@@ -41,18 +56,18 @@ export async function loadForCell(
   return `Cellwright could not be loaded into this notebook's kernel (${ename}: ${evalue}). Run %load_ext cellwright to see why.`;
 }
 
-/** The kernel's Python and the version of the package in it, empty where it does not say. */
-export async function packageInfo(kernel: Kernel.IKernelConnection, subshell: string | null): Promise<{ executable: string; version: string }> {
-  const reply = await execute(kernel, subshell, "", PACKAGE_INFO);
+/** The kernel's Python and the version of the package in it, empty where it does not say; when its cell has ended. */
+export async function packageInfo(kernel: Kernel.IKernelConnection): Promise<{ executable: string; version: string }> {
+  const reply = await execute(kernel, "", PACKAGE_INFO);
   const found = (reply.status === "ok" ? reply.user_expressions : {}) as Record<string, Expression | undefined>;
   return { executable: textOf(found.executable), version: textOf(found.version) };
 }
 
 async function execute(
-  kernel: Kernel.IKernelConnection, subshell: string | null, code: string, expressions: Record<string, string>,
+  kernel: Kernel.IKernelConnection, code: string, expressions: Record<string, string>,
 ): Promise<KernelMessage.IExecuteReplyMsg["content"]> {
   const request = { code, silent: true, store_history: false, allow_stdin: false, stop_on_error: false, user_expressions: expressions };
-  return (await withSubshell(kernel, subshell, () => kernel.requestExecute(request)).done).content;
+  return (await withSubshell(kernel, null, () => kernel.requestExecute(request)).done).content;
 }
 
 /** A string from its `repr`, as user expressions come. */

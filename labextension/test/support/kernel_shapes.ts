@@ -38,6 +38,7 @@ export type ChatKernel = Omit<Kernel, "createComm" | "disposed" | "statusChanged
   subshellId?: string | null;
   createComm(target: string): ChatComm;
   requestExecute(content: JsonObject): Future<ExecuteReply>;
+  requestComplete(content: JsonObject): Promise<{ content: JsonObject }>;
   sendControlMessage(message: unknown, expectReply: boolean): Future<{ status: string; subshell_id?: string }>;
   restart(): Promise<void>;
 };

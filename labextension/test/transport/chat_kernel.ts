@@ -112,7 +112,8 @@ export class OneKernel implements ChatKernel {
   lateSubshells: Promise<void>[] = [];
   /** Of itself; a promise that does not settle: it does not answer. */
   about: Promise<void> = Promise.resolve();
-  /** What loading the package gives; a promise that does not settle: the kernel does not answer. */
+  readonly completed: { code: string; subshell: string | null }[] = [];
+  /** What loading the package gives, by a completion or by code; a promise that does not settle: the kernel does not answer. */
   loading: Promise<ExecuteReply> | ExecuteReply = { status: "ok" };
   expressions: Record<string, string> = { executable: "'/env/bin/python'", version: "'0.1.0'" };
   /** What the kernel says to a comm that was opened. */
@@ -148,6 +149,11 @@ export class OneKernel implements ChatKernel {
     const found = Object.fromEntries(values.map(([name, text]) => [name, { status: "ok", data: { "text/plain": text } }]));
     const reply = code === "" ? this.about.then(() => ({ status: "ok", user_expressions: found })) : this.loading;
     return { done: Promise.resolve(reply).then((content) => ({ content })) };
+  }
+
+  requestComplete({ code }: JsonObject): Promise<{ content: JsonObject }> {
+    this.completed.push({ code: code as string, subshell: this.subshellId });
+    return Promise.resolve(this.loading).then(({ status }) => ({ content: { status: "ok", matches: status === "ok" ? ["LOADED"] : [] } }));
   }
 
   sendControlMessage(message: { header: { msg_type: string }; content: JsonObject }): { done: Promise<{ content: { status: string; subshell_id: string } }> } {

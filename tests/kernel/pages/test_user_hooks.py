@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import ipykernel
@@ -12,7 +13,7 @@ from chat_panel import ChatPanel
 from notebook_kernel import Cell, NotebookKernel, Page
 
 from cellwright.kernel.pages.open_documents import TARGET as DOCUMENTS
-from cellwright.testing import Gate, MessagesServer, hold, say, turn
+from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 
 pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
 
@@ -114,3 +115,22 @@ def test_figures_are_the_same_whatever_the_panel_does(kernel: NotebookKernel, pa
     gate.open()
     panel.wait_for_end(run)
     assert good(kernel) == FIGURES
+
+
+@needs_subshells
+def test_figures_are_the_same_while_code_of_claude_waits_for_the_cell(
+    kernel: NotebookKernel, panel: ChatPanel, model: MessagesServer, project: Path
+):
+    model.add(turn(use("Python", code="plt.plot([3, 1])")), say("Drawn."))
+    cell = kernel.begin(
+        "import pathlib\nprint('begun')\npictures = []\n"
+        "while not pathlib.Path('asked').exists(): pictures.append(saved())\n"
+        f"pictures += [saved() for _ in range({FIGURES})]"
+    )
+    kernel.wait_for(lambda message: "begun" in str(message["content"]), cell)
+    run = panel.prompt("Draw it", options={"mode": "bypassPermissions"})
+    panel.wait_for_op(run, "tool")
+    (project / "asked").touch()
+    kernel.finish(cell)
+    panel.wait_for_end(run)
+    assert good(kernel) == int(kernel.value("len(pictures)"))

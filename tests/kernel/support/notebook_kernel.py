@@ -168,6 +168,14 @@ class NotebookKernel:
             self._replies[reply["parent_header"].get("msg_id", "")] = dict(reply["content"])
         return self._replies.pop(cell.id)
 
+    def completions(self, code: str, subshell: str | None = None) -> list[str]:
+        """What completes the end of `code`."""
+        message = self.client.session.msg("complete_request", {"code": code, "cursor_pos": len(code)})
+        if subshell is not None:
+            message["header"]["subshell_id"] = subshell
+        self.client.shell_channel.send(message)
+        return list(self._reply(Cell(message["header"]["msg_id"]), SECONDS)["matches"])
+
     def run(self, code: str, **options: Any) -> Cell:
         return self.finish(self.begin(code, **options))
 

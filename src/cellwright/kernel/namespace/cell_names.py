@@ -6,7 +6,6 @@ import ast
 import functools
 import re
 import symtable
-import warnings
 from collections.abc import Iterator
 
 from msgspec import Struct
@@ -18,6 +17,9 @@ _CELL_MAGIC = lazy_pattern(r"%%(?P<name>\w+)[^\n]*\n?")
 _MAGIC_LINE = lazy_pattern(
     r"^(?P<indent>\s*)(?:(?P<name>[\w\s,]+)=\s*)?[%!][^\n]*$|^(?P<before>\s*)[^\n#'\"]*\?{1,2}\s*$"
 )
+
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_KNOWN_ESCAPES = frozenset("\n\r\\'\"abfnrtvxNuU01234567")
 
 
 class CellNames(Struct, frozen=True):
@@ -80,13 +82,21 @@ def _parsed(source: str) -> tuple[ast.Module, str] | None:
     for text in (source, _without_magics(source)):
         if text is None:
             continue
+        text = _ESCAPE.sub(_valid_escape, text)
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the user was warned when the cell ran
-                return ast.parse(text), text
+            return ast.parse(text), text
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
     return None
+
+
+def _valid_escape(escape: re.Match[str]) -> str:
+    """An escape that Python knows, or one of the same length that is none: of the others the parser warns.
+
+    The user was warned when the cell ran. Silencing the parser would take the process's filters, in which the user's own
+    `catch_warnings` may be at work on the main thread; and no name depends on what a string says.
+    """
+    return escape[0] if escape[1] in _KNOWN_ESCAPES else f".{escape[1]}"
 
 
 def _without_magics(source: str) -> str | None:

@@ -24,6 +24,8 @@ from cellwright.server.relay.channels import KernelLost, Message, channels_of
 
 NUDGE_SECONDS = 0.5
 AGAIN_SECONDS = 3.0
+BUSY_AFTER_SECONDS = 1.0
+"""A main shell that has not answered by then runs a cell."""
 SUBSHELLS = "kernel subshells"
 
 
@@ -183,13 +185,19 @@ class KernelComm:
 
 
 LOAD = "%load_ext cellwright"
+LOAD_WHILE_BUSY = "from cellwright.kernel.load_on_completion import LOADED"
+"""Completed, not executed: see the module that it names."""
 EXECUTABLE = "__import__('sys').executable"
 
 
 async def load_extension(
-    connection: KernelConnection, subshell: str | None, seconds: float | None, kernel_id: str
+    connection: KernelConnection, subshell: str | None, seconds: float | None, kernel_id: str, on_wait: Callable[[], None]
 ) -> None:
-    """Load it on that subshell; each answer may take `seconds`. Raises ApiError, with the command that installs it."""
+    """Load it, by that subshell if there is one; its answer may take `seconds`.
+
+    Where that does not do, the main shell is asked, which answers when its cell has ended; `on_wait` is called where that
+    takes a moment. Raises ApiError, with the command that installs it.
+    """
 
     async def execute(code: str, expressions: Mapping[str, str]) -> Mapping[str, Any]:
         content = {
@@ -200,10 +208,19 @@ async def load_extension(
             "allow_stdin": False,
             "stop_on_error": False,
         }
-        reply = await connection.request("shell", "execute_request", content, subshell, seconds)
+        reply = await connection.request("shell", "execute_request", content)
         return reply["content"]  # type: ignore[no-any-return]
 
-    loaded = await execute(LOAD, {})
+    if subshell is not None:
+        content = {"code": LOAD_WHILE_BUSY, "cursor_pos": len(LOAD_WHILE_BUSY)}
+        completed = await connection.request("shell", "complete_request", content, subshell, seconds)
+        if "LOADED" in completed["content"].get("matches", ()):
+            return
+    notice = asyncio.get_running_loop().call_later(BUSY_AFTER_SECONDS, on_wait)
+    try:
+        loaded = await execute(LOAD, {})
+    finally:
+        notice.cancel()
     if loaded["status"] == "ok":
         return
     told = await execute("", {"executable": EXECUTABLE})

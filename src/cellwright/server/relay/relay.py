@@ -171,7 +171,12 @@ class KernelRelay:
                 message = f"Kernel {self.kernel_id} gives no subshell. Restart it."
                 raise RouteError(504, "EXECUTION_TIMEOUT", message) from error
         self.notify_if_waiting(about_wait)
-        await load_extension(connection, self._subshell, self._reply_seconds, self.kernel_id)
+
+        def wait_for_cell() -> None:
+            if self._subshell is not None:  # it was said before the first request that went there
+                about_wait("The kernel is busy and has no Cellwright yet: waiting for its cell.")
+
+        await load_extension(connection, self._subshell, self._reply_seconds, self.kernel_id, wait_for_cell)
         await self._open_comm(connection)
         await self._notebooks.open(connection, self._subshell)
 
