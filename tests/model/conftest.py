@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import importlib.util
 import json
 import os
 import socket
@@ -203,8 +202,6 @@ class Line:
 
 @pytest.fixture(params=WAYS)
 def way(request: pytest.FixtureRequest) -> str:
-    if request.param == "bedrock" and importlib.util.find_spec("botocore") is None:
-        pytest.skip("NO BOTOCORE: install the extra `bedrock` to test Bedrock's event stream")
     return str(request.param)
 
 

@@ -136,25 +136,28 @@ export class ChatConnection {
       return null;
     };
     if (isVoid()) return stop();
+    const trouble = await this.load(subshell, isVoid);
+    if (isVoid()) return stop();
+    if (trouble === null) return this.openComm(comm, subshell, isVoid);
+    stop();
+    if (trouble === "silent") return "silent";
+    this.events.connection("missing", { trouble });
+    return null;
+  }
+
+  /** Has the kernel load the package; null, or what keeps it from it. */
+  private async load(subshell: string | null, isVoid: () => boolean): Promise<ConnectionProblem | "silent" | null> {
+    const { kernel } = this;
     if (subshell !== null) {
       const loaded = await withTimeout(ANSWER_TIMEOUT_MS, loadOnSubshell(kernel, subshell));
-      if (isVoid()) return stop();
-      if (loaded) return this.openComm(comm, subshell, isVoid);
-      if (loaded === undefined) {
-        stop();
-        return "silent";
-      }
+      if (loaded === undefined) return "silent";
+      if (loaded || isVoid()) return null;
     }
     const waits = subshell === null || kernel.status !== "idle";
     if (waits) this.events.connection("connecting", { waitsForCell: true });
     const loading = loadExtension(kernel);
     const trouble = await (waits ? loading : withTimeout(ANSWER_TIMEOUT_MS, loading));
-    if (isVoid()) return stop();
-    if (trouble === null) return this.openComm(comm, subshell, isVoid);
-    stop();
-    if (trouble === undefined) return "silent";
-    this.events.connection("missing", { trouble });
-    return null;
+    return trouble === undefined ? "silent" : trouble;
   }
 
   private async openComm(comm: Kernel.IComm, subshell: string | null, isVoid: () => boolean): Promise<Outcome> {

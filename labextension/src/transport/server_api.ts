@@ -9,7 +9,7 @@ export type KeyReport = { readonly source: string | null; readonly own_credentia
 /** `overruled_by`: what goes before the key that was kept; empty where that counts. */
 export type KeptKey = KeyReport & { readonly kept_in: string; readonly tried: boolean; readonly overruled_by: string };
 
-/** A cloud or gateway with what one enters for it. `settings` say the same where Jupyter is started; `install` brings what it lacks. */
+/** A cloud or gateway with what one enters for it. `settings` say the same where Jupyter is started. */
 export type CloudForm = {
   readonly id: string;
   readonly name: string;
@@ -17,7 +17,6 @@ export type CloudForm = {
   readonly credential: string;
   readonly key: boolean;
   readonly settings: readonly string[];
-  readonly install: string;
 };
 
 export type ServerApi = {

@@ -14,10 +14,10 @@ from typing import Any
 from cellwright.doctor.check import Check, Finding
 from cellwright.version import VERSION
 
-NAMED = ("ipykernel", "ipython", "ipywidgets", "anywidget")
+NAMED = ("ipykernel", "ipython", "ipywidgets", "anywidget", "jupyter-server")
 """The packages whose versions are always told."""
 
-OPTIONAL = {"jupyterlab": "4.4", "notebook": "7.4", "jupyter-server": "2.15"}
+OPTIONAL = {"jupyterlab": "4.4", "notebook": "7.4"}
 """The packages that may be in another environment, that of the server."""
 
 SUBSHELLS = "7.1"

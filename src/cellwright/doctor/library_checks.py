@@ -33,7 +33,8 @@ BASE = (
     "tree_sitter_python",
     "yaml",
 )
-"""The modules that are always needed; not Jupyter's own, which take a second."""
+"""The modules that are always needed; not Jupyter's own and not the clouds', which take a second: the check of the key asks
+with those."""
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "web": ("trafilatura",),

@@ -8,6 +8,8 @@ completion fires no hook, and IPython imports the module whose names it complete
 
 from __future__ import annotations
 
+from typing import Any
+
 EXTENSION = "cellwright"
 
 
@@ -21,8 +23,9 @@ def _load() -> bool:
 
     if not InteractiveShell.initialized():
         return False
+    manager: Any = InteractiveShell.instance().extension_manager
     try:
-        InteractiveShell.instance().extension_manager.load_extension(EXTENSION)
-    except Exception:  # told by who loads it with code next
+        manager.load_extension(EXTENSION)
+    except Exception:  # noqa: BLE001  told by who loads it with code next
         return False
     return True

@@ -30,8 +30,8 @@ RECORD = """
 
 FIGURES = 50
 
-DRAW = f"""
-    %matplotlib inline
+DRAW = """
+    %matplotlib BACKEND
     import io, threading
     import matplotlib.pyplot as plt
     def saved():
@@ -39,11 +39,11 @@ DRAW = f"""
         axes.plot([1, 3, 2])
         axes.set_title('equal')
         data = io.BytesIO()
-        figure.savefig(data, metadata={{'Software': None}})
+        figure.savefig(data, metadata={'Software': None})
         plt.close(figure)
         return data.getvalue()
     saved()  # the fonts are found once
-    pictures = [saved() for _ in range({FIGURES})]
+    undisturbed, = {saved() for _ in range(3)}
 """
 
 
@@ -95,11 +95,17 @@ def test_messages_of_our_comms_run_no_hook_on_another_thread(
     assert other_threads(kernel) == "[]"
 
 
-@needs_subshells
-def test_figures_are_the_same_whatever_the_panel_does(kernel: NotebookKernel, panel: ChatPanel, model: MessagesServer):
-    cell = kernel.begin(textwrap.dedent(DRAW) + "\nundisturbed, = set(pictures)")
-    kernel.finish(cell)
+@pytest.fixture(params=["inline", "widget"])
+def backend(request: pytest.FixtureRequest, kernel: NotebookKernel) -> str:
+    """The backend that figures are drawn with; `undisturbed` is what each is to be like."""
+    cell = kernel.run(textwrap.dedent(DRAW).replace("BACKEND", request.param))
     assert cell.status == "ok", cell.error
+    return str(request.param)
+
+
+@needs_subshells
+@pytest.mark.usefixtures("backend")
+def test_figures_are_the_same_whatever_the_panel_does(kernel: NotebookKernel, panel: ChatPanel, model: MessagesServer):
     again = f"pictures = [saved() for _ in range({FIGURES})]"
 
     def ask_something() -> None:
@@ -118,6 +124,7 @@ def test_figures_are_the_same_whatever_the_panel_does(kernel: NotebookKernel, pa
 
 
 @needs_subshells
+@pytest.mark.usefixtures("backend")
 def test_figures_are_the_same_while_code_of_claude_waits_for_the_cell(
     kernel: NotebookKernel, panel: ChatPanel, model: MessagesServer, project: Path
 ):
@@ -130,7 +137,9 @@ def test_figures_are_the_same_while_code_of_claude_waits_for_the_cell(
     kernel.wait_for(lambda message: "begun" in str(message["content"]), cell)
     run = panel.prompt("Draw it", options={"mode": "bypassPermissions"})
     panel.wait_for_op(run, "tool")
-    (project / "asked").touch()
+    asked = project / "asked"
+    asked.touch()
     kernel.finish(cell)
+    asked.unlink()
     panel.wait_for_end(run)
     assert good(kernel) == int(kernel.value("len(pictures)"))

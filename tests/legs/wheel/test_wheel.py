@@ -45,7 +45,7 @@ def test_the_demo_runs_from_it(python, tmp_path):
     assert "From red to green" in run.stdout
 
 
-MOST_MIB = 90
+MOST_MIB = 190
 """What it may take beyond JupyterLab; docs/decisions/libraries.md says what it takes, and for what."""
 
 

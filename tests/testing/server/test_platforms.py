@@ -92,7 +92,6 @@ def test_bedrock_whole_answers(client, signed):
 def test_bedrock_streams_amazon_events(client):
     import anthropic
 
-    pytest.importorskip("botocore", reason="comes with the extra `bedrock`")
     api = client([*SCRIPT, turn(say("x"), fault("error_event", error_type="overloaded_error"))])
     with anthropic.AnthropicBedrock(base_url=api.server.url, aws_region="us-east-1", api_key=api.server.api_key) as sdk:
         check(answers(sdk, api))

@@ -1,6 +1,5 @@
 /** The part of the key's card for who reaches Claude through a cloud or a gateway: which one, what it needs, and a try. */
 
-import { copyButton } from "../../transcript/clipboard";
 import { element } from "../../transcript/dom";
 import type { Trans } from "../../translation";
 import type { CloudForm, KeptKey, ServerApi } from "../../transport/server_api";
@@ -38,7 +37,6 @@ export function cloudPart(deps: CloudFormDeps): CloudPart {
     if (!cloud) return;
     deps.say("", "");
     body.replaceChildren(
-      ...(cloud.install ? [element("p", { class: "hint" }, trans.__("Install what it needs first:")), command(cloud.install)] : []),
       ...cloud.fields.flatMap(({ variable, label, example, optional }) => row(variable, label, { placeholder: example, ...(optional ? {} : { required: "" }) })),
       ...(cloud.key ? row("key", trans.__("Key"), { type: "password", autocomplete: "off" }) : []),
       element("div", { class: "row end" }, save),
@@ -94,8 +92,4 @@ export function cloudPart(deps: CloudFormDeps): CloudPart {
 function row(name: string, label: string, attributes: Record<string, string>): HTMLElement[] {
   const id = `${ID}-${name}`;
   return [element("label", { for: id }, label), element("input", { id, name, type: "text", class: "jp-mod-styled", autocomplete: "off", spellcheck: "false", ...attributes })];
-}
-
-function command(words: string): HTMLElement {
-  return element("p", { class: "command" }, element("code", {}, words), copyButton(() => words));
 }

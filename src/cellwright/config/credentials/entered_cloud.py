@@ -6,7 +6,6 @@ Where it has a key of its own that is kept as any other key is, and never stands
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ from cellwright.config.credentials.stored_key import address_of, keep
 from cellwright.config.settings.edit import set_value
 from cellwright.config.settings.settings_files import users_folder
 from cellwright.config.strict_json import SettingsProblem
-from cellwright.errors import CellwrightError, ErrorCode, needs_extra
+from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.credentials import choose_transport
 from cellwright.model.retry import RequestFailed, failure_of_response
 from cellwright.model.transports.transport import Transport
@@ -50,7 +49,7 @@ def _model_field(example: str) -> Field:
 class Cloud(Struct, frozen=True):
     """A way to Claude that is not Anthropic's own address: the variable that chooses it, and what it needs besides.
 
-    `modules` are what the extra `extra` brings; `credential` says where the credential comes from; `key`: one is entered.
+    `credential` says where the credential comes from; `key`: one is entered.
     """
 
     id: str
@@ -58,8 +57,6 @@ class Cloud(Struct, frozen=True):
     fields: tuple[Field, ...]
     credential: str
     switch: str = ""
-    extra: str = ""
-    modules: tuple[str, ...] = ()
     key: str = ""
 
 
@@ -74,8 +71,6 @@ CLOUDS: Sequence[Cloud] = (
         ),
         "Signs with the AWS credentials of this machine: aws configure, aws sso login, variables or a role.",
         switch="CLAUDE_CODE_USE_BEDROCK",
-        extra="bedrock",
-        modules=("anthropic", "boto3"),
     ),
     Cloud(
         "vertex",
@@ -87,8 +82,6 @@ CLOUDS: Sequence[Cloud] = (
         ),
         "Signs in as this machine does: gcloud auth application-default login, or a service account.",
         switch="CLAUDE_CODE_USE_VERTEX",
-        extra="vertex",
-        modules=("anthropic", "google.auth"),
     ),
     Cloud(
         "foundry",
@@ -96,8 +89,6 @@ CLOUDS: Sequence[Cloud] = (
         (Field("ANTHROPIC_FOUNDRY_RESOURCE", "Resource", "my-resource"), _model_field("the name of your deployment")),
         "The key is in the resource's page in Foundry.",
         switch="CLAUDE_CODE_USE_FOUNDRY",
-        extra="sdk",
-        modules=("anthropic",),
         key="ANTHROPIC_FOUNDRY_API_KEY",
     ),
     Cloud(
@@ -120,7 +111,7 @@ class KeptCloud(Struct, frozen=True):
 
 
 def forms() -> list[dict[str, Any]]:
-    """Describe the clouds for who draws their forms; `install` is the command that brings what is not there."""
+    """Describe the clouds for who draws their forms."""
     return [
         {
             "id": cloud.id,
@@ -132,7 +123,6 @@ def forms() -> list[dict[str, Any]]:
             "credential": cloud.credential,
             "key": bool(cloud.key),
             "settings": [*([f"{cloud.switch}=1"] if cloud.switch else []), *_variables(cloud)],
-            "install": "" if _is_installed(cloud) else f"pip install 'cellwright[{cloud.extra}]'",
         }
         for cloud in CLOUDS
     ]
@@ -158,8 +148,6 @@ async def try_and_keep_cloud(
     cloud = next((each for each in CLOUDS if each.id == id), None)
     if cloud is None:
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"There is no cloud {id!r}.")
-    if not await asyncio.to_thread(_is_installed, cloud):
-        raise _not_kept(ErrorCode.CONFIG_INVALID, needs_extra(cloud.name, cloud.extra))
     entered = _entered(cloud, values)
     # one way at a time: the switches of the others go
     changes = {**{other.switch: None for other in CLOUDS if other.switch}, **entered}
@@ -175,14 +163,6 @@ async def try_and_keep_cloud(
     file = users_folder(environ) / "settings.json"
     await asyncio.to_thread(_write, file, changes)
     return KeptCloud(cloud.name, file, tried, "" if cloud.switch else overruled_by(after, None))
-
-
-def _is_installed(cloud: Cloud) -> bool:
-    importlib.invalidate_caches()  # it may have come just now
-    try:
-        return all(importlib.util.find_spec(name) is not None for name in cloud.modules)
-    except ModuleNotFoundError:  # the parent of one of them
-        return False
 
 
 def _entered(cloud: Cloud, values: Mapping[str, str]) -> dict[str, str | None]:

@@ -11,10 +11,11 @@ import contextlib
 import json
 import logging
 import os
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cellwright.errors import CellwrightError, ErrorCode, needs_extra
+from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.provider import request_sent
 from cellwright.model.retry import FailedAttempt, RequestFailed, broken_stream
 from cellwright.model.transports.reply import HttpReply
@@ -33,9 +34,6 @@ CLIENTS = {
     "vertex": "AsyncAnthropicVertex",
 }
 """The SDK's client class for each platform; "anthropic" stands for a profile or a workload identity at Anthropic."""
-
-EXTRAS = {"aws": "bedrock", "bedrock": "bedrock", "mantle": "bedrock", "google_cloud": "vertex", "vertex": "vertex"}
-"""The extra of ours that brings what a platform needs; `sdk`, the SDK alone, is enough for the others."""
 
 _REWRITTEN = ("bedrock", "vertex")
 """Platforms whose clients move fields of the body into the address, and so need it as a dict."""
@@ -216,7 +214,9 @@ def _build_client(platform: str, arguments: Mapping[str, str]) -> Any:
         )
         return getattr(anthropic, CLIENTS[platform])(max_retries=0, http_client=http_client, **arguments)
     except ImportError as error:
-        message = f"{error}. {needs_extra(f'A credential for {platform}', EXTRAS.get(platform, 'sdk'))}"
+        message = (
+            f"{error}: what signs in at {platform} is not whole. {sys.executable} -m pip install cellwright brings it."
+        )
         raise CellwrightError(ErrorCode.CONFIG_INVALID, message) from None
     except (anthropic.AnthropicError, ValueError) as error:
         message = f"The {platform} client of the anthropic SDK cannot be set up: {error}"

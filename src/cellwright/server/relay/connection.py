@@ -191,7 +191,11 @@ EXECUTABLE = "__import__('sys').executable"
 
 
 async def load_extension(
-    connection: KernelConnection, subshell: str | None, seconds: float | None, kernel_id: str, on_wait: Callable[[], None]
+    connection: KernelConnection,
+    subshell: str | None,
+    seconds: float | None,
+    kernel_id: str,
+    on_wait: Callable[[], None],
 ) -> None:
     """Load it, by that subshell if there is one; its answer may take `seconds`.
 
