@@ -103,7 +103,6 @@ def backend(request: pytest.FixtureRequest, kernel: NotebookKernel) -> str:
     return str(request.param)
 
 
-@needs_subshells
 @pytest.mark.usefixtures("backend")
 def test_figures_are_the_same_whatever_the_panel_does(kernel: NotebookKernel, panel: ChatPanel, model: MessagesServer):
     again = f"pictures = [saved() for _ in range({FIGURES})]"
