@@ -88,6 +88,8 @@ class AgentRun:
         self.sent = 0
         """Requests that went out, those that were tried again among them."""
         self.summary_as_text = False
+        self.gone_back: str | None = None
+        """The words on what was left out of the history, for when the API takes it."""
         self.pauses = 0
         self.continuations = 0
         self.model = agent.model
@@ -187,8 +189,10 @@ class AgentRun:
             end = stop if stop.error is not None else await self._propose_files(stop)
         except CellwrightError as error:
             with contextlib.suppress(CellwrightError):  # what ended the run is what the user must know
-                if self.requests and (notice := run_errors.take_back_refused(self.session, error)):
-                    self.emit(Notice(notice, "warning"))
+                # what ends an answer that has begun is no refusal of what was asked
+                if self.requests and not self.journal.is_answering:
+                    if notice := run_errors.take_back_refused(self.session, error):
+                        self.emit(Notice(notice, "warning"))
             end = _Stop("error", error)
         if end.error is not None:
             await self.hooks.after_failure(end.error, self.text)
@@ -314,7 +318,8 @@ class AgentRun:
         self._take_chosen_model()
         await self.compaction.before_request(self.model)
         self.requests += 1
-        went_back = summarised = False
+        refusal: ApiError | None = None
+        summarised = False
         while True:
             max_tokens = await self._reserved_tokens()
             request = Request(
@@ -336,21 +341,21 @@ class AgentRun:
                 if (turn := await self._answer(request)) is not None:
                     return turn
             except ApiError as error:
-                if error.code == ErrorCode.CONTEXT_TOO_LONG and not summarised:
+                if error.code == ErrorCode.CONTEXT_TOO_LONG and not summarised and self.compaction.can_help():
+                    self._void_answer(error)
                     self.spending.release()  # the summary has to be paid for as well
                     summarised = await self.compaction.after_too_long(self.model)
                     if summarised:
                         continue
+                if self.journal.is_answering:
+                    raise
                 if not self.summary_as_text and run_errors.is_of_summary(error, self.session):
                     self.summary_as_text = True
                     continue
-                if went_back:
-                    self.journal.go_forward()
-                    raise
-                if (notice := self.journal.go_back(error)) is None:
-                    raise
-                went_back = True
-                self.emit(Notice(notice, "warning"))
+                self.gone_back = self.journal.go_back(error)
+                if self.gone_back is None:
+                    raise (refusal or error) from None
+                refusal = refusal or error
             finally:
                 self.spending.release()
 
@@ -361,11 +366,15 @@ class AgentRun:
         except ApiError as error:
             if not self._may_fall_back(error):
                 raise
-            # what has streamed of it is void
-            self.emit(Retrying(1, 1, 0.0, str(error.code), error.message))
-            self._count_lost()
+            self._void_answer(error, always=True)
             self._fall_back(error.message)
             return None
+
+    def _void_answer(self, error: ApiError, *, always: bool = False) -> None:
+        """Tell that what has streamed of the answer is void, as it is asked for again."""
+        if always or self.journal.is_answering:
+            self.emit(Retrying(1, 1, 0.0, str(error.code), error.message))
+            self._count_lost()
 
     def _may_fall_back(self, error: ApiError) -> bool:
         return bool(self.fallbacks) and run_errors.is_of_model(error)
@@ -415,10 +424,12 @@ class AgentRun:
                     match event:
                         case MessageStart():
                             self.journal.begin_answer(event)
+                            self._tell_gone_back()
                             self.spending.streams(event)
                         case BlockEnd():
                             self.journal.end_block(event)
                         case TurnEnd():
+                            self._tell_gone_back()
                             turn = self.journal.end_answer(event)
                             self.emit(turn)
                             self._count(turn)
@@ -440,6 +451,11 @@ class AgentRun:
             self.sent += waits
             raise
         raise AssertionError("the provider ended without a TurnEnd")
+
+    def _tell_gone_back(self) -> None:
+        if self.gone_back is not None:
+            self.emit(Notice(self.gone_back, "warning"))
+            self.gone_back = None
 
     def _count(self, turn: TurnEnd) -> None:
         self.spending.count(turn.usage, turn.cost_usd)

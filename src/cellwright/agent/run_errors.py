@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import TurnEnd
+from cellwright.model.retry import is_refusal
 from cellwright.sessions.transcripts.transcript import REATTACHED
 from cellwright.text import dollars
 
@@ -91,10 +92,8 @@ def is_of_model(error: ApiError) -> bool:
 
 
 def is_of_summary(error: ApiError, session: Session) -> bool:
-    """Return whether the API does not take its own summary back: another account's, or another platform's."""
-    compacted = session.encoded[0].startswith(b'{"role":"assistant"')
-    of_it = "compaction" in error.message.lower() or str(error.details.get("error_code", "")).startswith("compaction_")
-    return compacted and of_it and error.code == ErrorCode.API_REQUEST_INVALID
+    """Return whether it may be that the API does not take its own summary back: another account's, or platform's."""
+    return session.encoded[0].startswith(b'{"role":"assistant"') and is_refusal(error)
 
 
 def not_permitted(why: str) -> CellwrightError:
