@@ -32,6 +32,7 @@ from cellwright.agent.tool import TOOL_SEARCH
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.errors import ApiError, CellwrightError, ErrorCode, fault, log_fault
 from cellwright.events import ContextAttached, Emit, Event, EventLog, Notice, Retrying, RunEnd, TurnEnd, UserPrompt
+from cellwright.model.images import admitted, takes_time
 from cellwright.model.models import limits
 from cellwright.model.provider import BlockEnd, MessageStart, Request, request_sent
 
@@ -232,8 +233,17 @@ class AgentRun:
         self._tell_notices(full.notices)
         if (attached := full.attached_event()) is not None:
             self.emit(attached)
-        await self.compaction.before_prompt(self.model, full.blocks)
-        self.journal.add_prompt(full.blocks)
+        blocks = await self._admitted(full.blocks)
+        await self.compaction.before_prompt(self.model, blocks)
+        self.journal.add_prompt(blocks)
+
+    async def _admitted(self, blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The blocks of the prompt as the API takes them: one picture that it refuses would end the session."""
+        if not takes_time(blocks):
+            return blocks
+        made, reasons = await asyncio.to_thread(admitted, blocks)
+        self._tell_notices(reasons)
+        return made
 
     def _tell_notices(self, more: Sequence[str] = ()) -> None:
         """Tell what the session has to say, what is known since its last request too."""
@@ -307,7 +317,7 @@ class AgentRun:
         ready = await next_steering(self.hooks.before_steering) if self._may_ask else ReadySteering()
         if not ready.texts:
             return False
-        self.session.append({"role": "user", "content": [*ready.blocks]})
+        self.session.append({"role": "user", "content": await self._admitted([*map(dict, ready.blocks)])})
         self.steering.delivered(ready)
         return True
 
@@ -349,15 +359,22 @@ class AgentRun:
                         continue
                 if self.journal.is_answering:
                     raise
-                if not self.summary_as_text and run_errors.is_of_summary(error, self.session):
-                    self.summary_as_text = True
+                if run_errors.is_of_summary(error, self.session) and self._sends_summary_as_text():
                     continue
                 self.gone_back = self.journal.go_back(error)
                 if self.gone_back is None:
+                    # whatever the API says of it, its own summary may be at fault
+                    if run_errors.is_of_compacted(error, self.session) and self._sends_summary_as_text():
+                        continue
                     raise (refusal or error) from None
                 refusal = refusal or error
             finally:
                 self.spending.release()
+
+    def _sends_summary_as_text(self) -> bool:
+        """Send the API's own summary as text from here on; False where that is done already."""
+        before, self.summary_as_text = self.summary_as_text, True
+        return not before
 
     async def _answer(self, request: Request) -> TurnEnd | None:
         """The answer; None when the request may not be sent again as it is, or not to this model."""

@@ -91,9 +91,15 @@ def is_of_model(error: ApiError) -> bool:
     return error.code == ErrorCode.API_OVERLOADED or not_there
 
 
-def is_of_summary(error: ApiError, session: Session) -> bool:
-    """Return whether it may be that the API does not take its own summary back: another account's, or platform's."""
+def is_of_compacted(error: ApiError, session: Session) -> bool:
+    """Return whether the API refused a conversation that begins with a summary of its own."""
     return session.encoded[0].startswith(b'{"role":"assistant"') and is_refusal(error)
+
+
+def is_of_summary(error: ApiError, session: Session) -> bool:
+    """Return whether the API does not take its own summary back: another account's, or another platform's."""
+    of_it = "compaction" in error.message.lower() or str(error.details.get("error_code", "")).startswith("compaction_")
+    return of_it and is_of_compacted(error, session)
 
 
 def not_permitted(why: str) -> CellwrightError:

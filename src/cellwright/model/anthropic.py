@@ -24,6 +24,7 @@ from cellwright.model.credentials import choose_transport, is_own_platform
 from cellwright.model.deferred_tools import all_loaded, may_defer, without_references
 from cellwright.model.message_stream import MAX_EVENT_BYTES, ErrorEvent, MessageBuilder, SseParser, joined_deltas
 from cellwright.model.models import ModelLimits, limits, may_think_now, refined, thinking_field
+from cellwright.model.pricing import MAX_COUNT
 from cellwright.model.provider import ProviderEvent, Request
 from cellwright.model.retry import (
     Clock,
@@ -172,7 +173,7 @@ class AnthropicProvider:
         except (TimeoutError, RequestFailed, CellwrightError, ValueError):
             return None
         counted = answer.get("input_tokens") if reply.status == 200 and isinstance(answer, dict) else None
-        return counted if isinstance(counted, int) else None
+        return counted if type(counted) is int and 0 <= counted <= MAX_COUNT else None
 
     async def _model_info(self, model: str) -> Mapping[str, Any]:
         """The answer to `GET /v1/models/{model}`; empty where that is not served. ValueError when it is no answer."""

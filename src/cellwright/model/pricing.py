@@ -30,8 +30,8 @@ MAX_COUNT = 1_000_000_000
 def usage_of(value: Any) -> dict[str, Any]:
     """A usage block as the wire brings it, with the numbers that can be believed. Raises TypeError where it is none.
 
-    A count beyond `MAX_COUNT`, below zero or no number at all (NaN) is left out, as one that was not said; the names of a
-    tier, a place or a speed may stand among the counts.
+    A count beyond `MAX_COUNT` is left out, as one that was not said; the names of a tier, a place or a speed may stand
+    among the counts.
     """
     if not isinstance(value, Mapping | None):
         raise TypeError(f"usage is {value!r:.100}")
@@ -41,12 +41,12 @@ def usage_of(value: Any) -> dict[str, Any]:
             usage[key] = list(map(usage_of, counted or ()))
         elif isinstance(counted, Mapping):
             usage[key] = usage_of(counted)
-        elif type(counted) in (int, float):
-            usage[key] = counted if 0 <= counted <= MAX_COUNT else None
+        elif type(counted) in (int, float) and counted >= 0:
+            usage[key] = counted if counted <= MAX_COUNT else None
         elif key.endswith(("_tokens", "_requests")) and counted is not None:
             raise TypeError(f"{key} is {counted!r:.100}")
-        else:
-            usage[key] = counted
+        else:  # what is no count: a number here could not be added up
+            usage[key] = None if type(counted) in (int, float) else counted
     return usage
 
 

@@ -31,6 +31,7 @@ from cellwright.events import (
     TurnChanged,
     TurnEnd,
 )
+from cellwright.model.images import admitted, takes_time
 from cellwright.model.provider import BlockEnd, MessageStart
 from cellwright.model.retry import is_refusal
 from cellwright.sessions.cut_answer import BLOCKS, DRAFT, RESULT, CutAnswer, keep_cut_answer
@@ -123,7 +124,7 @@ class TurnJournal:
 
     def add_prompt(self, blocks: Sequence[Mapping[str, Any]]) -> None:
         """Add the prompt to the session."""
-        self._session.append({"role": "user", "content": list(blocks)}, notices=self._notices)
+        self._session.append(_from_user(blocks), notices=self._notices)
         self._notices = []
         self._prompt = self._session.last_seq
 
@@ -271,7 +272,7 @@ class TurnJournal:
         permissions, self._permissions = self._permissions, {}
         shown, self._shown = self._shown, {}
         calls = {call: {**facts, **permissions.get(call, {})} for call, facts in shown.items()}
-        self._session.append({"role": "user", "content": list(content)}, calls=calls, notices=self._notices)
+        self._session.append(_from_user(content), calls=calls, notices=self._notices)
         self._notices = []
         self._unwritten_results = None
 
@@ -426,6 +427,11 @@ def _with_media_in_words(
 
 def _media(count: int) -> str:
     return "the picture or document" if count == 1 else f"the {count} pictures or documents"
+
+
+def _from_user(blocks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The message of `blocks`. Who knows of new pictures has them decoded before, off the loop; here none passes by."""
+    return {"role": "user", "content": admitted(blocks)[0] if takes_time(blocks) else list(blocks)}
 
 
 def _given(**facts: Any) -> dict[str, Any]:

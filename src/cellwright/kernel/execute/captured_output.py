@@ -29,7 +29,7 @@ from cellwright.kernel.execute.redirect import Replacement, RunningCode, StreamN
 from cellwright.kernel.execute.traceback import short_traceback
 from cellwright.kernel.namespace.cell_files import cell_of_file
 from cellwright.text import lazy_pattern
-from cellwright.tools.files.formats.images import image_block
+from cellwright.model.images import image_block
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

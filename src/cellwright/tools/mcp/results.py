@@ -76,7 +76,7 @@ async def resource_block(resource: Any, *, may_show: bool = True) -> Block:
 
 async def image_or_words(data: str, kind: str) -> Block:
     """The image as a block that the API takes, made smaller where need be, or words on why it cannot be shown."""
-    from cellwright.tools.files.formats.images import UnusableImage, image_from_bytes
+    from cellwright.model.images import UnusableImage, image_from_bytes
 
     try:
         decoded = base64.b64decode(data, validate=True)
