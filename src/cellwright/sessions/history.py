@@ -14,20 +14,24 @@ from cellwright.text import lazy_pattern
 Json = Mapping[str, Any]
 Message = dict[str, Any]
 
-_OF_SERVER_TOOLS = "_tool_result"
-_KNOWN = frozenset(
-    {
-        "text",
-        "thinking",
-        "redacted_thinking",
-        "tool_use",
-        "server_tool_use",
-        "mcp_tool_use",
-        "container_upload",
-        "compaction",
-    }
+_SERVER_RESULTS = frozenset(
+    f"{tool}_tool_result"
+    for tool in (
+        "web_search",
+        "web_fetch",
+        "code_execution",
+        "bash_code_execution",
+        "text_editor_code_execution",
+        "tool_search",
+    )
 )
-"""The types of blocks in an answer that may go back to the API; results of its own tools beside them."""
+"""The results of the API's own tools. Those of its MCP connector go back only with a beta that is never asked for."""
+
+_KNOWN = frozenset(
+    {"text", "thinking", "redacted_thinking", "tool_use", "server_tool_use", "container_upload", "compaction"}
+    | _SERVER_RESULTS
+)
+"""The types of blocks in an answer that may go back to the API."""
 
 _THINKING = ("thinking", "redacted_thinking")
 _ID = lazy_pattern(r"[a-zA-Z0-9_-]+")
@@ -140,7 +144,7 @@ def _short(text: str) -> str:
 
 def is_known(block: Json) -> bool:
     """Return whether a block of an answer is of a type that may go back to the API."""
-    return block["type"] in _KNOWN or str(block["type"]).endswith(_OF_SERVER_TOOLS)
+    return block["type"] in _KNOWN
 
 
 def usable_name(name: str) -> str:
@@ -219,12 +223,12 @@ def open_server_calls(blocks: Iterable[Json]) -> set[str]:
 
 def is_server_call(block: Json) -> bool:
     """Return whether the API itself runs this call."""
-    return block["type"] in ("server_tool_use", "mcp_tool_use")
+    return block["type"] == "server_tool_use"
 
 
 def _result_of(block: Json) -> str:
     """The id of the call of the API's own tools whose result the block is; "" for any other block."""
-    return str(block.get("tool_use_id")) if str(block["type"]).endswith(_OF_SERVER_TOOLS) else ""
+    return str(block.get("tool_use_id")) if block["type"] in _SERVER_RESULTS else ""
 
 
 def valid_history(messages: Sequence[Json]) -> list[Message]:

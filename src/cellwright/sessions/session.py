@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import json
 import math
 import time
@@ -38,7 +39,7 @@ WAIT_SECONDS = 2.0
 _NO_RESULTS: Mapping[str, Mapping[str, Any]] = {}
 
 _ANSWER = b'{"role":"assistant"'
-_SERVER_CALLS = (b'"server_tool_use"', b'"mcp_tool_use"')
+_SERVER_CALL = b'"type":"server_tool_use"'
 
 _CUT_OFF = "the session was cut off before this call ended; how far it got is not known"
 
@@ -299,10 +300,9 @@ class Session:
         on with them any more.
         """
         answers = self._last_answers()
-        blocks = [block for message in answers for block in message["content"]]
-        if not open_server_calls([*blocks, *following]):
+        halves = open_server_calls([*(block for message in answers for block in message["content"]), *following])
+        if not answers or not halves:
             return
-        halves = open_server_calls([*blocks, *following])
         mended = []
         for message in answers:
             content = [block for block in message["content"] if not (is_server_call(block) and block["id"] in halves)]
@@ -310,13 +310,12 @@ class Session:
         self.replace_history([*self.messages[: -len(answers)], *mended])
 
     def _last_answers(self) -> list[dict[str, Any]]:
-        """The answers at the end of the conversation, one behind the other, if the last of them has such a call."""
-        found: list[dict[str, Any]] = []
-        for message in reversed(self.encoded):
-            if not message.startswith(_ANSWER) or (not found and not any(kind in message for kind in _SERVER_CALLS)):
-                break
-            found.insert(0, json.loads(message))
-        return found if all(isinstance(message["content"], list) for message in found) else []
+        """The answers at the end of the conversation, one behind the other, if such a call is in one of them."""
+        found = [*itertools.takewhile(lambda message: message.startswith(_ANSWER), reversed(self.encoded))]
+        if not any(_SERVER_CALL in message for message in found):
+            return []
+        answers = [json.loads(message) for message in reversed(found)]
+        return answers if all(isinstance(answer["content"], list) for answer in answers) else []
 
     def answer_open_calls(self, because: str, known: Mapping[str, Mapping[str, Any]] = _NO_RESULTS) -> int:
         """Answer the calls of the last message, as interrupted where there is no result; gives the number of those.
