@@ -191,9 +191,9 @@ class AgentRun:
         except CellwrightError as error:
             with contextlib.suppress(CellwrightError):  # what ended the run is what the user must know
                 # what ends an answer that has begun is no refusal of what was asked
-                if self.requests and not self.journal.is_answering:
-                    if notice := run_errors.take_back_refused(self.session, error):
-                        self.emit(Notice(notice, "warning"))
+                refused = self.requests and not self.journal.is_answering
+                if refused and (notice := run_errors.take_back_refused(self.session, error)):
+                    self.emit(Notice(notice, "warning"))
             end = _Stop("error", error)
         if end.error is not None:
             await self.hooks.after_failure(end.error, self.text)
@@ -331,45 +331,60 @@ class AgentRun:
         refusal: ApiError | None = None
         summarised = False
         while True:
-            max_tokens = await self._reserved_tokens()
-            request = Request(
-                model=self.model,
-                system=self.session.system,
-                tools=self.session.tools,
-                messages=self.session.encoded,
-                max_tokens=max_tokens,
-                effort=agent.effort if self.model == agent.model or limits(self.model).effort else None,
-                thinking=agent.thinking,
-                # in mid-turn a model with a budget goes on only with thinking of its own
-                thinking_budget=agent.thinking_budget if self.model == agent.model else None,
-                cache_ttl=agent.cache_ttl,
-                output_format=self.answer.output_format,
-                summary_as_text=self.summary_as_text,
-                clear_tool_results_at=agent.results_cleared_at(self.model),
-            )
+            request = self._request(await self._reserved_tokens())
             try:
                 if (turn := await self._answer(request)) is not None:
                     return turn
             except ApiError as error:
-                if error.code == ErrorCode.CONTEXT_TOO_LONG and not summarised and self.compaction.can_help():
-                    self._void_answer(error)
-                    self.spending.release()  # the summary has to be paid for as well
-                    summarised = await self.compaction.after_too_long(self.model)
-                    if summarised:
-                        continue
-                if self.journal.is_answering:
-                    raise
-                if run_errors.is_of_summary(error, self.session) and self._sends_summary_as_text():
-                    continue
-                self.gone_back = self.journal.go_back(error)
-                if self.gone_back is None:
-                    # whatever the API says of it, its own summary may be at fault
-                    if run_errors.is_of_compacted(error, self.session) and self._sends_summary_as_text():
-                        continue
-                    raise (refusal or error) from None
-                refusal = refusal or error
+                if not summarised and await self._summarised(error):
+                    summarised = True
+                elif self._goes_back(error):
+                    refusal = refusal or error
+                else:
+                    raise (error if self.journal.is_answering else refusal or error) from None
             finally:
                 self.spending.release()
+
+    def _request(self, max_tokens: int) -> Request:
+        agent = self.agent
+        return Request(
+            model=self.model,
+            system=self.session.system,
+            tools=self.session.tools,
+            messages=self.session.encoded,
+            max_tokens=max_tokens,
+            effort=agent.effort if self.model == agent.model or limits(self.model).effort else None,
+            thinking=agent.thinking,
+            # in mid-turn a model with a budget goes on only with thinking of its own
+            thinking_budget=agent.thinking_budget if self.model == agent.model else None,
+            cache_ttl=agent.cache_ttl,
+            output_format=self.answer.output_format,
+            summary_as_text=self.summary_as_text,
+            clear_tool_results_at=agent.results_cleared_at(self.model),
+        )
+
+    async def _summarised(self, error: ApiError) -> bool:
+        """Sum up what the API says is too long; False where it says something else, or that is no help."""
+        if error.code != ErrorCode.CONTEXT_TOO_LONG or not self.compaction.can_help():
+            return False
+        self._void_answer(error)
+        self.spending.release()  # the summary has to be paid for as well
+        return await self.compaction.after_too_long(self.model)
+
+    def _goes_back(self, error: ApiError) -> bool:
+        """Have the session be a history that the API may take, as it refuses this one; False where there is none.
+
+        What ends an answer that has begun is a cut answer: the history was taken.
+        """
+        if self.journal.is_answering:
+            return False
+        if run_errors.is_of_summary(error, self.session) and self._sends_summary_as_text():
+            return True
+        self.gone_back = self.journal.go_back(error)
+        if self.gone_back is not None:
+            return True
+        # whatever the API says of it, its own summary may be at fault
+        return run_errors.is_of_compacted(error, self.session) and self._sends_summary_as_text()
 
     def _sends_summary_as_text(self) -> bool:
         """Send the API's own summary as text from here on; False where that is done already."""

@@ -350,7 +350,7 @@ class SseParser:
         return [event for block in blocks if (event := _parse(block))]
 
     def rest(self) -> bytes:
-        """What came of an event that has not ended."""
+        """The bytes of an event that has not ended."""
         return b"".join(self._rest)
 
     def _with_newlines(self, chunk: bytes) -> bytes:

@@ -76,7 +76,7 @@ _STATUS_OF_TYPE = {
     "UNAVAILABLE": 503,
     "DEADLINE_EXCEEDED": 504,
 }
-"""The status that stands for an error type of the API, of Bedrock's event stream or of a gateway, where none came with it."""
+"""The status that an error type stands for where none came with it: the API's, those of Bedrock's stream and of gateways."""
 
 
 class FailedAttempt(Struct, frozen=True):

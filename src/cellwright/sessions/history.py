@@ -223,7 +223,7 @@ def open_server_calls(blocks: Iterable[Json]) -> set[str]:
 
 def is_server_call(block: Json) -> bool:
     """Return whether the API itself runs this call."""
-    return block["type"] == "server_tool_use"
+    return str(block["type"]) == "server_tool_use"
 
 
 def _result_of(block: Json) -> str:

@@ -368,11 +368,12 @@ class TurnJournal:
             dropped = messages[accepted:] if prompt is None else messages[accepted:-1]
             if dropped and not is_of_prompt:
                 self._begin_after(messages[:accepted], lines, dropped, prompt)
-                where = "from where it was accepted last" if accepted else "with your words alone"
-                yield (
-                    f"The API refused the conversation, so it goes on {where}: {len(dropped)} message(s) are left out, and "
-                    f"Claude is told in short what they said. The transcript keeps them.{why}"
-                )
+                left_out = f"{len(dropped)} message(s) are left out, and Claude is told in short what they said."
+                if accepted:
+                    goes_on = "The API refused the conversation, so it goes on from where it was accepted last"
+                else:
+                    goes_on = "The API refused the conversation, so it goes on with your words alone"
+                yield f"{goes_on}: {left_out} The transcript keeps them.{why}"
                 session.return_to(before)
 
             if again and accepted:

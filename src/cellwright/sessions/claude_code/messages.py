@@ -90,7 +90,10 @@ def _picture(block: Mapping[str, Any]) -> dict[str, Any]:
         [made], reasons = admitted([{"type": kind, "source": kept}])
         if not reasons:
             return made
-    return {"type": "text", "text": f"(Here stood {'an image' if kind == 'image' else 'a document'} that was not kept.)"}
+    return {
+        "type": "text",
+        "text": f"(Here stood {'an image' if kind == 'image' else 'a document'} that was not kept.)",
+    }
 
 
 def _results_first(message: dict[str, Any]) -> dict[str, Any]:
