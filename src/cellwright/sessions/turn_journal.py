@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import itertools
 import json
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import to_builtins
@@ -46,7 +46,6 @@ from cellwright.sessions.history import (
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcripts.fork_point import without_thinking
 from cellwright.sessions.transcripts.transcript import is_boundary
-from cellwright.sessions.transcripts.transcript_line import Line
 from cellwright.sessions.turns import begins_turn
 from cellwright.text import lazy_pattern
 
@@ -86,7 +85,8 @@ class TurnJournal:
         self._unwritten: dict[int, list[str]] = {}
         self._drafted = False
         self._timer: asyncio.TimerHandle | None = None
-        self._ways_back: Generator[str, None, None] | None = None
+        self._ways_back: Iterator[str] | None = None
+        self._before = 0
         # what a full disk did not take is tried once more when the turn ends
         self._unwritten_answer: tuple[TurnEnd, Sequence[Mapping[str, Any]]] | None = None
         self._unwritten_results: Sequence[Mapping[str, Any]] | None = None
@@ -330,10 +330,10 @@ class TurnJournal:
     def _go_forward(self) -> None:
         """Leave the history as it was where `go_back` found none that the API took."""
         if self._ways_back is not None:
-            self._ways_back.close()
             self._ways_back = None
+            self._session.return_to(self._before)
 
-    def _ways(self, words: str) -> Generator[str, None, None]:
+    def _ways(self, words: str) -> Iterator[str]:
         """Have the session be one history after the other that is worth a try; the one that was refused at the end.
 
         What the API took once it takes again: everything up to its last answer. So what came after that is at fault, a
@@ -341,8 +341,8 @@ class TurnJournal:
         error names may lie: it only decides what is tried in a first refusal, after which nothing may be lost in vain.
         """
         session = self._session
-        lines, messages = session.in_effect(), session.messages
-        before = lines[-1].meta["seq"]
+        lines, messages = list(session.in_effect()), list(session.messages)
+        before = self._before = lines[-1].meta["seq"]
         again = self._was_refused_before()
         named = None if again else _MESSAGE_NUMBER.search(words)
         last = len(lines) - 1 if named is None else min(int(named[1]), len(lines) - 1)
@@ -353,53 +353,47 @@ class TurnJournal:
         thought = [json.loads(without_thinking(line).message) for line in lines]
         why = f" ({words})"
 
-        try:
-            if thought != messages and not is_of_prompt:
-                session.replace_history(thought)
-                yield f"The API does not take Claude's earlier thinking any more, so it is left out.{why}"
-                session.return_to(before)
-
-            in_words, media = _with_media_in_words(messages, thought, accepted)
-            if media:
-                session.replace_history(in_words)
-                yield f"The API refused the conversation, so it goes on without {_media(media)} in it.{why}"
-                session.return_to(before)
-
-            dropped = messages[accepted:] if prompt is None else messages[accepted:-1]
-            if dropped and not is_of_prompt:
-                self._begin_after(messages[:accepted], lines, dropped, prompt)
-                left_out = f"{len(dropped)} message(s) are left out, and Claude is told in short what they said."
-                if accepted:
-                    goes_on = "The API refused the conversation, so it goes on from where it was accepted last"
-                else:
-                    goes_on = "The API refused the conversation, so it goes on with your words alone"
-                yield f"{goes_on}: {left_out} The transcript keeps them.{why}"
-                session.return_to(before)
-
-            if again and accepted:
-                earlier = messages if prompt is None else messages[:-1]
-                self._begin_after([], lines, earlier, prompt)
-                yield (
-                    "The API refused the conversation again, so it begins anew with your words: "
-                    f"{len(earlier)} message(s) are left out, and Claude is told in short what they said. The transcript "
-                    f"keeps them.{why}"
-                )
-                session.return_to(before)
-        except GeneratorExit:
+        if thought != messages and not is_of_prompt:
+            session.replace_history(thought)
+            yield f"The API does not take Claude's earlier thinking any more, so it is left out.{why}"
             session.return_to(before)
-            raise
+
+        in_words, media = _with_media_in_words(messages, thought, accepted)
+        if media:
+            session.replace_history(in_words)
+            yield f"The API refused the conversation, so it goes on without {_media(media)} in it.{why}"
+            session.return_to(before)
+
+        dropped = messages[accepted:] if prompt is None else messages[accepted:-1]
+        if dropped and not is_of_prompt:
+            self._begin_after(messages[:accepted], dropped, prompt)
+            left_out = f"{len(dropped)} message(s) are left out, and Claude is told in short what they said."
+            if accepted:
+                goes_on = "The API refused the conversation, so it goes on from where it was accepted last"
+            else:
+                goes_on = "The API refused the conversation, so it goes on with your words alone"
+            yield f"{goes_on}: {left_out} The transcript keeps them.{why}"
+            session.return_to(before)
+
+        if again and accepted:
+            earlier = messages if prompt is None else messages[:-1]
+            self._begin_after([], earlier, prompt)
+            yield (
+                "The API refused the conversation again, so it begins anew with your words: "
+                f"{len(earlier)} message(s) are left out, and Claude is told in short what they said. The transcript "
+                f"keeps them.{why}"
+            )
+            session.return_to(before)
 
     def _begin_after(
         self,
-        kept: Sequence[Mapping[str, Any]],
-        lines: Sequence[Line],
+        kept: Sequence[dict[str, Any]],
         dropped: Sequence[Mapping[str, Any]],
         prompt: Mapping[str, Any] | None,
     ) -> None:
         """Go on behind `kept`, with what was `dropped` in short and the words of the prompt."""
-        self._session.return_to(lines[len(kept) - 1].meta["seq"] if kept else 0)
         words = [] if prompt is None else media_in_words(prompt["content"])[0]
-        self._session.append({"role": "user", "content": [dropped_note(dropped), *words]})
+        self._session.replace_history([*kept, {"role": "user", "content": [dropped_note(dropped), *words]}])
 
     def _was_refused_before(self) -> bool:
         """Return whether the API refused the prompt before this one, too: then the fault is not in the prompt alone."""
