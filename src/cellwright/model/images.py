@@ -234,7 +234,7 @@ def _check_size(image: Image.Image, decoded_bytes: int) -> None:
 
 def _with_block(data: bytes, kind: str, words: str) -> ModelImage:
     encoded = base64.b64encode(data).decode("ascii")
-    _remember(encoded)
+    _remember(kind, encoded)
     source = {"type": "base64", "media_type": kind, "data": encoded}
     return ModelImage({"type": "image", "source": source}, words, len(encoded))
 
@@ -294,8 +294,8 @@ PDF_HEAD_BYTES = 1_024
 """The part of a file in which `%PDF` stands at the latest."""
 
 KNOWN_IMAGES = 1_000
-_known: dict[tuple[int, int], None] = {}
-"""Data of pictures that were made or looked at here, by length and hash: they need not be decoded again."""
+_known: dict[tuple[str, int, int], None] = {}
+"""Pictures that were made or looked at here, by kind, and length and hash of their data: not to be decoded again."""
 
 
 def takes_time(content: str | Sequence[Mapping[str, Any]]) -> bool:
@@ -348,7 +348,7 @@ def _admitted_document(block: Mapping[str, Any]) -> dict[str, Any]:
     if len(data) > PDF_BYTES:
         raise UnusableImage(f"it has {len(data):,} bytes, more than {PDF_BYTES:,}")
     encoded = base64.b64encode(data).decode("ascii")
-    _remember(encoded)
+    _remember("application/pdf", encoded)
     return {**block, "source": {**block["source"], "data": encoded}}
 
 
@@ -373,11 +373,11 @@ def _is_known(block: Mapping[str, Any]) -> bool:
         return False
     if source.get("type") != "base64":
         return True
-    data = source.get("data")
-    return isinstance(data, str) and (len(data), hash(data)) in _known
+    kind, data = source.get("media_type"), source.get("data")
+    return isinstance(kind, str) and isinstance(data, str) and (kind, len(data), hash(data)) in _known
 
 
-def _remember(data: str) -> None:
-    _known[len(data), hash(data)] = None
+def _remember(kind: str, data: str) -> None:
+    _known[kind, len(data), hash(data)] = None
     while len(_known) > KNOWN_IMAGES:
         _known.pop(next(iter(_known)), None)
