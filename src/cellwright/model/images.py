@@ -7,7 +7,6 @@ a history, by whatever door: `admitted` is the gate of prompts, of results of ca
 from __future__ import annotations
 
 import base64
-import binascii
 import io
 import math
 from collections.abc import Mapping, Sequence
@@ -353,16 +352,20 @@ def _admitted_document(block: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _base64_data(block: Mapping[str, Any]) -> bytes:
-    """The bytes of a block whose source is base64, with or without the head of a data URL and line breaks."""
     source = block.get("source")
     text = source.get("data") if isinstance(source, Mapping) else None
     if not isinstance(text, str):
         raise UnusableImage("it has no data")
+    return bytes_of(text)
+
+
+def bytes_of(text: str) -> bytes:
+    """The bytes of base64, with or without the head of a data URL and line breaks. Raises `UnusableImage`."""
     if text.startswith("data:"):
         text = text.partition(",")[2]
     try:
         return base64.b64decode("".join(text.split()), validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         raise UnusableImage("its data is not valid base64") from None
 
 
