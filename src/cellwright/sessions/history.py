@@ -33,7 +33,7 @@ _KNOWN = frozenset(
 )
 """The types of blocks in an answer that may go back to the API."""
 
-_THINKING = ("thinking", "redacted_thinking")
+THINKING = ("thinking", "redacted_thinking")
 _ID = lazy_pattern(r"[a-zA-Z0-9_-]+")
 _NO_NAME_CHARACTER = lazy_pattern(r"[^a-zA-Z0-9_-]")
 MAX_NAME_CHARS = 128
@@ -178,7 +178,7 @@ def cut_content(blocks: Sequence[Json], open_before: Collection[str] = ()) -> li
         return is_known(block)
 
     kept = complete_pairs([block for block in blocks if is_kept(block)], open_before)
-    return kept if any(block["type"] not in _THINKING for block in kept) else []
+    return kept if any(block["type"] not in THINKING for block in kept) else []
 
 
 def complete_pairs(
@@ -204,7 +204,7 @@ def complete_pairs(
             fits = called in open_calls
             open_calls.discard(called)
         else:
-            fits = whole or block["type"] not in _THINKING
+            fits = whole or block["type"] not in THINKING
         whole = whole and fits
         if fits:
             kept.append(dict(block))
@@ -271,7 +271,7 @@ def _valid_answer(
     calls: list[_Call] = []
     valid: list[dict[str, Any]] = []
     for block in complete_pairs(blocks):
-        if not is_known(block) or (without_thinking and block["type"] in _THINKING) or _is_blank(block):
+        if not is_known(block) or (without_thinking and block["type"] in THINKING) or _is_blank(block):
             continue
         if block["type"] == "tool_use":
             new = unique_id(str(block["id"]), taken)

@@ -36,6 +36,7 @@ from cellwright.model.provider import BlockEnd, MessageStart
 from cellwright.model.retry import is_refusal
 from cellwright.sessions.cut_answer import BLOCKS, DRAFT, RESULT, CutAnswer, keep_cut_answer
 from cellwright.sessions.history import (
+    THINKING,
     complete_pairs,
     dropped_note,
     is_known,
@@ -240,6 +241,7 @@ class TurnJournal:
         open_before = self._session.open_server_calls()
         known = complete_pairs([block for block in content if is_known(block)], open_before, continues=paused)
         if len(known) < len(content):
+            known = known if any(block["type"] not in THINKING for block in known) else []
             self._session.write_aside(BLOCKS, [block for block in content if block not in known])
         if open_before and not paused:
             self._session.leave_out_open_server_calls(known)
