@@ -239,6 +239,20 @@ def test_a_retry_is_seen(messages_server: Server, command_for: For) -> None:
     assert "Whole." in screen
 
 
+def test_after_an_error_in_an_answer_the_next_prompt_is_answered(messages_server: Server, command_for: For) -> None:
+    """A sample; every error at every event is played in `tests/agent`."""
+    broken = turn(say("Half of it."), fault("error_event", error_type="invalid_request_error", after=5))
+    server = messages_server([broken, say("fine"), broken, say("fine")])
+    command = command_for(server)
+    assert "Half of it." in finished(command.terminal("first"))
+    assert command.run("--continue", "--quiet", "second").stdout == "fine\n"
+    assert command.run("--continue", "--quiet", "third").returncode != 0
+    assert command.run("--continue", "--quiet", "fourth").stdout == "fine\n"
+    said = json.dumps(server.requests[-1].body["messages"])
+    assert all(prompt in said for prompt in ("first", "Half of it.", "second", "third", "fourth"))
+    assert server.rejected == []
+
+
 PLAIN = {
     "dumb": {"TERM": "dumb"},
     "no colour": {"NO_COLOR": "1"},

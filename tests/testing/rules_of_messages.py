@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from request_parts import (
     ASK,
+    FOUND,
     HELLO,
     RESULT,
+    SEARCH,
     TWO_CALLS,
     UNANSWERED,
     assistant,
@@ -199,6 +201,24 @@ REFUSED = {
     "id with a dot": (
         conversation(HELLO, assistant({"type": "tool_use", "id": "a.b", "name": "Read", "input": {}}), HELLO),
         "messages.1.content.0.tool_use.id: String should match pattern",
+    ),
+    # calls of the API's own tools and their results
+    "search without its result": (
+        conversation(HELLO, assistant(SEARCH, text()), HELLO),
+        "messages.1: `web_search` tool use with id `srvtoolu_1` was found without a corresponding "
+        "`web_search_tool_result` block",
+    ),
+    "search and call, and more than results": (
+        conversation(HELLO, assistant(SEARCH, *ASK["content"]), user(result(), text())),
+        "messages.1: `web_search` tool use with id `srvtoolu_1` was found without",
+    ),
+    "result without its search": (
+        conversation(HELLO, assistant(FOUND, text()), HELLO),
+        "messages.1.content.0: unexpected `tool_use_id` found in `web_search_tool_result` blocks: srvtoolu_1",
+    ),
+    "result before its search": (
+        conversation(HELLO, assistant(FOUND, SEARCH, text()), HELLO),
+        "messages.1.content.0: unexpected `tool_use_id` found",
     ),
     # system messages in the conversation
     "system message on sonnet 5": (

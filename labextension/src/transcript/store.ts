@@ -18,6 +18,10 @@ export class TranscriptStore {
   part = 0;
   /** How often items were taken out. */
   drops = 0;
+  /** What the last `drop` took away, for a `retry` behind it; and what of it is shown meanwhile. */
+  private dropped: TextItem[] = [];
+  private stale: TextItem[] = [];
+  private caughtUp = 0;
   run: RunOp | null = null;
   retry: RetryOp | null = null;
   end: EndOp | null = null;
@@ -111,12 +115,14 @@ export class TranscriptStore {
       case "thinking":
         this.retry = null;
         this.appendText(op.op, op.block, op.text, op.op === "thinking" ? op.at : 0);
+        if (op.op === "text") this.catchUp(op.text.length);
         return;
       case "drop":
         this.drop(op.blocks, op.tools);
         return;
       case "retry":
         this.retry = op;
+        this.bringBack();
         return;
       case "turn":
         this.endTurn(op);
@@ -332,13 +338,43 @@ export class TranscriptStore {
     ]);
     for (const block of blocks) this.blocks.delete(block);
     for (const id of tools) this.tools.delete(id);
+    this.remove(void_);
+    this.dropped = [...void_].filter((item): item is TextItem => item?.kind === "text");
+  }
+
+  private remove(items: ReadonlySet<Item | undefined>): void {
     this.drops++;
-    this.items.splice(0, this.items.length, ...this.items.filter((item) => !void_.has(item)));
+    this.items.splice(0, this.items.length, ...this.items.filter((item) => !items.has(item)));
+  }
+
+  /** What streamed of a request that is sent again stays to be read, greyed, until as much came of the new answer. */
+  private bringBack(): void {
+    const dropped = this.dropped;
+    this.dropped = [];
+    this.caughtUp = 0;
+    if (lengthOf(dropped) < lengthOf(this.stale)) return; // what came before it was more
+    this.dropStale();
+    this.stale = dropped.map(({ block, text }) => ({ kind: "text", block, text, open: false, stale: true, revision: 0 }));
+    for (const item of this.stale) this.push(item);
+  }
+
+  private catchUp(length: number): void {
+    if (this.stale.length === 0) return;
+    this.caughtUp += length;
+    if (this.caughtUp >= lengthOf(this.stale)) this.dropStale();
+  }
+
+  private dropStale(): void {
+    this.caughtUp = 0;
+    if (this.stale.length === 0) return;
+    this.remove(new Set<Item | undefined>(this.stale));
+    this.stale = [];
   }
 
   private endTurn(op: TurnOp): void {
     const { totals } = this;
     this.retry = null;
+    this.dropStale();
     this.closeLast();
     totals.cost = totals.cost === null || op.cost_usd === null ? null : totals.cost + op.cost_usd;
     totals.input += op.input_tokens + op.cache_read_tokens;
@@ -351,6 +387,7 @@ export class TranscriptStore {
   private endRun(op: EndOp): void {
     this.end = op;
     this.retry = null;
+    if (!op.error) this.dropStale();
     this.closeLast();
     this.setStatus((tool) => tool.status === "running", "interrupted");
     this.setStatus((tool) => !isOver(tool.status), "untold");
@@ -366,13 +403,18 @@ export class TranscriptStore {
   }
 }
 
+function lengthOf(items: readonly TextItem[]): number {
+  return items.reduce((length, item) => length + item.text.length, 0);
+}
+
 // The items of a transcript, in the order in which they appeared.
 
 /** `revision` rises with every change, so that a view can tell in one comparison whether to draw again. */
 type Revised = { revision: number };
 
 /** `open`: more of it may come. */
-export type TextItem = Revised & { kind: "text"; block: number; text: string; open: boolean };
+/** `stale`: of a request that failed and is sent again. */
+export type TextItem = Revised & { kind: "text"; block: number; text: string; open: boolean; stale?: true };
 /** `from` and `to` are the times of the first and the latest piece. */
 export type ThinkingItem = Revised & {
   kind: "thinking";

@@ -8,6 +8,8 @@ import { answered, ask, begun, END, ended, RUN } from "./scene";
 const message = (first: number, ops: Op[], now = 0) => ({ type: "ops" as const, first, now, ops });
 const text = (block: number, piece: string): Op => ({ op: "text", block, text: piece });
 
+const RETRY: Op = { op: "retry", attempt: 1, of: 8, wait: 1, code: "API_NETWORK_ERROR", message: "It broke off.", at: 1 };
+
 function filled(...ops: Op[]): TranscriptStore {
   const store = new TranscriptStore();
   store.receive(message(0, ops));
@@ -75,6 +77,20 @@ describe("blocks of text", () => {
     const store = filled(text(0, "kept"), text(1, "void"), { op: "tool_input", id: "t", name: "Read", chars: 3 });
     store.receive(message(3, [{ op: "drop", blocks: [1], tools: ["t"] }, text(2, "again")]));
     expect(store.items.map((item) => (item as TextItem).text)).toEqual(["kept", "again"]);
+  });
+
+  it("of a request that is sent again stay until as much has come of the new answer", () => {
+    const store = filled(text(0, "kept"), text(1, "half of it"));
+    const shown = (): string[] => store.items.map((item) => `${(item as TextItem).stale ? "stale " : ""}${(item as TextItem).text}`);
+    store.receive(message(2, [{ op: "drop", blocks: [1], tools: [] }, RETRY]));
+    expect(shown()).toEqual(["kept", "stale half of it"]);
+    store.receive(message(4, [text(2, "half")]));
+    expect(shown()).toEqual(["kept", "stale half of it", "half"]);
+    // a second try that came to less takes nothing away
+    store.receive(message(5, [{ op: "drop", blocks: [2], tools: [] }, RETRY]));
+    expect(shown()).toEqual(["kept", "stale half of it"]);
+    store.receive(message(7, [text(3, "half of"), text(3, " the")]));
+    expect(shown()).toEqual(["kept", "half of the"]);
   });
 });
 

@@ -32,6 +32,7 @@ from cellwright.agent.tool import TOOL_SEARCH
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.errors import ApiError, CellwrightError, ErrorCode, fault, log_fault
 from cellwright.events import ContextAttached, Emit, Event, EventLog, Notice, Retrying, RunEnd, TurnEnd, UserPrompt
+from cellwright.model.images import admitted, takes_time
 from cellwright.model.models import limits
 from cellwright.model.provider import BlockEnd, MessageStart, Request, request_sent
 
@@ -88,6 +89,8 @@ class AgentRun:
         self.sent = 0
         """Requests that went out, those that were tried again among them."""
         self.summary_as_text = False
+        self.gone_back: str | None = None
+        """The words on what was left out of the history, for when the API takes it."""
         self.pauses = 0
         self.continuations = 0
         self.model = agent.model
@@ -187,7 +190,9 @@ class AgentRun:
             end = stop if stop.error is not None else await self._propose_files(stop)
         except CellwrightError as error:
             with contextlib.suppress(CellwrightError):  # what ended the run is what the user must know
-                if self.requests and (notice := run_errors.take_back_refused(self.session, error)):
+                # what ends an answer that has begun is no refusal of what was asked
+                refused = self.requests and not self.journal.is_answering
+                if refused and (notice := run_errors.take_back_refused(self.session, error)):
                     self.emit(Notice(notice, "warning"))
             end = _Stop("error", error)
         if end.error is not None:
@@ -228,8 +233,17 @@ class AgentRun:
         self._tell_notices(full.notices)
         if (attached := full.attached_event()) is not None:
             self.emit(attached)
-        await self.compaction.before_prompt(self.model, full.blocks)
-        self.journal.add_prompt(full.blocks)
+        blocks = await self._admitted(full.blocks)
+        await self.compaction.before_prompt(self.model, blocks)
+        self.journal.add_prompt(blocks)
+
+    async def _admitted(self, blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The blocks of the prompt as the API takes them: one picture that it refuses would end the session."""
+        if not takes_time(blocks):
+            return blocks
+        made, reasons = await asyncio.to_thread(admitted, blocks)
+        self._tell_notices(reasons)
+        return made
 
     def _tell_notices(self, more: Sequence[str] = ()) -> None:
         """Tell what the session has to say, what is known since its last request too."""
@@ -303,7 +317,7 @@ class AgentRun:
         ready = await next_steering(self.hooks.before_steering) if self._may_ask else ReadySteering()
         if not ready.texts:
             return False
-        self.session.append({"role": "user", "content": [*ready.blocks]})
+        self.session.append({"role": "user", "content": await self._admitted([*map(dict, ready.blocks)])})
         self.steering.delivered(ready)
         return True
 
@@ -314,45 +328,68 @@ class AgentRun:
         self._take_chosen_model()
         await self.compaction.before_request(self.model)
         self.requests += 1
-        went_back = summarised = False
+        refusal: ApiError | None = None
+        summarised = False
         while True:
-            max_tokens = await self._reserved_tokens()
-            request = Request(
-                model=self.model,
-                system=self.session.system,
-                tools=self.session.tools,
-                messages=self.session.encoded,
-                max_tokens=max_tokens,
-                effort=agent.effort if self.model == agent.model or limits(self.model).effort else None,
-                thinking=agent.thinking,
-                # in mid-turn a model with a budget goes on only with thinking of its own
-                thinking_budget=agent.thinking_budget if self.model == agent.model else None,
-                cache_ttl=agent.cache_ttl,
-                output_format=self.answer.output_format,
-                summary_as_text=self.summary_as_text,
-                clear_tool_results_at=agent.results_cleared_at(self.model),
-            )
+            request = self._request(await self._reserved_tokens())
             try:
                 if (turn := await self._answer(request)) is not None:
                     return turn
             except ApiError as error:
-                if error.code == ErrorCode.CONTEXT_TOO_LONG and not summarised:
-                    self.spending.release()  # the summary has to be paid for as well
-                    summarised = await self.compaction.after_too_long(self.model)
-                    if summarised:
-                        continue
-                if not self.summary_as_text and run_errors.is_of_summary(error, self.session):
-                    self.summary_as_text = True
-                    continue
-                if went_back:
-                    self.journal.go_forward()
-                    raise
-                if (notice := self.journal.go_back(error)) is None:
-                    raise
-                went_back = True
-                self.emit(Notice(notice, "warning"))
+                if not summarised and await self._summarised(error):
+                    summarised = True
+                elif self._goes_back(error):
+                    refusal = refusal or error
+                else:
+                    raise (error if self.journal.is_answering else refusal or error) from None
             finally:
                 self.spending.release()
+
+    def _request(self, max_tokens: int) -> Request:
+        agent = self.agent
+        return Request(
+            model=self.model,
+            system=self.session.system,
+            tools=self.session.tools,
+            messages=self.session.encoded,
+            max_tokens=max_tokens,
+            effort=agent.effort if self.model == agent.model or limits(self.model).effort else None,
+            thinking=agent.thinking,
+            # in mid-turn a model with a budget goes on only with thinking of its own
+            thinking_budget=agent.thinking_budget if self.model == agent.model else None,
+            cache_ttl=agent.cache_ttl,
+            output_format=self.answer.output_format,
+            summary_as_text=self.summary_as_text,
+            clear_tool_results_at=agent.results_cleared_at(self.model),
+        )
+
+    async def _summarised(self, error: ApiError) -> bool:
+        """Sum up what the API says is too long; False where it says something else, or that is no help."""
+        if error.code != ErrorCode.CONTEXT_TOO_LONG or not self.compaction.can_help():
+            return False
+        self._void_answer(error)
+        self.spending.release()  # the summary has to be paid for as well
+        return await self.compaction.after_too_long(self.model)
+
+    def _goes_back(self, error: ApiError) -> bool:
+        """Have the session be a history that the API may take, as it refuses this one; False where there is none.
+
+        What ends an answer that has begun is a cut answer: the history was taken.
+        """
+        if self.journal.is_answering:
+            return False
+        if run_errors.is_of_summary(error, self.session) and self._sends_summary_as_text():
+            return True
+        self.gone_back = self.journal.go_back(error)
+        if self.gone_back is not None:
+            return True
+        # whatever the API says of it, its own summary may be at fault
+        return run_errors.is_of_compacted(error, self.session) and self._sends_summary_as_text()
+
+    def _sends_summary_as_text(self) -> bool:
+        """Send the API's own summary as text from here on; False where that is done already."""
+        before, self.summary_as_text = self.summary_as_text, True
+        return not before
 
     async def _answer(self, request: Request) -> TurnEnd | None:
         """The answer; None when the request may not be sent again as it is, or not to this model."""
@@ -361,11 +398,15 @@ class AgentRun:
         except ApiError as error:
             if not self._may_fall_back(error):
                 raise
-            # what has streamed of it is void
-            self.emit(Retrying(1, 1, 0.0, str(error.code), error.message))
-            self._count_lost()
+            self._void_answer(error, always=True)
             self._fall_back(error.message)
             return None
+
+    def _void_answer(self, error: ApiError, *, always: bool = False) -> None:
+        """Tell that what has streamed of the answer is void, as it is asked for again."""
+        if always or self.journal.is_answering:
+            self.emit(Retrying(1, 1, 0.0, str(error.code), error.message))
+            self._count_lost()
 
     def _may_fall_back(self, error: ApiError) -> bool:
         return bool(self.fallbacks) and run_errors.is_of_model(error)
@@ -415,10 +456,12 @@ class AgentRun:
                     match event:
                         case MessageStart():
                             self.journal.begin_answer(event)
+                            self._tell_gone_back()
                             self.spending.streams(event)
                         case BlockEnd():
                             self.journal.end_block(event)
                         case TurnEnd():
+                            self._tell_gone_back()
                             turn = self.journal.end_answer(event)
                             self.emit(turn)
                             self._count(turn)
@@ -440,6 +483,11 @@ class AgentRun:
             self.sent += waits
             raise
         raise AssertionError("the provider ended without a TurnEnd")
+
+    def _tell_gone_back(self) -> None:
+        if self.gone_back is not None:
+            self.emit(Notice(self.gone_back, "warning"))
+            self.gone_back = None
 
     def _count(self, turn: TurnEnd) -> None:
         self.spending.count(turn.usage, turn.cost_usd)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import TurnEnd
+from cellwright.model.retry import is_refusal
 from cellwright.sessions.transcripts.transcript import REATTACHED
 from cellwright.text import dollars
 
@@ -90,11 +91,15 @@ def is_of_model(error: ApiError) -> bool:
     return error.code == ErrorCode.API_OVERLOADED or not_there
 
 
+def is_of_compacted(error: ApiError, session: Session) -> bool:
+    """Return whether the API refused a conversation that begins with a summary of its own."""
+    return session.encoded[0].startswith(b'{"role":"assistant"') and is_refusal(error)
+
+
 def is_of_summary(error: ApiError, session: Session) -> bool:
     """Return whether the API does not take its own summary back: another account's, or another platform's."""
-    compacted = session.encoded[0].startswith(b'{"role":"assistant"')
     of_it = "compaction" in error.message.lower() or str(error.details.get("error_code", "")).startswith("compaction_")
-    return compacted and of_it and error.code == ErrorCode.API_REQUEST_INVALID
+    return of_it and is_of_compacted(error, session)
 
 
 def not_permitted(why: str) -> CellwrightError:

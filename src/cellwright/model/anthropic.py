@@ -22,8 +22,9 @@ from cellwright.model.cache_breakpoints import cache_control, system_with_ttl, w
 from cellwright.model.context_management import betas_of, fields_of, may_compact, with_summary_as_text
 from cellwright.model.credentials import choose_transport, is_own_platform
 from cellwright.model.deferred_tools import all_loaded, may_defer, without_references
-from cellwright.model.message_stream import MessageBuilder, SseParser, joined_deltas
+from cellwright.model.message_stream import MAX_EVENT_BYTES, ErrorEvent, MessageBuilder, SseParser, joined_deltas
 from cellwright.model.models import ModelLimits, limits, may_think_now, refined, thinking_field
+from cellwright.model.pricing import MAX_COUNT
 from cellwright.model.provider import ProviderEvent, Request
 from cellwright.model.retry import (
     Clock,
@@ -32,6 +33,7 @@ from cellwright.model.retry import (
     broken_stream,
     failure_of_event,
     failure_of_response,
+    is_error_body,
 )
 from cellwright.model.transports.transport import MESSAGES_PATH, KeyTransport, Transport, paced
 
@@ -171,7 +173,7 @@ class AnthropicProvider:
         except (TimeoutError, RequestFailed, CellwrightError, ValueError):
             return None
         counted = answer.get("input_tokens") if reply.status == 200 and isinstance(answer, dict) else None
-        return counted if isinstance(counted, int) else None
+        return counted if type(counted) is int and 0 <= counted <= MAX_COUNT else None
 
     async def _model_info(self, model: str) -> Mapping[str, Any]:
         """The answer to `GET /v1/models/{model}`; empty where that is not served. ValueError when it is no answer."""
@@ -204,7 +206,13 @@ class AnthropicProvider:
                         raise failed
                     if message.is_complete:
                         break
+                    if parser.unread > MAX_EVENT_BYTES:
+                        what = f"The answer has a line of more than {MAX_EVENT_BYTES // 1_000_000} MB without an end."
+                        raise RequestFailed(broken_stream(what, request_id, retryable=False))
             if not message.is_complete:
+                if is_error_body(rest := parser.rest()):  # JSON where a stream was announced
+                    now = self._clock.today()
+                    raise RequestFailed(failure_of_response(200, reply.headers, rest, model=model, now=now))
                 raise RequestFailed(broken_stream("The answer ended before it was complete.", request_id))
             await reply.read_to_end(END_SECONDS)
             yield message.turn_end(request_id)
@@ -290,6 +298,7 @@ def _told(
 ) -> tuple[list[ProviderEvent], RequestFailed | None]:
     """The events of what has arrived, up to the end of the message or to a failure, which is given as well."""
     events: list[ProviderEvent] = []
+    data = b""
     try:
         for name, data in parsed:
             if message.is_complete:
@@ -298,6 +307,8 @@ def _told(
                 raise RequestFailed(failure_of_event(data, model=message.model, request_id=request_id))
             if (event := _added(message, data, request_id)) is not None:
                 events.append(event)
+    except ErrorEvent:
+        return events, RequestFailed(failure_of_event(data, model=message.model, request_id=request_id))
     except RequestFailed as failed:
         return events, failed
     return events, None

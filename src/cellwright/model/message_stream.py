@@ -20,11 +20,23 @@ from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
-from cellwright.model.pricing import context_tokens, cost_usd
+from cellwright.model.pricing import MAX_COUNT, context_tokens, cost_usd, usage_of
 from cellwright.model.provider import INVALID_JSON, BlockEnd, MessageStart, ProviderEvent
+from cellwright.model.retry import says_error
 from cellwright.text import replace_surrogates
 
 Delta = TextDelta | ThinkingDelta | ToolInputDelta
+
+MAX_DIGITS = 9
+"""Of the number of a block."""
+
+MAX_EVENT_BYTES = 32_000_000
+"""The most that one event may have, which is the API's limit for a request: a line without an end is given up."""
+
+
+class ErrorEvent(Exception):
+    """The data of an event is an error, by whatever name the event came."""
+
 
 _decode = json.JSONDecoder().raw_decode
 
@@ -53,39 +65,48 @@ class MessageBuilder:
         self._end: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
         self._blocks: dict[int, _Block] = {}
+        self._all: list[_Block] = []
 
     def add(self, data: bytes) -> MessageStart | BlockEnd | Delta | None:
         """Take the data of one event; what the loop needs of it at once, if anything.
 
-        Raises ValueError, KeyError, TypeError or AttributeError when the data is not what the API sends: this is the one
-        place where that is looked at. What comes after `message_stop` is nothing.
+        Raises ErrorEvent for an error, and ValueError, KeyError, TypeError or AttributeError when the data is not what the
+        API sends: this is the one place where that is looked at. What comes after `message_stop` is nothing.
         """
         if self.is_complete:
             return None
         if b'"text_delta"' in data and (text_delta := self._add_text(data)) is not None:
             return text_delta
         event = _event(data)
+        if says_error(event):
+            raise ErrorEvent
         kind = event["type"]
         if kind == "content_block_delta":
-            return self._add_delta(event["index"], event["delta"])
+            return self._add_delta(_index(event["index"]), event["delta"])
         if kind == "content_block_start":
-            block = self._blocks[event["index"]] = _Block(event["content_block"])
-            return block.first_delta(event["index"])
+            return self._begin_block(_index(event["index"]), _Block(event["content_block"]))
         if kind == "content_block_stop":
-            ended = self._blocks.get(event["index"])
-            return None if ended is None else BlockEnd(event["index"], ended.finished())
+            ended = self._blocks.get(_index(event["index"]))
+            return None if ended is None else BlockEnd(ended.place, ended.finished())
         if kind == "message_start":
             self._start = event["message"]
-            self._usage = _usage(self._start.get("usage"))
+            self._usage = usage_of(self._start.get("usage"))
             return MessageStart(self._usage, _string(self._start.get("model") or self.model))
         if kind == "message_delta":
             self._end.update(event["delta"])
             _string(self._end.get("stop_reason") or "")
             # counts are cumulative; what is left out keeps its value from message_start
-            self._usage.update((key, value) for key, value in _usage(event.get("usage")).items() if value is not None)
+            self._usage.update((key, value) for key, value in usage_of(event.get("usage")).items() if value is not None)
         elif kind == "message_stop":
             self.is_complete = self._end.get("stop_reason") is not None
         return None
+
+    def _begin_block(self, index: int, block: _Block) -> Delta | None:
+        """Begin a block; one whose number was given before, as some gateways do, has a place of its own behind all."""
+        block.place = index if index not in self._blocks else max(placed.place for placed in self._all) + 1
+        self._blocks[index] = block
+        self._all.append(block)
+        return block.first_delta()
 
     def _add_text(self, data: bytes) -> TextDelta | None:
         """Take a delta of text as it nearly always is; None for what has to be read in full."""
@@ -96,22 +117,22 @@ class MessageBuilder:
         if (block := self._blocks.get(told.index)) is None:
             return None
         block.text.append(told.delta.text)
-        return TextDelta(told.delta.text, told.index)
+        return TextDelta(told.delta.text, block.place)
 
     def _add_delta(self, index: int, delta: Mapping[str, Any]) -> Delta | None:
         block = self._blocks.get(index)
         if block is None:
             raise ValueError(f"a delta of block {index!r:.100}, which has not begun")
         if delta["type"] != "text_delta":
-            return block.add(delta, index)
+            return block.add(delta)
         text = _string(delta["text"])
         block.text.append(text)
         # a character outside the BMP can be escaped as two halves, and those come in two deltas
-        return TextDelta(replace_surrogates(text), index)
+        return TextDelta(replace_surrogates(text), block.place)
 
     def turn_end(self, request_id: str) -> TurnEnd:
         """The whole message. Text blocks without any text are left out: the API refuses them."""
-        blocks = [block.finished() for _, block in sorted(self._blocks.items())]
+        blocks = [block.finished() for block in sorted(self._all, key=lambda block: block.place)]
         model = self._start.get("model") or self.model
         return TurnEnd(
             message={"role": "assistant", "content": [block for block in blocks if not _is_blank(block)]},
@@ -143,41 +164,33 @@ def _string(value: Any) -> str:
     return value
 
 
-def _usage(value: Any) -> dict[str, Any]:
-    """A usage block, whose counts are numbers; the names of a tier, a place or a speed may stand among them."""
-    if not isinstance(value, Mapping | None):
-        raise TypeError(f"usage is {value!r:.100}")
-    usage = dict(value or {})
-    for key, counted in usage.items():
-        if key == "iterations":
-            usage[key] = list(map(_usage, counted or ()))
-        elif isinstance(counted, Mapping):
-            usage[key] = _usage(counted)
-        elif key.endswith(("_tokens", "_requests")) and counted is not None and not _is_count(counted):
-            raise TypeError(f"{key} is {counted!r:.100}")
-    return usage
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value < math.inf
+def _index(value: Any) -> int:
+    """The number of a block, which some gateways write as a text or with a point."""
+    if type(value) is str and value.isdecimal() and len(value) < MAX_DIGITS:
+        return int(value)
+    if type(value) is float and value.is_integer() and abs(value) < MAX_COUNT:
+        return int(value)
+    if type(value) is not int:
+        raise TypeError(f"index is {value!r:.100}")
+    return value
 
 
 class _Block:
     """A content block that is being streamed: its JSON, and the pieces that are joined at the end."""
 
-    __slots__ = ("input", "is_finished", "json", "text", "thinking")
+    __slots__ = ("input", "json", "place", "text", "thinking")
 
     def __init__(self, content_block: Mapping[str, Any]) -> None:
         self.json = dict(content_block)
-        self.is_finished = False
+        self.place = 0
         for name in _STRINGS.get(_string(self.json["type"]), ()):
             _string(self.json[name])
         self.text: list[str] = []
         self.thinking: list[str] = []
         self.input: list[str] = []
 
-    def first_delta(self, index: int) -> Delta | None:
-        kind = self.json["type"]
+    def first_delta(self) -> Delta | None:
+        kind, index = self.json["type"], self.place
         if kind == "tool_use":
             return ToolInputDelta(self.json["id"], self.json["name"], "", index)
         if kind == "text" and self.json["text"]:
@@ -186,8 +199,8 @@ class _Block:
             return ThinkingDelta(self.json["thinking"], index)
         return None
 
-    def add(self, delta: Mapping[str, Any], index: int) -> Delta | None:
-        kind = delta["type"]
+    def add(self, delta: Mapping[str, Any]) -> Delta | None:
+        kind, index = delta["type"], self.place
         if kind == "thinking_delta":
             self.thinking.append(_string(delta["thinking"]))
             return ThinkingDelta(replace_surrogates(delta["thinking"]), index)
@@ -197,20 +210,21 @@ class _Block:
             if partial and self.json["type"] == "tool_use":
                 return ToolInputDelta(self.json["id"], self.json["name"], replace_surrogates(partial), index)
         elif kind == "citations_delta":
-            self.json["citations"] = [*(self.json.get("citations") or []), delta["citation"]]
+            if not isinstance(self.json.get("citations"), list):
+                self.json["citations"] = []
+            self.json["citations"].append(delta["citation"])
         elif kind == "signature_delta" or self.json["type"] not in _STRINGS:
             self.json.update((key, value) for key, value in delta.items() if key != "type")
         return None
 
     def finished(self) -> dict[str, Any]:
-        """The whole block, once it has ended; asked again, the same."""
-        if self.is_finished:
-            return self.json
-        self.is_finished = True
+        """The whole block as far as it came; asked again, with what came since: its end is no reason to lose that."""
         if self.text:
             self.json["text"] = _joined([self.json.get("text") or "", *self.text])
+            self.text.clear()
         if self.thinking:
             self.json["thinking"] = _joined([self.json.get("thinking") or "", *self.thinking])
+            self.thinking.clear()
         if raw := _joined(self.input):
             self.json["input"] = _parsed_input(raw)
         elif self.json["type"] in ("tool_use", "server_tool_use"):
@@ -303,12 +317,15 @@ _HEADS = {
 class SseParser:
     """Takes the bytes of a stream in any pieces and gives its events. One parser for each stream."""
 
-    __slots__ = ("_after_cr", "_rest", "_started")
+    __slots__ = ("_after_cr", "_ends_line", "_rest", "_started", "unread")
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest: list[bytes] = []
+        self._ends_line = False
         self._after_cr = False
         self._started = False
+        self.unread = 0
+        """The bytes of an event that has not ended."""
 
     def feed(self, chunk: bytes) -> list[tuple[str, bytes]]:
         """The events that `chunk` completes, as (name, data), in order. The data is UTF-8, not yet decoded.
@@ -317,15 +334,24 @@ class SseParser:
         """
         if self._after_cr or b"\r" in chunk:
             chunk = self._with_newlines(chunk)
-        if b"\n" not in chunk:  # in the middle of a long line
-            self._rest += chunk
+        # joined only where an event ends: a long one is not copied with each chunk
+        if b"\n\n" not in chunk and not (self._ends_line and chunk.startswith(b"\n")):
+            if chunk:
+                self._rest.append(chunk)
+                self._ends_line = chunk.endswith(b"\n")
+                self.unread += len(chunk)
             return []
-        blocks = (self._rest + chunk).split(b"\n\n")
-        self._rest = blocks.pop()
+        blocks = b"".join([*self._rest, chunk]).split(b"\n\n")
+        rest = blocks.pop()
+        self._rest, self._ends_line, self.unread = [rest], rest.endswith(b"\n"), len(rest)
         if not self._started and blocks:
             self._started = True
             blocks[0] = blocks[0].removeprefix(_BOM)
         return [event for block in blocks if (event := _parse(block))]
+
+    def rest(self) -> bytes:
+        """The bytes of an event that has not ended."""
+        return b"".join(self._rest)
 
     def _with_newlines(self, chunk: bytes) -> bytes:
         """`chunk` with CR LF and CR as LF; the two of a pair can come in two chunks."""

@@ -179,8 +179,12 @@ def refined(table: ModelLimits, model_info: Mapping[str, Any]) -> ModelLimits:
     )
 
 
+MAX_SIZE = 1_000_000_000
+"""More tokens than any window has."""
+
+
 def _size(value: Any) -> int:
-    return value if type(value) is int and value > 0 else 0
+    return value if type(value) is int and 0 < value <= MAX_SIZE else 0
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

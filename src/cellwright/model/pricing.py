@@ -23,6 +23,33 @@ US_ONLY_FACTOR = 1.1
 _TOKEN_FIELDS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
+MAX_COUNT = 1_000_000_000
+"""More tokens than any request has: a larger count says nothing, and would end the sums, the cost and the session."""
+
+
+def usage_of(value: Any) -> dict[str, Any]:
+    """A usage block as the wire brings it, with the numbers that can be believed. Raises TypeError where it is none.
+
+    A count beyond `MAX_COUNT` is left out, as one that was not said; the names of a tier, a place or a speed may stand
+    among the counts.
+    """
+    if not isinstance(value, Mapping | None):
+        raise TypeError(f"usage is {value!r:.100}")
+    usage: dict[str, Any] = {}
+    for key, counted in (value or {}).items():
+        if key == "iterations":
+            usage[key] = list(map(usage_of, counted or ()))
+        elif isinstance(counted, Mapping):
+            usage[key] = usage_of(counted)
+        elif type(counted) in (int, float) and counted >= 0:
+            usage[key] = counted if counted <= MAX_COUNT else None
+        elif key.endswith(("_tokens", "_requests")) and counted is not None:
+            raise TypeError(f"{key} is {counted!r:.100}")
+        else:  # what is no count: a number here could not be added up
+            usage[key] = None if type(counted) in (int, float) else counted
+    return usage
+
+
 class Price(Struct, frozen=True):
     """US dollars per million tokens. Writing the cache costs 1.25 times the input for 5 minutes, twice for an hour."""
 

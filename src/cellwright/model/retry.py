@@ -59,8 +59,24 @@ _STATUS_OF_TYPE = {
     "modelStreamErrorException": 500,
     "serviceUnavailableException": 503,
     "modelTimeoutException": 504,
+    # gateways to other platforms speak as OpenAI or Google do
+    "server_error": 500,
+    "internal_server_error": 500,
+    "service_unavailable": 503,
+    "service_unavailable_error": 503,
+    "rate_limit_exceeded": 429,
+    "insufficient_quota": 429,
+    "context_length_exceeded": 413,
+    "INVALID_ARGUMENT": 400,
+    "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
+    "NOT_FOUND": 404,
+    "RESOURCE_EXHAUSTED": 429,
+    "INTERNAL": 500,
+    "UNAVAILABLE": 503,
+    "DEADLINE_EXCEEDED": 504,
 }
-"""The status that stands for an error type of the API, or of Bedrock's event stream, when it comes in the stream."""
+"""The status that an error type stands for where none came with it: the API's, those of Bedrock's stream and of gateways."""
 
 
 class FailedAttempt(Struct, frozen=True):
@@ -88,6 +104,8 @@ class ApiErrorBody(Struct, frozen=True):
     message: str = ""
     error_code: str = ""
     request_id: str = ""
+    status: int = 0
+    """The status that stands in the body itself, as gateways have it."""
 
 
 def failure_of_response(
@@ -96,8 +114,11 @@ def failure_of_response(
     """The failure that an answer with an error `status` stands for. Header names are lower case; `now`: epoch time."""
     says = _error_body(body)
     retry_after = _retry_after(headers, now)
+    answered = status
+    if status == 200 and is_error_body(body):
+        status = status_of_type(says.type) or says.status  # of a gateway that says it in the body alone
     spent = status == 429 and _is_spend_limit(says)
-    if status < 400:
+    if 0 < status < 400:
         redirect = f"it redirects to {headers['location']}" if "location" in headers else ""
         says = ApiErrorBody(message=redirect or says.message or headers.get("content-type", ""))
     code, what, advice = _explain(status, says, model, spent=spent)
@@ -107,19 +128,32 @@ def failure_of_response(
         _sentence(what, advice, request_id),
         _is_retryable(status, headers, spent=spent),
         retry_after,
-        _details(status, says, request_id),
+        _details(answered, says, request_id),
     )
 
 
 def failure_of_event(data: bytes, *, model: str, request_id: str) -> FailedAttempt:
     """The failure that an `error` event in a stream stands for. What is of a kind not known here is not tried again."""
     says = _error_body(data)
-    status = _STATUS_OF_TYPE.get(says.type, _STATUS_OF_TYPE.get(says.type[:1].lower() + says.type[1:], 0))
+    status = status_of_type(says.type) or says.status
     spent = says.error_code in _SPEND_CODES or (status == 429 and _is_spend_limit(says))
     code, what, advice = _explain(status, says, model, spent=spent)
     request_id = request_id or says.request_id
     message = _sentence(what, advice, request_id)
     return FailedAttempt(code, message, _is_retryable(status, {}, spent=spent), None, _details(200, says, request_id))
+
+
+def is_refusal(error: CellwrightError) -> bool:
+    """Return whether the API refused the request for what stands in it: asked again as it is, it would be refused again."""
+    status, kind = error.details.get("status"), str(error.details.get("type", ""))
+    if status is None or status < 400:  # it came in the stream, or from Claude Code, which names a kind
+        status = 400 if kind == "invalid_request" else status_of_type(kind)
+    return error.code == ErrorCode.API_REQUEST_INVALID and status in (400, 422)
+
+
+def status_of_type(kind: str) -> int:
+    """The status that an error type stands for; 0 for one that is not known here."""
+    return _STATUS_OF_TYPE.get(kind, _STATUS_OF_TYPE.get(kind[:1].lower() + kind[1:], 0))
 
 
 def broken_stream(what: str, request_id: str, *, retryable: bool = True) -> FailedAttempt:
@@ -209,13 +243,36 @@ def _error_body(body: bytes) -> ApiErrorBody:
     if not isinstance(error, dict):
         return ApiErrorBody(message=_words(error))
     details = error.get("details")
+    numbers = (error.get("code"), error.get("status"), error.get("status_code"), answer.get("status"))
     return ApiErrorBody(
         type=_words(error.get("type") if error is not answer else "") or _words(error.get("status")),
         message=_words(error.get("message") or error.get("Message") or error.get("detail")),
         # gateways to other platforms say it as OpenAI does
         error_code=_words(details.get("error_code") if isinstance(details, dict) else error.get("code")),
         request_id=_words(answer.get("request_id")),
+        status=next((found for number in numbers if (found := _http_error(number))), 0),
     )
+
+
+def says_error(event: object) -> bool:
+    """Return whether the JSON of an event is an error, whatever the event is called: gateways leave its name out."""
+    if not isinstance(event, Mapping):
+        return False
+    return event.get("type") == "error" or ("type" not in event and event.get("error") is not None)
+
+
+def is_error_body(body: bytes) -> bool:
+    """Return whether a body is JSON, and an error."""
+    try:
+        return says_error(json.loads(body)) if body.lstrip()[:1] == b"{" else False
+    except (ValueError, RecursionError):
+        return False
+
+
+def _http_error(value: object) -> int:
+    """The status of an error that `value` is, a number or its digits; 0 where it is none."""
+    number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) == 3 else value
+    return number if type(number) is int and 400 <= number < 600 else 0
 
 
 def _words(value: Any) -> str:

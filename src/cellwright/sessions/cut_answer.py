@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -41,10 +41,17 @@ class CutAnswer(Struct):
     blocks: dict[int, dict[str, Any]] = field(default_factory=dict)
     chars: int = 0
 
-    def content(self) -> list[dict[str, Any]]:
-        """The blocks of it that are kept."""
+    def content(self, open_before: Collection[str] = ()) -> list[dict[str, Any]]:
+        """The blocks of it that are kept; `open_before` are calls of a paused message that it may have results of."""
         open_texts = {at: {"type": "text", "text": "".join(texts)} for at, texts in self.texts.items()}
-        return cut_content([block for _, block in sorted({**open_texts, **self.blocks}.items())])
+        return cut_content([block for _, block in sorted({**open_texts, **self.blocks}.items())], open_before)
+
+    def add_text(self, index: int, text: str) -> None:
+        """Take in more text of the block `index`, which may have ended: it was shown, so it is kept."""
+        self.chars += len(text)
+        self.texts.setdefault(index, []).append(text)
+        if (block := self.blocks.get(index)) is not None and block["type"] == "text":
+            self.blocks[index] = {**block, "text": block["text"] + text}
 
     def spent(self) -> tuple[dict[str, Any], float | None]:
         """Its usage, the output estimated where the API did not say, and its cost."""
@@ -55,7 +62,8 @@ class CutAnswer(Struct):
 
 def keep_cut_answer(session: Session, answer: CutAnswer, reason: str) -> None:
     """Add what there is of an answer that broke off, with what ended it. Where nothing is left of it, its cost alone."""
-    content = answer.content()
+    content = answer.content(session.open_server_calls())
+    session.leave_out_open_server_calls(content)
     usage, cost = answer.spent()
     if not content:
         session.spend(usage, cost)
@@ -94,8 +102,7 @@ def recovered_answer(asides: Sequence[Line]) -> CutAnswer | None:
         if answer is None:
             continue
         for index, text in content.get("text", ()):
-            answer.texts.setdefault(index, []).append(text)
-            answer.chars += len(text)
+            answer.add_text(index, text)
         for index, block in content.get("blocks", ()):
             whole = {"text": "".join(answer.texts.get(index, ()))} if block["type"] == "text" else {}
             answer.blocks[index] = {**whole, **block}

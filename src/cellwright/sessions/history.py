@@ -6,7 +6,7 @@ All of it is pure: messages in, messages out. What is said in the user's place, 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from cellwright.text import lazy_pattern
@@ -14,22 +14,26 @@ from cellwright.text import lazy_pattern
 Json = Mapping[str, Any]
 Message = dict[str, Any]
 
-_OF_SERVER_TOOLS = "_tool_result"
-_KNOWN = frozenset(
-    {
-        "text",
-        "thinking",
-        "redacted_thinking",
-        "tool_use",
-        "server_tool_use",
-        "mcp_tool_use",
-        "container_upload",
-        "compaction",
-    }
+_SERVER_RESULTS = frozenset(
+    f"{tool}_tool_result"
+    for tool in (
+        "web_search",
+        "web_fetch",
+        "code_execution",
+        "bash_code_execution",
+        "text_editor_code_execution",
+        "tool_search",
+    )
 )
-"""The types of blocks in an answer that may go back to the API; results of its own tools beside them."""
+"""The results of the API's own tools. Those of its MCP connector go back only with a beta that is never asked for."""
 
-_THINKING = ("thinking", "redacted_thinking")
+_KNOWN = frozenset(
+    {"text", "thinking", "redacted_thinking", "tool_use", "server_tool_use", "container_upload", "compaction"}
+    | _SERVER_RESULTS
+)
+"""The types of blocks in an answer that may go back to the API."""
+
+THINKING = ("thinking", "redacted_thinking")
 _ID = lazy_pattern(r"[a-zA-Z0-9_-]+")
 _NO_NAME_CHARACTER = lazy_pattern(r"[^a-zA-Z0-9_-]")
 MAX_NAME_CHARS = 128
@@ -44,6 +48,30 @@ _ENDED = {
 LOST_RESULT = "The result of this call is lost: the transcript was damaged. The call may have had effects."
 SHORT_CHARS = 400
 """The length of what a note quotes of one block."""
+
+MAX_SHORT_LINES = 100
+"""The blocks that a note quotes at most, the last ones."""
+
+NOT_TAKEN = "[{what} that the API did not take was here]"
+"""The words in the place of a picture or a document that was refused."""
+
+
+def media_in_words(content: str | Sequence[Json]) -> tuple[list[dict[str, Any]], int]:
+    """The blocks of a user's message with words for its pictures and documents; the number of those."""
+    blocks: list[dict[str, Any]] = []
+    count = 0
+    for block in _blocks(content):
+        if block["type"] in ("image", "document"):
+            what = "an image" if block["type"] == "image" else "a document"
+            blocks.append(_text(NOT_TAKEN.format(what=what)))
+            count += 1
+        elif block["type"] == "tool_result" and not isinstance(block.get("content", ""), str):
+            inside, inner = media_in_words(block["content"])
+            blocks.append({**block, "content": inside} if inner else dict(block))
+            count += inner
+        else:
+            blocks.append(dict(block))
+    return blocks, count
 
 
 SUMMARY, CONTINUES = "conversation-summary", "conversation-continues"
@@ -84,6 +112,8 @@ def imported_note(*, compacted: bool) -> dict[str, Any]:
 def dropped_note(messages: Sequence[Json]) -> dict[str, Any]:
     """The block that tells in short what stood in `messages`, which the API did not take."""
     lines = [line for message in messages for line in _in_short(message)]
+    if len(lines) > MAX_SHORT_LINES:
+        lines = [f"- ({len(lines) - MAX_SHORT_LINES} parts before that)", *lines[-MAX_SHORT_LINES:]]
     told = "\n".join(lines).replace("</history-dropped>", "")
     return _text(
         "<history-dropped>The API refused what came after this point, so it was taken out of the conversation. In short:\n"
@@ -114,7 +144,7 @@ def _short(text: str) -> str:
 
 def is_known(block: Json) -> bool:
     """Return whether a block of an answer is of a type that may go back to the API."""
-    return block["type"] in _KNOWN or str(block["type"]).endswith(_OF_SERVER_TOOLS)
+    return block["type"] in _KNOWN
 
 
 def usable_name(name: str) -> str:
@@ -133,12 +163,11 @@ def unique_id(wanted: str, taken: Iterable[str]) -> str:
     return f"{stem}_{number}"
 
 
-def cut_content(blocks: Sequence[Json]) -> list[dict[str, Any]]:
+def cut_content(blocks: Sequence[Json], open_before: Collection[str] = ()) -> list[dict[str, Any]]:
     """The blocks that are kept of an answer which broke off after `blocks`; none where no words and no calls are among them.
 
-    Thinking needs its signature, and a call of the API's own tools its result.
+    Thinking needs its signature, and a call of the API's own tools its result (`complete_pairs`).
     """
-    answered = {block.get("tool_use_id") for block in blocks if str(block["type"]).endswith(_OF_SERVER_TOOLS)}
 
     def is_kept(block: Json) -> bool:
         match block["type"]:
@@ -146,12 +175,60 @@ def cut_content(blocks: Sequence[Json]) -> list[dict[str, Any]]:
                 return bool(str(block["text"]).strip())
             case "thinking":
                 return bool(block.get("signature"))
-            case "server_tool_use" | "mcp_tool_use":
-                return block["id"] in answered
         return is_known(block)
 
-    kept = [dict(block) for block in blocks if is_kept(block)]
-    return kept if any(block["type"] not in _THINKING for block in kept) else []
+    kept = complete_pairs([block for block in blocks if is_kept(block)], open_before)
+    return kept if any(block["type"] not in THINKING for block in kept) else []
+
+
+def complete_pairs(
+    blocks: Sequence[Json], open_before: Collection[str] = (), *, continues: bool = False
+) -> list[dict[str, Any]]:
+    """The blocks of an answer without halves of pairs: calls of the API's own tools that have no result, and the reverse.
+
+    The API refuses either with every later request, and some gateways send them. `open_before` are calls of a paused
+    message, whose results this one brings; an answer that `continues` may leave its own calls open as well. From the
+    first block that is left out on thinking is left out too: it is bound to all that was before it.
+    """
+    results = {_result_of(block): at for at, block in enumerate(blocks) if _result_of(block)}
+    open_calls, seen = set(open_before), set(open_before)
+    kept: list[dict[str, Any]] = []
+    whole = True
+    for at, block in enumerate(blocks):
+        if is_server_call(block):
+            call = str(block.get("id"))
+            fits = call not in seen and (continues or results.get(call, -1) > at)
+            open_calls |= {call} if fits else set()
+            seen.add(call)
+        elif called := _result_of(block):
+            fits = called in open_calls
+            open_calls.discard(called)
+        else:
+            fits = whole or block["type"] not in THINKING
+        whole = whole and fits
+        if fits:
+            kept.append(dict(block))
+    return kept
+
+
+def open_server_calls(blocks: Iterable[Json]) -> set[str]:
+    """The ids of calls of the API's own tools that have no result among `blocks`, which consecutive answers hold."""
+    found: set[str] = set()
+    for block in blocks:
+        if is_server_call(block):
+            found.add(str(block.get("id")))
+        found.discard(_result_of(block))
+    return found
+
+
+def is_server_call(block: Json) -> bool:
+    """Return whether the API itself runs this call."""
+    return str(block["type"]) == "server_tool_use"
+
+
+def _result_of(block: Json) -> str:
+    """The id of the call of the API's own tools whose result the block is; "" for any other block."""
+    return str(block.get("tool_use_id")) if block["type"] in _SERVER_RESULTS else ""
 
 
 def valid_history(messages: Sequence[Json]) -> list[Message]:
@@ -193,8 +270,8 @@ def _valid_answer(
 ) -> tuple[list[dict[str, Any]], list[_Call]]:
     calls: list[_Call] = []
     valid: list[dict[str, Any]] = []
-    for block in blocks:
-        if not is_known(block) or (without_thinking and block["type"] in _THINKING) or _is_blank(block):
+    for block in complete_pairs(blocks):
+        if not is_known(block) or (without_thinking and block["type"] in THINKING) or _is_blank(block):
             continue
         if block["type"] == "tool_use":
             new = unique_id(str(block["id"]), taken)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import json
 import math
 import time
@@ -18,7 +19,7 @@ from cellwright.sessions.calls.call_times import CallTimes, call_times_file
 from cellwright.sessions.calls.rate_limit import CallRate
 from cellwright.sessions.cut_answer import faults_text, keep_cut_answer, recovered_answer, recovered_results
 from cellwright.sessions.file_changes import forget_outcomes, outcomes
-from cellwright.sessions.history import IMPORTED_NOTE, valid_history
+from cellwright.sessions.history import IMPORTED_NOTE, is_server_call, open_server_calls, valid_history
 from cellwright.sessions.session_lines import SessionLines
 from cellwright.sessions.state_dir import make_private_folder, new_session_id
 from cellwright.sessions.transcripts import transcript
@@ -36,6 +37,9 @@ WAIT_SECONDS = 2.0
 """The time a second writer waits for the first to let go, before it forks."""
 
 _NO_RESULTS: Mapping[str, Mapping[str, Any]] = {}
+
+_ANSWER = b'{"role":"assistant"'
+_SERVER_CALL = b'"type":"server_tool_use"'
 
 _CUT_OFF = "the session was cut off before this call ended; how far it got is not known"
 
@@ -283,8 +287,35 @@ class Session:
 
         `known` are results that were there already, by the ids of their calls.
         """
+        self.leave_out_open_server_calls()
         if count := self.answer_open_calls(_CUT_OFF, known):
             self.notices.append(f"{count} tool call(s) had not ended; Claude is told so.")
+
+    def open_server_calls(self) -> set[str]:
+        """The ids of calls of the API's own tools that the last answer, which was paused, has left open."""
+        return open_server_calls(block for message in self._last_answers() for block in message["content"])
+
+    def leave_out_open_server_calls(self, following: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Take calls of the API's own tools out that have no result, in the last answer or in what follows it: nobody goes
+        on with them any more.
+        """
+        answers = self._last_answers()
+        halves = open_server_calls([*(block for message in answers for block in message["content"]), *following])
+        if not answers or not halves:
+            return
+        mended = []
+        for message in answers:
+            content = [block for block in message["content"] if not (is_server_call(block) and block["id"] in halves)]
+            mended += [{**message, "content": content}] if content else []
+        self.replace_history([*self.messages[: -len(answers)], *mended])
+
+    def _last_answers(self) -> list[dict[str, Any]]:
+        """The answers at the end of the conversation, one behind the other, if such a call is in one of them."""
+        found = [*itertools.takewhile(lambda message: message.startswith(_ANSWER), reversed(self.encoded))]
+        if not any(_SERVER_CALL in message for message in found):
+            return []
+        answers = [json.loads(message) for message in reversed(found)]
+        return answers if all(isinstance(answer["content"], list) for answer in answers) else []
 
     def answer_open_calls(self, because: str, known: Mapping[str, Mapping[str, Any]] = _NO_RESULTS) -> int:
         """Answer the calls of the last message, as interrupted where there is no result; gives the number of those.

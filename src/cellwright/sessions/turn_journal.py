@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import to_builtins
@@ -30,11 +31,22 @@ from cellwright.events import (
     TurnChanged,
     TurnEnd,
 )
+from cellwright.model.images import admitted, takes_time
 from cellwright.model.provider import BlockEnd, MessageStart
+from cellwright.model.retry import is_refusal
 from cellwright.sessions.cut_answer import BLOCKS, DRAFT, RESULT, CutAnswer, keep_cut_answer
-from cellwright.sessions.history import dropped_note, is_known, unique_id, usable_name
+from cellwright.sessions.history import (
+    THINKING,
+    complete_pairs,
+    dropped_note,
+    is_known,
+    media_in_words,
+    unique_id,
+    usable_name,
+)
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcripts.fork_point import without_thinking
+from cellwright.sessions.transcripts.transcript import is_boundary
 from cellwright.sessions.turns import begins_turn
 from cellwright.text import lazy_pattern
 
@@ -56,8 +68,11 @@ Delta = TextDelta | ThinkingDelta | ToolInputDelta
 
 _TOOL_USE_ID = lazy_pattern(rb'"type":"tool_use","id":"([^"\\]*)"')
 _MESSAGE_NUMBER = lazy_pattern(r"\bmessages\.(\d+)\b")
-_OF_THINKING = lazy_pattern(r"`thinking` blocks?|`signature`")
-_OF_MESSAGES = lazy_pattern(r"\bmessages\b")
+_OF_OPTIONS = lazy_pattern(
+    r"\((model|max_tokens|system|tools|tool_choice|thinking|output_config|context_management|compaction|stop_sequences|"
+    r"metadata|service_tier|speed|betas)(\.[\w.]+)?: "
+)
+"""An error that names another field of the request than its messages: no other history is any help."""
 
 
 class TurnJournal:
@@ -71,7 +86,8 @@ class TurnJournal:
         self._unwritten: dict[int, list[str]] = {}
         self._drafted = False
         self._timer: asyncio.TimerHandle | None = None
-        self._before: int | None = None
+        self._ways_back: Iterator[str] | None = None
+        self._before = 0
         # what a full disk did not take is tried once more when the turn ends
         self._unwritten_answer: tuple[TurnEnd, Sequence[Mapping[str, Any]]] | None = None
         self._unwritten_results: Sequence[Mapping[str, Any]] | None = None
@@ -109,7 +125,7 @@ class TurnJournal:
 
     def add_prompt(self, blocks: Sequence[Mapping[str, Any]]) -> None:
         """Add the prompt to the session."""
-        self._session.append({"role": "user", "content": list(blocks)}, notices=self._notices)
+        self._session.append(_from_user(blocks), notices=self._notices)
         self._notices = []
         self._prompt = self._session.last_seq
 
@@ -119,14 +135,14 @@ class TurnJournal:
         """An answer begins: from here on it is paid for."""
         self._answer = CutAnswer(start.usage, start.model)
         self._ids = {}
+        self._ways_back = None  # the API takes the history as it stands
 
     def add(self, delta: Delta) -> Delta:
         """Take in more of the answer; gives it as it is to be shown, its call's id unique in the session."""
         answer = self._answer
         if isinstance(delta, TextDelta):
             if answer is not None:
-                answer.chars += len(delta.text)
-                answer.texts.setdefault(delta.index, []).append(delta.text)
+                answer.add_text(delta.index, delta.text)
                 self._unwritten.setdefault(delta.index, []).append(delta.text)
                 if self._timer is None:
                     self._timer = asyncio.get_running_loop().call_later(DRAFT_SECONDS, self._write_draft)
@@ -219,11 +235,16 @@ class TurnJournal:
         return replace(turn, message={**turn.message, "content": content})
 
     def keep(self, turn: TurnEnd, content: Sequence[Mapping[str, Any]]) -> None:
-        """Add `content`, of the answer `turn`, to the session; what is not known here is kept aside."""
+        """Add `content`, of the answer `turn`, to the session; what the API might not take back is kept aside."""
         self._unwritten_answer = turn, content
-        known = [dict(block) for block in content if is_known(block)]
+        paused = turn.stop_reason == "pause_turn"
+        open_before = self._session.open_server_calls()
+        known = complete_pairs([block for block in content if is_known(block)], open_before, continues=paused)
         if len(known) < len(content):
-            self._session.write_aside(BLOCKS, [block for block in content if not is_known(block)])
+            known = known if any(block["type"] not in THINKING for block in known) else []
+            self._session.write_aside(BLOCKS, [block for block in content if block not in known])
+        if open_before and not paused:
+            self._session.leave_out_open_server_calls(known)
         if known:
             self._session.append(
                 {**turn.message, "content": known},
@@ -253,7 +274,7 @@ class TurnJournal:
         permissions, self._permissions = self._permissions, {}
         shown, self._shown = self._shown, {}
         calls = {call: {**facts, **permissions.get(call, {})} for call, facts in shown.items()}
-        self._session.append({"role": "user", "content": list(content)}, calls=calls, notices=self._notices)
+        self._session.append(_from_user(content), calls=calls, notices=self._notices)
         self._notices = []
         self._unwritten_results = None
 
@@ -265,6 +286,7 @@ class TurnJournal:
         What has arrived of an answer that is open is kept, and its calls are answered. Gives that answer. Raises
         `CellwrightError` where it cannot be written.
         """
+        self._go_forward()
         answer = self._forget_answer()
         if answer is not None:
             keep_cut_answer(self._session, answer, reason)
@@ -275,6 +297,7 @@ class TurnJournal:
             )
         elif self._unwritten_results is not None:
             self.answer_calls(self._unwritten_results)
+        self._session.leave_out_open_server_calls()  # of an answer that was paused, and does not go on
         return answer
 
     def note_end(self, stop_reason: str, error: CellwrightError | None, mode: str, ms: float) -> None:
@@ -287,47 +310,125 @@ class TurnJournal:
             {"prompt": self._prompt, "stop_reason": stop_reason, "mode": mode, "ms": round(ms), **shown}
         )
 
-    def go_back(self, error: CellwrightError) -> str | None:
-        """Go back to a history that the API takes, as it refuses this one; gives what the user is told.
+    @property
+    def is_answering(self) -> bool:
+        """True while an answer streams: what ends it then is a cut answer, and no refusal of what was asked."""
+        return self._answer is not None
 
-        Thinking that it does not take any more is left out. Else what came since it last took the history is told to Claude
-        in short, and the prompt that stands last is said once more. None where that is no help: the error is about
-        something else, or nothing but the prompt is new.
+    def go_back(self, error: CellwrightError) -> str | None:
+        """Go back to a history that the API may take, as it refuses this one; gives what the user is told if it does.
+
+        Asked again, it gives the next one, from the least that is left out to the most (`_ways`). None where there is no
+        other, or the error is about something else: then the history is as it was.
+        """
+        if self._ways_back is None:
+            if not is_refusal(error) or _OF_OPTIONS.search(error.message):
+                return None
+            self._ways_back = self._ways(error.message)
+        if (notice := next(self._ways_back, None)) is None:
+            self._ways_back = None
+        return notice
+
+    def _go_forward(self) -> None:
+        """Leave the history as it was where `go_back` found none that the API took."""
+        if self._ways_back is not None:
+            self._ways_back = None
+            self._session.return_to(self._before)
+
+    def _ways(self, words: str) -> Iterator[str]:
+        """Have the session be one history after the other that is worth a try; the one that was refused at the end.
+
+        What the API took once it takes again: everything up to its last answer. So what came after that is at fault, a
+        picture most likely, unless it is Claude's thinking, which is bound to more than the messages. The place that the
+        error names may lie: it only decides what is tried in a first refusal, after which nothing may be lost in vain.
         """
         session = self._session
-        if error.code != ErrorCode.API_REQUEST_INVALID or not _OF_MESSAGES.search(error.message):
-            return None
-        lines = session.in_effect()
-        if _OF_THINKING.search(error.message):
-            thought = [json.loads(without_thinking(line).message) for line in lines]
-            if thought != session.messages:
-                self._before = lines[-1].meta["seq"]
-                session.replace_history(thought)
-                return f"The API does not take Claude's earlier thinking any more, so it is left out. ({error.message})"
-        named = _MESSAGE_NUMBER.search(error.message)
+        lines, messages = list(session.in_effect()), list(session.messages)
+        before = self._before = lines[-1].meta["seq"]
+        again = self._was_refused_before()
+        named = None if again else _MESSAGE_NUMBER.search(words)
         last = len(lines) - 1 if named is None else min(int(named[1]), len(lines) - 1)
         accepted = next((at for at in reversed(range(last + 1)) if "usage" in lines[at].meta), 0)
-        dropped = session.messages[accepted:]
-        prompt = dropped[-1] if dropped and begins_turn(dropped[-1]) else None
-        if prompt is not None:
-            dropped = dropped[:-1]
-            if named is not None and last == len(lines) - 1:
-                return None  # it is the prompt itself
-        if not accepted or not dropped:
-            return None
-        self._before = lines[-1].meta["seq"]
-        session.return_to(lines[accepted - 1].meta["seq"])
-        session.append({"role": "user", "content": [dropped_note(dropped), *_blocks(prompt)]})
-        return (
-            f"The API refused the conversation, so it goes on from where it was accepted last: {len(dropped)} message(s) "
-            f"are left out, and Claude is told in short what they said. The transcript keeps them. ({error.message})"
-        )
+        accepted = max(accepted, sum(1 for _ in itertools.takewhile(is_boundary, lines)))
+        prompt = messages[-1] if begins_turn(messages[-1]) else None
+        is_of_prompt = named is not None and last == len(lines) - 1 and prompt is not None
+        thought = [json.loads(without_thinking(line).message) for line in lines]
+        why = f" ({words})"
 
-    def go_forward(self) -> None:
-        """Take `go_back` back, where it was no help: the API refuses that as well."""
-        if self._before is not None:
-            self._session.return_to(self._before)
-            self._before = None
+        if thought != messages and not is_of_prompt:
+            session.replace_history(thought)
+            yield f"The API does not take Claude's earlier thinking any more, so it is left out.{why}"
+            session.return_to(before)
+
+        in_words, media = _with_media_in_words(messages, thought, accepted)
+        if media:
+            session.replace_history(in_words)
+            yield f"The API refused the conversation, so it goes on without {_media(media)} in it.{why}"
+            session.return_to(before)
+
+        dropped = messages[accepted:] if prompt is None else messages[accepted:-1]
+        if dropped and not is_of_prompt:
+            self._begin_after(messages[:accepted], dropped, prompt)
+            left_out = f"{len(dropped)} message(s) are left out, and Claude is told in short what they said."
+            if accepted:
+                goes_on = "The API refused the conversation, so it goes on from where it was accepted last"
+            else:
+                goes_on = "The API refused the conversation, so it goes on with your words alone"
+            yield f"{goes_on}: {left_out} The transcript keeps them.{why}"
+            session.return_to(before)
+
+        if again and accepted:
+            earlier = messages if prompt is None else messages[:-1]
+            self._begin_after([], earlier, prompt)
+            yield (
+                "The API refused the conversation again, so it begins anew with your words: "
+                f"{len(earlier)} message(s) are left out, and Claude is told in short what they said. The transcript "
+                f"keeps them.{why}"
+            )
+            session.return_to(before)
+
+    def _begin_after(
+        self,
+        kept: Sequence[dict[str, Any]],
+        dropped: Sequence[Mapping[str, Any]],
+        prompt: Mapping[str, Any] | None,
+    ) -> None:
+        """Go on behind `kept`, with what was `dropped` in short and the words of the prompt."""
+        words = [] if prompt is None else media_in_words(prompt["content"])[0]
+        self._session.replace_history([*kept, {"role": "user", "content": [dropped_note(dropped), *words]}])
+
+    def _was_refused_before(self) -> bool:
+        """Return whether the API refused the prompt before this one, too: then the fault is not in the prompt alone."""
+        ends = list(self._session.turn_ends().values())
+        return bool(ends) and ends[-1].get("error", {}).get("code") == ErrorCode.API_REQUEST_INVALID
+
+
+def _with_media_in_words(
+    messages: Sequence[Mapping[str, Any]], thought: Sequence[Mapping[str, Any]], first: int
+) -> tuple[list[dict[str, Any]], int]:
+    """`messages` with words for pictures from the message `first` on, and how many; `thought` are they without thinking.
+
+    Thinking behind the first change is left out: it is bound to what was before it.
+    """
+    made: list[dict[str, Any]] = [dict(message) for message in messages[:first]]
+    total = 0
+    for message, without in zip(messages[first:], thought[first:], strict=True):
+        if message["role"] != "user":
+            made.append(dict(without if total else message))
+            continue
+        blocks, count = media_in_words(message["content"])
+        total += count
+        made.append({**message, "content": blocks} if count else dict(message))
+    return made, total
+
+
+def _media(count: int) -> str:
+    return "the picture or document" if count == 1 else f"the {count} pictures or documents"
+
+
+def _from_user(blocks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The message of `blocks`. Who knows of new pictures has them decoded before, off the loop; here none passes by."""
+    return {"role": "user", "content": admitted(blocks)[0] if takes_time(blocks) else list(blocks)}
 
 
 def _given(**facts: Any) -> dict[str, Any]:
@@ -344,10 +445,3 @@ def _changes(event: TurnChanged) -> dict[str, Any]:
         "turn": event.turn,
         **_given(files=listed(event.files), cells=listed(event.cells), **named, not_kept=list(event.not_kept)),
     }
-
-
-def _blocks(prompt: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
-    if prompt is None:
-        return []
-    content = prompt["content"]
-    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)

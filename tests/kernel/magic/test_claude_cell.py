@@ -264,3 +264,22 @@ for step in range(3):
     later = kernel.run("shown.update(HTML('<b>three</b>'))")
     (update,) = later.of_type("update_display_data")
     assert update["transient"]["display_id"] == "mine"
+
+
+@pytest.mark.parametrize("after", [1, 5, 9], ids="after {} events".format)
+def test_after_an_error_in_an_answer_the_next_cell_is_answered(
+    kernel: NotebookKernel, page: Page, model: MessagesServer, after: int
+):
+    """A sample; every error at every event is played in `tests/agent`."""
+    for error_type in ("invalid_request_error", "authentication_error", "something_new"):
+        broken = turn(
+            say("Half of it."),
+            use("Glob", pattern="*.nothing"),
+            fault("error_event", error_type=error_type, after=after),
+        )
+        model.add(broken, say("fine"), broken, say("fine"))
+        assert kernel.run("%%claude --new\nfirst").status == "error"
+        for prompt in ("second", "third", "fourth"):
+            assert kernel.run(f"%%claude\n{prompt}").status == ("error" if prompt == "third" else "ok")
+        said = json.dumps(model.requests[-1].body["messages"])
+        assert all(prompt in said for prompt in ("first", "second", "third", "fourth"))

@@ -9,7 +9,7 @@ import { visibleText } from "../visible_text";
 import type { ItemView, TranscriptContext } from "./item_view";
 
 export function textBlock(item: TextItem): ItemView {
-  const node = element("div", { class: "prose" });
+  const node = element("div", { class: item.stale ? "prose stale" : "prose" });
   const markdown = new Markdown(node);
   return {
     node,

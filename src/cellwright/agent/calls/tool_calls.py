@@ -42,6 +42,7 @@ from cellwright.events import (
     ToolStart,
     ToolStatus,
 )
+from cellwright.model.images import admitted, takes_time
 from cellwright.sessions.file_changes import CallId, changing_call, forget_outcomes
 from cellwright.text import replace_surrogates, replace_surrogates_in, visible, visible_line, without_traceback
 
@@ -291,7 +292,7 @@ class ToolCalls(Struct):
             async with slots:
                 with contextlib.nullcontext() if order is None else order.place(index):
                     may_start = start_at_once if order is None else functools.partial(order.may_start, index)
-                    self._end(tool_use, await self._outcome(tool_use, may_start), results)
+                    self._end(tool_use, await _admitted(await self._outcome(tool_use, may_start)), results)
                 if len(results) < self._answering:
                     self.journal.note_result(results[tool_use["id"]])
 
@@ -630,6 +631,14 @@ def _success(tool: Tool, value: ToolResult | Content) -> Outcome:
     text = content if isinstance(content, str) else _text_of(content)
     error = {"code": str(ErrorCode.EXECUTION_ERROR), "message": without_traceback(text)[-2000:], "details": {}}
     return Outcome(content, "error", error, display, structured=structured, refused=result.refused)
+
+
+async def _admitted(outcome: Outcome) -> Outcome:
+    """The outcome with its pictures as the API takes them, whichever tool or hook they are of."""
+    if isinstance(outcome.content, str) or not takes_time(outcome.content):
+        return outcome
+    content, _ = await asyncio.to_thread(admitted, outcome.content)
+    return replace(outcome, content=content)
 
 
 def _text_of(content: Sequence[Mapping[str, Any]]) -> str:

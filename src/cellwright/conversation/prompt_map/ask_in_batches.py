@@ -15,7 +15,7 @@ from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.model.anthropic import AnthropicProvider, encode
 from cellwright.model.message_batches import MAX_BYTES, MAX_REQUESTS, BatchResult, MessageBatch, MessageBatches
 from cellwright.model.models import limits
-from cellwright.model.pricing import cost_usd
+from cellwright.model.pricing import cost_usd, usage_of
 from cellwright.model.provider import Request
 
 CLOCK_SKEW_SECONDS = 300.0
@@ -103,7 +103,7 @@ def _answer(result: BatchResult, model: str) -> Answer:
         problem = f"Not answered: {result.problem}."
         return Answer(key=result.custom_id, error_code=str(ErrorCode.API_REQUEST_INVALID), error=problem)
     text = "".join(str(block["text"]) for block in message["content"] if block.get("type") == "text")
-    usage = {**message["usage"], "service_tier": "batch"}
+    usage = {**usage_of(message["usage"]), "service_tier": "batch"}
     cost = cost_usd(str(message.get("model") or model), usage)
     answer = Answer(
         key=result.custom_id, text=text, stop_reason=str(message["stop_reason"]), usage=usage, cost_usd=cost

@@ -30,7 +30,7 @@ from cellwright.model.claude_code.wire_format import (
     tool_definitions,
     wire_name,
 )
-from cellwright.model.message_stream import MessageBuilder
+from cellwright.model.message_stream import ErrorEvent, MessageBuilder
 from cellwright.model.models import thinking_field
 from cellwright.model.provider import INVALID_JSON, ProviderEvent, Request
 from cellwright.version import VERSION
@@ -259,6 +259,8 @@ class Program:
             event = {**event, "content_block": {**block, "name": self._names.get(block["name"], block["name"])}}
         try:
             return message.add(json.dumps(event).encode())
+        except ErrorEvent:
+            return None  # the program asks again, or tells of it in a message of its own
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self._broken(f"its answer is not what the Messages API sends: {error}") from None
 

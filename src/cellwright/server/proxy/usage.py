@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.model.message_stream import SseParser
+from cellwright.model.pricing import usage_of
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder
 
 _FRAME_BYTES = 80
@@ -91,8 +92,9 @@ class UsageReader:
         if isinstance(model, str):
             self.model = model
         if isinstance(usage, dict):
-            new = {key: value for key, value in usage.items() if value is not None}
-            self.usage = {**(self.usage or {}), **new}
+            with contextlib.suppress(TypeError):  # what the client gets is what came: it will say so
+                new = {key: value for key, value in usage_of(usage).items() if value is not None}
+                self.usage = {**(self.usage or {}), **new}
 
 
 def _object(data: bytes) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.catalog.metadata import write_title
 from cellwright.sessions.claude_code.entries import Entries, read_entries
-from cellwright.sessions.claude_code.messages import messages_of
+from cellwright.sessions.claude_code.messages import messages_of, said_in
 from cellwright.sessions.history import imported_note
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import sessions_folder
@@ -91,7 +91,7 @@ def first_words(entries: Entries) -> str:
     """The first words of the user's, for a session that has no title."""
     said = (
         block["text"]
-        for message in messages_of(entries.conversation[:20])
+        for message in said_in(entries.conversation[:20])
         for block in message["content"]
         if message["role"] == "user" and block["type"] == "text"
     )

@@ -320,7 +320,10 @@ class LiveView(Struct):
         self._print_above(Group(Text(head, STYLES["title"]), *styled))
 
     def _retry(self, event: Retrying) -> None:
-        self._blocks.rest()
+        # what is on the screen stays, greyed: nobody loses what they are reading
+        if rest := self._blocks.rest().strip("\n"):
+            self._print_above(Text(rest, "dim"))
+            self._printed_text = True
         self._print(run_lines.retry(event), "warning")
         if self._printed_text:
             self._print("The answer starts again.", "dim")

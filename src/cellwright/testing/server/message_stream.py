@@ -213,8 +213,9 @@ class MessageStream:
         yield from self._open_block(call)
         yield self._delta({"type": "input_json_delta", "partial_json": json.dumps(part.input)})
         self.content[-1]["input"] = dict(part.input)
-        result = {"type": f"{part.name}_tool_result", "tool_use_id": call_id, "content": part.content}
-        yield from self._open_block({**result, "caller": {"type": "direct"}})
+        if part.answered:
+            result = {"type": f"{part.name}_tool_result", "tool_use_id": call_id, "content": part.content}
+            yield from self._open_block({**result, "caller": {"type": "direct"}})
         if part.text:
             yield from self._open_block({"type": "text", "text": "", **({"citations": []} if part.citations else {})})
             for citation in part.citations:

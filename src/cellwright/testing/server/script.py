@@ -94,13 +94,17 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class ServerUse:
-    """A call of a tool that the API runs itself, with its result; `citations` stand on `text`, which follows."""
+    """A call of a tool that the API runs itself, with its result; `citations` stand on `text`, which follows.
+
+    Where `answered` is False the result does not come: the turn is paused there, or a gateway lost it.
+    """
 
     name: str
     input: Mapping[str, Any]
     content: Any
     text: str = ""
     citations: tuple[Mapping[str, Any], ...] = ()
+    answered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +195,17 @@ def use_json(name: str, /, *pieces: str) -> Use:
 
 
 def searched(
-    query: str, *results: Mapping[str, Any], error_code: str = "", text: str = "", quote: str = ""
+    query: str,
+    *results: Mapping[str, Any],
+    error_code: str = "",
+    text: str = "",
+    quote: str = "",
+    answered: bool = True,
 ) -> ServerUse:
     """A web search by the API's own tool: `results` are `{"url", "title", "page_age"}`, or `error_code` what went wrong.
 
-    `text` is what the model says of them; with `quote` it cites the first result.
+    `text` is what the model says of them; with `quote` it cites the first result. Without `answered` there is the call
+    alone, as in a paused turn or from a gateway that loses results.
     """
     content: Any = [
         {"type": "web_search_result", "encrypted_content": "c2VjcmV0", "page_age": None, **result} for result in results
@@ -204,7 +214,7 @@ def searched(
         content = {"type": "web_search_tool_result_error", "error_code": error_code}
     cited = {"type": "web_search_result_location", "cited_text": quote, "encrypted_index": "aW5kZXg="}
     citations = tuple({**cited, "url": r["url"], "title": r["title"]} for r in results[:1]) if quote else ()
-    return ServerUse("web_search", {"query": query}, content, text, citations)
+    return ServerUse("web_search", {"query": query}, content, text, citations, answered)
 
 
 def hold(gate: Gate) -> Hold:

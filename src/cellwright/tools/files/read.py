@@ -15,10 +15,10 @@ from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import Content, Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.model.images import UnusableImage, media_type, model_image
 from cellwright.text import counted
 from cellwright.tools.files.changes import in_thread
 from cellwright.tools.files.file_state import FileState, SeenFile
-from cellwright.tools.files.formats.images import UnusableImage, media_type, model_image
 from cellwright.tools.files.formats.pdf import ASKED_PAGES, WHOLE_PAGES, PdfRequest, read_pdf
 from cellwright.tools.files.formats.text import CP_1252, LATIN_1, NotText, numbered, open_regular
 from cellwright.tools.inputs import FilePath

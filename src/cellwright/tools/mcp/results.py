@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -76,12 +74,11 @@ async def resource_block(resource: Any, *, may_show: bool = True) -> Block:
 
 async def image_or_words(data: str, kind: str) -> Block:
     """The image as a block that the API takes, made smaller where need be, or words on why it cannot be shown."""
-    from cellwright.tools.files.formats.images import UnusableImage, image_from_bytes
+    from cellwright.model.images import UnusableImage, bytes_of, image_from_bytes
 
     try:
-        decoded = base64.b64decode(data, validate=True)
-        made = await asyncio.to_thread(image_from_bytes, decoded)
-    except (binascii.Error, ValueError, UnusableImage) as error:
+        made = await asyncio.to_thread(image_from_bytes, bytes_of(data))
+    except UnusableImage as error:
         return _text(f"[an image ({kind}) that cannot be shown: {error}]")
     return dict(made.block)
 

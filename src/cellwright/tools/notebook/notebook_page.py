@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from cellwright.model.images import UnusableImage, image_from_bytes
 from cellwright.text import lazy_pattern
-from cellwright.tools.files.formats.images import UnusableImage, image_from_bytes
 from cellwright.tools.notebook.notebook_source import NotebookSource, joined
 from cellwright.tools.notebook.open_notebook import KernelRemarks
 

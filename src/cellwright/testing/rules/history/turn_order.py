@@ -10,7 +10,7 @@ from typing import Any
 from cellwright.testing.rules.api_error import ApiRejection
 from cellwright.testing.rules.history.prefix import Block, blocks_of, nested
 from cellwright.testing.rules.models import ServedModel
-from cellwright.testing.rules.request.content_blocks import ONLY_ASSISTANT, ONLY_USER
+from cellwright.testing.rules.request.content_blocks import ONLY_ASSISTANT, ONLY_USER, SERVER_TOOL_RESULTS
 
 ID_PATTERN = "^[a-zA-Z0-9_-]+$"
 MAX_MESSAGES = 100_000
@@ -133,6 +133,7 @@ def check_conversation(messages: Sequence[Message], turns: Sequence[RoleRun], mo
         following = turns[index + 1] if index + 1 < len(turns) else None
         if turn.role == "assistant":
             _check_calls_answered(turn, following)
+            _check_server_calls(turn, following)
         elif turn.role == "user":
             _check_results(turn, previous)
         else:
@@ -188,6 +189,31 @@ def _check_calls_answered(turn: RoleRun, following: RoleRun | None) -> None:
             f"after: {', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` block in the "
             "next message."
         )
+
+
+def _check_server_calls(turn: RoleRun, following: RoleRun | None) -> None:
+    """A call of the API's own tools has its result in the same turn, unless the API is to run it now.
+
+    That is so at the end of the request, and where nothing but results of the client's tools follows.
+    """
+    open_calls: dict[str, Placed] = {}
+    for placed in turn.blocks:
+        if placed.type == "server_tool_use":
+            open_calls[placed.block["id"]] = placed
+        elif placed.type in SERVER_TOOL_RESULTS and open_calls.pop(placed.block["tool_use_id"], None) is None:
+            raise ApiRejection(
+                f"{placed.path}: unexpected `tool_use_id` found in `{placed.type}` blocks: "
+                f"{placed.block['tool_use_id']}. Each `{placed.type}` block must have a corresponding `server_tool_use` "
+                "block before it."
+            )
+    if not open_calls or following is None or all(placed.type == "tool_result" for placed in following.blocks):
+        return
+    placed = next(iter(open_calls.values()))
+    name = placed.block["name"]
+    raise ApiRejection(
+        f"messages.{placed.message}: `{name}` tool use with id `{placed.block['id']}` was found without a corresponding "
+        f"`{name}_tool_result` block"
+    )
 
 
 def _leading_results(blocks: Sequence[Placed]) -> list[Placed]:

@@ -1,7 +1,7 @@
 """Images as the Messages API takes them: scaled down to what a model can make out, held against the API's limits.
 
-One image that the API refuses would make every later request of the session fail, so each is decoded before it is
-sent.
+One image that the API refuses would make every later request of the session fail, so each is decoded before it enters
+a history, by whatever door: `admitted` is the gate of prompts, of results of calls, and of foreign sessions.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import io
 import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from msgspec import Struct
@@ -232,6 +233,7 @@ def _check_size(image: Image.Image, decoded_bytes: int) -> None:
 
 def _with_block(data: bytes, kind: str, words: str) -> ModelImage:
     encoded = base64.b64encode(data).decode("ascii")
+    _remember(kind, encoded)
     source = {"type": "base64", "media_type": kind, "data": encoded}
     return ModelImage({"type": "image", "source": source}, words, len(encoded))
 
@@ -282,3 +284,103 @@ def image_block(data: str) -> dict[str, Any] | str:
         return model_image(io.BytesIO(raw), len(raw), DISPLAY_LIMITS).block
     except UnusableImage as unusable:
         return f"[a picture that cannot be shown: {unusable}]"
+
+
+# ---- the gate ----
+
+PDF_BYTES = 32_000_000
+PDF_HEAD_BYTES = 1_024
+"""The part of a file in which `%PDF` stands at the latest."""
+
+KNOWN_IMAGES = 1_000
+_known: dict[tuple[str, int, int], None] = {}
+"""Pictures that were made or looked at here, by kind, and length and hash of their data: not to be decoded again."""
+
+
+def takes_time(content: str | Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether `admitted` has to decode something of it: not for the event loop."""
+    return not isinstance(content, str) and any(
+        takes_time(block.get("content") or ())
+        if block.get("type") == "tool_result"
+        else block.get("type") in ("image", "document") and not _is_known(block)
+        for block in content
+    )
+
+
+def admitted(content: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Blocks of a user's message as the API takes them, and the reasons why pictures or documents are none of them.
+
+    Each picture is decoded, and made smaller where the API or `model_image` wants it so: at most `MAX_SIDE` pixels a side,
+    which holds however many there are. Words stand in the place of what cannot be sent. What stands at an address or in
+    the API's own store is left to the API. Takes time and memory (`takes_time`).
+    """
+    blocks: list[dict[str, Any]] = []
+    reasons: list[str] = []
+    for block in content:
+        kind = block.get("type")
+        if kind == "tool_result" and not isinstance(block.get("content") or "", str):
+            inside, inner = admitted(block["content"])
+            blocks.append({**block, "content": inside} if inside != block["content"] else dict(block))
+            reasons += inner
+        elif kind in ("image", "document") and not _is_known(block):
+            try:
+                blocks.append(_admitted_image(block) if kind == "image" else _admitted_document(block))
+            except UnusableImage as unusable:
+                what = "a picture" if kind == "image" else "a document"
+                blocks.append({"type": "text", "text": f"[{what} that cannot be shown: {unusable}]"})
+                reasons.append(f"{what.capitalize()} was left out: {unusable}.")
+        else:
+            blocks.append(dict(block))
+    return blocks, reasons
+
+
+def _admitted_image(block: Mapping[str, Any]) -> dict[str, Any]:
+    data = _base64_data(block)
+    made = model_image(io.BytesIO(data), len(data))
+    return {**block, "source": made.block["source"]}
+
+
+def _admitted_document(block: Mapping[str, Any]) -> dict[str, Any]:
+    data = _base64_data(block)
+    if block["source"].get("media_type") != "application/pdf" or b"%PDF" not in data[:PDF_HEAD_BYTES]:
+        raise UnusableImage("it is no PDF")
+    if len(data) > PDF_BYTES:
+        raise UnusableImage(f"it has {len(data):,} bytes, more than {PDF_BYTES:,}")
+    encoded = base64.b64encode(data).decode("ascii")
+    _remember("application/pdf", encoded)
+    return {**block, "source": {**block["source"], "data": encoded}}
+
+
+def _base64_data(block: Mapping[str, Any]) -> bytes:
+    source = block.get("source")
+    text = source.get("data") if isinstance(source, Mapping) else None
+    if not isinstance(text, str):
+        raise UnusableImage("it has no data")
+    return bytes_of(text)
+
+
+def bytes_of(text: str) -> bytes:
+    """The bytes of base64, with or without the head of a data URL and line breaks. Raises `UnusableImage`."""
+    if text.startswith("data:"):
+        text = text.partition(",")[2]
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except ValueError:
+        raise UnusableImage("its data is not valid base64") from None
+
+
+def _is_known(block: Mapping[str, Any]) -> bool:
+    """Return whether nothing has to be looked at: it is no data, or data that was looked at."""
+    source = block.get("source")
+    if not isinstance(source, Mapping):
+        return False
+    if source.get("type") != "base64":
+        return True
+    kind, data = source.get("media_type"), source.get("data")
+    return isinstance(kind, str) and isinstance(data, str) and (kind, len(data), hash(data)) in _known
+
+
+def _remember(kind: str, data: str) -> None:
+    _known[kind, len(data), hash(data)] = None
+    while len(_known) > KNOWN_IMAGES:
+        _known.pop(next(iter(_known)), None)
