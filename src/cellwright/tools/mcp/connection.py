@@ -24,7 +24,7 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import visible_line
 from cellwright.tools.mcp.schema import shown_text
 from cellwright.tools.mcp.server_entry import ServerEntry
-from cellwright.tools.mcp.transports import Way, open_way, server_environment
+from cellwright.tools.mcp.transports import ENDED, Way, open_way, server_environment
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:
@@ -377,7 +377,7 @@ class ServerConnection:
             if way is not None:
                 self.log.extend(way.errors)
         if way is not None and way.errors:
-            problem = f"{problem}; it wrote: {visible_line(way.errors[-1], 300)}"
+            problem = f"{problem}; it wrote: {_last_words(way.errors)}"
         self.problem = problem
         self._ended.set()
         return problem, stood
@@ -552,6 +552,12 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
+def _last_words(lines: Sequence[str]) -> str:
+    """The last line that a program wrote, and with which exit code it ended."""
+    kept = list(lines)[-2:] if lines[-1].startswith(ENDED) else [lines[-1]]
+    return visible_line(" ".join(kept), 300)
+
+
 def _words(error: BaseException) -> str:
     """Say what went wrong, in one line."""
     error = _first(error)
@@ -559,6 +565,11 @@ def _words(error: BaseException) -> str:
         return "the package for MCP servers is not installed: pip install 'cellwright[mcp]'"
     if isinstance(error, FileNotFoundError) and error.filename:
         return visible_line(f"{error.filename} was not found", 500)
-    if type(error).__name__ == "MCPError":  # its message is the server's, or as good
+    if type(error).__name__ == "ValidationError":  # pydantic's, of what the protocol says
+        found: Any = error
+        first = found.errors(include_url=False, include_input=False)[0]
+        field = ".".join(map(str, first["loc"]))
+        return visible_line(f"it sent an answer that the protocol does not know ({field}: {first['msg']})", 500)
+    if type(error).__name__ in ("MCPError", "RuntimeError") and str(error):  # its message is the server's, or as good
         return visible_line(str(error), 500)
     return visible_line(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__, 500)
