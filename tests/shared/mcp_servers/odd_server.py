@@ -28,7 +28,14 @@ def indented(number):
     return json.dumps(json.loads(result(number)), indent=2).encode()
 
 
+RESULTS = {
+    "content_text": {"content": "fine"},
+    "content_unknown": {"content": [{"type": "hologram", "x": 1}]},
+    "structured_list": {"structuredContent": [1, 2]},
+    "structured_alone": {"structuredContent": {"a": 1}},
+}
 ANSWERS = {
+    **{name: lambda n, given=given: message(id=n, result=given) + b"\n" for name, given in RESULTS.items()},
     "good": lambda n: result(n) + b"\n",
     "half_emoji": lambda n: result(n).replace(b"fine", b"cut \\ud83d") + b"\n",
     "raw_control": lambda n: result(n).replace(b"fine", b"a\x01b\tc") + b"\n",
@@ -37,15 +44,17 @@ ANSWERS = {
     "several_lines": lambda n: indented(n) + b"\n",
     "no_line_end": result,
     "batch": lambda n: b"[" + result(n) + b"]\n",
-    "two_in_a_line": lambda n: message(method="notifications/message", params={"level": "info", "data": "x"})
-    + result(n)
-    + b"\n",
+    "two_in_a_line": lambda n: (
+        message(method="notifications/message", params={"level": "info", "data": "x"}) + result(n) + b"\n"
+    ),
     "behind_words": lambda n: b"DEBUG answer: " + result(n) + b"\n",
     "before_words": lambda n: result(n) + b" sent\n",
     "byte_order_mark": lambda n: b"\xef\xbb\xbf" + result(n) + b"\r\n",
     "utf_16": lambda n: result(n).decode().encode("utf-16") + "\n".encode("utf-16-le"),
     "content_length": lambda n: b"Content-Length: %d\r\n\r\n" % len(result(n)) + result(n),
-    "not_a_number": lambda n: result(n).replace(b'"fine"}', b'"fine"}], "structuredContent": {"x": NaN}, "y": [{}') + b"\n",
+    "not_a_number": lambda n: (
+        result(n).replace(b'"fine"}', b'"fine"}], "structuredContent": {"x": NaN}, "y": [{}') + b"\n"
+    ),
     "text_id": lambda n: result(n).replace(b'"id": %d' % n, b'"id": "%d"' % n) + b"\n",
     "float_id": lambda n: result(n).replace(b'"id": %d' % n, b'"id": %d.0' % n) + b"\n",
     "no_version": lambda n: result(n).replace(b'"jsonrpc": "2.0", ', b"") + b"\n",
@@ -102,7 +111,7 @@ def of_initialize(number, version):
     return made
 
 
-def of_list(number, cursor):
+def of_list(number):
     match KIND:
         case "answers":
             return message(id=number, result={"tools": TOOLS})
@@ -115,13 +124,15 @@ def of_list(number, cursor):
         case "list_loop":
             return message(id=number, result={"tools": ONE, "nextCursor": "again"})
         case "list_latin_1":
-            return message(id=number, result={"tools": [{**ONE[0], "description": "cafe"}]}).replace(b"cafe", b"caf\xe9")
+            return message(id=number, result={"tools": [{**ONE[0], "description": "cafe"}]}).replace(
+                b"cafe", b"caf\xe9"
+            )
         case "list_dies":
             os._exit(7)
     return message(id=number, result={"tools": ONE})
 
 
-def main():
+def misbehave():
     match KIND:
         case "exits":
             sys.exit("no configuration found")
@@ -140,23 +151,26 @@ def main():
             write('Starting...\n\n{"not": "rpc"}\n[1,2]\n{ half\n')
             sys.stderr.write("x" * 300_000 + "\n")
             sys.stderr.flush()
-    for line in sys.stdin:
-        asked = json.loads(line)
-        number, method = asked.get("id"), asked.get("method")
-        if number is None or method is None:
-            continue
-        if method == "initialize":
-            write(of_initialize(number, asked["params"]["protocolVersion"]) + b"\n")
+
+
+def answer(number, method, params):
+    match method:
+        case "initialize":
+            write(of_initialize(number, params["protocolVersion"]) + b"\n")
             if KIND == "tells_changes":
                 write(b"".join(message(method="notifications/tools/list_changed") + b"\n" for _ in range(50)))
-        elif method == "tools/list":
-            write(of_list(number, asked.get("params")) + b"\n")
-        elif method == "tools/call" and KIND == "dies_in_call":
+        case "tools/list":
+            write(of_list(number) + b"\n")
+        case "tools/call" if KIND == "dies_in_call":
             os._exit(9)
-        elif method == "tools/call":
-            write(ANSWERS[asked["params"]["name"]](number))
-        else:
+        case "tools/call":
+            write(ANSWERS[params["name"]](number))
+        case _:
             write(message(id=number, error={"code": -32601, "message": "Method not found"}) + b"\n")
 
 
-main()
+misbehave()
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked and "method" in asked:
+        answer(asked["id"], asked["method"], asked.get("params"))

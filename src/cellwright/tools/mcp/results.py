@@ -79,7 +79,9 @@ async def image_or_words(data: str, kind: str) -> Block:
     from cellwright.tools.files.formats.images import UnusableImage, image_from_bytes
 
     try:
-        decoded = base64.b64decode(data, validate=True)
+        if data.startswith("data:"):  # a whole address, where its data alone is meant
+            data = data.partition(",")[2]
+        decoded = base64.b64decode("".join(data.split()), validate=True)
         made = await asyncio.to_thread(image_from_bytes, decoded)
     except (binascii.Error, ValueError, UnusableImage) as error:
         return _text(f"[an image ({kind}) that cannot be shown: {error}]")

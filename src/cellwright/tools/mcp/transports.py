@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import json
 import os
 import sys
 from collections import deque
@@ -282,7 +283,7 @@ class _Requests:
     """The requests that wait for their answers, the oldest first."""
 
     def __init__(self) -> None:
-        self._waiting: dict[int | str, None] = {}
+        self._waiting: dict[int | str, str] = {}
         self._newest = -1
 
     def sent(self, message: Any) -> None:
@@ -291,16 +292,13 @@ class _Requests:
         if method == "notifications/cancelled" and message.params:
             self._waiting.pop(message.params.get("requestId"), None)
         elif method is not None and number is not None:
-            self._waiting[number] = None
+            self._waiting[number] = method
             self._newest = max(self._newest, number) if isinstance(number, int) else self._newest
 
-    def answered(self, number: int | str) -> bool:
-        """Note an answer; False if no request of this id waits."""
+    def answered(self, number: int | str) -> str | None:
+        """Note an answer, and return the method that it is for; None if no request of this id waits."""
         own = int(number) if isinstance(number, str) and number.isdecimal() else number
-        waited = own in self._waiting or number in self._waiting
-        self._waiting.pop(own, None)
-        self._waiting.pop(number, None)
-        return waited
+        return self._waiting.pop(number, None) or self._waiting.pop(own, None)
 
     def meant_by(self, number: int | str | None) -> int | str | None:
         """The request that an answer with this id is for: if nobody asked under it, the one that waits longest.
@@ -380,14 +378,18 @@ class _Incoming:
         message: Any = getattr(received, "message", None)
         if message is None or hasattr(message, "method"):
             return received
-        if message.id is not None and self._requests.answered(message.id):
+        if message.id is not None and (method := self._requests.answered(message.id)) is not None:
+            if method == "tools/call" and isinstance(result := getattr(message, "result", None), dict):
+                _clean_result(result)
             return received
         meant = self._requests.meant_by(message.id)
         if meant is None:
             return received
         self._requests.answered(meant)
         error = getattr(message, "error", None)
-        words = error.message if error is not None else f"{UNREADABLE}: it is for the request {message.id!r}, not {meant!r}"
+        words = (
+            error.message if error is not None else f"{UNREADABLE}: it is for the request {message.id!r}, not {meant!r}"
+        )
         return _error_message(meant, words)
 
     async def aclose(self) -> None:
@@ -449,6 +451,27 @@ def _clean_listing(received: Any) -> None:
             }
         )
     result["tools"] = kept
+
+
+def _clean_result(result: dict[str, Any]) -> None:
+    """Have what a tool gives be content as the protocol knows it: words are words, whatever their form."""
+    content = result.get("content")
+    parts = content if isinstance(content, list) else [] if content is None else [content]
+    structured = result.get("structuredContent")
+    if structured is not None and not isinstance(structured, dict):
+        parts = [*parts, structured]
+        del result["structuredContent"]
+    if "content" in result or structured is not None:
+        result["content"] = [_content_part(part) for part in parts[:MAX_LISTED]]
+
+
+def _content_part(part: Any) -> dict[str, Any]:
+    kind = part.get("type") if isinstance(part, dict) else None
+    if kind in ("image", "audio"):
+        return {"mimeType": f"{kind}/*", **part}
+    if kind in ("text", "resource", "resource_link"):
+        return dict(part)
+    return {"type": "text", "text": part if isinstance(part, str) else json.dumps(part, ensure_ascii=False)}
 
 
 def _object_schema(schema: Any) -> dict[str, Any]:

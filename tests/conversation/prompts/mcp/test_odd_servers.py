@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import io
 import os
 import re
 import time
@@ -12,11 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from cellwright.agent.tool import ToolContext
 from cellwright.config.mcp.entries import ServerOrigin, read_entries
 from cellwright.errors import ToolError
+from cellwright.tools.files.formats.png_checksums import has_right_checksums
 from cellwright.tools.mcp.connection import ServerConnection
+from cellwright.tools.mcp.results import image_or_words, result_of
+from cellwright.tools.mcp.schema import safe_schema
 from cellwright.tools.mcp.stdio_messages import Chatter, StdioMessages, Unreadable
 from cellwright.tools.mcp.tools import server_tools
 from cellwright.tools.mcp.transports import MESSAGE_SECONDS, REST_SECONDS
@@ -26,6 +32,10 @@ ODD = Path(__file__).parents[3] / "shared" / "mcp_servers" / "odd_server.py"
 SOON = 120
 
 UNDERSTOOD = {
+    "content_text": "fine",
+    "content_unknown": '{"type": "hologram", "x": 1}',
+    "structured_list": "[1, 2]",
+    "structured_alone": '{"a": 1}',
     "half_emoji": "cut \ufffd",
     "raw_control": "a\x01b\tc",
     "raw_newline": "one\ntwo",
@@ -40,6 +50,10 @@ UNDERSTOOD = {
     ),
 }
 NOT_UNDERSTOOD = {
+    "content_text": "fine",
+    "content_unknown": '{"type": "hologram", "x": 1}',
+    "structured_list": "[1, 2]",
+    "structured_alone": '{"a": 1}',
     "half": "cannot be read: it was cut off",
     "python": "cannot be read: Expecting property name enclosed in double quotes",
     "comma": "cannot be read: Expecting property name",
@@ -120,8 +134,14 @@ async def server(*arguments: str, command: str = "", seconds: float = SOON) -> A
 
 
 async def call(connection: ServerConnection, name: str) -> str:
-    result = await connection.call_tool(name, {}, ToolContext("id", lambda **_: None))
-    return str(result.content[0].text)
+    return str((await result_of(await connection.call_tool(name, {}, ToolContext("id", lambda **_: None)))).content)
+
+
+async def error_of(connection: ServerConnection, name: str) -> str:
+    try:
+        return f"no error: {await call(connection, name)}"
+    except ToolError as error:
+        return error.message
 
 
 def test_every_odd_answer_is_understood_or_ends_its_call_in_words_and_the_next_call_works() -> None:
@@ -133,9 +153,8 @@ def test_every_odd_answer_is_understood_or_ends_its_call_in_words_and_the_next_c
                 assert (name, await call(connection, "good")) == (name, "fine")
             for name, words in NOT_UNDERSTOOD.items():
                 began = time.monotonic()
-                with pytest.raises(ToolError) as caught:
-                    await call(connection, name)
-                assert re.search(words, caught.value.message), (name, caught.value.message)
+                said = await error_of(connection, name)
+                assert re.search(words, said), (name, said)
                 assert (time.monotonic() - began > REST_SECONDS - 1) is (name == "half"), "nothing else is waited for"
                 assert (name, await call(connection, "good")) == (name, "fine")
 
@@ -210,3 +229,82 @@ def test_what_is_printed_beside_is_no_answer() -> None:
     (unreadable,) = [*messages.read(b'{"jsonrpc": "2.0", "id": 7, "res'), *messages.read_rest(ended=True)]
     assert isinstance(unreadable, Unreadable)
     assert unreadable.id == 7
+
+
+S = {"type": "string"}
+
+
+def properties(*required: str, **named: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": named, **({"required": list(required)} if required else {})}
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ({"type": "object", "anyOf": [properties(text=S), properties(url=S)]}, properties(text=S, url=S)),
+        ({"oneOf": [properties("a", "b", a=S, b=S), properties("b", "c", b=S, c=S)]}, properties("b", a=S, b=S, c=S)),
+        (
+            {"oneOf": [properties("k", k={"const": 1}), properties("k", k={"const": 2})]},
+            properties("k", k={"anyOf": [{"const": 1}, {"const": 2}]}),
+        ),
+        ({"allOf": [properties("a", a=S), properties("b", b=S)]}, properties("a", "b", a=S, b=S)),
+        ({**properties(a=S, b=S), "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}, properties(a=S, b=S)),
+        ({"anyOf": [properties("a", a=S), {"type": "null"}]}, properties("a", a=S)),
+        ({"anyOf": [{"oneOf": [properties(a=S), properties(b=S)]}, properties(c=S)]}, properties(a=S, b=S, c=S)),
+        ({"anyOf": [True, "nonsense", properties(a=S)]}, properties(a=S)),
+    ],
+)
+def test_a_schema_of_branches_keeps_its_properties(schema: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert safe_schema(schema) == expected
+
+
+@pytest.mark.parametrize("word", ["$defs", "definitions"])
+def test_a_schema_that_refers_to_its_properties_keeps_them(word: str) -> None:
+    made = safe_schema({"$ref": f"#/{word}/A", word: {"A": {"anyOf": [properties("a", a=S), {"$ref": f"#/{word}/A"}]}}})
+    assert (made["type"], made["properties"]) == ("object", {"a": S})
+
+
+def test_definitions_that_refer_to_each_other_cost_no_time() -> None:
+    many = {f"D{n}": {"anyOf": [{"$ref": f"#/$defs/D{n + 1}"}] * 300, "properties": {f"p{n}": S}} for n in range(12)}
+    began = time.process_time()
+    safe_schema({"$ref": "#/$defs/D0", "$defs": many})
+    assert time.process_time() - began < 5
+
+
+def png() -> bytes:
+    out = io.BytesIO()
+    Image.new("RGB", (30, 20), "red").save(out, "PNG")
+    return out.getvalue()
+
+
+def with_chunk(before: bytes, kind: bytes, content: bytes) -> bytes:
+    whole = png()
+    at = whole.index(before) - 4
+    return whole[:at] + len(content).to_bytes(4, "big") + kind + content + b"\0\0\0\0" + whole[at:]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        with_chunk(b"IDAT", b"tEXt", b"a\0b"),
+        with_chunk(b"IEND", b"tEXt", b"a\0b"),
+        with_chunk(b"IDAT", b"pHYs", bytes(9)),
+        with_chunk(b"IDAT", b"gAMA", b"\0\0\x8f\x0b"),
+        png()[:-4] + b"none",
+        png()[:-12],
+        png().replace(png()[png().index(b"IEND") - 8 : png().index(b"IEND") - 4], b"none"),
+    ],
+    ids=["text", "text at the end", "size", "gamma", "end", "no end", "pixels"],
+)
+def test_a_picture_with_a_wrong_checksum_is_a_picture(data: bytes) -> None:
+    address = "data:image/png;base64," + base64.b64encode(data).decode()
+    block = asyncio.run(image_or_words(address, "image/png"))
+    assert block["type"] == "image"
+    sent = base64.b64decode(block["source"]["data"])
+    assert Image.open(io.BytesIO(sent)).convert("RGB").getpixel((29, 19)) == (255, 0, 0)
+    assert has_right_checksums(sent), "who reads strictly takes it"
+
+
+def test_a_picture_whose_pixels_are_cut_off_is_words() -> None:
+    block = asyncio.run(image_or_words(base64.b64encode(png()[:-30]).decode(), "image/png"))
+    assert "cannot be shown" in block["text"]
