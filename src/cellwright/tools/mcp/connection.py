@@ -348,7 +348,7 @@ class ServerConnection:
         problem = ""
         try:
             # it takes a second, in which the loop is to serve others
-            await asyncio.to_thread(_load_package)
+            await asyncio.to_thread(load_package)
             async with contextlib.AsyncExitStack() as stack:
                 async with asyncio.timeout(self._connect_seconds):
                     opening = open_way(self.entry, self._environ, self._confinement, self._make_auth())
@@ -534,8 +534,10 @@ async def _resource_page(cursor: str | None, client: Client) -> ListResourcesRes
     return await client.list_resources(cursor=cursor)
 
 
-def _load_package() -> None:
+def load_package() -> None:
+    """Import what speaks with servers and checks their schemas, which takes a second. Raises ImportError."""
     importlib.import_module("mcp")
+    importlib.import_module("jsonschema")
     # it logs what goes wrong with servers as errors, which would stand in the user's notebook; we tell it ourselves
     logging.getLogger("mcp").addHandler(logging.NullHandler())
 
