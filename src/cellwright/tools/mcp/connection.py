@@ -11,6 +11,7 @@ import contextlib
 import functools
 import importlib
 import logging
+import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.tool import Tool, ToolContext
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import visible_line
+from cellwright.tools.mcp.installed_extras import extra_problem
 from cellwright.tools.mcp.schema import shown_text
 from cellwright.tools.mcp.server_entry import ServerEntry
 from cellwright.tools.mcp.transports import ENDED, Way, open_way, server_environment
@@ -536,6 +538,8 @@ async def _resource_page(cursor: str | None, client: Client) -> ListResourcesRes
 
 def load_package() -> None:
     """Import what speaks with servers and checks their schemas, which takes a second. Raises ImportError."""
+    if "mcp" not in sys.modules and (problem := extra_problem("mcp")):
+        raise ImportError(problem)
     importlib.import_module("mcp")
     importlib.import_module("jsonschema")
     # it logs what goes wrong with servers as errors, which would stand in the user's notebook; we tell it ourselves
@@ -563,8 +567,8 @@ def _last_words(lines: Sequence[str]) -> str:
 def _words(error: BaseException) -> str:
     """Say what went wrong, in one line."""
     error = _first(error)
-    if isinstance(error, ModuleNotFoundError) and str(error.name).split(".")[0] in ("mcp", "mcp_types"):
-        return "the package for MCP servers is not installed: pip install 'cellwright[mcp]'"
+    if type(error) is ImportError:  # ours: it says what is wrong with the package
+        return visible_line(str(error), 500)
     if isinstance(error, FileNotFoundError) and error.filename:
         return visible_line(f"{error.filename} was not found", 500)
     if type(error).__name__ == "ValidationError":  # pydantic's, of what the protocol says
