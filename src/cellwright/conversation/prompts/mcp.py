@@ -581,9 +581,7 @@ class McpServers:
         if searches:
             lines.append("Their tools can be called once ToolSearch has loaded them (`select:NAME,NAME`, or words).")
         # without ToolSearch nothing is added to what a session began with
-        later = (
-            "ToolSearch finds its tools when they are there" if searches else "its tools may come with a later prompt"
-        )
+        later = "ToolSearch finds its tools when they are there" if searches else "its tools are not in this session"
         room = LISTING_CHARS // max(len(late) + len(self._common()), 1)
         for name, each in self._common().items():
             state = f" ({each.state}: {'its tools are not available' if each.state == 'failed' else later})"
