@@ -111,7 +111,7 @@ class HooksInForce:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What the settings and plugins say for hooks and is none, a sentence or two each."""
+        """The entries for hooks in settings and plugins that are none, each with the reason."""
         found: tuple[str, ...] = getattr(self._hooks, "left_out", ())
         return found
 

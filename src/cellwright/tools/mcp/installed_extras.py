@@ -1,4 +1,4 @@
-"""Whether the packages of our extras are installed in versions that fit, and who holds those that do not.
+"""The versions of the packages of our extras: those that do not fit, and who holds them.
 
 Most often it is `mcp`, of which other assistants need the major version before ours.
 """
@@ -152,7 +152,7 @@ def _required() -> Iterator[tuple[str, str, str]]:
 
 
 def _needs(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """What a package needs without its extras: names and bounds."""
+    """The requirements of a package without its extras: names and bounds."""
     for line in lines:
         found = _REQUIREMENT.match(line)
         if found is not None and not _EXTRA.search(found["marker"] or ""):
