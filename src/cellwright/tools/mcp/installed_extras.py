@@ -15,7 +15,7 @@ NAME = "cellwright"
 
 _REQUIREMENT = lazy_pattern(r"\s*(?P<name>[\w.-]+)(?:\[[^\]]*\])?\s*\(?(?P<versions>[^;()]*)\)?\s*(?:;(?P<marker>.*))?")
 _EXTRA = lazy_pattern(r"extra\s*==\s*['\"](?P<extra>[\w.-]+)['\"]")
-_BOUND = lazy_pattern(r"(?P<how>===|==|!=|~=|<=|>=|<|>)\s*(?P<version>[\w.+!-]+(?:\.\*)?)")
+_BOUND = lazy_pattern(r"(?P<how>===|==|!=|~=|<=|>=|<|>)\s*(?P<version>[\w.+!*-]+)")
 
 
 def extra_problem(extra: str) -> str:
