@@ -90,6 +90,18 @@ class Changed(Struct, frozen=True):
     removed: int | None = None
 
 
+class NotLoaded(Struct, frozen=True):
+    """Something that is configured and that the run has to do without: its kind, its name, the reason."""
+
+    kind: Literal["MCP server", "plugin", "skill", "hook", "agent"]
+    name: str
+    reason: str
+
+    @property
+    def words(self) -> str:
+        return f"{self.kind} {self.name}: {self.reason}"
+
+
 class LoggedEvent(Struct, frozen=True, kw_only=True):
     """The base of events: the place in the session's log and the time it happened (seconds since the epoch)."""
 
@@ -130,6 +142,17 @@ class ContextAttached(LoggedEvent, frozen=True):
     def tokens(self) -> int:
         """About how many tokens it takes."""
         return sum(part.tokens for part in self.parts)
+
+
+class ExtensionsLoaded(LoggedEvent, frozen=True):
+    """It is known, before the first request, which of the configured extensions the run has.
+
+    `servers` are the states of its MCP servers by name: "connected", "connecting" (late: its tools may come yet), "failed",
+    "needs sign-in" and the like. `not_loaded` is everything that is missing. There is none in a run without either.
+    """
+
+    servers: Mapping[str, str]
+    not_loaded: tuple[NotLoaded, ...] = ()
 
 
 class TextDelta(LoggedEvent, frozen=True):
@@ -410,6 +433,7 @@ class SubagentEvent(LoggedEvent, frozen=True):
 Event = (
     UserPrompt
     | ContextAttached
+    | ExtensionsLoaded
     | TextDelta
     | ThinkingDelta
     | ToolInputDelta

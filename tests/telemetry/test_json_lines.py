@@ -16,8 +16,10 @@ from cellwright.events import (
     ContextCompacted,
     Decided,
     Event,
+    ExtensionsLoaded,
     ModeChanged,
     Notice,
+    NotLoaded,
     ParallelBatch,
     Preview,
     Retrying,
@@ -259,6 +261,18 @@ TABLE: list[tuple[Event, list[tuple[str, Line]]]] = [
                     "reason": "The rule `Read` allows it.",
                     "rules": ["Read"],
                     "edited": False,
+                },
+            )
+        ],
+    ),
+    (
+        ExtensionsLoaded({"tides": "failed"}, (NotLoaded("MCP server", "tides", "it ended"),)),
+        [
+            (
+                "extensions_loaded",
+                {
+                    "mcp_servers": {"tides": "failed"},
+                    "not_loaded": [{"kind": "MCP server", "name": "tides", "reason": "it ended"}],
                 },
             )
         ],

@@ -230,6 +230,8 @@ class AgentRun:
         if self.within is None:
             self.calls.record = self.record = agent.checkpoints.begin(self.session, full.text, self.seq_before)
         self.journal.begin_turn()
+        if full.extensions is not None:
+            self.emit(full.extensions)
         self._tell_notices(full.notices)
         if (attached := full.attached_event()) is not None:
             self.emit(attached)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.events import CHARS_PER_TOKEN, AttachedContext, AttachedKind, ContextAttached
+from cellwright.events import CHARS_PER_TOKEN, AttachedContext, AttachedKind, ContextAttached, ExtensionsLoaded
 from cellwright.text import replace_surrogates
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ class ProvidedContext(Struct, frozen=True, kw_only=True):
     before: tuple[ContextBlock, ...] = ()
     after: tuple[ContextBlock, ...] = ()
     notices: tuple[str, ...] = ()
+    extensions: ExtensionsLoaded | None = None
 
 
 class PromptContext(Struct, frozen=True, kw_only=True):
@@ -117,6 +118,7 @@ class FullPrompt(Struct, frozen=True, kw_only=True):
     after: tuple[ContextBlock, ...] = ()
     notices: tuple[str, ...] = ()
     collect_context: CollectContext | None = None
+    extensions: ExtensionsLoaded | None = None
     expansion: Mapping[str, Any] | None = None
 
     @property
@@ -139,6 +141,7 @@ class FullPrompt(Struct, frozen=True, kw_only=True):
             before=(*self.before, *found.before),
             after=(*found.after, *self.after),
             notices=(*self.notices, *found.notices),
+            extensions=found.extensions,
             collect_context=None,
         )
 

@@ -33,6 +33,7 @@ from cellwright.conversation.prompts.file_blocks import FileBlocks
 from cellwright.conversation.prompts.goal import Goal
 from cellwright.conversation.prompts.mcp import McpServers, agents_servers, plugin_servers
 from cellwright.conversation.prompts.memory import MemoryContext
+from cellwright.conversation.prompts.not_loaded import NotLoadedNews
 from cellwright.conversation.prompts.output_styles import OutputStyles
 from cellwright.conversation.prompts.prompt import checked
 from cellwright.conversation.prompts.skills import Skills
@@ -188,6 +189,7 @@ class Conversation:
             subagents=self.subagents,
             budgets=self.budgets,
             goal=self.goal,
+            not_loaded=NotLoadedNews(self.in_force, self._hooks, self.skills, self.agents, self.mcp),
         )
         self._lock = threading.Lock()
 

@@ -9,15 +9,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.tool import Tool
+from cellwright.agent.agent_setup import AgentSetup
+from cellwright.agent.tool import TOOL_SEARCH, Tool
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.runs.run_queue import RunQueue
 from cellwright.conversation.tools.toolset import ConversationTools
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.model.models import limits
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import find_sessions, sessions_folder
+from cellwright.text import counted
 from cellwright.tools.files.writing.recovery import recover_changes
-from cellwright.tools.mcp.server_entry import of_servers
+from cellwright.tools.mcp.server_entry import TOOL_PREFIX, of_servers
 
 
 class ConversationSessions:
@@ -172,6 +175,35 @@ class ConversationSessions:
         if given is None:
             self._own_tools = session if own else None
         return session
+
+    def with_late_tools(self, agent: AgentSetup, session: Session, *, given: bool) -> Session:
+        """The session, or a fork of it with the tools of servers that came after it had begun, if it cannot load them.
+
+        `given`: the session is a program's own, and stays what it is.
+        """
+        declared = session.tool_names
+        if session.is_fresh or (TOOL_SEARCH in declared and limits(agent.model).tool_search):
+            return session
+        late = [each for each in agent.late_tools() if each.name not in declared and not agent.policy.hides(each)]
+        if not late:
+            return session
+        servers = ", ".join(
+            dict.fromkeys(each.name.split("__")[1] for each in late if each.name.startswith(TOOL_PREFIX))
+        )
+        if given:
+            notice = f"MCP servers were connected after this session began: {servers}. A new session has their tools."
+            self.add_notices(session, [notice])
+            return session
+        fork = session.fork(tools=[*json.loads(session.tools), *(each.to_param() for each in late)])
+        fork.notices.append(
+            f"{counted(len(late), 'tool')} of MCP servers came after this session began ({servers or 'resources'}). This "
+            f"continues with them in a fork, {fork.id}. The next request reads about {session.context_tokens:,} tokens "
+            "without the cache, once."
+        )
+        if self._own_tools is session:
+            self._own_tools = fork
+        self._go_on_in(fork, session)
+        return fork
 
     def with_system(self, system: Sequence[Mapping[str, Any]], session: Session, *, whole: bool) -> Session:
         """The session, or a fork of it when it was begun with another system prompt: a session keeps its own.

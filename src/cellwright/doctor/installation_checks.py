@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.doctor.check import Check, Finding
+from cellwright.tools.mcp.installed_extras import extras, wrong_versions
 from cellwright.version import VERSION
 
 NAMED = ("ipykernel", "ipython", "ipywidgets", "anywidget", "jupyter-server")
@@ -39,6 +40,7 @@ def installation_checks() -> list[Check]:
     return [
         Check("Cellwright and Python", _python),
         Check("packages", _packages),
+        Check("extras", _extras),
         Check("subshells", _subshells),
         Check("JupyterLab extension", lambda: lab_extension(_folders("labextensions"))),
         Check("server extension", lambda: server_extension(_config_folders())),
@@ -80,6 +82,17 @@ def _packages() -> Finding:
         advice = "None of JupyterLab and Notebook is in this environment: fine if the server runs in another one."
         return Finding("packages", "ok", found, advice)
     return Finding("packages", "ok", found)
+
+
+def _extras() -> Finding:
+    name = "extras"
+    wrong: dict[str, list[str]] = {}
+    for extra in extras():
+        if problem := wrong_versions(extra):
+            wrong.setdefault(problem, []).append(extra)
+    if not wrong:
+        return Finding(name, "ok", "the versions of their packages fit")
+    return Finding(name, "warning", " ".join(f"{', '.join(of)}: {problem}" for problem, of in wrong.items()))
 
 
 def _subshells() -> Finding:

@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from cellwright.model.own_proxies import leads_to_anthropic
+
 VARIABLE = "ENABLE_TOOL_SEARCH"
 
 _DEFERRED, _REFERENCE = b'"defer_loading"', b'"tool_reference"'
@@ -23,7 +25,8 @@ _ON, _OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 def may_defer(environ: Mapping[str, str], *, is_own_platform: bool) -> bool:
     """Decide whether definitions may be loaded on demand on the way to the model that `environ` describes.
 
-    As in Claude Code: `ENABLE_TOOL_SEARCH` says so, else only at Anthropic's own address is it known to work.
+    As in Claude Code: `ENABLE_TOOL_SEARCH` says so, else only at Anthropic's own address, and through a proxy of ours that
+    leads there, is it known to work.
     """
     said = environ.get(VARIABLE, "").strip().lower()
     if said in _OFF or said in _ON:
@@ -32,9 +35,13 @@ def may_defer(environ: Mapping[str, str], *, is_own_platform: bool) -> bool:
 
 
 def is_anthropics_address(environ: Mapping[str, str]) -> bool:
-    """Return whether requests go to Anthropic's own address, and not to a gateway."""
-    host = urlsplit(environ.get("ANTHROPIC_BASE_URL", "").strip() or "https://api.anthropic.com").hostname or ""
-    return host == "anthropic.com" or host.endswith(".anthropic.com")
+    """Return whether requests go to Anthropic's own address, perhaps by a proxy of ours, and not to a gateway."""
+    url = environ.get("ANTHROPIC_BASE_URL", "").strip() or "https://api.anthropic.com"
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return False
+    return host == "anthropic.com" or host.endswith(".anthropic.com") or leads_to_anthropic(url)
 
 
 @functools.lru_cache(maxsize=8)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from msgspec import Struct
 
+from cellwright.tools.files.formats.png_checksums import has_right_checksums, with_right_checksums
+
 if TYPE_CHECKING:
     from PIL import Image
 
@@ -137,8 +139,8 @@ SIGNATURES = {
 }
 SENT_AS_THEY_ARE = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
 
-PNG_END = b"IEND\xaeB`\x82"
-"""The last chunk of a PNG, with its checksum. Pillow does not miss it; who reads strictly does."""
+MOST_MENDED_BYTES = 32_000_000
+"""Of a PNG whose checksums are made anew."""
 
 
 class UnusableImage(Exception):
@@ -171,7 +173,14 @@ def model_image(file: BinaryIO, size: int, limits: ImageLimits = FILE_LIMITS) ->
     Scaled down to `MAX_SIDE` and `limits`, turned as its EXIF data says, the first picture of an animation. Raises
     `UnusableImage`.
     """
-    pixels, about = _decoded(file, limits)
+    try:
+        pixels, about = _decoded(file, limits)
+    except UnusableImage:
+        file.seek(0)
+        if size > MOST_MENDED_BYTES or (mended := with_right_checksums(file.read(size))) is None:
+            raise
+        file = io.BytesIO(mended)
+        pixels, about = _decoded(file, limits)
     words = f"{about.kind}, {about.width} × {about.height} pixels, {size:,} bytes"
     if about.animated:
         words += ", the first picture of an animation"
@@ -179,7 +188,7 @@ def model_image(file: BinaryIO, size: int, limits: ImageLimits = FILE_LIMITS) ->
         if size <= MAX_KEPT_BYTES and about.kind in SENT_AS_THEY_ARE:
             file.seek(0)
             data = file.read()
-            if about.kind != "PNG" or PNG_END in data:
+            if about.kind != "PNG" or has_right_checksums(data):  # Pillow does not miss each of them
                 return _with_block(data, SENT_AS_THEY_ARE[about.kind], words)
     else:
         words += f"; shown at {pixels.width} × {pixels.height}"

@@ -21,11 +21,12 @@ from traitlets import Unicode
 from traitlets.config import Application
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.model.own_proxies import FACTS
 from cellwright.server.admin.policy import PolicyTraits
 from cellwright.server.admin.proxy_traits import ProxyTraits
 from cellwright.server.proxy.hub_users import HubUsers
 from cellwright.server.proxy.kernel_access import forget_credentials
-from cellwright.server.proxy.proxied_request import ProxiedRequest
+from cellwright.server.proxy.proxied_request import ProxiedRequest, UpstreamFacts
 from cellwright.server.proxy.proxy import Proxy
 
 
@@ -60,8 +61,12 @@ class HubProxy(PolicyTraits, ProxyTraits, Application):
             folder=self.proxy_place(),
             authenticate=users.caller_of,
         )
-        pattern = re.escape(os.environ["JUPYTERHUB_SERVICE_PREFIX"].rstrip("/")) + r"/anthropic(/.*)?"
-        server = HTTPServer(WebApplication([(pattern, ProxiedRequest, {"proxy": proxy})]))
+        address_here = re.escape(os.environ["JUPYTERHUB_SERVICE_PREFIX"].rstrip("/")) + "/anthropic"
+        routes = [
+            (address_here + FACTS, UpstreamFacts, {"proxy": proxy}),
+            (address_here + r"(/.*)?", ProxiedRequest, {"proxy": proxy}),
+        ]
+        server = HTTPServer(WebApplication(routes))
         sockets = bind_sockets(80 if address.port is None else address.port, address.hostname or "127.0.0.1")
         server.add_sockets(sockets)
         self.log.info("port %s: requests for messages go to %s", sockets[0].getsockname()[1], upstream.url)

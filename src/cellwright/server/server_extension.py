@@ -7,7 +7,6 @@ since it may have been meant to forbid something.
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,8 +110,13 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
             self._serve_mcp(root, self.runs)
 
     def _serve_mcp(self, root: Path, runs: ClientRuns) -> None:
-        if importlib.util.find_spec("mcp") is None:
-            self.log.error("Cellwright: mcp_server needs the package mcp: pip install 'cellwright[mcp]'.")
+        from cellwright.tools.mcp.installed_extras import extra_problem
+
+        if problem := extra_problem("mcp"):
+            from cellwright.server.routes.mcp import PATTERN, UnavailableMcpRoute
+
+            self.log.error("Cellwright: mcp_server does not work. %s", problem)
+            self.handlers.append((PATTERN, UnavailableMcpRoute, {"runs": runs, "problem": problem}))
             return
         from cellwright.server.notebooks.page_maker import served_notebooks
         from cellwright.server.notebooks.unsaved_documents import UnsavedDocuments

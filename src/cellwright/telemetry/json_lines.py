@@ -2,8 +2,8 @@
 
 Six types carry most of it (`tool_execution_start`, `tool_progress`, `tool_completion`, `claude_response_chunk`,
 `session_complete`, `error`); further ones carry what these cannot (`thinking_chunk`, `permission_request`,
-`permission_decision`, `question`, `todo`, `mode`, `steer`, `context_told`, `context_compacted`, `turn_changed`, `retry`,
-`notice`, `subagent_event`). A reader ignores types and fields that it does not know.
+`permission_decision`, `question`, `todo`, `mode`, `steer`, `context_told`, `extensions_loaded`, `context_compacted`,
+`turn_changed`, `retry`, `notice`, `subagent_event`). A reader ignores types and fields that it does not know.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from cellwright.events import (
     ContextCompacted,
     Decided,
     Event,
+    ExtensionsLoaded,
     ModeChanged,
     Notice,
     Retrying,
@@ -63,6 +64,9 @@ class JsonLines:
                 pass  # the reader wrote the one, and gets the other whole with `tool_execution_start`
             case ContextAttached():
                 yield "context_told", _context_line(event)
+            case ExtensionsLoaded():
+                missing = [{"kind": each.kind, "name": each.name, "reason": each.reason} for each in event.not_loaded]
+                yield "extensions_loaded", {"mcp_servers": dict(event.servers), "not_loaded": missing}
             case TextDelta():
                 yield "claude_response_chunk", self._chunk(event.text)
             case ThinkingDelta():

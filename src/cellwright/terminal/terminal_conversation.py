@@ -60,7 +60,7 @@ def _no_remarks() -> list[str]:
     return []
 
 
-_STATUS = {"connecting": "pending", "connected": "connected"}
+_STATUS = {"connecting": "pending", "connected": "connected", "needs sign-in": "needs-auth"}
 """Claude Code's words for the state of a server; any other is a failure."""
 
 

@@ -15,6 +15,8 @@ import httpx2
 import pytest
 from proxy_calls import error_of, message, send
 
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.testing import say
 
 KEY = "sk-ant-local-0000"
@@ -186,3 +188,23 @@ def test_it_says_that_a_hub_has_to_start_it(tmp_path):
     )
     assert done.returncode == 1
     assert "service of JupyterHub" in done.stderr
+
+
+def test_a_kernel_has_the_same_tools_with_the_proxy_as_without(start_service, tmp_path):
+    """Where the proxy leads to Anthropic's own API, the kernel can rely on what that can do."""
+
+    def tools(address: str) -> list[tuple[str, bool]]:
+        environ = {"ANTHROPIC_API_KEY": "token-of-ada", "HOME": str(tmp_path), "ANTHROPIC_BASE_URL": address}
+        conversation = Conversation(cwd=tmp_path, interface="a test", environ=environ)
+        try:
+            return [(tool.name, tool.defer_loading) for tool in conversation.tools.of(RunOptions())]
+        finally:
+            conversation.close()
+
+    process, api = start_service(ANTHROPIC_BASE_URL="https://api.anthropic.com")
+    without = tools("")
+    assert tools(listening(process)) == without
+    assert any(deferred for _, deferred in without)
+    process, api = start_service()
+    through_gateway = tools(listening(process))
+    assert through_gateway == tools(api.url) != without, "what the proxy does not lead to is not relied on"

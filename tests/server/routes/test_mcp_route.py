@@ -381,3 +381,15 @@ def test_each_user_has_their_own_under_the_administrators_policy(
     asyncio.run(scene())
     assert asked_users == ["ada", "bob"]
     assert asked(server, X_Test_User="guest").status == 403
+
+
+def test_with_another_version_of_the_package_the_route_says_so(tmp_path: Path) -> None:
+    info = tmp_path / "site" / "mcp-1.26.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mcp\nVersion: 1.26.0\n", "utf-8")
+    environ = {"PYTHONPATH": str(info.parent)}
+    with jupyter_server(tmp_path / "server", ["--CellwrightApp.mcp_server=True"], environ) as running:
+        answer = running.request("POST", "cellwright/mcp", {})
+        assert answer.status == 503
+        assert "mcp 1.26.0 is installed" in json.dumps(answer.json())
+        assert "mcp 1.26.0 is installed" in running.log.read_text("utf-8")

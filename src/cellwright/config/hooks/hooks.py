@@ -169,6 +169,7 @@ def hooks_from(
         scripts=scripts,
         reported_problems=set(),
         waiting=[HookResult(problems=tuple(entries.problems))] if entries.problems else [],
+        left_out=tuple(entries.left_out),
     )
 
 
@@ -209,8 +210,8 @@ def watched_names(hooks: Hooks) -> frozenset[str]:
 class SettingsHooks(Struct):
     """The hooks of settings files.
 
-    `reported_problems` holds the failures that the user knows of, `waiting` what nobody waited for. A project's hook runs
-    only while the files that it names are those of `scripts`.
+    `reported_problems` holds the failures that the user knows of, `waiting` what nobody waited for. `left_out` says of each
+    entry that is no hook why. A project's hook runs only while the files that it names are those of `scripts`.
     """
 
     by_event: Mapping[str, Sequence[HookEntry]]
@@ -222,6 +223,7 @@ class SettingsHooks(Struct):
     scripts: Mapping[str, str] | None
     reported_problems: set[str]
     waiting: list[HookResult]
+    left_out: tuple[str, ...] = ()
     _background: set[asyncio.Task[None]] = field(default_factory=set)
     _done_once: set[str] = field(default_factory=set)
 

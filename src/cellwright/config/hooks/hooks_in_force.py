@@ -109,6 +109,12 @@ class HooksInForce:
                 )
         return self._hooks
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The entries for hooks in settings and plugins that are none, each with the reason."""
+        found: tuple[str, ...] = getattr(self._hooks, "left_out", ())
+        return found
+
     def of_component(
         self, label: str, events: Mapping[str, Any], *, scope: Scope, variables: Mapping[str, str] | None = None
     ) -> Hooks:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from cellwright.config.folder_files import files_in
 from cellwright.config.kept_search import places_below
 from cellwright.config.plugins.plugin import Plugin
-from cellwright.config.skills.skill import SKILL_FILE, Skill, SkillScope, read_skill
+from cellwright.config.skills.skill import SKILL_FILE, NoSkill, Skill, SkillScope, load_skill
 
 BUILT_IN = Path(__file__).parent / "built_in"
 MAX_SKILLS = 500
@@ -39,12 +39,33 @@ class SkillPlace(Struct, frozen=True, kw_only=True):
     plugins: tuple[Plugin, ...] = ()
 
 
+class FoundSkills(Struct, frozen=True):
+    """The skills and commands by their names, and the files that define none, with the reason."""
+
+    skills: dict[str, Skill]
+    skipped: tuple[tuple[Path, str], ...] = ()
+
+
 def find_skills(place: SkillPlace) -> dict[str, Skill]:
     """All skills and commands, by what stands after the slash. Never raises."""
+    return search_skills(place).skills
+
+
+def search_skills(place: SkillPlace) -> FoundSkills:
+    """The same, with the files that define none. Never raises."""
     found: dict[str, Skill] = {}
-    for skill in _all(place):
-        found.setdefault(skill.name, skill)
-    return found
+    skipped: list[tuple[Path, str]] = []
+    for file, name, scope, is_command, variables in _files(place):
+        try:
+            skill = load_skill(file, name, scope, is_command=is_command)
+        except NoSkill as problem:
+            skipped.append((file, str(problem)))
+        else:
+            found.setdefault(name, replace(skill, variables=variables) if variables is not None else skill)
+    if place.built_in:
+        for skill in _built_in():
+            found.setdefault(skill.name, skill)
+    return FoundSkills(found, tuple(skipped))
 
 
 def skill_places(place: SkillPlace) -> Iterator[str]:
@@ -82,7 +103,11 @@ def project_skill_files(cwd: Path, project: Path) -> list[Path]:
     return found
 
 
-def _all(place: SkillPlace) -> Iterator[Skill]:
+_File = tuple[Path, str, SkillScope, bool, Mapping[str, str] | None]
+"""A file, the name after the slash, whose it is, whether it is a command, and a plugin's variables."""
+
+
+def _files(place: SkillPlace) -> Iterator[_File]:
     project = list(project_folders(place.cwd, place.project)) if place.trusted else []
     above: list[tuple[Path, SkillScope]] = [(place.managed, "managed"), (place.users, "user")]
     below: list[tuple[Path, SkillScope]] = [(folder / ".claude", "project") for folder in project]
@@ -90,34 +115,25 @@ def _all(place: SkillPlace) -> Iterator[Skill]:
     yield from _of_plugins(place.plugins)
     yield from _skills_in(below)
     for folder, scope in (*above, *below):
-        for name, file in _command_files(folder / "commands"):
-            if (skill := read_skill(file, name, scope, is_command=True)) is not None:
-                yield skill
-    if place.built_in:
-        yield from _built_in()
+        yield from ((file, name, scope, True, None) for name, file in _command_files(folder / "commands"))
 
 
 @functools.cache  # every prompt looks for the skills, and ours do not change while the process lives
 def _built_in() -> tuple[Skill, ...]:
-    found = (read_skill(file, name, "built-in") for name, file in _skill_files(BUILT_IN))
-    return tuple(skill for skill in found if skill is not None)
+    return tuple(load_skill(file, name, "built-in") for name, file in _skill_files(BUILT_IN))
 
 
-def _skills_in(places: Sequence[tuple[Path, SkillScope]]) -> Iterator[Skill]:
+def _skills_in(places: Sequence[tuple[Path, SkillScope]]) -> Iterator[_File]:
     for folder, scope in places:
-        for name, file in _skill_files(folder / "skills"):
-            if (skill := read_skill(file, name, scope)) is not None:
-                yield skill
+        yield from ((file, name, scope, False, None) for name, file in _skill_files(folder / "skills"))
 
 
-def _of_plugins(plugins: Sequence[Plugin]) -> Iterator[Skill]:
+def _of_plugins(plugins: Sequence[Plugin]) -> Iterator[_File]:
     for plugin in plugins:
         files = [(each, False) for folder in plugin.skills for each in _skill_files(folder)]
         files += [(each, True) for folder in plugin.commands for each in _command_files(folder)]
         for (name, file), is_command in files:
-            skill = read_skill(file, f"{plugin.name}:{name}", "plugin", is_command=is_command)
-            if skill is not None:
-                yield replace(skill, variables=plugin.variables)
+            yield file, f"{plugin.name}:{name}", "plugin", is_command, plugin.variables
 
 
 def project_folders(cwd: Path, project: Path) -> Iterator[Path]:

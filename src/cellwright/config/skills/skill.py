@@ -71,15 +71,27 @@ class Skill(Struct, frozen=True, kw_only=True):
         return self.file.parent
 
 
+class NoSkill(Exception):
+    """The file defines no skill; the message says why."""
+
+
 def read_skill(file: Path, name: str, scope: SkillScope, *, is_command: bool = False) -> Skill | None:
-    """Read the skill in `file`; None where there is none or it cannot be read. Never raises."""
+    """Read the skill in `file`; None if there is none or it cannot be read. Never raises."""
+    try:
+        return load_skill(file, name, scope, is_command=is_command)
+    except NoSkill:
+        return None
+
+
+def load_skill(file: Path, name: str, scope: SkillScope, *, is_command: bool = False) -> Skill:
+    """Read the skill in `file`. Raises NoSkill."""
     try:
         facts = file.stat()
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > MAX_BYTES:
-            return None
+            raise NoSkill(f"it is not a file of at most {MAX_BYTES:,} bytes")
         text = file.read_bytes().decode("utf-8", "replace")
-    except (OSError, ValueError):
-        return None
+    except (OSError, ValueError) as error:
+        raise NoSkill(f"it cannot be read: {error}") from None
     front = read_front_matter(text)
     values = front.values
     problems = [front.problem] if front.problem else []

@@ -14,6 +14,7 @@ from cellwright.config.kept_search import KeptSearch
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.prompts.tagged_list import is_in_history, listed_line, listing
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
+from cellwright.events import NotLoaded
 from cellwright.markdown.code_ranges import without_code
 from cellwright.text import lazy_pattern
 
@@ -49,6 +50,11 @@ class Agents:
         managed = {name for name, agent in agents.items() if agent.scope == "managed"}
         own = {name: agent for name, agent in self.of_run.items() if name not in managed}
         return replace(found, agents={**agents, **own})
+
+    def not_loaded(self) -> list[NotLoaded]:
+        """The files in folders of agents that define none; a README may stand there."""
+        skipped = [(file, why) for file, why in self.found().skipped if file.stem.upper() != "README"]
+        return [NotLoaded("agent", file.stem, f"{why} ({file})") for file, why in skipped]
 
     def named(self, name: str) -> AgentDefinition:
         """The agent of this name. Raises ToolError."""

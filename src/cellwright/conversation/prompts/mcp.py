@@ -1,7 +1,8 @@
 """The MCP servers of a conversation: which there are, the question about those of a project, their tools for Claude.
 
-Servers are connected in the background when a run begins. A session's first request waits for them a moment; what comes
-later is declared behind the tools that are there, and loaded by ToolSearch.
+Servers are connected in the background when a run begins. Its first request waits a moment for those that nobody waited for
+yet, and longer for those that the command line or a program names. What comes later is declared behind the tools that are
+there, and loaded by ToolSearch; without it, it comes with the next prompt.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from msgspec.structs import replace
 
@@ -31,6 +33,7 @@ from cellwright.config.trust.repository import main_checkout
 from cellwright.config.trust.scripts import changed as changed_files
 from cellwright.conversation.prompts.tagged_list import is_in_history, listing
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
+from cellwright.events import NotLoaded
 from cellwright.markdown.code_ranges import without_code
 from cellwright.model.models import limits
 from cellwright.text import lazy_pattern, visible_line
@@ -43,7 +46,10 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 30.0
 FIRST_WAIT_SECONDS = 5.0
-"""The longest that a session's first request waits for servers; CELLWRIGHT_MCP_WAIT says another time, in seconds."""
+"""The longest that a request waits for new servers; CELLWRIGHT_MCP_WAIT says another time, in seconds.
+
+For a server that the command line or a program names it is MCP_TIMEOUT: who names one needs it.
+"""
 
 ARGUMENT = "mcp_servers"
 """The option of `ask` and `Agent` that names servers for a run."""
@@ -110,6 +116,7 @@ class McpServers:
         self._tokens = token_store() if tokens is None else tokens
         self._sign_ins: dict[str, SignIn] = {}
         self._following: set[asyncio.Task[None]] = set()
+        self._waited_for: WeakSet[ServerConnection] = WeakSet()
         self._made: tuple[object, tuple[Tool, ...]] = (None, ())
 
     def add_source(self, give: GiveServers, *, only: bool = False) -> None:
@@ -371,6 +378,76 @@ class McpServers:
             for each in late:
                 each.cancel()
 
+    async def get_ready(self) -> None:
+        """Connect what is to be connected, and wait a while for servers that nobody has waited for in this process.
+
+        Raises CellwrightError MCP_CONNECTION_FAILED if servers were given in place of all others, and one is not there.
+        """
+        await self.connect()
+        new = [each for each in self._connections.values() if each not in self._waited_for]
+        if new:
+            from cellwright.tools.mcp.connection import load_package
+            from cellwright.tools.mcp.tools import number_in
+
+            with contextlib.suppress(ImportError):  # then each connection says so
+                await asyncio.to_thread(load_package)  # ours, and not the time that a server takes
+            environ = self._in_force.environment
+            usual = number_in(environ, "CELLWRIGHT_MCP_WAIT", FIRST_WAIT_SECONDS)
+            # a little longer than a connection may take: then it is known why there is none
+            required = number_in(environ, "MCP_TIMEOUT", CONNECT_SECONDS * 1_000) / 1_000 + 1
+
+            async def wait(connection: ServerConnection) -> None:
+                seconds = max(required, usual) if connection.entry.scope == "flag" else usual
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(connection.settled.wait(), seconds)
+
+            await asyncio.gather(*map(wait, new))
+            self._waited_for.update(new)
+        if self._only_given:
+            self._check_given()
+
+    def _check_given(self) -> None:
+        given = {name for entries, origin in self._place().given if origin.scope == "flag" for name in entries}
+        there = {name for name, each in self._connections.items() if each.state == "connected"}
+        if missing := sorted(given - there - self._disabled):
+            reasons = [f"{visible_line(name)}: {self._reason(name)}" for name in missing]
+            message = f"Not all MCP servers that were named are there. {'. '.join(reasons)}. Nothing was sent."
+            raise CellwrightError(ErrorCode.MCP_CONNECTION_FAILED, message)
+
+    def _reason(self, name: str) -> str:
+        connection = self._connections.get(name)
+        if connection is None:
+            in_words = [notice for notice in self._found.notices if name in notice]
+            known = name in self._found.entries
+            return (
+                "a rule or the administrator denies it" if known else (in_words or [self._missing(name)])[0].rstrip(".")
+            )
+        match connection.state:
+            case "needs sign-in":
+                return f"it needs you to sign in: /mcp login {name}"
+            case "connecting" | "lost":
+                seconds = "MCP_TIMEOUT" if connection.entry.scope == "flag" else "CELLWRIGHT_MCP_WAIT=30"
+                return f"it has not answered yet ({seconds} says how long a first request waits)"
+            case _:
+                return connection.problem or "it was ended"
+
+    def states(self) -> dict[str, str]:
+        """The states of the servers that are for everybody, by name."""
+        return {name: each.state for name, each in self._common().items()}
+
+    def not_loaded(self) -> list[NotLoaded]:
+        """The servers that are configured, or that the agent that works itself names, and are not there."""
+        named = () if self._lead is None else self._lead.servers or ()
+        missing = [name for name, each in self._common().items() if each.state != "connected"]
+        missing += [name for name in self._found.pending if name not in missing]
+        missing += [name for name in named if name not in self._found.entries and name not in missing]
+        return [NotLoaded("MCP server", visible_line(name), self._reason(name)) for name in missing]
+
+    def is_required(self, name: str) -> bool:
+        """Return whether the command line or a program names the server."""
+        entry = self._found.entries.get(name)
+        return entry is not None and entry.scope == "flag"
+
     async def close(self) -> None:
         """End all connections."""
         ending = [*self._connections.values()]
@@ -468,16 +545,9 @@ class McpServers:
         return self._found.refused.get(name, "there is no such server")
 
     async def for_prompt(self, prompt_context: PromptContext) -> ProvidedContext:
-        """Connect the servers that `question` found, and tell Claude of them when that is new; a `ContextProvider`."""
-        session = prompt_context.session
-        await self.connect()
+        """Tell Claude of the servers, when that is new, and attach the resources that are mentioned; a `ContextProvider`."""
         if not self._connections and not self._found.notices:
             return ProvidedContext()
-        if session.is_fresh:
-            from cellwright.tools.mcp.tools import number_in
-
-            seconds = number_in(self._in_force.environment, "CELLWRIGHT_MCP_WAIT", FIRST_WAIT_SECONDS)
-            await self.settled(seconds)
         told = await self.listing(prompt_context)
         mentioned = islice(_MENTION.finditer(without_code(prompt_context.words)), MAX_MENTIONS)
         after = [await self._mentioned(match["server"], match["uri"]) for match in mentioned]
@@ -494,25 +564,9 @@ class McpServers:
             return ProvidedContext()
         return ProvidedContext(before=(text_context("MCP servers", "mcp", block),))
 
-    def notices(self) -> list[str]:
-        """Tell what is wrong with the configuration as `question` found it, and with servers that could not be connected."""
-        failed = [
-            f"The MCP server {name} is not there: {each.problem}. /mcp shows more."
-            for name, each in self._connections.items()
-            if each.state == "failed"
-        ]
-        failed += [
-            f"The MCP server {name} needs you to sign in: /mcp login {name}."
-            for name, each in self._connections.items()
-            if each.state == "needs sign-in"
-        ]
-        named = () if self._lead is None else self._lead.servers or ()
-        failed += [
-            f"The agent works without the MCP server {name}: {self._missing(name)}."
-            for name in named
-            if name not in self._found.entries
-        ]
-        return [*self._found.notices, *failed]
+    def notices(self) -> Sequence[str]:
+        """Tell what is wrong with the configuration as `question` found it."""
+        return self._found.notices
 
     def _listed(self, prompt_context: PromptContext) -> str:
         agent, session = prompt_context.agent, prompt_context.session
@@ -530,7 +584,8 @@ class McpServers:
         later = "ToolSearch finds its tools when they are there" if searches else "its tools are not in this session"
         room = LISTING_CHARS // max(len(late) + len(self._common()), 1)
         for name, each in self._common().items():
-            state = "" if each.state == "connected" else f" ({each.state}: {later})"
+            state = f" ({each.state}: {'its tools are not available' if each.state == 'failed' else later})"
+            state = "" if each.state == "connected" else state
             lines.append(f"- server {visible_line(name)}{state}")
             if each.instructions:
                 lines.append(visible_line(each.instructions, max(room * 4, 200)))

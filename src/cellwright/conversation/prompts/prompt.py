@@ -120,6 +120,7 @@ def gather_context(full: FullPrompt, providers: Sequence[ContextSource], prompt_
             before=tuple(part for each in found for part in each.before),
             after=tuple(part for each in found for part in each.after),
             notices=tuple(notice for each in found for notice in each.notices),
+            extensions=next((each.extensions for each in found if each.extensions is not None), None),
         )
 
     return replace(full, collect_context=collect_context)

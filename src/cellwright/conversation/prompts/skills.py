@@ -26,12 +26,13 @@ from cellwright.config.memory.nested_memory import matches_globs
 from cellwright.config.settings.layers import Scope
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.config.skills.arguments import Arguments
-from cellwright.config.skills.find_skills import find_skills, skill_places
-from cellwright.config.skills.skill import SHELL_COMMAND, Skill
+from cellwright.config.skills.find_skills import find_skills, search_skills, skill_places
+from cellwright.config.skills.skill import SHELL_COMMAND, SKILL_FILE, Skill
 from cellwright.conversation.prompts.prompt import mentioned_files
 from cellwright.conversation.prompts.tagged_list import is_in_history, listed_line, listing
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
+from cellwright.events import NotLoaded
 from cellwright.permissions.rules.name_pattern import GENERAL_AGENT
 from cellwright.sessions.session import Session
 from cellwright.text import lazy_pattern
@@ -84,7 +85,7 @@ class Skills:
 
     def __init__(self, in_force: SettingsInForce, hooks: HooksInForce | None = None) -> None:
         self._in_force = in_force
-        self._search = KeptSearch(find_skills, skill_places)
+        self._search = KeptSearch(search_skills, skill_places)
         self._hooks = hooks or HooksInForce(in_force)
         self._context: PromptContext | None = None
         self._at_work: list[Hooks] = []
@@ -96,7 +97,7 @@ class Skills:
         rights = self._in_force.trust.skill_rights
         overrides = self._in_force.settings.skill_overrides
         found = {}
-        for name, skill in self._search.find(place).items():
+        for name, skill in self._search.find(place).skills.items():
             match overrides.get(name, "on"):
                 case "off":
                     continue
@@ -110,6 +111,12 @@ class Skills:
                 skill = replace(skill, allowed_tools=(), hooks={})
             found[name] = skill
         return found
+
+    def not_loaded(self) -> list[NotLoaded]:
+        """The files of skills and commands that define none."""
+        skipped = self._search.find(self._in_force.skill_place).skipped
+        named = [(file.parent.name if file.name == SKILL_FILE else file.stem, file, why) for file, why in skipped]
+        return [NotLoaded("skill", name, f"{why} ({file})") for name, file, why in named]
 
     def hooks_of_run(self, call: SkillCall | None) -> Hooks:
         """The hooks of the skills at work in a run that begins: those of `call`, and of what Claude loads from now on."""

@@ -33,6 +33,7 @@ from cellwright.conversation.prompts.file_blocks import FileBlocks
 from cellwright.conversation.prompts.goal import Goal
 from cellwright.conversation.prompts.mcp import McpServers, late_tools
 from cellwright.conversation.prompts.memory import MemoryContext
+from cellwright.conversation.prompts.not_loaded import NotLoadedNews
 from cellwright.conversation.prompts.output_styles import OutputStyles
 from cellwright.conversation.prompts.prompt import (
     gather_context,
@@ -109,6 +110,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
     subagents: Subagents
     budgets: BudgetsInForce
     goal: Goal
+    not_loaded: NotLoadedNews
 
     def tell_again(self, context: Sequence[ContextProvider]) -> TellAgain:
         """Find what Claude is told again behind a summary of the conversation; `context` is asked besides."""
@@ -176,11 +178,12 @@ class RunParts(Struct, frozen=True, kw_only=True):
 
 
 class ReadyRun(Struct, frozen=True):
-    """A run that can go: who works, on what, in which session."""
+    """A run that can go: who works, on what, in which session, and whether MCP servers are to be waited for before."""
 
     agent: AgentSetup
     prompt: FullPrompt
     session: Session
+    has_servers: bool
 
 
 class PendingQuestions(Struct, frozen=True):
@@ -245,6 +248,9 @@ class StartingRun(Struct, frozen=True):
         made = made or await self._await_turn()
         with parts.jobs.owned_by(self.run):
             ready = made if isinstance(made, ReadyRun) else await self._ask_and_prepare(made)
+            if ready.has_servers:
+                await parts.mcp.get_ready()
+                ready = await self._with_late_tools(ready)
             calls = CallsAtWork(parts.in_force)
             self.run.bus.subscribe(calls.on_event)
 
@@ -263,6 +269,13 @@ class StartingRun(Struct, frozen=True):
             finally:
                 parts.in_force.look()
                 parts.in_force.run_ends(goes_on=child_processes().running or parts.subagents.running)
+
+    async def _with_late_tools(self, ready: ReadyRun) -> ReadyRun:
+        """The run with the tools of servers that were late when its session began, if nothing can load them there."""
+        session = self.parts.sessions.with_late_tools(
+            ready.agent, ready.session, given=self.request.session is not None
+        )
+        return ready if session is ready.session else await asyncio.to_thread(self._ready)
 
     async def _await_turn(self) -> ReadyRun | PendingQuestions:
         """The run made ready, when those before it have ended."""
@@ -414,6 +427,7 @@ class StartingRun(Struct, frozen=True):
                 parts.memory.read_ahead(),
                 read_ahead(parts.skills.listing, prompt_context),
                 *((parts.mcp.for_prompt,) if has_servers else ()),
+                parts.not_loaded.read_ahead(has_servers=has_servers),
                 read_ahead(parts.agents.for_prompt, prompt_context),
                 parts.subagents.for_prompt,
                 *((parts.subagents.for_lead(lead),) if lead is not None and lead_begins else ()),
@@ -425,7 +439,7 @@ class StartingRun(Struct, frozen=True):
             full = gather_context(full, providers, prompt_context)
             full = self._with_called(full, skill_call, agent, session)
         parts.tool_log.keep_in(settings.tool_log, settings.project)
-        return ReadyRun(agent, full, session)
+        return ReadyRun(agent, full, session, has_servers=has_servers and turn is None)
 
     def _request_sent(self) -> None:
         self.run.sent()

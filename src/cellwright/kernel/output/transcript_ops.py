@@ -19,6 +19,7 @@ from cellwright.events import (
     ContextCompacted,
     Decided,
     Event,
+    ExtensionsLoaded,
     FollowingCall,
     ModeChanged,
     Notice,
@@ -144,6 +145,8 @@ class TranscriptOps:
                     self._begin(call, event)
             case ToolEnd():
                 self._add(_tool_end(event))
+            case ExtensionsLoaded():
+                pass  # notices say what is missing
             case UserPrompt():
                 self._model = event.model
                 self._add(_plain(event))

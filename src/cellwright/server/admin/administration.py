@@ -24,7 +24,7 @@ from cellwright.server.proxy.kernel_access import (
     with_token,
     without_credentials,
 )
-from cellwright.server.proxy.proxied_request import PATTERN, ProxiedRequest
+from cellwright.server.proxy.proxied_request import FACTS_PATTERN, PATTERN, ProxiedRequest, UpstreamFacts
 from cellwright.server.proxy.proxy import Proxy, ProxyCaller
 from cellwright.server.routes.base_handler import CellwrightRoute, may_read
 from cellwright.server.runs.runs import ClientRuns
@@ -106,6 +106,7 @@ def routes(administration: Administration, runs: ClientRuns) -> list[Route]:
         (r"/cellwright/api/policy", PolicyRoute, {"administration": administration, "runs": runs}),
     ]
     if administration.proxy is not None:
+        found.append((FACTS_PATTERN, UpstreamFacts, {"proxy": administration.proxy}))
         found.append((PATTERN, ProxiedRequest, {"proxy": administration.proxy}))
     return found
 

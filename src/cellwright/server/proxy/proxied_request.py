@@ -14,6 +14,7 @@ from jupyter_server.auth.decorator import allow_unauthenticated
 from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler, stream_request_body
 
+from cellwright.model.own_proxies import FACTS
 from cellwright.model.retry import RequestFailed
 from cellwright.server.proxy.proxy import Payment, Proxy, ProxyCaller, ProxyExchange, refused
 from cellwright.server.proxy.refusal import BUDGET, BUSY, POLICY, Refusal
@@ -25,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 PATTERN = r"/cellwright/api/anthropic(/.*)?"
 """The pattern of the proxy's paths, below the server's base URL."""
+
+FACTS_PATTERN = rf"/cellwright/api/anthropic{FACTS}"
 
 MAX_ERROR_BYTES = 1_000_000
 
@@ -233,6 +236,20 @@ class ProxiedRequest(RequestHandler):
         for name, value in refusal.headers.items():
             self.set_header(name, value)
         await self.finish(refusal.body())
+
+
+class UpstreamFacts(RequestHandler):
+    """`GET …/upstream`: whether this proxy leads to Anthropic's own API. No secret, so anybody may ask."""
+
+    def initialize(self, proxy: Proxy) -> None:
+        self._proxy = proxy
+
+    def check_xsrf_cookie(self) -> None:
+        """It changes nothing."""
+
+    @allow_unauthenticated
+    async def get(self) -> None:
+        self.finish({"anthropic": await asyncio.to_thread(self._proxy.upstream.is_anthropic)})
 
 
 def _token(headers: Mapping[str, str]) -> str:

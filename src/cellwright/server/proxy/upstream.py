@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.model.deferred_tools import is_anthropics_address
 from cellwright.model.retry import RequestFailed
 from cellwright.model.transports.transport import API_VERSION, DEFAULT_BASE_URL, HttpClient, LoopClients, http_client
 from cellwright.server.proxy.refusal import Refusal
@@ -55,6 +56,10 @@ class Upstream:
 
     def __repr__(self) -> str:
         return f"Upstream({self.url!r})"
+
+    def is_anthropic(self) -> bool:
+        """Return whether this leads to Anthropic's own address, perhaps by another proxy of ours. May block for a moment."""
+        return is_anthropics_address({"ANTHROPIC_BASE_URL": self.url})
 
     def holds_key(self, text: str) -> bool:
         """Return whether `text` has the key in it."""

@@ -141,6 +141,19 @@ class DocumentsRoute(CellwrightRoute):
         self.answer({})
 
 
+class UnavailableMcpRoute(CellwrightRoute):
+    """The same path where the package for MCP is missing, or of a version that does not fit: it says so."""
+
+    def initialize(self, runs: ClientRuns, **settings: Any) -> None:
+        super().initialize(runs, **settings)
+        self._problem: str = settings["problem"]
+
+    @authenticated
+    @may_read
+    async def post(self) -> None:
+        raise RouteError(503, "CONFIG_INVALID", self._problem)
+
+
 class McpRoute(CellwrightRoute):
     """`POST /cellwright/mcp`"""
 

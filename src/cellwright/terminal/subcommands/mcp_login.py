@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import contextlib
 import getpass
-import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -17,15 +16,15 @@ from cellwright.conversation.prompts.mcp import McpServers
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.text import visible_line
+from cellwright.tools.mcp.installed_extras import extra_problem
 
 MAX_ADDRESS = 16_000
 
 
 def login(options: argparse.Namespace) -> int:
     """Show the address to open, and wait until the user has signed in. Raises CellwrightError."""
-    if importlib.util.find_spec("mcp") is None:
-        message = "Signing in needs the package for MCP servers: pip install 'cellwright[mcp]'."
-        raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
+    if problem := extra_problem("mcp"):
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, problem)
     secret = getpass.getpass("Client secret: ") if options.client_secret else ""
     asyncio.run(_login(_servers(), options.name, secret))
     return ExitCode.OK

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import importlib.util
 import os
 import signal
 import sys
@@ -18,6 +17,7 @@ from cellwright.permissions.modes import LISTED_MODES
 from cellwright.terminal.arguments import split_rules
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.terminal.subcommands.served_kernels import OwnKernels
+from cellwright.tools.mcp.installed_extras import extra_problem
 from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS
 from cellwright.tools.mcp.mcp_server import MAY_BE_SERVED, SERVED_TOOLS, make_server
 
@@ -46,9 +46,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def serve(options: argparse.Namespace) -> int:
     """Serve stdio until the client ends it. Raises CellwrightError for what is wrong with the options or the folder."""
-    if importlib.util.find_spec("mcp") is None:
-        message = "The package mcp is missing: pip install 'cellwright[mcp]'."
-        raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
+    if problem := extra_problem("mcp"):
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, problem)
     given = tuple(name.strip() for given in options.tools for name in given.split(",") if name.strip())
     chosen, there = given or (*SERVED_TOOLS, *KERNEL_TOOLS), (*MAY_BE_SERVED, *KERNEL_TOOLS)
     if unknown := [name for name in chosen if name not in there]:

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import importlib
 import logging
+import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -22,9 +23,10 @@ from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.tool import Tool, ToolContext
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import visible_line
+from cellwright.tools.mcp.installed_extras import extra_problem
 from cellwright.tools.mcp.schema import shown_text
 from cellwright.tools.mcp.server_entry import ServerEntry
-from cellwright.tools.mcp.transports import Way, open_way, server_environment
+from cellwright.tools.mcp.transports import ENDED, Way, open_way, server_environment
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:
@@ -348,7 +350,7 @@ class ServerConnection:
         problem = ""
         try:
             # it takes a second, in which the loop is to serve others
-            await asyncio.to_thread(_load_package)
+            await asyncio.to_thread(load_package)
             async with contextlib.AsyncExitStack() as stack:
                 async with asyncio.timeout(self._connect_seconds):
                     opening = open_way(self.entry, self._environ, self._confinement, self._make_auth())
@@ -377,7 +379,7 @@ class ServerConnection:
             if way is not None:
                 self.log.extend(way.errors)
         if way is not None and way.errors:
-            problem = f"{problem}; it wrote: {visible_line(way.errors[-1], 300)}"
+            problem = f"{problem}; it wrote: {_last_words(way.errors)}"
         self.problem = problem
         self._ended.set()
         return problem, stood
@@ -534,8 +536,12 @@ async def _resource_page(cursor: str | None, client: Client) -> ListResourcesRes
     return await client.list_resources(cursor=cursor)
 
 
-def _load_package() -> None:
+def load_package() -> None:
+    """Import what speaks with servers and checks their schemas, which takes a second. Raises ImportError."""
+    if "mcp" not in sys.modules and (problem := extra_problem("mcp")):
+        raise ImportError(problem)
     importlib.import_module("mcp")
+    importlib.import_module("jsonschema")
     # it logs what goes wrong with servers as errors, which would stand in the user's notebook; we tell it ourselves
     logging.getLogger("mcp").addHandler(logging.NullHandler())
 
@@ -552,13 +558,24 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
+def _last_words(lines: Sequence[str]) -> str:
+    """The last line that a program wrote, and with which exit code it ended."""
+    kept = list(lines)[-2:] if lines[-1].startswith(ENDED) else [lines[-1]]
+    return visible_line(" ".join(kept), 300)
+
+
 def _words(error: BaseException) -> str:
     """Say what went wrong, in one line."""
     error = _first(error)
-    if isinstance(error, ModuleNotFoundError) and str(error.name).split(".")[0] in ("mcp", "mcp_types"):
-        return "the package for MCP servers is not installed: pip install 'cellwright[mcp]'"
+    if type(error) is ImportError:  # ours: it says what is wrong with the package
+        return visible_line(str(error), 500)
     if isinstance(error, FileNotFoundError) and error.filename:
         return visible_line(f"{error.filename} was not found", 500)
-    if type(error).__name__ == "MCPError":  # its message is the server's, or as good
+    if type(error).__name__ == "ValidationError":  # pydantic's, of what the protocol says
+        found: Any = error
+        first = found.errors(include_url=False, include_input=False)[0]
+        field = ".".join(map(str, first["loc"]))
+        return visible_line(f"it sent an answer that the protocol does not know ({field}: {first['msg']})", 500)
+    if type(error).__name__ in ("MCPError", "RuntimeError") and str(error):  # its message is the server's, or as good
         return visible_line(str(error), 500)
     return visible_line(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__, 500)

@@ -42,6 +42,8 @@ def safe_schema(schema: Any) -> dict[str, Any]:
 
     >>> safe_schema({"type": "object", "properties": {"path": {"type": "string", "pattern": "(a+)+$"}}})
     {'type': 'object', 'properties': {'path': {'type': 'string'}}}
+    >>> safe_schema({"anyOf": [{"properties": {"id": {"type": "string"}}}, {"properties": {"url": {"type": "string"}}}]})
+    {'type': 'object', 'properties': {'id': {'type': 'string'}, 'url': {'type': 'string'}}}
     >>> safe_schema(["nonsense"])
     {'type': 'object', 'properties': {}}
     """
@@ -50,16 +52,68 @@ def safe_schema(schema: Any) -> dict[str, Any]:
     cleaned = _schema(schema, 0)
     if not isinstance(cleaned, dict):
         return dict(_OPEN)
+    properties, required = _merged(cleaned, cleaned, {})
     for word in ("oneOf", "anyOf", "allOf", "not", "enum", "const", "$ref"):
         cleaned.pop(word, None)  # the API takes none of these at the top, or they say it is no object
-    properties = cleaned.get("properties", {})
     named = {name: each for name, each in properties.items() if _PROPERTY.fullmatch(name)}
     cleaned = {**cleaned, "type": "object", "properties": named}
-    if "required" in cleaned:
-        cleaned["required"] = [name for name in cleaned["required"] if name in named]
+    cleaned.pop("required", None)
+    if needed := [name for name in required if name in named]:
+        cleaned["required"] = needed
     definitions = {f"#/{word}/{name}" for word in ("$defs", "definitions") for name in cleaned.get(word, ())}
     cleaned = _with_known_references(cleaned, definitions)
     return cleaned if len(json.dumps(cleaned)) <= MAX_CHARS and _is_valid(cleaned) else dict(_OPEN)
+
+
+_Merged = tuple[dict[str, Any], list[str]]
+
+
+def _merged(schema: Any, whole: Mapping[str, Any], known: dict[str, _Merged], depth: int = 0) -> _Merged:
+    """The properties of a cleaned schema with those of its branches, and what each branch requires.
+
+    What only some branches know is a property that may be left out: the server checks which go together. `known` are the
+    definitions of `whole` that were merged already, or are at work: they may refer to each other without end.
+    """
+    if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
+        return {}, []
+    properties, required = dict(schema.get("properties", {})), list(schema.get("required", ()))
+    for word in ("$ref", "allOf", "anyOf", "oneOf"):
+        if word == "$ref":
+            parts = [_definition(schema[word], whole, known, depth)] if word in schema else []
+        else:
+            branches = [each for each in schema.get(word, ()) if _may_be_object(each)]
+            parts = [_merged(each, whole, known, depth + 1) for each in branches]
+        for inner, _ in parts:
+            for name, each in inner.items():
+                if name in properties or len(properties) < MAX_MEMBERS:
+                    properties[name] = _either(properties[name], each) if name in properties else each
+        if word in ("$ref", "allOf"):
+            required += [name for _, names in parts for name in names]
+        elif parts:
+            required += [name for name in parts[0][1] if all(name in names for _, names in parts)]
+    return properties, list(dict.fromkeys(required))[:MAX_MEMBERS]
+
+
+def _definition(reference: str, whole: Mapping[str, Any], known: dict[str, _Merged], depth: int) -> _Merged:
+    if reference not in known:
+        known[reference] = ({}, [])
+        word, _, name = reference.removeprefix("#/").partition("/")
+        there = whole.get(word, {}) if word in ("$defs", "definitions") else {}
+        known[reference] = _merged(there.get(name), whole, known, depth + 1)
+    return known[reference]
+
+
+def _may_be_object(schema: Any) -> bool:
+    kinds = schema.get("type", "object") if isinstance(schema, Mapping) else ()
+    return kinds == "object" or (isinstance(kinds, list) and "object" in kinds)
+
+
+def _either(one: Any, other: Any) -> Any:
+    """A schema for what may be one or the other."""
+    if one == other:
+        return one
+    known = one["anyOf"] if isinstance(one, dict) and one.keys() == {"anyOf"} else [one]
+    return {"anyOf": known if other in known else [*known, other]}
 
 
 def unusable_fields(schema: Any) -> list[str]:

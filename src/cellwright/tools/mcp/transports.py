@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import json
 import os
 import sys
 from collections import deque
@@ -21,6 +22,7 @@ from msgspec import Struct, field
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.tools.mcp.server_entry import ServerEntry
+from cellwright.tools.mcp.stdio_messages import PARSE_ERROR, Chatter, Read, StdioMessages, Unreadable
 from cellwright.tools.process.child_processes import Child, Command, child_processes
 from cellwright.tools.process.environment import child_environment, runs_code_at_start
 
@@ -40,6 +42,18 @@ MESSAGES_A_SECOND = 500
 
 ERROR_LINES = 50
 """The last lines of a program's standard error are kept, to be shown where it fails."""
+
+SILENCE_SECONDS = 0.5
+"""A silence after which a line without its end is taken as it is, if it is a message."""
+
+REST_SECONDS = 5.0
+"""A silence after which the rest of a message is no longer waited for."""
+
+MESSAGE_SECONDS = 30.0
+"""The time that a message may take to arrive, also while something else arrives."""
+
+ENDED = "(its program ended with the exit code"
+UNREADABLE = "it sent an answer that cannot be read"
 
 _ERROR_LINE_CHARS = 500
 _HINTS = ("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
@@ -65,9 +79,11 @@ async def open_way(
     errors: deque[str] = deque(maxlen=ERROR_LINES)
     async with contextlib.AsyncExitStack() as stack:
         program = entry.transport == "stdio"
-        opened = _program(entry, environ, confinement, errors) if program else _address(entry, auth)
+        requests = _Requests()
+        opened = _program(entry, environ, confinement, errors, requests) if program else _address(entry, auth)
         read, write = await stack.enter_async_context(opened)
-        yield Way(streams=(_Incoming(read, lost), write), lost=lost, errors=errors)
+        streams = (_Incoming(read, lost, requests), _Outgoing(write, requests))
+        yield Way(streams=streams, lost=lost, errors=errors)
 
 
 def server_environment(entry: ServerEntry, environ: Mapping[str, str], project: Path) -> dict[str, str]:
@@ -103,7 +119,11 @@ async def _address(entry: ServerEntry, auth: Auth | None) -> AsyncIterator[Trans
 
 @contextlib.asynccontextmanager
 async def _program(
-    entry: ServerEntry, environ: Mapping[str, str], confinement: Confinement | None, errors: deque[str]
+    entry: ServerEntry,
+    environ: Mapping[str, str],
+    confinement: Confinement | None,
+    errors: deque[str],
+    requests: _Requests,
 ) -> AsyncIterator[TransportStreams]:
     own = server_environment(entry, environ, entry.cwd)
     if sys.platform == "win32":  # its loops know no pipes of ours; the package's own transport does
@@ -129,7 +149,7 @@ async def _program(
         incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
         async with anyio.create_task_group() as group:
-            group.start_soon(program.read_messages, incoming)
+            group.start_soon(program.read_messages, incoming, requests)
             group.start_soon(program.write_messages, outgoing)
             try:
                 yield read, write
@@ -180,40 +200,63 @@ class _Program:
         if self.stdout.at_eof():  # then it has ended, or is about to
             await asyncio.wait({self._child.exited}, timeout=0.5)
         if self._child.exited.done():
-            self._errors.append(f"(its program ended with the exit code {self._child.exited.result()})")
+            self._errors.append(f"{ENDED} {self._child.exited.result()})")
         # it must not outlive the connection, whatever cancels us
         await asyncio.shield(asyncio.ensure_future(self._child.end()))
         self._listening.cancel()
         self._open.close()
         child_processes().sweep()
 
-    async def read_messages(self, incoming: Any) -> None:
-        """Hand on each line that the program writes as a message; ends with its output, or with what is no message."""
+    async def read_messages(self, incoming: Any, requests: _Requests) -> None:
+        """Hand on each message that the program writes; ends with its output, or with what is too long to be one."""
         import anyio
+
+        messages, loop = StdioMessages(), asyncio.get_running_loop()
+        last = began = loop.time()
+        async with incoming:
+            with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                while True:
+                    waits = messages.size > 0
+                    chunk = await self._next_chunk(SILENCE_SECONDS if waits else None)
+                    now = loop.time()
+                    last, began = (now if chunk else last), (began if waits else now)
+                    if messages.size + len(chunk or b"") > MAX_MESSAGE_BYTES:
+                        self._errors.append(f"(a message of more than {MAX_MESSAGE_BYTES:,} bytes)")
+                        return
+                    for each in messages.read(chunk or b""):
+                        await self._hand_on(each, incoming, requests)
+                    given_up = chunk == b"" or now - last >= REST_SECONDS or now - began >= MESSAGE_SECONDS
+                    if not chunk or given_up:
+                        for each in messages.read_rest(ended=given_up):
+                            await self._hand_on(each, incoming, requests)
+                    if chunk == b"":
+                        return
+
+    async def _next_chunk(self, seconds: float | None) -> bytes | None:
+        """The next output; empty at its end, None if there is none for so long."""
+        try:
+            return await asyncio.wait_for(self.stdout.read(2**20), seconds)
+        except TimeoutError:
+            return None
+
+    async def _hand_on(self, read: Read, incoming: Any, requests: _Requests) -> None:
         from mcp.shared.message import SessionMessage
         from mcp_types import jsonrpc_message_adapter
 
-        pending = bytearray()
-        async with incoming:
-            with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                while chunk := await self.stdout.read(2**20):
-                    pending += chunk
-                    if len(pending) > MAX_MESSAGE_BYTES:
-                        self._errors.append(f"(a message of more than {MAX_MESSAGE_BYTES:,} bytes)")
-                        return
-                    if b"\n" not in chunk:
-                        continue
-                    *lines, rest = pending.split(b"\n")
-                    pending = bytearray(rest)
-                    for line in lines:
-                        if not line.strip():
-                            continue
-                        try:
-                            message = jsonrpc_message_adapter.validate_json(bytes(line), by_name=False)
-                        except (ValueError, RecursionError):
-                            self._note(line)  # many print something before they speak
-                            continue
-                        await incoming.send(SessionMessage(message))
+        if isinstance(read, Chatter):  # many print something before they speak
+            self._note(read.text)
+            return
+        if not isinstance(read, Unreadable):
+            try:
+                await incoming.send(SessionMessage(jsonrpc_message_adapter.validate_python(read, by_name=False)))
+            except (ValueError, RecursionError):
+                number = read.get("id")
+                read = Unreadable("it is no JSON-RPC message", number if isinstance(number, int) else None)
+            else:
+                return
+        self._note(f"(an answer that could not be read: {read.reason})")
+        if (number := requests.meant_by(read.id)) is not None:
+            await incoming.send(_error_message(number, f"{UNREADABLE}: {read.reason}"))
 
     async def write_messages(self, outgoing: Any) -> None:
         """Give the program each message as a line; a program that does not read is not waited for beyond its call."""
@@ -229,20 +272,86 @@ class _Program:
     async def _keep_errors(self) -> None:
         while chunk := await self.stderr.read(2**14):
             for line in chunk.splitlines():
-                self._note(line)
+                self._note(line[: _ERROR_LINE_CHARS * 4].decode("utf-8", "replace"))
 
-    def _note(self, line: bytes | bytearray) -> None:
-        text = bytes(line[: _ERROR_LINE_CHARS * 4]).decode("utf-8", "replace").strip()[:_ERROR_LINE_CHARS]
-        if text:
+    def _note(self, line: str) -> None:
+        if text := line.strip()[:_ERROR_LINE_CHARS]:
             self._errors.append(text)
+
+
+class _Requests:
+    """The requests that wait for their answers, the oldest first."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int | str, str] = {}
+        self._newest = -1
+
+    def sent(self, message: Any) -> None:
+        """Note a message that was sent."""
+        method, number = getattr(message, "method", None), getattr(message, "id", None)
+        if method == "notifications/cancelled" and message.params:
+            self._waiting.pop(message.params.get("requestId"), None)
+        elif method is not None and number is not None:
+            self._waiting[number] = method
+            self._newest = max(self._newest, number) if isinstance(number, int) else self._newest
+
+    def answered(self, number: int | str) -> str | None:
+        """Note an answer, and return the method that it is for; None if no request of this id waits."""
+        own = int(number) if isinstance(number, str) and number.isdecimal() else number
+        return self._waiting.pop(number, None) or self._waiting.pop(own, None)
+
+    def meant_by(self, number: int | str | None) -> int | str | None:
+        """The request that an answer with this id is for: if nobody asked under it, the one that waits longest.
+
+        None if none waits, and for an answer that comes too late.
+        """
+        if number in self._waiting:
+            return number
+        if isinstance(number, int) and number <= self._newest:
+            return None
+        return next(iter(self._waiting), None)
+
+
+def _error_message(number: int | str, words: str) -> SessionMessage:
+    from mcp.shared.message import SessionMessage
+    from mcp_types import ErrorData, JSONRPCError
+
+    error = ErrorData(code=PARSE_ERROR, message=words)
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=error))
+
+
+class _Outgoing:
+    """A stream of messages to a server, of which it is known what they ask."""
+
+    def __init__(self, stream: Any, requests: _Requests) -> None:
+        self._stream = stream
+        self._requests = requests
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    async def send(self, item: SessionMessage) -> None:
+        self._requests.sent(item.message)
+        await self._stream.send(item)
+
+    async def __aenter__(self) -> _Outgoing:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        done: bool | None = await self._stream.__aexit__(kind, error, trace)
+        return done
 
 
 class _Incoming:
     """A stream of a server's messages that tells of its end and passes no more than the loop can bear."""
 
-    def __init__(self, stream: Any, lost: asyncio.Event) -> None:
+    def __init__(self, stream: Any, lost: asyncio.Event, requests: _Requests) -> None:
         self._stream = stream
         self._lost = lost
+        self._requests = requests
         self._second = 0.0
         self._count = 0
 
@@ -262,7 +371,26 @@ class _Incoming:
             self._lost.set()
             raise
         _clean_listing(received)
-        return received
+        return self._with_its_request(received)
+
+    def _with_its_request(self, received: SessionMessage | Exception) -> SessionMessage | Exception:
+        """The message; an answer that names no request of ours ends the one that waits longest, which it may be for."""
+        message: Any = getattr(received, "message", None)
+        if message is None or hasattr(message, "method"):
+            return received
+        if message.id is not None and (method := self._requests.answered(message.id)) is not None:
+            if method == "tools/call" and isinstance(result := getattr(message, "result", None), dict):
+                _clean_result(result)
+            return received
+        meant = self._requests.meant_by(message.id)
+        if meant is None:
+            return received
+        self._requests.answered(meant)
+        error = getattr(message, "error", None)
+        words = (
+            error.message if error is not None else f"{UNREADABLE}: it is for the request {message.id!r}, not {meant!r}"
+        )
+        return _error_message(meant, words)
 
     async def aclose(self) -> None:
         self._lost.set()
@@ -301,7 +429,14 @@ def _clean_listing(received: Any) -> None:
     By those the package would judge results on the loop, with a server's own regular expressions, which may never end.
     """
     result = getattr(getattr(received, "message", None), "result", None)
-    if not isinstance(result, dict) or not isinstance(tools := result.get("tools"), list):
+    if not isinstance(result, dict):
+        return
+    if "protocolVersion" in result:  # an answer to `initialize`: a server that leaves out its name can be used
+        about = result.get("serverInfo")
+        unnamed = {"name": "unnamed", "version": ""}
+        texts = {key: each for key, each in about.items() if isinstance(each, str)} if isinstance(about, dict) else {}
+        result["serverInfo"] = {**unnamed, **texts}
+    if not isinstance(tools := result.get("tools"), list):
         return
     kept = []
     for tool in tools[:MAX_LISTED]:
@@ -316,6 +451,27 @@ def _clean_listing(received: Any) -> None:
             }
         )
     result["tools"] = kept
+
+
+def _clean_result(result: dict[str, Any]) -> None:
+    """Have what a tool gives be content as the protocol knows it: words are words, whatever their form."""
+    content = result.get("content")
+    parts = content if isinstance(content, list) else [] if content is None else [content]
+    structured = result.get("structuredContent")
+    if structured is not None and not isinstance(structured, dict):
+        parts = [*parts, structured]
+        del result["structuredContent"]
+    if "content" in result or structured is not None:
+        result["content"] = [_content_part(part) for part in parts[:MAX_LISTED]]
+
+
+def _content_part(part: Any) -> dict[str, Any]:
+    kind = part.get("type") if isinstance(part, dict) else None
+    if kind in ("image", "audio"):
+        return {"mimeType": f"{kind}/*", **part}
+    if kind in ("text", "resource", "resource_link"):
+        return dict(part)
+    return {"type": "text", "text": part if isinstance(part, str) else json.dumps(part, ensure_ascii=False)}
 
 
 def _object_schema(schema: Any) -> dict[str, Any]:
