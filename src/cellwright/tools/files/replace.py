@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import counted
@@ -22,16 +23,18 @@ from cellwright.tools.files.changes import Change
 from cellwright.tools.files.closest_match import nearest_place
 from cellwright.tools.files.diff import diff_texts
 from cellwright.tools.files.file_state import FileState, SeenFile, is_stale
-from cellwright.tools.files.formats.text import (
+from cellwright.tools.files.formats.encodings import (
     UTF_8,
     Encoding,
     NotText,
     decode,
+    decode_as,
     encode,
-    main_line_end,
-    read_bytes,
-    with_line_ends,
+    encode_changed,
+    encoding_note,
+    named_encoding,
 )
+from cellwright.tools.files.formats.text import main_line_end, read_bytes, with_line_ends
 from cellwright.tools.files.originals import sha256
 
 EDITED_BYTES = 10 * 2**20
@@ -145,9 +148,10 @@ def check_size(size: int, limit: int, display_path: str) -> None:
         )
 
 
-def creation(real: Path, display_path: str, content: str) -> Change:
-    """A new file, in UTF-8."""
-    after = encode(content, UTF_8, display_path)
+def creation(real: Path, display_path: str, content: str, encoding: str | None = None) -> Change:
+    """A new file, in UTF-8 or the encoding of that name."""
+    written = UTF_8 if encoding is None else named_encoding(encoding)
+    after = encode(content, written, display_path)
     check_size(len(after), EDITED_BYTES, display_path)
     diff = diff_texts(None, content, display_path)
     note = check_syntax(real, None, content, display_path, allowed=True)
@@ -161,6 +165,7 @@ def creation(real: Path, display_path: str, content: str) -> Change:
         title=f"Create {display_path}",
         result=f"Created {display_path} ({counted(diff.added, 'line')}, {len(after):,} bytes).{note}",
         whole=True,
+        encoding=written,
     )
 
 
@@ -174,15 +179,27 @@ def update(
     allow_syntax_errors: bool,
     whole: bool,
     about: str = "",
+    encoding: Encoding | None = None,
 ) -> Change:
-    """The file with `text` in place of what it holds. ToolError if its syntax breaks, unless that is allowed."""
-    after = encode(text, old.encoding, display_path)
+    """The file with `text` in place of what it holds, in its own encoding or another that was asked for.
+
+    ToolError if its syntax breaks, unless that is allowed, and if its encoding was guessed and cannot hold the text.
+    """
+    if encoding is None:
+        encoding = old.encoding
+        after = encode_changed(old.data, old.text, text, encoding, display_path)
+    else:
+        after = encode(text, encoding, display_path)
     check_size(len(after), EDITED_BYTES, display_path)
     diff = diff_texts(old.text, text, display_path)
     if after == old.data:
         result = f"{display_path} has exactly this content already; nothing was written."
     else:
         note = check_syntax(real, old.text, text, display_path, allowed=allow_syntax_errors)
+        note += encoding_note(encoding, display_path)
+        if encoding.name != old.encoding.name:
+            was = "was taken as" if old.encoding.guessed else "was"
+            note += f"\n[{display_path} is {encoding.label} now; it {was} {old.encoding.label}.]"
         result = f"{verb[1]} {display_path} ({diff.counts}{about}):\n{diff.excerpt}{note}"
         if old.stale:
             result += (
@@ -198,6 +215,7 @@ def update(
         title=f"{verb[0]} {display_path}",
         result=result,
         whole=whole,
+        encoding=encoding,
     )
 
 
@@ -214,22 +232,29 @@ def replaced(
         raise
 
 
-def on_disk(real: Path, display_path: str, state: FileState) -> FileOnDisk | None:
-    """The file as it is; None if there is none. It must have been read before."""
+def on_disk(real: Path, display_path: str, state: FileState, encoding: str | None = None) -> FileOnDisk | None:
+    """The file as it is; None if there is none. It must have been read before.
+
+    Its text is in the encoding of that name, in the one it was read in, or in the one that it seems to have.
+    """
     if not real.exists():
         return None
     if real.is_file():
         state.require(real, display_path)
     data, status = read_bytes(real, display_path, EDITED_BYTES, TOO_LARGE)
     seen = state.require(real, display_path)
+    stale = is_stale(seen, status, sha256(data))
     try:
-        text, encoding = decode(data)
+        if encoding is not None:
+            named = named_encoding(encoding)
+            named = replace(named, bom=named.bom if data.startswith(named.bom) else b"")
+            return FileOnDisk(data, status, decode_as(data, named, display_path), named, seen, stale)
+        text, found = decode(data, None if stale else seen.encoding)
     except NotText:
         raise ToolError(
             f"{display_path} is binary data, not text. {TOO_LARGE}", code=ErrorCode.FILE_ACCESS_ERROR
         ) from None
-    stale = is_stale(seen, status, sha256(data))
-    return FileOnDisk(data, status, text, encoding, seen, stale)
+    return FileOnDisk(data, status, text, found, seen, stale)
 
 
 def check_editable(real: Path, display_path: str, old: FileOnDisk, old_string: str) -> None:

@@ -13,9 +13,10 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.tools.files.changes import Change, FilesOutput, Plan, make_change, preview_change
 from cellwright.tools.files.file_state import FileState
+from cellwright.tools.files.formats.encodings import named_encoding
 from cellwright.tools.files.formats.text import main_line_end, with_line_ends
 from cellwright.tools.files.replace import EDITED_BYTES, check_notebook, creation, on_disk, stale_error, update
-from cellwright.tools.inputs import AllowSyntaxErrors, FilePath
+from cellwright.tools.inputs import ENCODING_NAME, AllowSyntaxErrors, FilePath
 from cellwright.tools.paths import real_path, shown_path
 
 DESCRIPTION = """\
@@ -31,6 +32,16 @@ class WriteInput(ToolInput):
     file_path: FilePath
     content: Annotated[str, Meta(description="The whole new content of the file.")]
     allow_syntax_errors: AllowSyntaxErrors = False
+    encoding: (
+        Annotated[
+            str,
+            Meta(
+                pattern=ENCODING_NAME,
+                description="The encoding to write (utf-8, gb18030, windows-1251). Left out: the file's own; UTF-8 if new.",
+            ),
+        ]
+        | None
+    ) = None
 
 
 def write_tool(state: FileState, cwd: Path) -> Tool:
@@ -70,7 +81,7 @@ def plan_write(path: Path, display_path: str, input: WriteInput, state: FileStat
         check_notebook(content, display_path)
     old = on_disk(real, display_path, state)
     if old is None:
-        return creation(real, display_path, content)
+        return creation(real, display_path, content, input.encoding)
     if not old.seen.whole:
         raise ToolError(
             f"Only a part of {display_path} was read in this session. Read all of it before you overwrite it, "
@@ -81,5 +92,13 @@ def plan_write(path: Path, display_path: str, input: WriteInput, state: FileStat
         raise stale_error(display_path)
     if "\r\n" not in content:
         content = with_line_ends(content, old.text, main_line_end(old.text))
-    verb = ("Overwrite", "Wrote")
-    return update(real, display_path, old, content, verb, allow_syntax_errors=input.allow_syntax_errors, whole=True)
+    return update(
+        real,
+        display_path,
+        old,
+        content,
+        ("Overwrite", "Wrote"),
+        allow_syntax_errors=input.allow_syntax_errors,
+        whole=True,
+        encoding=None if input.encoding is None else named_encoding(input.encoding),
+    )

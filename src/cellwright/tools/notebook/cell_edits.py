@@ -9,7 +9,7 @@ from msgspec import Struct
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import visible_line
 from cellwright.tools.files.diff import Diff, diff_texts
-from cellwright.tools.files.formats.text import UTF_8, Encoding, decode, encode
+from cellwright.tools.files.formats.encodings import UTF_8, Encoding, decode, encode
 from cellwright.tools.notebook.notebook_json import InsertIndex, Notebook, parse_notebook
 from cellwright.tools.notebook.notebook_source import CHECKED_BYTES
 from cellwright.tools.notebook.notebook_spans import BLOCK_BYTES

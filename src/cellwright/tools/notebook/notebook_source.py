@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import lazy_pattern
-from cellwright.tools.files.formats.text import decode
+from cellwright.tools.files.formats.encodings import decode
 from cellwright.tools.notebook.notebook_spans import (
     CellList,
     CellSpan,

@@ -15,8 +15,10 @@ from msgspec.structs import replace
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.files.formats.text import CP_1252, LATIN_1, NotText, detect_encoding
-from cellwright.tools.inputs import HERE, MAX_GLOBS, Globs, in_folder, timed_limits, timeout_meta
+from cellwright.tools.files.formats.encodings import Encoding, NotText, detect_encoding, named_encoding, ripgrep_label
+from cellwright.tools.files.formats.text import open_regular
+from cellwright.tools.inputs import HERE, MAX_GLOBS, EncodingName, Globs, in_folder, timed_limits, timeout_meta
+from cellwright.tools.paths import real_path
 from cellwright.tools.search.grep_output import (
     COLOURS,
     LINE_CHARS,
@@ -127,6 +129,7 @@ class GrepInput(ToolInput):
     ] = ()
     timeout_seconds: Annotated[int, timeout_meta(GREP_SECONDS)] = int(GREP_SECONDS)
     multiline: Annotated[bool, Meta(description="Let the pattern span lines, and `.` match line ends.")] = False
+    encoding: EncodingName | None = None
 
     @property
     def shows_context(self) -> bool:
@@ -171,9 +174,9 @@ class Grep(Struct, frozen=True):
         """Answer the call. Raises `ToolError` with what rg complained of."""
         input, seconds = self.input, self.input.timeout_seconds
         deadline = time.monotonic() + seconds
-        encoding = await asyncio.to_thread(_encoding_arguments, self.root)
+        encoding = await asyncio.to_thread(_encoding, self.root, input.encoding)
         with _filters(input) as (filters, accepts):
-            arguments = [*_common_arguments(input), *_mode_arguments(input), *filters, *encoding]
+            arguments = [*_common_arguments(input), *_mode_arguments(input), *filters, *_encoding_arguments(encoding)]
 
             async def run(*more: str, separator: bytes = b"\n", max_records: int = MAX_RECORDS) -> Output:
                 return await run_ripgrep(
@@ -194,7 +197,8 @@ class Grep(Struct, frozen=True):
                 return checked(replace(output, records=list(records)), seconds)
 
             found, output = await self._found(run, read, input.offset + (input.head_limit or MAX_LINES))
-        return page(found, input.offset, input.head_limit, output, seconds)
+        result = page(found, input.offset, input.head_limit, output, seconds)
+        return replace(result, content=f"{result.content}{_encoding_words(encoding, input, self.root, found)}")
 
     async def _found(
         self, run: Callable[..., Awaitable[Output]], read: Callable[[Output], Output], needed: int
@@ -256,16 +260,31 @@ def _filters(input: GrepInput) -> Iterator[tuple[list[str], Keep | None]]:
             yield [*arguments, *ignore], keep
 
 
-def _encoding_arguments(root: SearchRoot) -> list[str]:
-    """Tell rg how to read a file that is named itself: it sees byte order marks, but takes the rest for UTF-8."""
+def _encoding(root: SearchRoot, named: str | None) -> Encoding | None:
+    """The encoding to search in: the one that the call names, or that of the file it searches; None: rg's own choice."""
+    if named is not None:
+        return named_encoding(named)
     if root.target == ".":
-        return []
-    file = root.folder / root.target
+        return None
     try:
-        if not file.is_file():
-            return []  # a pipe or a device: opening it could wait for ever
-        with file.open("rb") as opened:
-            latin = detect_encoding(opened.read(HEAD_BYTES), final=False) in (LATIN_1, CP_1252)
+        with open_regular(real_path(root.folder / root.target), root.target) as opened:
+            head = opened.read(HEAD_BYTES) or b""
+            return detect_encoding(head, final=len(head) < HEAD_BYTES)
     except (NotText, OSError):
-        return []  # rg says what is wrong with it
-    return ["--encoding=latin1"] if latin else []
+        return None  # rg says what is wrong with it
+
+
+def _encoding_arguments(encoding: Encoding | None) -> list[str]:
+    """Tell rg how to read the files: it sees byte order marks, but takes the rest for UTF-8."""
+    if encoding is None or encoding.bom or (label := ripgrep_label(encoding)) is None:
+        return []
+    return [f"--encoding={label}"]
+
+
+def _encoding_words(encoding: Encoding | None, input: GrepInput, root: SearchRoot, found: GrepResult) -> str:
+    """The encoding that was guessed, and a way to other files where a word of another language was not found."""
+    if encoding is not None and encoding.guessed:
+        return f"\n[The file does not declare its encoding: searched as {encoding.label}.]"
+    if found.lines or encoding is not None or input.pattern.isascii() or root.target != ".":
+        return ""
+    return "\n[Files were searched as UTF-8. For files in another encoding give `encoding`, or the very file as path.]"
