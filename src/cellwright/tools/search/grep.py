@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
@@ -19,6 +19,7 @@ from cellwright.tools.files.formats.encodings import Encoding, NotText, detect_e
 from cellwright.tools.files.formats.text import open_regular
 from cellwright.tools.inputs import HERE, MAX_GLOBS, EncodingName, Globs, in_folder, timed_limits, timeout_meta
 from cellwright.tools.paths import real_path
+from cellwright.tools.search.glob_readings import glob_readings
 from cellwright.tools.search.grep_output import (
     COLOURS,
     LINE_CHARS,
@@ -37,11 +38,12 @@ from cellwright.tools.search.grep_output import (
     with_whole_names,
     without_coloured_names,
 )
+from cellwright.tools.search.links import find_links
 from cellwright.tools.search.ripgrep import MAX_RECORDS, Output, SearchProgram, run_ripgrep, search_program
 from cellwright.tools.search.ripgrep_arguments import (
     NO_VERSION_CONTROL,
     Keep,
-    checked_glob,
+    checked_globs,
     ignore_arguments,
     newest_first,
     only_matching,
@@ -57,6 +59,9 @@ searched for in order, up to what is asked for."""
 
 MAX_LINES = RESULT_CHARS // 16
 """The number of lines that fit into one result, where all lines are asked for."""
+
+READING_RECORDS = 100
+"""So many files tell which reading of a glob is meant; what an ignore file takes in may be among them."""
 
 HEAD_BYTES = 64 * 1024
 
@@ -175,7 +180,8 @@ class Grep(Struct, frozen=True):
         input, seconds = self.input, self.input.timeout_seconds
         deadline = time.monotonic() + seconds
         encoding = await asyncio.to_thread(_encoding, self.root, input.encoding)
-        with _filters(input) as (filters, accepts):
+        globs = None if input.glob is None else await self._globs(input.glob, deadline)
+        with _filters(globs, input.ignore) as (filters, accepts):
             arguments = [*_common_arguments(input), *_mode_arguments(input), *filters, *_encoding_arguments(encoding)]
 
             async def run(*more: str, separator: bytes = b"\n", max_records: int = MAX_RECORDS) -> Output:
@@ -198,7 +204,27 @@ class Grep(Struct, frozen=True):
 
             found, output = await self._found(run, read, input.offset + (input.head_limit or MAX_LINES))
         result = page(found, input.offset, input.head_limit, output, seconds)
-        return replace(result, content=f"{result.content}{_encoding_words(encoding, input, self.root, found)}")
+        remarks = await asyncio.to_thread(_remarks, encoding, input, self.root, found)
+        return replace(result, content="\n".join([str(result.content), *remarks]))
+
+    async def _globs(self, glob: str, deadline: float) -> tuple[str, ...]:
+        """`glob` as it is meant: the first of its readings that files match. A leading `!` stays."""
+        negated = "!" if glob.startswith("!") else ""
+        found = await asyncio.to_thread(glob_readings, glob.removeprefix("!"), self.root.folder, follow=False)
+        *others, last = found.readings
+        for globs in others:
+            with only_matching(globs) as (arguments, keep):
+                output = await run_ripgrep(
+                    self.program,
+                    ["--files", "--hidden", "--null", *NO_VERSION_CONTROL, *arguments, "--", "."],
+                    cwd=self.root.folder,
+                    separator=b"\0",
+                    seconds=max(deadline - time.monotonic(), 0.1),
+                    max_records=READING_RECORDS,
+                )
+            if any(map(keep, output.records)):
+                return tuple(f"{negated}{each}" for each in globs)
+        return tuple(f"{negated}{each}" for each in last)
 
     async def _found(
         self, run: Callable[..., Awaitable[Output]], read: Callable[[Output], Output], needed: int
@@ -246,18 +272,17 @@ def _mode_arguments(input: GrepInput) -> list[str]:
 
 
 @contextmanager
-def _filters(input: GrepInput) -> Iterator[tuple[list[str], Keep | None]]:
+def _filters(globs: Sequence[str] | None, ignore: Sequence[str]) -> Iterator[tuple[list[str], Keep | None]]:
     """The arguments for `glob` and `ignore`, and a check for the paths that rg prints where one is needed."""
-    ignore = ignore_arguments(input.ignore)
-    glob = input.glob
-    if glob is None:
-        yield ignore, None
-    elif glob.startswith("!"):
-        checked_glob(glob[1:])
-        yield [f"--glob={glob}", *ignore], None
+    without = ignore_arguments(ignore)
+    if globs is None:
+        yield without, None
+    elif globs[0].startswith("!"):
+        checked_globs([glob[1:] for glob in globs])
+        yield [*(f"--glob={glob}" for glob in globs), *without], None
     else:
-        with only_matching(glob) as (arguments, keep):
-            yield [*arguments, *ignore], keep
+        with only_matching(globs) as (arguments, keep):
+            yield [*arguments, *without], keep
 
 
 def _encoding(root: SearchRoot, named: str | None) -> Encoding | None:
@@ -281,10 +306,13 @@ def _encoding_arguments(encoding: Encoding | None) -> list[str]:
     return [f"--encoding={label}"]
 
 
-def _encoding_words(encoding: Encoding | None, input: GrepInput, root: SearchRoot, found: GrepResult) -> str:
-    """The encoding that was guessed, and a way to other files where a word of another language was not found."""
+def _remarks(encoding: Encoding | None, input: GrepInput, root: SearchRoot, found: GrepResult) -> list[str]:
+    """The encoding that was guessed; if nothing was found, what may have been passed over."""
     if encoding is not None and encoding.guessed:
-        return f"\n[The file does not declare its encoding: searched as {encoding.label}.]"
-    if found.lines or encoding is not None or input.pattern.isascii() or root.target != ".":
-        return ""
-    return "\n[Files were searched as UTF-8. For files in another encoding give `encoding`, or the very file as path.]"
+        return [f"[The file does not declare its encoding: searched as {encoding.label}.]"]
+    if found.lines or root.target != ".":
+        return []
+    remarks = find_links(root.folder, (input.glob or "**",), lambda _: False).note(root.prefix)
+    if encoding is None and not input.pattern.isascii():
+        remarks.append("[Files were searched as UTF-8. For others give `encoding`, or the very file as path.]")
+    return remarks

@@ -184,7 +184,7 @@ def guess_encoding(data: bytes, *, final: bool) -> Guess | None:
     while scored and not _decodes(data, scored[0][2], final=final):
         del scored[0]
     # what an ASCII character costs everywhere says nothing
-    if not scored or scored[0][0] - ASCII_BITS * (len(sample) - high) > MAX_BITS_PER_BYTE * high + 8:
+    if not scored or scored[0][0] - ASCII_BITS * (len(sample) - high) > MAX_BITS_PER_BYTE * high + 4:
         return None
     bits, _, name, text = scored[0]
     rivals = tuple(
