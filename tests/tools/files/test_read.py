@@ -114,7 +114,9 @@ def test_a_file_that_says_what_cannot_be_is_not_believed(tools, name):
     data = f"# coding: {name}\ncaf".encode() + b"\xe9\n"
     path = tools.cwd / "a.txt"
     path.write_bytes(data)
-    assert "     2\tcafé\n[The file is not UTF-8 and does not declare its encoding: taken as Latin-1" in tools.text("Read", file_path="a.txt")
+    assert "     2\tcafé\n[The file is not UTF-8 and does not declare its encoding: taken as Latin-1" in tools.text(
+        "Read", file_path="a.txt"
+    )
     tools.result("Edit", file_path="a.txt", old_string="coding", new_string="Coding")
     assert path.read_bytes() == data.replace(b"coding", b"Coding")
 
