@@ -584,6 +584,7 @@ def test_tree(project):
         "  .gitignore",
         "  data.bin",
         "  readme.md",
+        "  out.log (ignored)",
     ]
     assert project.text("FileTree", path="src", depth=1, ignore=["odd*"]).splitlines() == [
         "src/ (2 files)",

@@ -190,7 +190,9 @@ def _with_imports(file: MemoryFile, seen: set[Path], hops: int = 0) -> Iterator[
         return
     for path in imports(file):
         if isinstance(path, str):
-            yield replace(file, text="", paths=(), notice=f"{file.path}: @{path} was not imported: there is no such file.")
+            yield replace(
+                file, text="", paths=(), notice=f"{file.path}: @{path} was not imported: there is no such file."
+            )
             continue
         imported = read_memory_file(path, file.scope, file.base, imported_by=file.path)
         if imported is not None:

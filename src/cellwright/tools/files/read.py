@@ -421,6 +421,8 @@ def _notes(page: TextPage, display_path: str, request: ReadRequest) -> list[str]
     notes = []
     if not page.encoding.is_unicode:
         notes.append(_encoding_words(page.encoding, request))
+    if any("\0" in line for line in page.lines):
+        notes.append("[␀ stands for a null byte. To replace one, write it as \\u0000 in old_string.]")
     if page.cut:
         lines = [f"line {number} is longer ({length:,} characters)" for number, length in page.cut.items()]
         more = f", and {len(lines) - LINES_NAMED} more lines" if len(lines) > LINES_NAMED else ""

@@ -20,7 +20,7 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import counted
 from cellwright.tools.code.syntax_check import check_syntax
 from cellwright.tools.files.changes import Change
-from cellwright.tools.files.closest_match import nearest_place
+from cellwright.tools.files.closest_match import look_alikes, nearest_place
 from cellwright.tools.files.diff import diff_texts
 from cellwright.tools.files.file_state import FileState, SeenFile, is_stale
 from cellwright.tools.files.formats.encodings import (
@@ -29,16 +29,20 @@ from cellwright.tools.files.formats.encodings import (
     NotText,
     decode,
     decode_as,
+    detect_encoding,
     encode,
     encode_changed,
     encoding_note,
     named_encoding,
 )
-from cellwright.tools.files.formats.text import main_line_end, read_bytes, with_line_ends
+from cellwright.tools.files.formats.text import main_line_end, open_regular, read_bytes, with_line_ends
 from cellwright.tools.files.originals import sha256
 
 EDITED_BYTES = 10 * 2**20
 TOO_LARGE = "Change it with Bash (sed) or Python."
+
+HEAD_BYTES = 64 * 1024
+"""So much of a file tells whether it is text."""
 
 PLACES_NAMED = 20
 """The number of places of an ambiguous `old_string` that are named."""
@@ -114,6 +118,8 @@ def _not_found(text: str, needle: str, display_path: str) -> ToolError:
     message = f"old_string is not in {display_path}."
     if re.match(r"\s*\d+\t", needle):
         message += " It seems to begin with the line number that Read puts before each line: leave those out."
+    if alike := look_alikes(text, needle):
+        return ToolError(f"{message} {alike}", code=ErrorCode.INVALID_PARAMETERS)
     near = nearest_place(text, needle)
     return ToolError(
         f"{message} {near or 'Nothing there is like it: read the file again.'}", code=ErrorCode.INVALID_PARAMETERS
@@ -239,7 +245,8 @@ def on_disk(real: Path, display_path: str, state: FileState, encoding: str | Non
     """
     if not real.exists():
         return None
-    if real.is_file():
+    if real.is_file() and state.get(real) is None:
+        _check_text(real, display_path)
         state.require(real, display_path)
     data, status = read_bytes(real, display_path, EDITED_BYTES, TOO_LARGE)
     seen = state.require(real, display_path)
@@ -251,10 +258,25 @@ def on_disk(real: Path, display_path: str, state: FileState, encoding: str | Non
             return FileOnDisk(data, status, decode_as(data, named, display_path), named, seen, stale)
         text, found = decode(data, None if stale else seen.encoding)
     except NotText:
-        raise ToolError(
-            f"{display_path} is binary data, not text. {TOO_LARGE}", code=ErrorCode.FILE_ACCESS_ERROR
-        ) from None
+        raise _binary(display_path) from None
     return FileOnDisk(data, status, text, found, seen, stale)
+
+
+def _check_text(real: Path, display_path: str) -> None:
+    """Raise ToolError for a file that Read would not show either: then it is no use to say that it must be read."""
+    with open_regular(real, display_path) as file:
+        head = file.read(HEAD_BYTES) or b""
+    try:
+        detect_encoding(head, final=len(head) < HEAD_BYTES)
+    except NotText:
+        raise _binary(display_path) from None
+
+
+def _binary(display_path: str) -> ToolError:
+    return ToolError(
+        f"{display_path} is binary data, which the file tools neither read nor change. {TOO_LARGE}",
+        code=ErrorCode.FILE_ACCESS_ERROR,
+    )
 
 
 def check_editable(real: Path, display_path: str, old: FileOnDisk, old_string: str) -> None:

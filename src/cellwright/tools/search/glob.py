@@ -31,7 +31,8 @@ SECONDS_VARIABLE = "CLAUDE_CODE_GLOB_TIMEOUT_SECONDS"
 LIMITS = timed_limits(results=100)
 
 DESCRIPTION = """\
-Find files by name, newest first; hidden and git-ignored files, too.
+Find files by name, newest first. Names are found whether hidden, git-ignored or links, as by LS and FileTree; Grep \
+searches only what git does not ignore.
 - `**/*.py`: in all folders below; `src/**/*.{ts,tsx}`: below src; a pattern without a slash (`*.toml`) matches in \
 all folders. Folders themselves are not found: use LS or FileTree to see them.
 - To search what is in files use Grep."""

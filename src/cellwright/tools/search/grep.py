@@ -162,7 +162,9 @@ def grep_tool(cwd: Path) -> Tool:
     )
     async def grep(input: GrepInput) -> ToolResult:
         if any("\0" in str(value) for value in structs.astuple(input)):
-            raise ToolError("The input holds a null byte.", code=ErrorCode.INVALID_PARAMETERS)
+            raise ToolError(
+                "The input holds a null byte. Write it as \\x00 in the pattern.", code=ErrorCode.INVALID_PARAMETERS
+            )
         return await Grep(search_program(), search_root(cwd, input.path), input).answer()
 
     return grep

@@ -102,6 +102,8 @@ DECLARED_WITHIN = 1_024
 LONGEST_CHARACTER = 8
 
 MIN_NULLS = 0.2
+MAX_NULLS = 20
+MIN_WITH_NULL = 16
 LOOKED_AT = 4_096
 
 PROBE = "\n <a=1>"
@@ -151,13 +153,25 @@ def detect_encoding(head: bytes, *, final: bool) -> Encoding:
         if head.startswith(encoding.bom):
             return encoding
     if b"\0" in head:
-        return _unmarked_utf_16(head, final=final)
+        return UTF_8 if _has_few_nulls(head, final=final) else _unmarked_utf_16(head, final=final)
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head, final)
     except UnicodeDecodeError:
         _check_controls(head)
         return _declared_encoding(head, final=final) or guessed_encoding(head, final=final)
     return UTF_8
+
+
+def _has_few_nulls(data: bytes, *, final: bool) -> bool:
+    """Return whether it is UTF-8 in which a few null bytes stand: source code may have one in a string."""
+    controls = len(data) - len(data.translate(None, CONTROLS))
+    if controls > max(1, min(len(data) * MAX_CONTROLS, MAX_NULLS)) or len(data) < MIN_WITH_NULL:
+        return False
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(data, final)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _check_controls(data: bytes) -> None:

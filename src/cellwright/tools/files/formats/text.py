@@ -92,5 +92,6 @@ def main_line_end(text: str) -> str:
 
 
 def numbered(lines: list[str], first: int) -> str:
-    """Lines as the model sees them: the number right-aligned in six columns, a tab, the line."""
-    return "\n".join(f"{number:6d}\t{line}" for number, line in enumerate(lines, first))
+    """Lines as the model sees them: the number right-aligned in six columns, a tab, the line; null bytes as ␀."""
+    text = "\n".join(f"{number:6d}\t{line}" for number, line in enumerate(lines, first))
+    return text.replace("\0", "␀") if "\0" in text else text
