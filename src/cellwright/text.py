@@ -75,13 +75,13 @@ def visible(text: str) -> str:
     return _BLANKS.sub(lambda blank: f" ⟨{len(blank[0])} spaces⟩ ", text)
 
 
-_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
-_BLANKS = "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
-LOOK_ALIKES = {
-    **dict.fromkeys(map(ord, _DASHES), "-"),
-    **dict.fromkeys(map(ord, _BLANKS), " "),
-    **dict.fromkeys(map(ord, "\u2018\u2019\u201a\u201b\u2032\u00b4`"), "'"),
-    **dict.fromkeys(map(ord, "\u201c\u201d\u201e\u201f\u2033"), '"'),
+_ODD_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
+_ODD_BLANKS = "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+LOOK_ALIKES: dict[int, str] = {
+    **{ord(each): "-" for each in _ODD_DASHES},
+    **{ord(each): " " for each in _ODD_BLANKS},
+    **{ord(each): "'" for each in "\u2018\u2019\u201a\u201b\u2032\u00b4`"},
+    **{ord(each): '"' for each in "\u201c\u201d\u201e\u201f\u2033"},
     0: "\u2400",
 }
 """A table for `str.translate`: characters that look alike, as one; one for one, so that places stay."""

@@ -103,6 +103,8 @@ class Notebook(Struct, frozen=True):
         kind = self.kind(position)
         key = self.source.source_key(kind)
         members = self._members(position)
+        if key not in members:
+            return self.with_members(position, {key: source})
         values: dict[str, Any] = {key: _source_like(source, self.heads[position][key])}
         if kind == "code":
             values |= {name: new for name, new in (("outputs", []), (self.source.count_key, None)) if name in members}

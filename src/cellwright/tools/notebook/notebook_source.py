@@ -32,6 +32,9 @@ CHECKED_BYTES = 4 << 20
 PARSED_BYTES = 8 << 20
 """A larger cell (without its outputs) or output is not parsed: it would take several times as much memory."""
 
+BROKEN = "broken"
+"""The type of a cell that does not say what it is."""
+
 INTEGER = lazy_pattern(rb"\s*(-?\d{1,9})(?![\d.eE])")
 
 V3_DATA = {
@@ -96,12 +99,21 @@ class NotebookSource(Struct, frozen=True):
         return before + b"[]" + self.bytes_between(stop, cell.stop), (at, at + 2)
 
     def head(self, position: int) -> dict[str, Any]:
-        """A cell as a dict, its outputs left out."""
+        """A cell as a dict, its outputs left out; one that is broken has the type `broken`, or an empty source."""
+        value = parsed(self.head_text(position)[0])
+        if not isinstance(value.get("cell_type"), str):
+            value["cell_type"] = BROKEN
+        value.setdefault(self.source_key(value["cell_type"]), "")
+        return value
+
+    def missing(self, position: int) -> str:
+        """Say in words what a cell lacks to be one; "" if nothing."""
         value = parsed(self.head_text(position)[0])
         kind = value.get("cell_type")
-        if not isinstance(kind, str) or self.source_key(kind) not in value:
-            raise NotANotebook(f"cell {position + 1} has no cell_type or no source")
-        return value
+        has_type = isinstance(kind, str)
+        lacks = [] if has_type else ["cell_type"]
+        lacks += [] if self.source_key(str(kind)) in value else ["source"]
+        return " and no ".join(lacks)
 
     def name(self, position: int, head: Mapping[str, Any]) -> str:
         """Return the name of a cell for the model: its id, or `cell-N` (N from 0)."""
