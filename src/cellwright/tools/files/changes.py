@@ -140,7 +140,7 @@ async def make_change(plan: Plan, file_path: str, cwd: Path, state: FileState) -
     def work(stopped: Callable[[], bool]) -> ToolResult:
         change = _planned(plan, file_path, cwd)
         change.commit(state, stopped)
-        return ToolResult(change.result, change.display(), structured=change.output())
+        return ToolResult(change.result + _partners(change), change.display(), structured=change.output())
 
     return await in_thread(work)
 
@@ -163,6 +163,14 @@ async def preview_change(plan: Plan, file_path: str, cwd: Path, title: str) -> P
         return Preview(counts, change.diff.text, "diff", path=change.display_path, warning=link)
 
     return await in_thread(work)
+
+
+def _partners(change: Change) -> str:
+    if change.after == change.before:
+        return ""
+    from cellwright.tools.notebook.jupytext_pair import pair_note  # with the first change
+
+    return pair_note(change.path, change.display_path, changed=True)
 
 
 def _planned(plan: Plan, file_path: str, cwd: Path) -> Change:

@@ -325,8 +325,9 @@ def read_file(
             raise _other_encoding(request, display_path) from None
     _check_fits(page, display_path, request)
     _remember(page, real, status, state)
+    paired = [note] if (note := _pair_note(real, display_path)) else []
     return ToolResult(
-        "\n".join([*broken, _page_text(page, display_path, request)]),
+        "\n".join([*broken, _page_text(page, display_path, request), *paired]),
         structured=ReadOutput(
             path=real.as_posix(),
             kind="text",
@@ -490,7 +491,15 @@ def _notebook(
     state.read(real, seen, first, known, to_the_end=whole, parts=frozenset(page.sources))
     state.cells.add(real, page.known)
     output = _notebook_output(real, status, page, first, len(source.cells))
+    if note := _pair_note(real, display_path):
+        page.add_text(f"{note}\n")
     return ToolResult(_page_content(page, first, len(source.cells), display_path), structured=output)
+
+
+def _pair_note(real: Path, display_path: str) -> str:
+    from cellwright.tools.notebook.jupytext_pair import pair_note  # with the first file that is read
+
+    return pair_note(real, display_path, changed=False)
 
 
 def _notebook_page(source: NotebookSource, request: ReadRequest) -> tuple[int, NotebookPage]:

@@ -305,6 +305,17 @@ def check_editable_notebook(real: Path, display_path: str, text: str) -> None:
     )
 
 
+def with_cell_ids(content: str) -> tuple[str, str]:
+    """A notebook's content with ids for cells that lack one, and a note that says so."""
+    from cellwright.tools.notebook.notebook_json import parse_notebook  # few files are notebooks
+
+    data, count = parse_notebook(content.encode("utf-8", "surrogatepass")).with_ids()
+    if not count:
+        return content, ""
+    note = f"\n[{counted(count, 'cell')} had no id, which nbformat 4.5 asks for, and got one.]"
+    return data.decode("utf-8", "surrogatepass"), note
+
+
 def check_notebook(content: str, display_path: str) -> None:
     """Raise ToolError if a notebook file would not be a notebook with this content."""
     from cellwright.tools.notebook.notebook_json import notebook_content  # few edits are of notebooks

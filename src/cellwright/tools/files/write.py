@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, ToolResult, tool
@@ -15,7 +16,15 @@ from cellwright.tools.files.changes import Change, FilesOutput, Plan, make_chang
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.formats.encodings import named_encoding
 from cellwright.tools.files.formats.text import main_line_end, with_line_ends
-from cellwright.tools.files.replace import EDITED_BYTES, check_notebook, creation, on_disk, stale_error, update
+from cellwright.tools.files.replace import (
+    EDITED_BYTES,
+    check_notebook,
+    creation,
+    on_disk,
+    stale_error,
+    update,
+    with_cell_ids,
+)
 from cellwright.tools.inputs import ENCODING_NAME, AllowSyntaxErrors, FilePath
 from cellwright.tools.paths import real_path, shown_path
 
@@ -76,9 +85,15 @@ def write_tool(state: FileState, cwd: Path) -> Tool:
 
 def plan_write(path: Path, display_path: str, input: WriteInput, state: FileState) -> Change:
     """The whole file anew. An existing one must have been read to its end, and be as it was then."""
-    real, content = real_path(path), input.content
+    real, content, note = real_path(path), input.content, ""
     if real.suffix.lower() == ".ipynb":
         check_notebook(content, display_path)
+        content, note = with_cell_ids(content)
+    change = _written(real, display_path, content, input, state)
+    return replace(change, result=change.result + note) if note and change.after != change.before else change
+
+
+def _written(real: Path, display_path: str, content: str, input: WriteInput, state: FileState) -> Change:
     old = on_disk(real, display_path, state)
     if old is None:
         return creation(real, display_path, content, input.encoding)

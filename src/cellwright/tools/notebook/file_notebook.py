@@ -33,7 +33,7 @@ from cellwright.tools.notebook.open_notebook import CellPosition as Where
 from cellwright.tools.notebook.output_lists import added_outputs, joined_output, written_outputs
 from cellwright.tools.paths import file_errors, real_path
 
-NOTEBOOK_BYTES = 100 * 2**20
+NOTEBOOK_BYTES = 160 * 2**20
 
 
 class FileNotebook:
