@@ -198,7 +198,7 @@ def test_a_file_that_is_too_large_or_no_text_is_named(tmp_path: Path) -> None:
 
 
 def test_an_import_that_is_not_there_is_named_and_what_is_no_file_is_not(tmp_path: Path) -> None:
-    text = "See (@docs/style.md), **@a.md**, \"@b.md\".\n@types/node @someone @pytest.fixture `@c.md` @./none\n"
+    text = 'See (@docs/style.md), **@a.md**, "@b.md".\n@types/node @someone @pytest.fixture `@c.md` @./none\n'
     write(tmp_path, {"home/proj/CLAUDE.md": text, "home/proj/a.md": "a", "home/proj/b.md": "b"})
     memory = read_memory(place_in(tmp_path))
     assert names(tmp_path, memory.files) == ["~/proj/CLAUDE.md", "~/proj/a.md", "~/proj/b.md"]

@@ -75,7 +75,7 @@ def test_latin_1_is_the_last_resort_and_is_said(tools):
         ("größe\n".encode("utf-16-le"), "größe", None),
         ("a\n\tb €\n".encode("utf-16-be"), "a\n     2\t\tb €", None),
         (b"\x93quoted\x94 \x80\n", "“quoted” €", "Windows-1252"),
-        (b"\xe9\x81\n", "é\x81", "Latin-1"),
+        (b"\x81 \x9d\xff\n", "\x81 \x9dÿ", "Latin-1"),
     ],
 )
 def test_encodings_without_a_mark_are_told_by_their_bytes_and_kept(tools, data, shown, note):

@@ -36,7 +36,7 @@ def find_links(folder: Path, globs: Sequence[str], wanted: Callable[[str], bool]
     """Look for links where one of `globs` could match; of those to files the ones that are `wanted`. Bounded in time."""
     found = FoundLinks()
     root = os.path.realpath(folder)
-    starts = {_start(glob) for glob in globs}
+    starts = {_before_link(folder, _start(glob)) for glob in globs}
     depth = max((_depth(glob) for glob in globs), default=0)
     waiting = [start for start in starts if os.path.isdir(os.path.join(folder, start))]  # noqa: PTH112, PTH118
     deadline = time.monotonic() + SECONDS
@@ -68,6 +68,16 @@ def _take(entry: os.DirEntry[str], path: str, root: str, wanted: Callable[[str],
             found.files.append(os.fsencode(path))
     except OSError:
         return  # it leads nowhere
+
+
+def _before_link(folder: Path, start: str) -> str:
+    """`start`, or the part of it that is before a link: what is behind that is not searched."""
+    path = ""
+    for part in start.rstrip("/").split("/"):
+        if part and os.path.islink(os.path.join(folder, path, part)):  # noqa: PTH114, PTH118
+            return path
+        path += f"{part}/" if part else ""
+    return path
 
 
 def _start(glob: str) -> str:

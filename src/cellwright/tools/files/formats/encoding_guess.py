@@ -7,6 +7,7 @@ thousand bytes for the same (docs/decisions/libraries.md), and data files have a
 
 from __future__ import annotations
 
+import codecs
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -16,6 +17,7 @@ from msgspec import Struct
 SAMPLE_BYTES = 2_048
 """Of the lines with bytes beyond ASCII: more of them say nothing new."""
 
+LONGEST_END = 16
 RIVAL_BITS = 7.0
 """A candidate that is behind by less may be meant as well: its text is a hundred times less likely, at most."""
 
@@ -123,10 +125,14 @@ Cost = Callable[[str], float]
 
 
 class Guess(Struct, frozen=True):
-    """The likeliest encoding by Python's name, and others that are about as likely and read the text differently."""
+    """The likeliest encoding by Python's name, and others that are about as likely.
+
+    `rivals` read the text differently, `twins` read it the same: they differ in characters that it does not have.
+    """
 
     name: str
     rivals: tuple[str, ...] = ()
+    twins: tuple[str, ...] = ()
 
 
 class _Candidate(Struct, frozen=True):
@@ -171,11 +177,13 @@ def guess_encoding(data: bytes, *, final: bool) -> Guess | None:
     `final` says that the data is not cut off within a character.
     """
     sample = _sample(data)
+    # only the end of what was read may be within a character
+    complete = final or not data.endswith(sample[-LONGEST_END:])
     high = len(sample) - len(sample.translate(None, bytes(range(0x80, 0x100))))
     scored: list[tuple[float, int, str, str]] = []
     for number, candidate in enumerate(CANDIDATES):
         try:
-            text = sample.decode(candidate.name)
+            text = codecs.getincrementaldecoder(candidate.name)().decode(sample, complete)
         except UnicodeDecodeError:
             continue
         bits = min(_bits(text, language, candidate.languages) for language in candidate.languages) + candidate.rarity
@@ -187,10 +195,9 @@ def guess_encoding(data: bytes, *, final: bool) -> Guess | None:
     if not scored or scored[0][0] - ASCII_BITS * (len(sample) - high) > MAX_BITS_PER_BYTE * high + 4:
         return None
     bits, _, name, text = scored[0]
-    rivals = tuple(
-        other for more, _, other, read in scored[1:] if more - bits < RIVAL_BITS and (read != text or high < 8)
-    )
-    return Guess(name, rivals)
+    close = [(other, read) for more, _, other, read in scored[1:] if more - bits < RIVAL_BITS]
+    rivals = tuple(other for other, read in close if read != text)
+    return Guess(name, rivals, tuple(other for other, read in close if read == text))
 
 
 def _decodes(data: bytes, name: str, *, final: bool) -> bool:
@@ -289,7 +296,8 @@ def _other_bits(character: str) -> float:
         return SYMBOL_BITS
     if "\x80" <= character < "\xa0" or "\ue000" <= character <= "\uf8ff":
         return CONTROL_BITS
-    return UNKNOWN_BITS if character.isalpha() else RARE_SYMBOL_BITS
+    is_frame = "\u2500" <= character <= "\u25ff"
+    return UNKNOWN_BITS if character.isalpha() or is_frame else RARE_SYMBOL_BITS
 
 
 def _ranked(characters: Iterable[str], share: float) -> dict[str, float]:

@@ -18,14 +18,15 @@ class NotText(Exception):
 class Encoding(Struct, frozen=True):
     """The way a file's bytes become text: a byte order mark (perhaps empty), then Python's codec `name`.
 
-    `guessed`: nobody declared it, neither the file nor Claude. `rivals` are encodings that would fit about as well;
-    `unclear` says that none fits.
+    `guessed`: nobody declared it, neither the file nor Claude. `rivals` are encodings that would fit about as well and read
+    the text differently, `twins` such that read it the same; `unclear` says that none fits.
     """
 
     name: str
     bom: bytes = b""
     guessed: bool = False
     rivals: tuple[str, ...] = ()
+    twins: tuple[str, ...] = ()
     unclear: bool = False
 
     @property
@@ -187,10 +188,11 @@ def guessed_encoding(data: bytes, *, final: bool) -> Encoding:
 
     guess = guess_encoding(data, final=final)
     if guess is not None and guess.name != "cp1252":
-        return Encoding(guess.name, guessed=True, rivals=guess.rivals)
-    rivals = () if guess is None else guess.rivals
+        return Encoding(guess.name, guessed=True, rivals=guess.rivals, twins=guess.twins)
     name = _one_byte_encoding(data).name
-    return Encoding(name, guessed=True, rivals=rivals, unclear=guess is None)
+    if guess is None:
+        return Encoding(name, guessed=True, unclear=True)
+    return Encoding(name, guessed=True, rivals=guess.rivals, twins=guess.twins)
 
 
 def _one_byte_encoding(data: bytes) -> Encoding:
@@ -298,7 +300,7 @@ def encode_changed(before: bytes, old: str, new: str, encoding: Encoding, displa
     added = sorted({character for character in set(new) - set(old) if character > "\x7f"})
     if added and encoding.unclear:
         raise _unsafe(display_path, encoding, f"no encoding fits its bytes well, and {added[0]!r} is new in it")
-    for rival in encoding.rivals:
+    for rival in (*encoding.rivals, *encoding.twins):
         _check_rival(rival, added, before, after, encoding, display_path)
     return after
 
