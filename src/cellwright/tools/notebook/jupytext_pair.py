@@ -6,7 +6,9 @@ A pair is declared in the notebook's metadata, in the text's header, or for a fo
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+import os
 import shutil
 import sys
 import tomllib
@@ -19,6 +21,7 @@ TEXT_SUFFIXES = frozenset({".py", ".md", ".rmd", ".qmd", ".r", ".jl", ".myst"})
 CONFIGURATIONS = ("jupytext.toml", ".jupytext.toml", "pyproject.toml")
 HEAD_BYTES = 4_096
 METADATA_BYTES = 64 * 1024
+FOLDERS_ABOVE = 12
 LONGEST_CONFIGURATION = 256 * 1024
 
 _FORMATS = lazy_pattern(rb"""["']?formats["']?\s*:\s*["']?([\w:,/\\. -]+)""")
@@ -79,26 +82,27 @@ def _declared(path: Path) -> str | None:
 
 def _configured(path: Path) -> str | Mapping[str, object] | None:
     """The formats that jupytext's configuration has for the nearest folder above."""
-    # most have no file of that name with another ending
-    if not any(path.with_suffix(suffix).exists() for suffix in (".ipynb", *TEXT_SUFFIXES) if suffix != path.suffix):
-        return None
-    for folder in path.parents:
+    for folder in path.parents[:FOLDERS_ABOVE]:
         for name in CONFIGURATIONS:
-            if (formats := _formats_in(folder / name)) is not None:
+            file = f"{folder}/{name}"
+            try:
+                status = os.stat(file)  # noqa: PTH116  paths are dear to make, and each read asks
+            except OSError:
+                continue
+            if (formats := _formats_in(file, status.st_mtime_ns, status.st_size)) is not None:
                 return formats
-        if (folder / ".git").exists():
-            break
     return None
 
 
-def _formats_in(file: Path) -> str | Mapping[str, object] | None:
+@functools.lru_cache(maxsize=32)
+def _formats_in(file: str, _mtime_ns: int, size: int) -> str | Mapping[str, object] | None:
     try:
-        if file.stat().st_size > LONGEST_CONFIGURATION:
-            return None
-        content: object = tomllib.loads(file.read_text("utf-8"))
+        text = Path(file).read_text("utf-8") if size <= LONGEST_CONFIGURATION else ""
+        # most pyproject.toml say nothing of it
+        content: object = tomllib.loads(text) if "formats" in text else None
     except (OSError, ValueError):
         return None
-    keys = ("tool", "jupytext", "formats") if file.name == "pyproject.toml" else ("formats",)
+    keys = ("tool", "jupytext", "formats") if file.endswith("pyproject.toml") else ("formats",)
     for key in keys:
         content = content.get(key) if isinstance(content, Mapping) else None
     return content if isinstance(content, str | Mapping) else None
