@@ -75,6 +75,37 @@ def visible(text: str) -> str:
     return _BLANKS.sub(lambda blank: f" ⟨{len(blank[0])} spaces⟩ ", text)
 
 
+_ODD_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
+_ODD_BLANKS = "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+LOOK_ALIKES: dict[int, str] = {
+    **{ord(each): "-" for each in _ODD_DASHES},
+    **{ord(each): " " for each in _ODD_BLANKS},
+    **{ord(each): "'" for each in "\u2018\u2019\u201a\u201b\u2032\u00b4`"},
+    **{ord(each): '"' for each in "\u201c\u201d\u201e\u201f\u2033"},
+    0: "\u2400",
+}
+"""A table for `str.translate`: characters that look alike, as one; one for one, so that places stay."""
+
+_PAIRS_NAMED = 5
+
+
+def look_alike_words(there: str, sought: str, name: str) -> str:
+    """The characters in which `there` differs from `sought` (called `name`), which looks the same, and how to write them."""
+    pairs = dict.fromkeys((one, other) for one, other in zip(there, sought, strict=True) if one != other)
+    return "; ".join(
+        f"{_character_name(one)} where {name} has {_character_name(other)}" for one, other in list(pairs)[:_PAIRS_NAMED]
+    )
+
+
+def _character_name(character: str) -> str:
+    if character == "\0":
+        return "a null byte (\\u0000)"
+    import unicodedata  # only for an error
+
+    name = unicodedata.name(character, "a character").lower()
+    return name if character.isascii() else f"{name} (\\u{ord(character):04x})"
+
+
 def visible_line(text: str, width: int = 120) -> str:
     """`text` as one visible line of at most `width` characters; line ends show as ⏎."""
     line = visible(text.strip()).replace("\n", " ⏎ ")

@@ -7,12 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hook_scenes import hooks_of
 
 from cellwright.agent.hooks.protocol import NO_HOOKS
 from cellwright.config.agents.agent_definition import NoAgent, read_definition
 from cellwright.config.front_matter import read_front_matter
 from cellwright.config.hooks.entries import Entries
+from cellwright.config.skills.find_skills import SkillPlace, find_skills
 from cellwright.config.skills.skill import read_skill
 from row_tables import for_each_row
 
@@ -75,6 +77,18 @@ def test_files_of_bytes(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "SKILL.md"
     file.write_bytes(content)
     assert read_skill(file, "x", "user") is not None
+
+
+@pytest.mark.parametrize("name", ["skill.md", "Skill.md"])
+def test_a_skill_in_a_file_with_other_letters_is_taken_and_that_is_said(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "users" / "skills" / "lower"
+    folder.mkdir(parents=True)
+    (folder / name).write_text("---\nname: lower\ndescription: d\n---\nBODY\n")
+    nowhere = tmp_path / "none"
+    place = SkillPlace(cwd=nowhere, project=nowhere, users=tmp_path / "users", managed=nowhere, built_in=False)
+    skill = find_skills(place)["lower"]
+    assert skill.body == "BODY"
+    assert skill.problems == (f"its file is called {name}; rename it to SKILL.md, which other programs look for",)
 
 
 def test_values_that_stand_for_themselves_are_named() -> None:

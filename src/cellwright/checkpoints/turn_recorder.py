@@ -28,7 +28,7 @@ from cellwright.checkpoints.journal import Journal
 from cellwright.checkpoints.records import UNKNOWN, CellChange, CheckpointTurn, FileChange, FileContent, Json
 from cellwright.events import Changed, TurnChanged
 from cellwright.tools.files.diff import diff_texts
-from cellwright.tools.files.formats.text import NotText, decode
+from cellwright.tools.files.formats.encodings import NotText, decode
 from cellwright.tools.files.originals import KEPT_FILE_BYTES, UpcomingChange, keep_original, original, sha256
 from cellwright.tools.paths import shown_path
 

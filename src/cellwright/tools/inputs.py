@@ -21,6 +21,14 @@ NotebookPath = Annotated[
     str,
     Meta(min_length=1, description="Absolute, or relative to the working directory."),
 ]
+ENCODING_NAME = r"^[A-Za-z][\w.: -]{1,30}$"
+EncodingName = Annotated[
+    str,
+    Meta(
+        pattern=ENCODING_NAME,
+        description="The file's encoding (gb18030, shift_jis, windows-1251). Only if it is not UTF-8 and was guessed wrong.",
+    ),
+]
 AllowSyntaxErrors = Annotated[bool, Meta(description="Write it although a file that parsed would no longer parse.")]
 Words = tuple[Annotated[str, Meta(min_length=1, pattern=r"^[^\x00]*$")], ...]
 """Arguments of a program; with a `Meta(max_length=MAX_WORDS, description=…)`."""

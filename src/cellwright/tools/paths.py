@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.text import LOOK_ALIKES, look_alike_words, visible
 
 NAMES_LOOKED_AT = 5_000
 """The number of names of a folder that are compared to find the one that was meant."""
@@ -26,7 +27,27 @@ def resolve_path(cwd: Path, file_path: str) -> Path:
         raise ToolError(
             f"`~` is not expanded in {file_path!r}. Give the absolute path.", code=ErrorCode.FILE_PATH_INVALID
         )
-    return cwd / file_path
+    path = cwd / file_path
+    return path if path.name.isascii() or os.path.lexists(path) else _shown_as(path)
+
+
+def shown_name(name: str) -> str:
+    """A file's name on one line, as it is listed: what is not UTF-8, or cannot be seen, is shown as something else."""
+    return name if name.isprintable() else visible(os.fsencode(name).decode("utf-8", "replace")).replace("\n", "⏎")
+
+
+def _shown_as(path: Path) -> Path:
+    """The file of the same folder that is listed under the name of `path`, which is none itself; `path` if none is."""
+    if not any(sign in path.name for sign in "\ufffd⏎⟨"):
+        return path
+    try:
+        with os.scandir(path.parent) as entries:
+            # a link may lead elsewhere, and the policy decided on this name
+            near = (each for each in itertools.islice(entries, NAMES_LOOKED_AT) if not each.is_symlink())
+            names = [each.name for each in near if shown_name(each.name) == path.name]
+    except OSError:
+        return path
+    return path.with_name(names[0]) if len(names) == 1 else path
 
 
 def real_path(path: Path) -> Path:
@@ -66,11 +87,25 @@ def not_found(path: Path, display_path: str) -> ToolError:
     elif not folder.is_dir():
         existing = next((parent for parent in folder.parents if parent.is_dir()), folder)
         hint = f"Its folder does not exist either; the nearest folder that does is {existing.as_posix()}."
+    elif twin := _twin(folder, path.name):
+        different = look_alike_words(twin, path.name, "this one")
+        hint = f"A name in its folder looks the same: {twin!a}. It has {different}: write the name so."
     elif names := nearest_names(folder, path.name):
         hint = f"Did you mean {' or '.join(names)} (same folder)?"
     else:
         hint = "No name in its folder is like it. Find it with Glob or LS."
     return ToolError(f"{display_path} does not exist. {hint}", code=ErrorCode.FILE_NOT_FOUND)
+
+
+def _twin(folder: Path, name: str) -> str | None:
+    """A name in `folder` that looks like `name` and is another."""
+    plain = name.translate(LOOK_ALIKES)
+    try:
+        with os.scandir(folder) as entries:
+            names = (entry.name for entry in itertools.islice(entries, NAMES_LOOKED_AT))
+            return next((each for each in names if each.translate(LOOK_ALIKES) == plain), None)
+    except OSError:
+        return None
 
 
 def nearest_names(folder: Path, name: str) -> list[str]:

@@ -197,6 +197,24 @@ def test_a_file_that_is_too_large_or_no_text_is_named(tmp_path: Path) -> None:
     ]
 
 
+def test_an_import_that_is_not_there_is_named_and_what_is_no_file_is_not(tmp_path: Path) -> None:
+    text = 'See (@docs/style.md), **@a.md**, "@b.md".\n@types/node @someone @pytest.fixture `@c.md` @./none\n'
+    write(tmp_path, {"home/proj/CLAUDE.md": text, "home/proj/a.md": "a", "home/proj/b.md": "b"})
+    memory = read_memory(place_in(tmp_path))
+    assert names(tmp_path, memory.files) == ["~/proj/CLAUDE.md", "~/proj/a.md", "~/proj/b.md"]
+    assert [notice.rpartition("CLAUDE.md: ")[2] for notice in memory.notices] == [
+        "@docs/style.md was not imported: there is no such file.",
+        "@./none was not imported: there is no such file.",
+    ]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1251", "gb18030"])
+def test_instructions_in_another_encoding_are_read(tmp_path: Path, encoding: str) -> None:
+    text = {"cp1251": "Пиши тесты на русском языке.", "gb18030": "请用中文写测试和注释。"}.get(encoding, "Größe")
+    write(tmp_path, {"home/proj/CLAUDE.md": text.encode(encoding)})
+    assert read_memory(place_in(tmp_path)).files[0].text == text
+
+
 @for_each_row(
     ("text", "left"),
     [

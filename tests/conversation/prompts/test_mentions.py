@@ -275,3 +275,37 @@ def test_a_mistake_of_ours_does_not_keep_the_prompt_from_being_sent(talk: Talk) 
     talk.say("hello @a.py", context=(broken,))
     assert talk.told == [("file", "a.py")]
     assert talk.notices == ["Not all could be told with the prompt: ZeroDivisionError: our mistake"]
+
+
+BRACKETED = (
+    "app/[slug]/page.tsx",
+    "app/[[...rest]]/x.tsx",
+    "app/(shop)/y.tsx",
+    "app/{a,b}/c.tsx",
+    "[id]/z.tsx",
+    "(g)/q.tsx",
+)
+
+
+def test_a_mention_is_the_longest_path_that_exists(talk: Talk) -> None:
+    for name in (*BRACKETED, "app/plain/x.tsx", "data.csv", "#1.txt"):
+        path = talk.conversation.cwd / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"HOLDS {name}\n")
+    talk.say("compare " + ", ".join(f"@{name}" for name in BRACKETED) + " and @app/[slug]/page.tsx#L1.")
+    text = "\n".join(block["text"] for block in talk.sent[1:])
+    assert [name for name in BRACKETED if f"HOLDS {name}" not in text] == []
+    assert talk.told == [("file", name) for name in BRACKETED] + [("file", "app/[slug]/page.tsx:1-1")]
+    assert talk.notices == []
+
+
+def test_what_is_attached_in_place_of_what_was_written_is_said(talk: Talk) -> None:
+    folder = talk.conversation.cwd / "app"
+    folder.mkdir()
+    (folder / "x.py").write_text("x = 1\n")
+    talk.say("see @app/[slug]/x, @app's files, and @none/[slug]/x")
+    assert talk.told == [("folder", "app")]
+    assert talk.notices == [
+        "@app/[slug]/x: no such file. The folder app was attached instead.",
+        "@none/[slug]/x: no such file. It was sent as text.",
+    ]

@@ -199,6 +199,15 @@ def test_secrets_stay_here(place: Place) -> None:
     assert place.verify().startswith("Reproduces from clean: yes.")
 
 
+def test_a_variable_that_was_withheld_is_named_when_the_notebook_fails_for_want_of_it(place: Place) -> None:
+    place.environ |= {"SALES_API_TOKEN": "not-for-anybody", "OTHER_API_TOKEN": "neither"}
+    place.write(("import os\nos.environ['SALES_API_TOKEN'][:0]", [result("''")]))
+    text = place.verify()
+    assert "did not have these environment variables, since they may hold secrets: SALES_API_TOKEN." in text
+    assert "OTHER_API_TOKEN" not in text
+    assert "not-for-anybody" not in text
+
+
 def test_a_kernel_that_is_not_there(place: Place) -> None:
     place.write(("1", []), kernel="no-such-kernel")
     with pytest.raises(ToolError, match=r"The fresh kernel no-such-kernel could not run anything: NoSuchKernel"):

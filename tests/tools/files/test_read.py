@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.files.formats.text import UTF_8, UTF_16_LE
+from cellwright.tools.files.formats.encodings import UTF_8, UTF_16_LE
 from cellwright.tools.files.formats.text_pages import Lines, PageBounds
 from row_tables import for_each_row
 
@@ -75,7 +75,7 @@ def test_latin_1_is_the_last_resort_and_is_said(tools):
         ("größe\n".encode("utf-16-le"), "größe", None),
         ("a\n\tb €\n".encode("utf-16-be"), "a\n     2\t\tb €", None),
         (b"\x93quoted\x94 \x80\n", "“quoted” €", "Windows-1252"),
-        (b"\xe9\x81\n", "é\x81", "Latin-1"),
+        (b"\x81 \x9d\xff\n", "\x81 \x9dÿ", "Latin-1"),
     ],
 )
 def test_encodings_without_a_mark_are_told_by_their_bytes_and_kept(tools, data, shown, note):
@@ -83,7 +83,7 @@ def test_encodings_without_a_mark_are_told_by_their_bytes_and_kept(tools, data, 
     path.write_bytes(data)
     text = tools.text("Read", file_path="a.txt")
     assert text.split("\n[")[0] == f"     1\t{shown}"
-    assert (note is None and "not UTF-8" not in text) or f"shown as {note}" in text
+    assert (note is None and "not UTF-8" not in text) or f"taken as {note}" in text
     end = shown[-1]
     tools.result("Edit", file_path="a.txt", old_string=end, new_string=f"{end}x")
     codec = {None: "utf-16-le" if data[1:2] == b"\0" else "utf-16-be", "Windows-1252": "cp1252", "Latin-1": "latin-1"}
@@ -114,7 +114,9 @@ def test_a_file_that_says_what_cannot_be_is_not_believed(tools, name):
     data = f"# coding: {name}\ncaf".encode() + b"\xe9\n"
     path = tools.cwd / "a.txt"
     path.write_bytes(data)
-    assert "     2\tcafé\n[The file is not UTF-8: shown as Latin-1." in tools.text("Read", file_path="a.txt")
+    assert "     2\tcafé\n[The file is not UTF-8 and does not declare its encoding: taken as Latin-1" in tools.text(
+        "Read", file_path="a.txt"
+    )
     tools.result("Edit", file_path="a.txt", old_string="coding", new_string="Coding")
     assert path.read_bytes() == data.replace(b"coding", b"Coding")
 

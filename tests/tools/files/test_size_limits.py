@@ -62,5 +62,5 @@ def test_a_notebook_that_would_be_too_large(tools):
     content = {"cells": [{**cell, "outputs": []}, {**cell, "id": "large", "outputs": [output]}], "metadata": {}}
     path = put(tools, "n.ipynb", json.dumps({**content, "nbformat": 4, "nbformat_minor": 5}).encode())
     given = {"notebook_path": "n.ipynb", "cell_id": "big", "new_source": "z" * 4_000}
-    assert "the limit is 100 MB" in tools.error("NotebookEdit", **given).message
+    assert "the limit is 160 MB" in tools.error("NotebookEdit", **given).message
     assert path.stat().st_size < NOTEBOOK_BYTES

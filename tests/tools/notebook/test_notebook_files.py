@@ -350,7 +350,7 @@ def test_a_notebook_must_be_read_and_be_as_it_was_read(tools):
     [
         ("n.ipynb", b"not json", ErrorCode.FILE_ACCESS_ERROR),
         ("n.ipynb", b'{"worksheets": [], "nbformat": 3}', ErrorCode.FILE_ACCESS_ERROR),
-        ("n.ipynb", b'{"cells": [{"cell_type": "code"}], "nbformat": 4}', ErrorCode.FILE_ACCESS_ERROR),
+        ("n.ipynb", b'{"cells": [1], "nbformat": 4}', ErrorCode.FILE_ACCESS_ERROR),
         ("a.py", b"x", ErrorCode.FILE_PATH_INVALID),
     ],
 )

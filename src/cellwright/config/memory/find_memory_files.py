@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.config.folder_files import files_in
 from cellwright.config.kept_search import places_below
@@ -188,6 +189,11 @@ def _with_imports(file: MemoryFile, seen: set[Path], hops: int = 0) -> Iterator[
     if hops == MAX_IMPORT_HOPS:
         return
     for path in imports(file):
+        if isinstance(path, str):
+            yield replace(
+                file, text="", paths=(), notice=f"{file.path}: @{path} was not imported: there is no such file."
+            )
+            continue
         imported = read_memory_file(path, file.scope, file.base, imported_by=file.path)
         if imported is not None:
             yield from _with_imports(imported, seen, hops + 1)

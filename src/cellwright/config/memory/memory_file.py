@@ -27,7 +27,11 @@ NOTES_LINES = 200
 NOTES_BYTES = 25_000
 """The part of the index of Claude's own notes that is told, as in Claude Code."""
 
-_IMPORT = lazy_pattern(r"(?:^|(?<=\s))@(?P<path>(?:[^\s\\]|\\ )+)", re.MULTILINE)
+_IMPORT = lazy_pattern(r"(?:^|(?<=[\s(\[{\"'*_“‘>|]))@(?P<path>(?:[^\s\\]|\\ )+)", re.MULTILINE)
+AFTER_A_PATH = ".,;:!?)]}\"'`*_”’|"
+DOCUMENTS = (".md", ".mdc", ".mdx", ".markdown", ".txt", ".rst")
+"""Of a name with one of these somebody meant a file."""
+
 _COMMENT = lazy_pattern(r"^ {0,3}<!--", re.MULTILINE)
 
 
@@ -63,7 +67,7 @@ def read_memory_file(
         return _left_out(path, scope, base, error.strerror or str(error)) if imported_by is None else None
     if b"\0" in content:
         return _left_out(path, scope, base, "it is not text") if imported_by is None else None
-    front = read_front_matter(content.decode("utf-8", "replace"))
+    front = read_front_matter(_decoded(content))
     text = without_comments(front.body).strip()
     notice = ""
     if len(text) > MAX_CHARS:
@@ -98,6 +102,18 @@ def read_notes(path: Path) -> MemoryFile | None:
     return replace(file, text=f"{told.rstrip()}{rest}")
 
 
+def _decoded(content: bytes) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        from cellwright.tools.files.formats.encodings import NotText, decode  # most files are UTF-8
+
+        try:
+            return decode(content)[0]
+        except NotText:
+            return content.decode("utf-8", "replace")
+
+
 def _left_out(path: Path, scope: MemoryScope, base: Path, why: str) -> MemoryFile:
     return MemoryFile(path=path, scope=scope, text="", base=base, notice=f"{path} was not read: {why}.")
 
@@ -107,16 +123,23 @@ def _glob(glob: str) -> str:
     return f"{glob}**" if glob.endswith("/") else glob
 
 
-def imports(file: MemoryFile) -> Iterator[Path]:
-    """The existing files that `file` imports: `@docs/style.md`, `@~/notes.md`, `@./with\\ space.md`, outside code."""
+def imports(file: MemoryFile) -> Iterator[Path | str]:
+    """The files that `file` imports: `@docs/style.md`, `@~/notes.md`, `@./with\\ space.md`, outside code.
+
+    One that does not exist comes as it is written, if it must have been meant as a file: `@types/node` need not be.
+    """
     if "@" not in file.text:
         return
     for found in _IMPORT.finditer(without_code(file.text)):
         name = found["path"].replace("\\ ", " ")
-        for spelling in dict.fromkeys((name, name.rstrip(".,;:!?)\"'`*"), name.partition("#")[0])):
+        plain = name.rstrip(AFTER_A_PATH)
+        for spelling in dict.fromkeys((name, plain, name.partition("#")[0])):
             if spelling and (path := _existing(file.path.parent, spelling)) is not None:
                 yield path
                 break
+        else:
+            if plain.partition("#")[0].lower().endswith(DOCUMENTS) or plain.startswith(("./", "../", "~/")):
+                yield plain
 
 
 def _existing(folder: Path, name: str) -> Path | None:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from cellwright.config.folder_files import files_in
 from cellwright.config.kept_search import places_below
 from cellwright.config.plugins.plugin import Plugin
-from cellwright.config.skills.skill import SKILL_FILE, NoSkill, Skill, SkillScope, load_skill
+from cellwright.config.skills.skill import OTHER_CASES, SKILL_FILE, NoSkill, Skill, SkillScope, load_skill
 
 BUILT_IN = Path(__file__).parent / "built_in"
 MAX_SKILLS = 500
@@ -91,7 +91,9 @@ def places_of_skills(folder: str) -> Iterator[str]:
         names = os.listdir(folder)  # noqa: PTH208  paths are dear to make
     except OSError:  # there is none
         return
-    yield from (f"{folder}/{name}/{SKILL_FILE}" for name in names)
+    for name in names:
+        yield f"{folder}/{name}/{SKILL_FILE}"
+        yield f"{folder}/{name}/{OTHER_CASES[0]}"
 
 
 def project_skill_files(cwd: Path, project: Path) -> list[Path]:
@@ -149,9 +151,14 @@ def _skill_files(folder: Path) -> list[tuple[str, Path]]:
         if (folder / SKILL_FILE).is_file():  # a plugin may name a skill's own folder
             return [(folder.name, folder / SKILL_FILE)]
         found = sorted(each for each in folder.iterdir() if not each.name.startswith("."))
-        return [(each.name, each / SKILL_FILE) for each in found if (each / SKILL_FILE).is_file()][:MAX_SKILLS]
+        files = ((each.name, _skill_file(each)) for each in found)
+        return [(name, file) for name, file in files if file is not None][:MAX_SKILLS]
     except OSError:  # there is none
         return []
+
+
+def _skill_file(folder: Path) -> Path | None:
+    return next((file for name in (SKILL_FILE, *OTHER_CASES) if (file := folder / name).is_file()), None)
 
 
 def _command_files(folder: Path) -> list[tuple[str, Path]]:

@@ -17,6 +17,9 @@ from cellwright.text import lazy_pattern
 SkillScope = Literal["managed", "user", "plugin", "project", "built-in"]
 
 SKILL_FILE = "SKILL.md"
+OTHER_CASES = ("skill.md", "Skill.md")
+"""Names under which a skill is taken as well, where capital letters make a difference; other programs pass it over."""
+
 MAX_BYTES = 1_000_000
 """A larger file is no skill."""
 
@@ -95,6 +98,8 @@ def load_skill(file: Path, name: str, scope: SkillScope, *, is_command: bool = F
     front = read_front_matter(text)
     values = front.values
     problems = [front.problem] if front.problem else []
+    if file.name in OTHER_CASES:
+        problems.append(f"its file is called {file.name}; rename it to {SKILL_FILE}, which other programs look for")
     effort = _text(values.get("effort"))
     if effort is not None and effort not in EFFORTS:
         problems.append(f"effort is {effort!r}, not one of {', '.join(EFFORTS)}")

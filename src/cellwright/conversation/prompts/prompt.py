@@ -193,9 +193,13 @@ _AT = lazy_pattern(
         cell:(?P<cell>(?:In)?\[\d+\]|[\w.-]*\w)
         | "(?P<quoted>[^"\n]+)"(?P<quoted_lines>\#L\d+(?:-L?\d+)?)?
         | (?P<path>(?:\\\ |[^\s,;!?()\[\]{}<>"'`“”„‘’«»|*@\\\#:]|:(?=/))+)(?P<lines>\#L\d+(?:-L?\d+)?)?
+        | (?P<bracketed>[(\[{]{1,2}[^\s"'`]*/[^\s"'`]*)
     )""",
     re.VERBOSE,
 )
+_TO_SPACE = lazy_pattern(r"\S*")
+_MORE_PATH = lazy_pattern(r"[/\\]\S*\w|[(\[{]\w")
+_SENTENCE_ENDS = ".,;:!?"
 _DECORATOR = lazy_pattern(
     r"^[ \t]*@[A-Za-z_][\w.]*[ \t]*(?:\(|\n(?:[ \t]*\n)*[ \t]*(?:@|def |class |async def ))", re.MULTILINE
 )
@@ -208,7 +212,8 @@ _LINES = lazy_pattern(r"#L(\d+)(?:-L?(\d+))?")
 class Mention(Struct, frozen=True):
     """One thing that is mentioned. `name` is a path, a cell's id or number, or a variable; `text` is as it was written.
 
-    `first` and `last` are the lines of a file that are meant, 0 for all.
+    `first` and `last` are the lines of a file that are meant, 0 for all. `written` is all that stands there up to the next
+    space: a path may go on behind `name`, with characters that end words elsewhere.
     """
 
     kind: Literal["file", "cell", "variable"]
@@ -216,6 +221,7 @@ class Mention(Struct, frozen=True):
     text: str
     first: int = 0
     last: int = 0
+    written: str = ""
 
 
 def find_mentions(words: str) -> list[Mention]:
@@ -225,8 +231,8 @@ def find_mentions(words: str) -> list[Mention]:
     at = [
         (match.start(), _at_mention(match))
         for match in _AT.finditer(outside_decorators)
-        # a call: code without fences around it
-        if not outside_decorators.startswith("(", match.end())
+        # a call: code without fences around it; behind a slash it is a folder's name
+        if not outside_decorators.startswith("(", match.end()) or match[0].endswith("/")
     ]
     plain = _blanked(_MATH, _blanked(_DISPLAY_MATH, prose))
     dollar = [(match.start(), Mention("variable", match["name"], match[0])) for match in _DOLLAR.finditer(plain)]
@@ -247,12 +253,19 @@ def _at_mention(match: re.Match[str]) -> Mention:
     last = int(lines[2] or lines[1]) if lines else 0
     if match["quoted"]:
         return Mention("file", match["quoted"], match[0], first, last)
+    if match["bracketed"]:
+        path = match["bracketed"].rstrip(_SENTENCE_ENDS)
+        return Mention("file", path, f"@{path}", written=path)
     path, text = match["path"], match[0]
+    end = match.end("path")
+    more = _TO_SPACE.match(match.string, end)
+    assert more is not None  # it matches nothing, too
+    written = f"{path}{more[0].rstrip(_SENTENCE_ENDS)}".replace("\\ ", " ")
     if not lines:
         # the full stop at the end of a sentence, also after a folder's slash
         path = path.rstrip(".") if not path.endswith(("/..", "/.")) and path.strip(".") else path
         text = f"@{path}"
-    return Mention("file", path.replace("\\ ", " "), text, first, last)
+    return Mention("file", path.replace("\\ ", " "), text, first, last, written)
 
 
 def _blanked(pattern: re.Pattern[str], text: str) -> str:
@@ -282,7 +295,11 @@ def mentioned_files(cwd: Path) -> ContextProvider:
 
     async def provide(prompt_context: PromptContext) -> ProvidedContext:
         mentions = [mention for mention in find_mentions(prompt_context.words) if mention.kind == "file"]
-        return together([await _attached(mention, cwd, prompt_context) for mention in mentions])
+        existing = [longest_existing(mention, cwd) for mention in mentions]
+        # `@app`, `@app/` and `@app's` are one
+        keys = [(mention.name.rstrip("/"), mention.first, mention.last) for mention, _ in existing]
+        chosen = [pair for number, pair in enumerate(existing) if keys.index(keys[number]) == number]
+        return together([await _attached(mention, more, cwd, prompt_context) for mention, more in chosen])
 
     return provide
 
@@ -325,21 +342,47 @@ def _cut(text: str) -> str:
     return f"{kept}[… {len(text) - len(kept):,} characters more are left out; read them with the tools when you need them.]"
 
 
-async def _attached(mention: Mention, cwd: Path, prompt_context: PromptContext) -> AttachedMention:
+def longest_existing(mention: Mention, cwd: Path) -> tuple[Mention, str]:
+    """The mention with the longest path that exists of all that is written there, and what is left of a path behind it."""
+    written = mention.written
+    for end in range(len(written), len(mention.name), -1):
+        if written[end : end + 1].isalnum():
+            continue
+        try:
+            if not (cwd / Path(written[:end]).expanduser()).exists():
+                continue
+        except (OSError, ValueError, RuntimeError):
+            continue
+        lines = _LINES.match(written, end)
+        first, last = (int(lines[1]), int(lines[2] or lines[1])) if lines else (0, 0)
+        found = replace(mention, name=written[:end], text=f"@{written[:end]}", first=first, last=last)
+        return found, _rest_of_path(written[lines.end() if lines else end :])
+    return mention, "" if mention.first else _rest_of_path(written[len(mention.name) :])
+
+
+def _rest_of_path(text: str) -> str:
+    return text if _MORE_PATH.match(text) else ""
+
+
+async def _attached(mention: Mention, more: str, cwd: Path, prompt_context: PromptContext) -> AttachedMention:
+    """The file or folder that is mentioned; `more` is what was written behind its path and is none of it."""
+    whole = replace(mention, text=f"@{mention.written}") if more else mention
     try:
         path = cwd / Path(mention.name).expanduser()
         is_folder, exists = path.is_dir(), path.exists()
     except (OSError, ValueError, RuntimeError) as error:
-        return _not_found(mention, getattr(error, "strerror", None) or str(error))
+        return _not_found(whole, getattr(error, "strerror", None) or str(error))
     if not exists:
-        return _not_found(mention, "no such file")
+        return _not_found(whole, "no such file")
     tool_input = {"path": str(path)} if is_folder else _reading(path, mention)
     content = await read_for(mention, "LS" if is_folder else "Read", tool_input, prompt_context)
     if isinstance(content, AttachedMention):
         return content
     lines = f":{mention.first}-{mention.last}" if mention.first else ""
     kind: AttachedKind = "folder" if is_folder else "file"
-    return AttachedMention(attachment(mention, f"{shown_path(cwd, path)}{lines}", kind, content))
+    shown = shown_path(cwd, path)
+    notice = f"{whole.text}: no such file. The {kind} {shown} was attached instead." if more else ""
+    return AttachedMention(attachment(mention, f"{shown}{lines}", kind, content), notice)
 
 
 async def read_for(

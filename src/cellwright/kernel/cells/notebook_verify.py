@@ -22,12 +22,13 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.kernel.magic.input_rewrite import asks_claude
 from cellwright.kernel.namespace.hidden_state import hidden_state, hidden_state_text
-from cellwright.text import counted
+from cellwright.text import counted, lazy_pattern
 from cellwright.tools.files.changes import in_thread
 from cellwright.tools.inputs import MIN_SECONDS
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook, OpenNotebooks
 from cellwright.tools.paths import not_found, real_path, resolve_path, shown_path
+from cellwright.tools.process.environment import child_environment
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from cellwright.kernel.namespace.cell_log import CellLog
 
 LISTED = 10
+_WORD = lazy_pattern(r"\w+")
 
 WHY = {
     "timeout": "the cell took longer than {cell_seconds:g} s",
@@ -65,7 +67,7 @@ class CellDifference(Struct, frozen=True):
 class Verification(Struct, frozen=True):
     """The comparison. `cells` ran or were to run, in order; `prompts` were left out because they ask Claude.
 
-    `error` is the text of the error that ended the run, of the cell `ended_at`.
+    `withheld` are environment variables that the fresh kernel did not have and the notebook may have failed for want of.
     """
 
     display_path: str
@@ -79,6 +81,7 @@ class Verification(Struct, frozen=True):
     uncompared: Sequence[Cell] = ()
     hidden: str = ""
     not_run: Sequence[Cell] = field(default=())
+    withheld: Sequence[str] = ()
 
     @property
     def reproduces(self) -> bool:
@@ -121,6 +124,11 @@ class Verification(Struct, frozen=True):
             yield f"The run ended in cell {_named(self.cells[self.result.stopped])}: {why}."
         elif self.not_run and not any(each.cell in self._failed for each in self.differences):
             yield f"The run ended in cell {_named(self._failed[-1])}, which fails as it does in the notebook."
+        if self.withheld:
+            yield (
+                "The fresh kernel did not have these environment variables, since they may hold secrets: "
+                f"{', '.join(self.withheld)}. The failure may be for want of them: then it says nothing about the notebook."
+            )
         more = [f"{_named(each.cell)}: {each.difference.what}" for each in self.differences[1:]]
         yield from _listed("Further differences", more, "; ")
         yield from _listed("Not run", list(map(_named, self.not_run)))
@@ -140,6 +148,7 @@ def verified(
     seconds: float,
     cell_seconds: float,
     hidden: str = "",
+    withheld: Sequence[str] = (),
 ) -> Verification:
     """Compare what `cells` gave in the fresh run with the outputs that they have in the notebook."""
     differences, uncompared = [], []
@@ -167,7 +176,17 @@ def verified(
         uncompared,
         hidden,
         cells[begun + 1 :],
+        _wanted(withheld, cells, result),
     )
+
+
+def _wanted(withheld: Sequence[str], cells: Sequence[Cell], result: FreshResult) -> list[str]:
+    """Those of the withheld variables that the code, or the error in which it ended, names."""
+    if not result.failed:
+        return []
+    errors = [json.dumps(result.outputs[index], default=str) for index in result.failed]
+    words = set(_WORD.findall("\n".join([*(cell.source for cell in cells), *errors])))
+    return sorted(words.intersection(withheld))
 
 
 def _compared(cell: Cell, now: Sequence[Mapping[str, Any]] | None) -> Difference | None:
@@ -336,6 +355,7 @@ class Verifier(Struct):
                 seconds=input.timeout_seconds,
                 cell_seconds=input.cell_timeout_seconds,
                 hidden=hidden,
+                withheld=sorted(self.environ.keys() - child_environment(self.environ).keys()),
             )
         )
         return ToolResult(verification.text(), structured=verification.output())

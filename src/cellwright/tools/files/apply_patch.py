@@ -91,7 +91,10 @@ def _apply(input: ApplyPatchInput, state: FileState, cwd: Path, stopped: Callabl
         nothing = "All files are already as the patch would make them; nothing was written."
         return ToolResult(nothing, structured=FilesOutput(summary=nothing, files=()))
     patched.write(state, stopped)
-    text = "\n".join([f"Patched {patched.summary}:", *patched.lines])
+    from cellwright.tools.notebook.jupytext_pair import pair_note  # with the first patch
+
+    partners = [pair_note(file.path, file.display_path, changed=True).strip() for file in patched.files if file.now]
+    text = "\n".join([f"Patched {patched.summary}:", *patched.lines, *filter(None, partners)])
     return ToolResult(text, patched.display(), structured=patched.output())
 
 

@@ -18,6 +18,7 @@ from cellwright.events import Preview
 from cellwright.tools.files.atomic_write import write_atomically
 from cellwright.tools.files.diff import Diff
 from cellwright.tools.files.file_state import FileState
+from cellwright.tools.files.formats.encodings import Encoding
 from cellwright.tools.files.originals import UpcomingChange, kept_originals, sha256
 from cellwright.tools.files.writing.open_folder import FileChanged
 from cellwright.tools.paths import file_errors, real_path, resolve_path, shown_path
@@ -64,6 +65,8 @@ class Change(Struct, frozen=True, kw_only=True):
     """The sources of notebook cells that the model then knows, by the cells' names."""
     moves_cells: bool = False
     """True when cells may have other places than before, and so other names."""
+    encoding: Encoding | None = None
+    """The encoding of `after`; None for what is not text."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """More for the views, beside what `display` always has."""
 
@@ -121,7 +124,7 @@ class Change(Struct, frozen=True, kw_only=True):
                 code=ErrorCode.FILE_ACCESS_ERROR,
             ) from None
         state.keeper.after_changes([self.path])
-        state.wrote(self.path, status, sha256(self.after), whole=self.whole, parts=self.parts)
+        state.wrote(self.path, status, sha256(self.after), whole=self.whole, parts=self.parts, encoding=self.encoding)
         if self.moves_cells:
             state.cells.forget(self.path)
         state.cells.add(self.path, self.cells)
@@ -137,7 +140,7 @@ async def make_change(plan: Plan, file_path: str, cwd: Path, state: FileState) -
     def work(stopped: Callable[[], bool]) -> ToolResult:
         change = _planned(plan, file_path, cwd)
         change.commit(state, stopped)
-        return ToolResult(change.result, change.display(), structured=change.output())
+        return ToolResult(change.result + _partners(change), change.display(), structured=change.output())
 
     return await in_thread(work)
 
@@ -160,6 +163,14 @@ async def preview_change(plan: Plan, file_path: str, cwd: Path, title: str) -> P
         return Preview(counts, change.diff.text, "diff", path=change.display_path, warning=link)
 
     return await in_thread(work)
+
+
+def _partners(change: Change) -> str:
+    if change.after == change.before:
+        return ""
+    from cellwright.tools.notebook.jupytext_pair import pair_note  # with the first change
+
+    return pair_note(change.path, change.display_path, changed=True)
 
 
 def _planned(plan: Plan, file_path: str, cwd: Path) -> Change:

@@ -8,6 +8,7 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable
 
+from cellwright.text import LOOK_ALIKES, look_alike_words
 from cellwright.tools.files.formats.text import numbered
 
 SEARCH_SECONDS = 0.2
@@ -22,6 +23,18 @@ LINES_COMPARED = 10
 """So many lines of each such place are weighed."""
 COMMON_LINE = 50
 """A line that is there so often says nothing about the place."""
+
+
+def look_alikes(text: str, target: str) -> str:
+    """A hint if `target` is in `text` but for characters that look alike: which they are, and how to write them."""
+    if text.isascii() and target.isascii() and "\0" not in text:
+        return ""
+    at = text.translate(LOOK_ALIKES).find(target.translate(LOOK_ALIKES))
+    if at < 0:
+        return ""
+    line = text.count("\n", 0, at) + 1
+    named = look_alike_words(text[at : at + len(target)], target, "old_string")
+    return f"It is at line {line} with {named}. Write old_string with the file's characters."
 
 
 def nearest_place(text: str, target: str, name: str = "old_string") -> str:

@@ -22,7 +22,7 @@ from cellwright.tools.files.replace import (
     stale_error,
     update,
 )
-from cellwright.tools.inputs import AllowSyntaxErrors, FilePath
+from cellwright.tools.inputs import AllowSyntaxErrors, EncodingName, FilePath
 from cellwright.tools.paths import not_found, real_path, shown_path
 
 DESCRIPTION = """\
@@ -44,6 +44,7 @@ class EditInput(ToolInput):
         bool, Meta(description="Replace every occurrence, for example to rename something in the file.")
     ] = False
     allow_syntax_errors: AllowSyntaxErrors = False
+    encoding: EncodingName | None = None
 
 
 def edit_tool(state: FileState, cwd: Path) -> Tool:
@@ -84,11 +85,11 @@ def plan_edit(path: Path, display_path: str, input: EditInput, state: FileState)
     real, old_string, new_string = real_path(path), input.old_string, input.new_string
     if old_string == new_string:
         raise ToolError("old_string and new_string are the same.", code=ErrorCode.INVALID_PARAMETERS)
-    old = on_disk(real, display_path, state)
+    old = on_disk(real, display_path, state, input.encoding)
     if old is None:
         if old_string:
             raise not_found(path, display_path)
-        return creation(real, display_path, new_string)
+        return creation(real, display_path, new_string, input.encoding)
     check_editable(real, display_path, old, old_string)
     if old.stale and input.replace_all:
         raise stale_error(display_path)

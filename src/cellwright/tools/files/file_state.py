@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.tools.files.formats.encodings import Encoding
 from cellwright.tools.files.originals import BackupStore, OriginalsOnly
 
 KEPT_CHARS = 8_000_000
@@ -64,6 +65,8 @@ class SeenFile(Struct, frozen=True):
     whole: bool = False
     parts: frozenset[str] = frozenset()
     """The digests of the notebook cells that the model was shown, wherever they are."""
+    encoding: Encoding | None = None
+    """The encoding that the text was shown in; None for what is not text."""
 
 
 def _never(_path: Path) -> bool:
@@ -114,11 +117,19 @@ class FileState:
             self._seen[path] = replace(seen, lines=lines, whole=whole, parts=parts)
 
     def wrote(
-        self, path: Path, status: os.stat_result, sha256: str, *, whole: bool, parts: frozenset[str] = frozenset()
+        self,
+        path: Path,
+        status: os.stat_result,
+        sha256: str,
+        *,
+        whole: bool,
+        parts: frozenset[str] = frozenset(),
+        encoding: Encoding | None = None,
     ) -> None:
         """We wrote the file; `whole` says that the model knows all of it, `parts` what it knows of a notebook."""
+        seen = SeenFile(status.st_mtime_ns, status.st_size, sha256, whole=whole, parts=parts, encoding=encoding)
         with self._lock:
-            self._seen[path] = SeenFile(status.st_mtime_ns, status.st_size, sha256, whole=whole, parts=parts)
+            self._seen[path] = seen
 
     def forget(self, paths: Iterable[Path]) -> None:
         """The files were changed behind the model's back: they must be read again."""

@@ -28,7 +28,7 @@ from cellwright.tools.files.replace import (
     stale_error,
     update,
 )
-from cellwright.tools.inputs import AllowSyntaxErrors, FilePath
+from cellwright.tools.inputs import AllowSyntaxErrors, EncodingName, FilePath
 from cellwright.tools.paths import not_found, real_path, shown_path
 
 DESCRIPTION = """\
@@ -55,6 +55,7 @@ class MultiEditInput(ToolInput):
         Meta(min_length=1, description="The edits, in the order in which they are made."),
     ]
     allow_syntax_errors: AllowSyntaxErrors = False
+    encoding: EncodingName | None = None
 
 
 def multi_edit_tool(state: FileState, cwd: Path) -> Tool:
@@ -105,14 +106,14 @@ class _Status(Struct, frozen=True):
 def plan_multi_edit(path: Path, display_path: str, input: MultiEditInput, state: FileState) -> Change:
     """The file with all edits made. ToolError with the status of each, if one does not fit."""
     real, edits = real_path(path), input.edits
-    old = on_disk(real, display_path, state)
+    old = on_disk(real, display_path, state, input.encoding)
     if old is None:
         if edits[0].old_string:
             raise not_found(path, display_path)
         text, statuses = _made(edits[1:], edits[0].new_string, display_path, None)
         statuses.insert(0, _Status(f"the file, {counted(len(edits[0].new_string), 'character')}"))
         _check_all(edits, statuses, display_path)
-        change = creation(real, display_path, text)
+        change = creation(real, display_path, text, input.encoding)
         return replace(change, result=f"{change.result}\n{_listed(edits, statuses)}")
     check_editable(real, display_path, old, edits[0].old_string)
     text, statuses = _made(edits, old.text, display_path, old)

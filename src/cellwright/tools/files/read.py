@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.calls.tool_output import ToolOutput
@@ -19,9 +20,10 @@ from cellwright.model.images import UnusableImage, media_type, model_image
 from cellwright.text import counted
 from cellwright.tools.files.changes import in_thread
 from cellwright.tools.files.file_state import FileState, SeenFile
+from cellwright.tools.files.formats.encodings import Encoding, NotText, named_encoding, shown_name
 from cellwright.tools.files.formats.pdf import ASKED_PAGES, WHOLE_PAGES, PdfRequest, read_pdf
-from cellwright.tools.files.formats.text import CP_1252, LATIN_1, NotText, numbered, open_regular
-from cellwright.tools.inputs import FilePath
+from cellwright.tools.files.formats.text import numbered, open_regular
+from cellwright.tools.inputs import EncodingName, FilePath
 from cellwright.tools.notebook.open_notebook import Cell, NothingOpen, OpenNotebook, OpenNotebooks
 from cellwright.tools.paths import file_errors, not_found, real_path, resolve_path, shown_path
 
@@ -118,6 +120,7 @@ class ReadInput(ToolInput):
             "needed."
         ),
     ] = False
+    encoding: EncodingName | None = None
 
 
 class ReadOutput(ToolOutput):
@@ -187,7 +190,8 @@ def read_tool(
         path = resolve_path(cwd, input.file_path)
         display_path = shown_path(cwd, path)
         limits = read_limits(os.environ, large=input.allow_large)
-        request = ReadRequest(input.offset, input.limit, input.pages, limits)
+        named = None if input.encoding is None else named_encoding(input.encoding)
+        request = ReadRequest(input.offset, input.limit, input.pages, limits, named)
         if path.suffix.lower() == ".ipynb":
             await opened.settled()
             if (notebook := opened.at(real_path(path))) is not None:
@@ -242,12 +246,16 @@ def read_limits(environment: Mapping[str, str], *, large: bool) -> ReadLimits:
 
 
 class ReadRequest(Struct, frozen=True):
-    """The part of a file asked for. `offset` (of a notebook: a cell) counts from 1, from the end where negative."""
+    """The part of a file asked for. `offset` (of a notebook: a cell) counts from 1, from the end where negative.
+
+    `encoding` is the one that the call names.
+    """
 
     offset: int
     limit: int | None
     pages: str | None
     limits: ReadLimits
+    encoding: Encoding | None = None
 
 
 def read_live(
@@ -308,12 +316,18 @@ def read_file(
                 raise _binary(head, display_path) from None
         try:
             page = _text_page(file, status, request, stopped)
+            if page.encoding.guessed and (named := _named_before(state.get(real), status)) is not None:
+                request = replace(request, encoding=named)
+                page = _text_page(file, status, request, stopped)
         except NotText:
             raise _binary(head, display_path) from None
+        except UnicodeDecodeError:
+            raise _other_encoding(request, display_path) from None
     _check_fits(page, display_path, request)
     _remember(page, real, status, state)
+    paired = [note] if (note := _pair_note(real, display_path)) else []
     return ToolResult(
-        "\n".join([*broken, _page_text(page, display_path, request)]),
+        "\n".join([*broken, _page_text(page, display_path, request), *paired]),
         structured=ReadOutput(
             path=real.as_posix(),
             kind="text",
@@ -352,12 +366,28 @@ def _text_page(file: io.FileIO, status: os.stat_result, request: ReadRequest, st
     line_chars = request.limits.chars if request.limits.large else min(LINE_CHARS, request.limits.chars)
     bounds = PageBounds(request.limits.chars, line_chars, request.limit)
     if request.offset < 0 and stat.S_ISREG(status.st_mode):
-        return read_tail(file, status.st_size, -request.offset, bounds, stopped)
-    return read_page(file, status.st_size, max(request.offset, 1), bounds, stopped)
+        return read_tail(file, status.st_size, -request.offset, bounds, stopped, request.encoding)
+    return read_page(file, status.st_size, max(request.offset, 1), bounds, stopped, request.encoding)
+
+
+def _named_before(seen: SeenFile | None, status: os.stat_result) -> Encoding | None:
+    """The encoding that an earlier call named for the file as it is now; None if none did."""
+    if seen is None or (seen.mtime_ns, seen.size) != (status.st_mtime_ns, status.st_size):
+        return None
+    return None if seen.encoding is None or seen.encoding.guessed or seen.encoding.is_unicode else seen.encoding
+
+
+def _other_encoding(request: ReadRequest, display_path: str) -> ToolError:
+    assert request.encoding is not None  # a guess is always replaced by another
+    return ToolError(
+        f"{display_path} is not {request.encoding.label}: it has bytes that this encoding does not know. Leave encoding "
+        "out to see what the file is taken as.",
+        code=ErrorCode.INVALID_PARAMETERS,
+    )
 
 
 def _remember(page: TextPage, real: Path, status: os.stat_result, state: FileState) -> None:
-    seen = SeenFile(status.st_mtime_ns, status.st_size, page.sha256)
+    seen = SeenFile(status.st_mtime_ns, status.st_size, page.sha256, encoding=page.encoding)
     # a line that was cut was not seen, nor what follows it; where lines are counted from the end, none is known by number
     first = page.first if page.first > 0 else 2 + status.st_size
     last = min(page.cut, default=page.last + 1) - 1
@@ -390,11 +420,10 @@ def _page_text(page: TextPage, display_path: str, request: ReadRequest) -> str:
 def _notes(page: TextPage, display_path: str, request: ReadRequest) -> list[str]:
     """List what must be known of the lines shown."""
     notes = []
-    if not page.encoding.name.startswith("utf-"):
-        name = {LATIN_1: "Latin-1", CP_1252: "Windows-1252"}.get(
-            page.encoding, f"{page.encoding.name}, as it says itself"
-        )
-        notes.append(f"[The file is not UTF-8: shown as {name}. Edits keep its encoding.]")
+    if not page.encoding.is_unicode:
+        notes.append(_encoding_words(page.encoding, request))
+    if any("\0" in line for line in page.lines):
+        notes.append("[␀ stands for a null byte. To replace one, write it as \\u0000 in old_string.]")
     if page.cut:
         lines = [f"line {number} is longer ({length:,} characters)" for number, length in page.cut.items()]
         more = f", and {len(lines) - LINES_NAMED} more lines" if len(lines) > LINES_NAMED else ""
@@ -409,6 +438,21 @@ def _notes(page: TextPage, display_path: str, request: ReadRequest) -> list[str]
         why = " One result holds no more." if page.full else ""
         notes.append(f"[PARTIAL: lines {_lines(page)}{of}.{why} Go on with offset={page.last + 1}.]")
     return notes
+
+
+def _encoding_words(encoding: Encoding, request: ReadRequest) -> str:
+    if request.encoding is not None:
+        return f"[Read as {encoding.label}. Edits keep that encoding.]"
+    if not encoding.guessed:
+        return f"[The file is not UTF-8: shown as {encoding.name}, as it says itself. Edits keep its encoding.]"
+    others = (
+        f" ({', '.join(dict.fromkeys(map(shown_name, encoding.rivals)))} would fit, too)" if encoding.rivals else ""
+    )
+    how = "; no encoding fits its bytes well" if encoding.unclear else f", a guess{others}"
+    return (
+        f"[The file is not UTF-8 and does not declare its encoding: taken as {encoding.label}{how}. Edits keep that. If "
+        "words look wrong, name the right one in encoding.]"
+    )
 
 
 def _lines(page: TextPage) -> str:
@@ -447,7 +491,15 @@ def _notebook(
     state.read(real, seen, first, known, to_the_end=whole, parts=frozenset(page.sources))
     state.cells.add(real, page.known)
     output = _notebook_output(real, status, page, first, len(source.cells))
+    if note := _pair_note(real, display_path):
+        page.add_text(f"{note}\n")
     return ToolResult(_page_content(page, first, len(source.cells), display_path), structured=output)
+
+
+def _pair_note(real: Path, display_path: str) -> str:
+    from cellwright.tools.notebook.jupytext_pair import pair_note  # with the first file that is read
+
+    return pair_note(real, display_path, changed=False)
 
 
 def _notebook_page(source: NotebookSource, request: ReadRequest) -> tuple[int, NotebookPage]:

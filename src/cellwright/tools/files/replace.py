@@ -14,28 +14,35 @@ from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import counted
 from cellwright.tools.code.syntax_check import check_syntax
 from cellwright.tools.files.changes import Change
-from cellwright.tools.files.closest_match import nearest_place
+from cellwright.tools.files.closest_match import look_alikes, nearest_place
 from cellwright.tools.files.diff import diff_texts
 from cellwright.tools.files.file_state import FileState, SeenFile, is_stale
-from cellwright.tools.files.formats.text import (
+from cellwright.tools.files.formats.encodings import (
     UTF_8,
     Encoding,
     NotText,
     decode,
+    decode_as,
+    detect_encoding,
     encode,
-    main_line_end,
-    read_bytes,
-    with_line_ends,
+    encode_changed,
+    encoding_note,
+    named_encoding,
 )
+from cellwright.tools.files.formats.text import main_line_end, open_regular, read_bytes, with_line_ends
 from cellwright.tools.files.originals import sha256
 
 EDITED_BYTES = 10 * 2**20
 TOO_LARGE = "Change it with Bash (sed) or Python."
+
+HEAD_BYTES = 64 * 1024
+"""So much of a file tells whether it is text."""
 
 PLACES_NAMED = 20
 """The number of places of an ambiguous `old_string` that are named."""
@@ -111,6 +118,8 @@ def _not_found(text: str, needle: str, display_path: str) -> ToolError:
     message = f"old_string is not in {display_path}."
     if re.match(r"\s*\d+\t", needle):
         message += " It seems to begin with the line number that Read puts before each line: leave those out."
+    if alike := look_alikes(text, needle):
+        return ToolError(f"{message} {alike}", code=ErrorCode.INVALID_PARAMETERS)
     near = nearest_place(text, needle)
     return ToolError(
         f"{message} {near or 'Nothing there is like it: read the file again.'}", code=ErrorCode.INVALID_PARAMETERS
@@ -145,9 +154,10 @@ def check_size(size: int, limit: int, display_path: str) -> None:
         )
 
 
-def creation(real: Path, display_path: str, content: str) -> Change:
-    """A new file, in UTF-8."""
-    after = encode(content, UTF_8, display_path)
+def creation(real: Path, display_path: str, content: str, encoding: str | None = None) -> Change:
+    """A new file, in UTF-8 or the encoding of that name."""
+    written = UTF_8 if encoding is None else named_encoding(encoding)
+    after = encode(content, written, display_path)
     check_size(len(after), EDITED_BYTES, display_path)
     diff = diff_texts(None, content, display_path)
     note = check_syntax(real, None, content, display_path, allowed=True)
@@ -161,6 +171,7 @@ def creation(real: Path, display_path: str, content: str) -> Change:
         title=f"Create {display_path}",
         result=f"Created {display_path} ({counted(diff.added, 'line')}, {len(after):,} bytes).{note}",
         whole=True,
+        encoding=written,
     )
 
 
@@ -174,15 +185,27 @@ def update(
     allow_syntax_errors: bool,
     whole: bool,
     about: str = "",
+    encoding: Encoding | None = None,
 ) -> Change:
-    """The file with `text` in place of what it holds. ToolError if its syntax breaks, unless that is allowed."""
-    after = encode(text, old.encoding, display_path)
+    """The file with `text` in place of what it holds, in its own encoding or another that was asked for.
+
+    ToolError if its syntax breaks, unless that is allowed, and if its encoding was guessed and cannot hold the text.
+    """
+    if encoding is None:
+        encoding = old.encoding
+        after = encode_changed(old.data, old.text, text, encoding, display_path)
+    else:
+        after = encode(text, encoding, display_path)
     check_size(len(after), EDITED_BYTES, display_path)
     diff = diff_texts(old.text, text, display_path)
     if after == old.data:
         result = f"{display_path} has exactly this content already; nothing was written."
     else:
         note = check_syntax(real, old.text, text, display_path, allowed=allow_syntax_errors)
+        note += encoding_note(encoding, display_path)
+        if encoding.name != old.encoding.name:
+            was = "was taken as" if old.encoding.guessed else "was"
+            note += f"\n[{display_path} is {encoding.label} now; it {was} {old.encoding.label}.]"
         result = f"{verb[1]} {display_path} ({diff.counts}{about}):\n{diff.excerpt}{note}"
         if old.stale:
             result += (
@@ -198,6 +221,7 @@ def update(
         title=f"{verb[0]} {display_path}",
         result=result,
         whole=whole,
+        encoding=encoding,
     )
 
 
@@ -214,22 +238,45 @@ def replaced(
         raise
 
 
-def on_disk(real: Path, display_path: str, state: FileState) -> FileOnDisk | None:
-    """The file as it is; None if there is none. It must have been read before."""
+def on_disk(real: Path, display_path: str, state: FileState, encoding: str | None = None) -> FileOnDisk | None:
+    """The file as it is; None if there is none. It must have been read before.
+
+    Its text is in the encoding of that name, in the one it was read in, or in the one that it seems to have.
+    """
     if not real.exists():
         return None
-    if real.is_file():
+    if real.is_file() and state.get(real) is None:
+        _check_text(real, display_path)
         state.require(real, display_path)
     data, status = read_bytes(real, display_path, EDITED_BYTES, TOO_LARGE)
     seen = state.require(real, display_path)
-    try:
-        text, encoding = decode(data)
-    except NotText:
-        raise ToolError(
-            f"{display_path} is binary data, not text. {TOO_LARGE}", code=ErrorCode.FILE_ACCESS_ERROR
-        ) from None
     stale = is_stale(seen, status, sha256(data))
-    return FileOnDisk(data, status, text, encoding, seen, stale)
+    try:
+        if encoding is not None:
+            named = named_encoding(encoding)
+            named = replace(named, bom=named.bom if data.startswith(named.bom) else b"")
+            return FileOnDisk(data, status, decode_as(data, named, display_path), named, seen, stale)
+        text, found = decode(data, None if stale else seen.encoding)
+    except NotText:
+        raise _binary(display_path) from None
+    return FileOnDisk(data, status, text, found, seen, stale)
+
+
+def _check_text(real: Path, display_path: str) -> None:
+    """Raise ToolError for a file that Read would not show either: then it is no use to say that it must be read."""
+    with open_regular(real, display_path) as file:
+        head = file.read(HEAD_BYTES) or b""
+    try:
+        detect_encoding(head, final=len(head) < HEAD_BYTES)
+    except NotText:
+        raise _binary(display_path) from None
+
+
+def _binary(display_path: str) -> ToolError:
+    return ToolError(
+        f"{display_path} is binary data, which the file tools neither read nor change. {TOO_LARGE}",
+        code=ErrorCode.FILE_ACCESS_ERROR,
+    )
 
 
 def check_editable(real: Path, display_path: str, old: FileOnDisk, old_string: str) -> None:
@@ -256,6 +303,17 @@ def check_editable_notebook(real: Path, display_path: str, text: str) -> None:
     raise ToolError(
         f"{display_path} is a notebook. Change its cells with NotebookEdit.", code=ErrorCode.FILE_PATH_INVALID
     )
+
+
+def with_cell_ids(content: str) -> tuple[str, str]:
+    """A notebook's content with ids for cells that lack one, and a note that says so."""
+    from cellwright.tools.notebook.notebook_json import parse_notebook  # few files are notebooks
+
+    data, count = parse_notebook(content.encode("utf-8", "surrogatepass")).with_ids()
+    if not count:
+        return content, ""
+    note = f"\n[{counted(count, 'cell')} had no id, which nbformat 4.5 asks for, and got one.]"
+    return data.decode("utf-8", "surrogatepass"), note
 
 
 def check_notebook(content: str, display_path: str) -> None:

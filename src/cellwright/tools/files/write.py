@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, ToolResult, tool
@@ -13,9 +14,18 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.tools.files.changes import Change, FilesOutput, Plan, make_change, preview_change
 from cellwright.tools.files.file_state import FileState
+from cellwright.tools.files.formats.encodings import named_encoding
 from cellwright.tools.files.formats.text import main_line_end, with_line_ends
-from cellwright.tools.files.replace import EDITED_BYTES, check_notebook, creation, on_disk, stale_error, update
-from cellwright.tools.inputs import AllowSyntaxErrors, FilePath
+from cellwright.tools.files.replace import (
+    EDITED_BYTES,
+    check_notebook,
+    creation,
+    on_disk,
+    stale_error,
+    update,
+    with_cell_ids,
+)
+from cellwright.tools.inputs import ENCODING_NAME, AllowSyntaxErrors, FilePath
 from cellwright.tools.paths import real_path, shown_path
 
 DESCRIPTION = """\
@@ -31,6 +41,16 @@ class WriteInput(ToolInput):
     file_path: FilePath
     content: Annotated[str, Meta(description="The whole new content of the file.")]
     allow_syntax_errors: AllowSyntaxErrors = False
+    encoding: (
+        Annotated[
+            str,
+            Meta(
+                pattern=ENCODING_NAME,
+                description="The encoding to write (utf-8, gb18030, windows-1251). Left out: the file's own; UTF-8 if new.",
+            ),
+        ]
+        | None
+    ) = None
 
 
 def write_tool(state: FileState, cwd: Path) -> Tool:
@@ -65,12 +85,18 @@ def write_tool(state: FileState, cwd: Path) -> Tool:
 
 def plan_write(path: Path, display_path: str, input: WriteInput, state: FileState) -> Change:
     """The whole file anew. An existing one must have been read to its end, and be as it was then."""
-    real, content = real_path(path), input.content
+    real, content, note = real_path(path), input.content, ""
     if real.suffix.lower() == ".ipynb":
         check_notebook(content, display_path)
+        content, note = with_cell_ids(content)
+    change = _written(real, display_path, content, input, state)
+    return replace(change, result=change.result + note) if note and change.after != change.before else change
+
+
+def _written(real: Path, display_path: str, content: str, input: WriteInput, state: FileState) -> Change:
     old = on_disk(real, display_path, state)
     if old is None:
-        return creation(real, display_path, content)
+        return creation(real, display_path, content, input.encoding)
     if not old.seen.whole:
         raise ToolError(
             f"Only a part of {display_path} was read in this session. Read all of it before you overwrite it, "
@@ -81,5 +107,13 @@ def plan_write(path: Path, display_path: str, input: WriteInput, state: FileStat
         raise stale_error(display_path)
     if "\r\n" not in content:
         content = with_line_ends(content, old.text, main_line_end(old.text))
-    verb = ("Overwrite", "Wrote")
-    return update(real, display_path, old, content, verb, allow_syntax_errors=input.allow_syntax_errors, whole=True)
+    return update(
+        real,
+        display_path,
+        old,
+        content,
+        ("Overwrite", "Wrote"),
+        allow_syntax_errors=input.allow_syntax_errors,
+        whole=True,
+        encoding=None if input.encoding is None else named_encoding(input.encoding),
+    )

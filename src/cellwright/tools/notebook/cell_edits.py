@@ -9,9 +9,9 @@ from msgspec import Struct
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import visible_line
 from cellwright.tools.files.diff import Diff, diff_texts
-from cellwright.tools.files.formats.text import UTF_8, Encoding, decode, encode
+from cellwright.tools.files.formats.encodings import UTF_8, Encoding, decode, encode
 from cellwright.tools.notebook.notebook_json import InsertIndex, Notebook, parse_notebook
-from cellwright.tools.notebook.notebook_source import CHECKED_BYTES
+from cellwright.tools.notebook.notebook_source import BROKEN, CHECKED_BYTES
 from cellwright.tools.notebook.notebook_spans import BLOCK_BYTES
 from cellwright.tools.notebook.open_notebook import CellPosition, CellType
 from cellwright.tools.notebook.schema import cell_value, first_problem, new_cell_problems
@@ -160,6 +160,11 @@ def replace_cell(
     """The notebook with another source or type of the cell at the position `at`; None: as it is."""
     old_kind, name, old_source = notebook.kind(at), notebook.ids()[at], notebook.text(at)
     kind, source = new_kind or old_kind, old_source if new_source is None else new_source
+    if kind == BROKEN:
+        raise ToolError(
+            f"Cell {name} of {display_path} has no cell_type: give it one (code, markdown or raw).",
+            code=ErrorCode.INVALID_PARAMETERS,
+        )
     where = f"{kind} cell {name} (cell {at + 1} of {len(notebook.heads)}) in {display_path}"
     cleared = " Its outputs were cleared; it has not been run." if old_kind == "code" else ""
     changed: tuple[int | None, int] | None = (at, at)
@@ -169,7 +174,7 @@ def replace_cell(
         attachments = " Its attachments are gone: code cells have none." if lost else ""
         gone = " Its outputs are gone." if old_kind == "code" else ""
         result = f"Changed {where}: it was a {old_kind} cell.{gone}{attachments}"
-    elif source != old_source:
+    elif source != old_source or (not source and notebook.source.missing(at)):
         data = notebook.with_source(at, source)
         result = f"Replaced the source of {where}.{cleared}"
     else:

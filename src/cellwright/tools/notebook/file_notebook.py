@@ -10,7 +10,8 @@ from typing import Any
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.atomic_write import write_atomically
 from cellwright.tools.files.changes import in_thread
-from cellwright.tools.files.formats.text import Encoding, NotText, read_bytes
+from cellwright.tools.files.formats.encodings import Encoding, NotText
+from cellwright.tools.files.formats.text import read_bytes
 from cellwright.tools.files.originals import keep_original, sha256
 from cellwright.tools.files.writing.open_folder import FileChanged
 from cellwright.tools.notebook.cell_edits import as_utf_8, on_disk_bytes
@@ -32,7 +33,7 @@ from cellwright.tools.notebook.open_notebook import CellPosition as Where
 from cellwright.tools.notebook.output_lists import added_outputs, joined_output, written_outputs
 from cellwright.tools.paths import file_errors, real_path
 
-NOTEBOOK_BYTES = 100 * 2**20
+NOTEBOOK_BYTES = 160 * 2**20
 
 
 class FileNotebook:

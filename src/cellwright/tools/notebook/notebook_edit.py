@@ -18,7 +18,8 @@ from cellwright.text import code_fence
 from cellwright.tools.files.changes import AffectedFile, Change, FilesOutput, Plan, make_change, preview_change
 from cellwright.tools.files.diff import diff_texts
 from cellwright.tools.files.file_state import FileState, SeenFile, is_stale
-from cellwright.tools.files.formats.text import UTF_8, Encoding, NotText, encode, read_bytes
+from cellwright.tools.files.formats.encodings import UTF_8, Encoding, NotText, encode
+from cellwright.tools.files.formats.text import read_bytes
 from cellwright.tools.files.originals import sha256
 from cellwright.tools.files.replace import check_size, stale_error
 from cellwright.tools.inputs import NotebookPath

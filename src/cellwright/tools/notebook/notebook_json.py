@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from msgspec import Struct
@@ -103,6 +103,8 @@ class Notebook(Struct, frozen=True):
         kind = self.kind(position)
         key = self.source.source_key(kind)
         members = self._members(position)
+        if key not in members:
+            return self.with_members(position, {key: source})
         values: dict[str, Any] = {key: _source_like(source, self.heads[position][key])}
         if kind == "code":
             values |= {name: new for name, new in (("outputs", []), (self.source.count_key, None)) if name in members}
@@ -133,9 +135,27 @@ class Notebook(Struct, frozen=True):
         like: Any = [] if model is None else model[self.source.source_key(str(model["cell_type"]))]
         value = self._new_cell(kind, _source_like(source, like))
         if self.source.major == 4 and self.source.minor >= 5:
-            value["id"] = requested_id if requested_id and requested_id not in self.ids() else self._new_id(source)
+            value["id"] = (
+                requested_id
+                if requested_id and requested_id not in self.ids()
+                else self._new_id(source, set(self.ids()))
+            )
         value = _ordered(value, model or {})
         return self._with_value(place, value), self.source.name(place.position, value)
+
+    def with_ids(self) -> tuple[bytes, int]:
+        """The notebook with an id for each cell that has none and should have one, from nbformat 4.5 on; how many."""
+        if (self.source.major, self.source.minor) < (4, 5):
+            return self.data, 0
+        taken, changes = {str(head.get("id")) for head in self.heads}, []
+        for position, (head, cell) in enumerate(zip(self.heads, self.source.cells, strict=True)):
+            if "id" in head:
+                continue
+            new = self._new_id(f"{position}\0{self.text(position)}", taken)
+            taken.add(new)
+            whole = {**parsed(self.source.bytes_between(cell.start, cell.stop)), "id": new}
+            changes.append((cell.start, cell.stop, self._written(_ordered(whole, head), cell.start)))
+        return self._changed(changes), len(changes)
 
     def without(self, position: int) -> bytes:
         """The notebook without a cell."""
@@ -204,9 +224,9 @@ class Notebook(Struct, frozen=True):
         number = next(same, near[0] if near else None)
         return None if number is None else self.heads[number]
 
-    def _new_id(self, source: str) -> str:
-        """An id that no cell has; the same for the same call, so that previews and replays agree with it."""
-        seed, taken = f"{source}\0{self.source.sha256}", set(self.ids())
+    def _new_id(self, source: str, taken: Set[str]) -> str:
+        """An id that is not `taken`; the same for the same call, so that previews and replays agree with it."""
+        seed = f"{source}\0{self.source.sha256}"
         while (new := hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()[:8]) in taken:
             seed = new
         return new

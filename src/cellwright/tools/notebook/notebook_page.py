@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from cellwright.model.images import UnusableImage, image_from_bytes
 from cellwright.text import lazy_pattern
-from cellwright.tools.notebook.notebook_source import NotebookSource, joined
+from cellwright.tools.notebook.notebook_source import BROKEN, NotebookSource, joined
 from cellwright.tools.notebook.open_notebook import KernelRemarks
 
 IMAGES = 20
@@ -154,6 +154,8 @@ def _add_cell(
     attributes += f' state="{remarks.of_cells[name]}"' if name in remarks.of_cells else ""
     page.add_text(f'<cell id="{name}" number="{position + 1}" type="{cell["cell_type"]}"{attributes}>\n')
     page.add_text(page.bounded(text, page.max_chars) + "\n</cell>\n")
+    if (cell["cell_type"] == BROKEN or not text) and (missing := source.missing(position)):
+        page.add_text(f"[Cell {name} is broken: it has no {missing}. NotebookEdit can replace or delete it.]\n")
     if len(text) <= page.max_chars:
         page.sources.add(source_digest(text))
         page.known[name] = text

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, BinaryIO
 
@@ -16,8 +18,9 @@ from msgspec import Struct
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import lazy_pattern
-from cellwright.tools.files.formats.text import decode
+from cellwright.tools.files.formats.encodings import decode
 from cellwright.tools.notebook.notebook_spans import (
+    BLOCK_BYTES,
     CellList,
     CellSpan,
     NotANotebook,
@@ -31,6 +34,13 @@ CHECKED_BYTES = 4 << 20
 
 PARSED_BYTES = 8 << 20
 """A larger cell (without its outputs) or output is not parsed: it would take several times as much memory."""
+
+KNOWN_NOTEBOOKS = 4
+MAX_KNOWN_CELLS = 20_000
+"""The spans of larger notebooks are not kept: they take some memory themselves."""
+
+BROKEN = "broken"
+"""The type of a cell that does not say what it is."""
 
 INTEGER = lazy_pattern(rb"\s*(-?\d{1,9})(?![\d.eE])")
 
@@ -96,12 +106,21 @@ class NotebookSource(Struct, frozen=True):
         return before + b"[]" + self.bytes_between(stop, cell.stop), (at, at + 2)
 
     def head(self, position: int) -> dict[str, Any]:
-        """A cell as a dict, its outputs left out."""
+        """A cell as a dict, its outputs left out; one that is broken has the type `broken`, or an empty source."""
+        value = parsed(self.head_text(position)[0])
+        if not isinstance(value.get("cell_type"), str):
+            value["cell_type"] = BROKEN
+        value.setdefault(self.source_key(value["cell_type"]), "")
+        return value
+
+    def missing(self, position: int) -> str:
+        """Say in words what a cell lacks to be one; "" if nothing."""
         value = parsed(self.head_text(position)[0])
         kind = value.get("cell_type")
-        if not isinstance(kind, str) or self.source_key(kind) not in value:
-            raise NotANotebook(f"cell {position + 1} has no cell_type or no source")
-        return value
+        has_type = isinstance(kind, str)
+        lacks = [] if has_type else ["cell_type"]
+        lacks += [] if self.source_key(str(kind)) in value else ["source"]
+        return " and no ".join(lacks)
 
     def name(self, position: int, head: Mapping[str, Any]) -> str:
         """Return the name of a cell for the model: its id, or `cell-N` (N from 0)."""
@@ -122,13 +141,46 @@ def open_notebook(file: BinaryIO, size: int, stopped: Callable[[], bool]) -> Not
     on_disk = None
     if size <= CHECKED_BYTES:
         file, on_disk = _checked(file)
-    spans = notebook_spans(file, stopped)
+    spans = notebook_spans(file, stopped) if size <= CHECKED_BYTES else _KNOWN.spans(file, stopped)
     major, minor = _integer(file, spans, "nbformat"), _integer(file, spans, "nbformat_minor")
     if major is None:
         raise NotANotebook("it does not say its nbformat")
     lists = _lists(spans, major)
     cells = tuple(cell for each in lists for cell in each.cells)
     return NotebookSource(file, spans.size, on_disk or spans.sha256, major, minor or 0, lists, cells, spans.members)
+
+
+class _KnownSpans:
+    """The spans of the last large notebooks, by their content: preview, call and the next edit need them several times."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._spans: OrderedDict[str, NotebookSpans] = OrderedDict()
+
+    def spans(self, file: BinaryIO, stopped: Callable[[], bool]) -> NotebookSpans:
+        """Return the spans of what is in `file`, whose position does not matter."""
+        digest = hashlib.sha256()
+        file.seek(0)
+        while block := file.read(BLOCK_BYTES):
+            if stopped():
+                raise ToolError("Stopped before the notebook was read.", code=ErrorCode.INTERRUPTED)
+            digest.update(block)
+        key = digest.hexdigest()
+        with self._lock:
+            if (known := self._spans.pop(key, None)) is not None:
+                self._spans[key] = known
+                return known
+        file.seek(0)
+        found = notebook_spans(file, stopped)
+        if sum(len(each.cells) for each in (*found.lists, *found.sheets)) <= MAX_KNOWN_CELLS:
+            with self._lock:
+                self._spans[found.sha256] = found
+                while len(self._spans) > KNOWN_NOTEBOOKS:
+                    self._spans.popitem(last=False)
+        return found
+
+
+_KNOWN = _KnownSpans()
 
 
 def _checked(file: BinaryIO) -> tuple[BinaryIO, str | None]:

@@ -1,11 +1,11 @@
-"""FileTree: a folder and what is below it. It only reads; ignored files are left out, what is too much is counted."""
+"""FileTree: a folder and what is below it. It only reads; ignored files are marked, what is too much is counted."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -18,9 +18,15 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import counted
 from cellwright.tools.inputs import HERE, MAX_GLOBS, Globs, timed_limits, timeout_meta
 from cellwright.tools.paths import existing_path, shown_path
+from cellwright.tools.search.glob_regex import any_matcher
 from cellwright.tools.search.grep_output import checked
 from cellwright.tools.search.ripgrep import run_ripgrep, search_program
-from cellwright.tools.search.ripgrep_arguments import NO_VERSION_CONTROL, ignore_arguments, relative_path
+from cellwright.tools.search.ripgrep_arguments import (
+    NO_VERSION_CONTROL,
+    TEMPORARY_FILES,
+    ignore_arguments,
+    relative_path,
+)
 
 TREE_SECONDS = 20.0
 TREE_DEPTH = 3
@@ -29,12 +35,14 @@ TREE_CHARS = 24_000
 FILES_OF_A_FOLDER = 60
 """More files of one folder are counted, not named."""
 
+IGNORED_OF_A_FOLDER = 10
+
 SCANNED_NAMES = 5_000
 
 
 DESCRIPTION = """\
-Show a folder as a tree, with the number of files in each folder. Git-ignored files are left out, hidden ones are shown. \
-Use it once to get to know a project, Glob and Grep to find things."""
+Show a folder as a tree, with the number of files in each folder. Git-ignored files and folders are marked and not counted, \
+hidden ones are shown. Use it once to get to know a project, Glob and Grep to find things."""
 
 
 class FileTreeInput(ToolInput):
@@ -90,7 +98,9 @@ def file_tree_tool(cwd: Path) -> Tool:
         arguments = ["--files", "--hidden", "--null", *without, "--", "."]
         output = await run_ripgrep(search_program(), arguments, cwd=folder, separator=b"\0", seconds=seconds)
         found = checked(output, seconds).records
-        lines = await asyncio.to_thread(_lines, found, folder, input.depth, display_path)
+        lines = await asyncio.to_thread(
+            _lines, found, folder, input.depth, display_path, input.ignore, whole=output.whole
+        )
         text, rest = tree_page(lines, offset)
         notes = [] if output.whole else ["[Not all files were listed: there are too many. Give a folder in path.]"]
         if offset >= len(lines):
@@ -110,8 +120,20 @@ def file_tree_tool(cwd: Path) -> Tool:
     return file_tree
 
 
-def _lines(found: list[bytes], folder: Path, depth: int, display_path: str) -> list[str]:
-    return list(tree_lines(build_tree(map(relative_path, found)), folder, depth, display_path))
+class _Unlisted(Struct, frozen=True):
+    """The means to find what rg does not list: `wanted` of a path says whether it was not left out by the call."""
+
+    root: Path
+    wanted: Callable[[str], bool]
+
+
+def _lines(
+    found: list[bytes], folder: Path, depth: int, display_path: str, ignore: Sequence[str], *, whole: bool
+) -> list[str]:
+    left_out = any_matcher([*(glob.removesuffix("/**").removesuffix("/") for glob in ignore), TEMPORARY_FILES, ".git"])
+    # where not all were listed, nobody knows what is ignored
+    unlisted = _Unlisted(folder, lambda path: whole and not left_out(path))
+    return list(tree_lines(build_tree(map(relative_path, found)), unlisted, depth, display_path))
 
 
 class ListedFolder(Struct):
@@ -136,38 +158,54 @@ def build_tree(paths: Iterable[str]) -> ListedFolder:
     return root
 
 
-def tree_lines(tree: ListedFolder, folder: Path, depth: int, shown_name: str) -> Iterator[str]:
+def tree_lines(tree: ListedFolder, unlisted: _Unlisted, depth: int, shown_name: str) -> Iterator[str]:
     """The tree's lines, folders before files; what lies deeper than `depth` is counted."""
     yield f"{shown_name.rstrip('/')}/ ({counted(tree.total, 'file')})"
-    yield from _below(tree, folder, depth, 1)
+    yield from _below(tree, unlisted, "", depth, 1)
 
 
-def _below(tree: ListedFolder, folder: Path, depth: int, level: int) -> Iterator[str]:
+def _below(tree: ListedFolder, unlisted: _Unlisted, path: str, depth: int, level: int) -> Iterator[str]:
     indent = "  " * level
     for name in sorted(tree.folders, key=str.lower):
         below = tree.folders[name]
         yield f"{indent}{_plain(name)}/ ({counted(below.total, 'file')})"
         if level < depth:
-            yield from _below(below, folder / name, depth, level + 1)
-    for name, state in _unlisted_folders(folder, tree):
-        yield f"{indent}{_plain(name)}/ ({state})"
+            yield from _below(below, unlisted, f"{path}{name}/", depth, level + 1)
+    folders, others = _not_listed(unlisted, path, tree)
+    yield from (f"{indent}{each}" for each in folders)
     files = sorted(tree.files, key=str.lower)
     for name in files[:FILES_OF_A_FOLDER]:
         yield f"{indent}{_plain(name)}"
     if len(files) > FILES_OF_A_FOLDER:
         yield f"{indent}[and {len(files) - FILES_OF_A_FOLDER:,} more files: list them with LS or Glob]"
+    yield from (f"{indent}{each}" for each in others[:IGNORED_OF_A_FOLDER])
+    if len(others) > IGNORED_OF_A_FOLDER:
+        yield f"{indent}[and {len(others) - IGNORED_OF_A_FOLDER:,} more ignored files: list them with LS or Glob]"
 
 
-def _unlisted_folders(folder: Path, tree: ListedFolder) -> list[tuple[str, str]]:
-    """The folders of which nothing is listed, and why."""
+def _not_listed(unlisted: _Unlisted, path: str, tree: ListedFolder) -> tuple[list[str], list[str]]:
+    """The folders of which nothing is listed, and why; the ignored files, and the links, of which rg lists none."""
+    folders: list[str] = []
+    others: list[str] = []
+    listed = set(tree.files)
+    folder = unlisted.root / path
     try:
         with os.scandir(folder) as scan:
-            names = [
-                entry.name for entry in itertools.islice(scan, SCANNED_NAMES) if entry.is_dir(follow_symlinks=False)
-            ]
-        return [(name, _state(folder / name)) for name in sorted(names) if name not in tree.folders and name != ".git"]
+            entries = sorted(itertools.islice(scan, SCANNED_NAMES), key=lambda entry: entry.name)
     except OSError:
-        return []  # gone or not readable: its files, if any, are listed all the same
+        return [], []  # gone or not readable: its files, if any, are listed all the same
+    for entry in entries:
+        name = entry.name
+        if name in listed or name in tree.folders:
+            continue
+        if entry.is_symlink():
+            target = f" -> {_plain(os.readlink(entry.path))}"  # noqa: PTH115
+            others += [f"{_plain(name)}{target}"] if unlisted.wanted(path + name) else []
+        elif entry.is_dir(follow_symlinks=False):
+            folders += [] if name == ".git" else [f"{_plain(name)}/ ({_state(folder / name)})"]
+        elif entry.is_file(follow_symlinks=False) and unlisted.wanted(path + name):
+            others.append(f"{_plain(name)} (ignored)")
+    return folders, others
 
 
 def _state(folder: Path) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +17,10 @@ from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.inputs import HERE, MAX_GLOBS, Globs, in_folder, timed_limits, timeout_meta
+from cellwright.tools.search.glob_readings import glob_readings
+from cellwright.tools.search.glob_regex import any_matcher
 from cellwright.tools.search.grep_output import SearchRoot, checked, search_root
+from cellwright.tools.search.links import FoundLinks, find_links
 from cellwright.tools.search.ripgrep import Output, run_ripgrep, search_program
 from cellwright.tools.search.ripgrep_arguments import glob_arguments, newest_first, relative_pattern
 
@@ -26,7 +31,8 @@ SECONDS_VARIABLE = "CLAUDE_CODE_GLOB_TIMEOUT_SECONDS"
 LIMITS = timed_limits(results=100)
 
 DESCRIPTION = """\
-Find files by name, newest first; hidden and git-ignored files, too.
+Find files by name, newest first. Names are found whether hidden, git-ignored or links, as by LS and FileTree; Grep \
+searches only what git does not ignore.
 - `**/*.py`: in all folders below; `src/**/*.{ts,tsx}`: below src; a pattern without a slash (`*.toml`) matches in \
 all folders. Folders themselves are not found: use LS or FileTree to see them.
 - To search what is in files use Grep."""
@@ -88,13 +94,23 @@ def glob_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
             raise ToolError(f"{input.path} is a file, not a folder.", code=ErrorCode.FILE_PATH_INVALID)
         pattern = relative_pattern(input.pattern, root.folder)
         seconds = _usual_seconds(environ) if input.timeout_seconds is None else input.timeout_seconds
-        with glob_arguments(pattern, input.ignore, environ) as (arguments, accepts):
-            output = await run_ripgrep(search_program(), arguments, cwd=root.folder, separator=b"\0", seconds=seconds)
-        found = list(filter(accepts, checked(output, seconds).records))
+        readings = await asyncio.to_thread(glob_readings, pattern, root.folder, follow=True)
+        root = root.behind(readings)
+        ignore = _behind(readings.prefix, input.ignore)
+        deadline = time.monotonic() + seconds
+        for globs in readings.readings:
+            with glob_arguments(pattern, globs, ignore, environ) as (arguments, accepts):
+                left = max(deadline - time.monotonic(), 0.1)
+                output = await run_ripgrep(search_program(), arguments, cwd=root.folder, separator=b"\0", seconds=left)
+            found = list(filter(accepts, checked(output, seconds).records))
+            if found:
+                break
+        links = await asyncio.to_thread(_links, root.folder, globs, ignore)
+        found += links.files
         paths = await asyncio.to_thread(newest_first, root.folder, found, LIMITS.results)
         names = [root.shown(path) for path in paths]
         files = await asyncio.to_thread(_with_status, root, names, paths)
-        notes = _notes(output, len(names), len(found))
+        notes = [*_notes(output, len(names), len(found)), *links.note(root.prefix)]
         missing = [] if names else [f"No file matches {input.pattern}{in_folder(cwd, input.path)}."]
         structured = GlobOutput(
             files=files,
@@ -108,6 +124,22 @@ def glob_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
         return ToolResult("\n".join([*names, *missing, *notes]), structured=structured)
 
     return glob
+
+
+def _behind(prefix: str, ignore: Sequence[str]) -> tuple[str, ...]:
+    """What is left out, as it is meant where the search starts: `prefix` from the folder that was asked for."""
+    return tuple(f"/{glob[len(prefix) :]}" if prefix and glob.startswith(prefix) else glob for glob in ignore)
+
+
+def _links(folder: Path, globs: Sequence[str], ignore: Sequence[str]) -> FoundLinks:
+    matches = any_matcher(globs)
+    ignored = any_matcher([glob.removeprefix("!").removesuffix("/**").removesuffix("/") for glob in ignore])
+
+    def wanted(path: str) -> bool:
+        parents = itertools.accumulate(path.split("/"), lambda above, name: f"{above}/{name}")
+        return matches(path) and not any(map(ignored, parents))
+
+    return find_links(folder, globs, wanted)
 
 
 def _with_status(root: SearchRoot, names: Sequence[str], paths: Sequence[bytes]) -> tuple[FoundFile, ...]:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+
+def any_matcher(globs: Sequence[str]) -> Callable[[str], bool]:
+    """Build a test for paths that match one of `globs`. Raises ValueError as `glob_matcher`."""
+    matchers = [glob_matcher(glob) for glob in globs]
+    return matchers[0] if len(matchers) == 1 else lambda path: any(matches(path) for matches in matchers)
 
 
 def glob_matcher(glob: str) -> Callable[[str], bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,8 +15,11 @@ from msgspec.structs import replace
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.files.formats.text import CP_1252, LATIN_1, NotText, detect_encoding
-from cellwright.tools.inputs import HERE, MAX_GLOBS, Globs, in_folder, timed_limits, timeout_meta
+from cellwright.tools.files.formats.encodings import Encoding, NotText, detect_encoding, named_encoding, ripgrep_label
+from cellwright.tools.files.formats.text import open_regular
+from cellwright.tools.inputs import HERE, MAX_GLOBS, EncodingName, Globs, in_folder, timed_limits, timeout_meta
+from cellwright.tools.paths import real_path
+from cellwright.tools.search.glob_readings import glob_readings
 from cellwright.tools.search.grep_output import (
     COLOURS,
     LINE_CHARS,
@@ -35,11 +38,12 @@ from cellwright.tools.search.grep_output import (
     with_whole_names,
     without_coloured_names,
 )
+from cellwright.tools.search.links import find_links
 from cellwright.tools.search.ripgrep import MAX_RECORDS, Output, SearchProgram, run_ripgrep, search_program
 from cellwright.tools.search.ripgrep_arguments import (
     NO_VERSION_CONTROL,
     Keep,
-    checked_glob,
+    checked_globs,
     ignore_arguments,
     newest_first,
     only_matching,
@@ -55,6 +59,9 @@ searched for in order, up to what is asked for."""
 
 MAX_LINES = RESULT_CHARS // 16
 """The number of lines that fit into one result, where all lines are asked for."""
+
+READING_RECORDS = 100
+"""So many files tell which reading of a glob is meant; what an ignore file takes in may be among them."""
 
 HEAD_BYTES = 64 * 1024
 
@@ -127,6 +134,7 @@ class GrepInput(ToolInput):
     ] = ()
     timeout_seconds: Annotated[int, timeout_meta(GREP_SECONDS)] = int(GREP_SECONDS)
     multiline: Annotated[bool, Meta(description="Let the pattern span lines, and `.` match line ends.")] = False
+    encoding: EncodingName | None = None
 
     @property
     def shows_context(self) -> bool:
@@ -154,7 +162,9 @@ def grep_tool(cwd: Path) -> Tool:
     )
     async def grep(input: GrepInput) -> ToolResult:
         if any("\0" in str(value) for value in structs.astuple(input)):
-            raise ToolError("The input holds a null byte.", code=ErrorCode.INVALID_PARAMETERS)
+            raise ToolError(
+                "The input holds a null byte. Write it as \\x00 in the pattern.", code=ErrorCode.INVALID_PARAMETERS
+            )
         return await Grep(search_program(), search_root(cwd, input.path), input).answer()
 
     return grep
@@ -171,9 +181,10 @@ class Grep(Struct, frozen=True):
         """Answer the call. Raises `ToolError` with what rg complained of."""
         input, seconds = self.input, self.input.timeout_seconds
         deadline = time.monotonic() + seconds
-        encoding = await asyncio.to_thread(_encoding_arguments, self.root)
-        with _filters(input) as (filters, accepts):
-            arguments = [*_common_arguments(input), *_mode_arguments(input), *filters, *encoding]
+        encoding = await asyncio.to_thread(_encoding, self.root, input.encoding)
+        globs = None if input.glob is None else await self._globs(input.glob, deadline)
+        with _filters(globs, input.ignore) as (filters, accepts):
+            arguments = [*_common_arguments(input), *_mode_arguments(input), *filters, *_encoding_arguments(encoding)]
 
             async def run(*more: str, separator: bytes = b"\n", max_records: int = MAX_RECORDS) -> Output:
                 return await run_ripgrep(
@@ -194,7 +205,28 @@ class Grep(Struct, frozen=True):
                 return checked(replace(output, records=list(records)), seconds)
 
             found, output = await self._found(run, read, input.offset + (input.head_limit or MAX_LINES))
-        return page(found, input.offset, input.head_limit, output, seconds)
+        result = page(found, input.offset, input.head_limit, output, seconds)
+        remarks = await asyncio.to_thread(_remarks, encoding, input, self.root, found)
+        return replace(result, content="\n".join([str(result.content), *remarks]))
+
+    async def _globs(self, glob: str, deadline: float) -> tuple[str, ...]:
+        """`glob` as it is meant: the first of its readings that files match. A leading `!` stays."""
+        negated = "!" if glob.startswith("!") else ""
+        found = await asyncio.to_thread(glob_readings, glob.removeprefix("!"), self.root.folder, follow=False)
+        *others, last = found.readings
+        for globs in others:
+            with only_matching(globs) as (arguments, keep):
+                output = await run_ripgrep(
+                    self.program,
+                    ["--files", "--hidden", "--null", *NO_VERSION_CONTROL, *arguments, "--", "."],
+                    cwd=self.root.folder,
+                    separator=b"\0",
+                    seconds=max(deadline - time.monotonic(), 0.1),
+                    max_records=READING_RECORDS,
+                )
+            if any(map(keep, output.records)):
+                return tuple(f"{negated}{each}" for each in globs)
+        return tuple(f"{negated}{each}" for each in last)
 
     async def _found(
         self, run: Callable[..., Awaitable[Output]], read: Callable[[Output], Output], needed: int
@@ -242,30 +274,47 @@ def _mode_arguments(input: GrepInput) -> list[str]:
 
 
 @contextmanager
-def _filters(input: GrepInput) -> Iterator[tuple[list[str], Keep | None]]:
+def _filters(globs: Sequence[str] | None, ignore: Sequence[str]) -> Iterator[tuple[list[str], Keep | None]]:
     """The arguments for `glob` and `ignore`, and a check for the paths that rg prints where one is needed."""
-    ignore = ignore_arguments(input.ignore)
-    glob = input.glob
-    if glob is None:
-        yield ignore, None
-    elif glob.startswith("!"):
-        checked_glob(glob[1:])
-        yield [f"--glob={glob}", *ignore], None
+    without = ignore_arguments(ignore)
+    if globs is None:
+        yield without, None
+    elif globs[0].startswith("!"):
+        checked_globs([glob[1:] for glob in globs])
+        yield [*(f"--glob={glob}" for glob in globs), *without], None
     else:
-        with only_matching(glob) as (arguments, keep):
-            yield [*arguments, *ignore], keep
+        with only_matching(globs) as (arguments, keep):
+            yield [*arguments, *without], keep
 
 
-def _encoding_arguments(root: SearchRoot) -> list[str]:
-    """Tell rg how to read a file that is named itself: it sees byte order marks, but takes the rest for UTF-8."""
+def _encoding(root: SearchRoot, named: str | None) -> Encoding | None:
+    """The encoding to search in: the one that the call names, or that of the file it searches; None: rg's own choice."""
+    if named is not None:
+        return named_encoding(named)
     if root.target == ".":
-        return []
-    file = root.folder / root.target
+        return None
     try:
-        if not file.is_file():
-            return []  # a pipe or a device: opening it could wait for ever
-        with file.open("rb") as opened:
-            latin = detect_encoding(opened.read(HEAD_BYTES), final=False) in (LATIN_1, CP_1252)
+        with open_regular(real_path(root.folder / root.target), root.target) as opened:
+            head = opened.read(HEAD_BYTES) or b""
+            return detect_encoding(head, final=len(head) < HEAD_BYTES)
     except (NotText, OSError):
-        return []  # rg says what is wrong with it
-    return ["--encoding=latin1"] if latin else []
+        return None  # rg says what is wrong with it
+
+
+def _encoding_arguments(encoding: Encoding | None) -> list[str]:
+    """Tell rg how to read the files: it sees byte order marks, but takes the rest for UTF-8."""
+    if encoding is None or encoding.bom or (label := ripgrep_label(encoding)) is None:
+        return []
+    return [f"--encoding={label}"]
+
+
+def _remarks(encoding: Encoding | None, input: GrepInput, root: SearchRoot, found: GrepResult) -> list[str]:
+    """The encoding that was guessed; if nothing was found, what may have been passed over."""
+    if encoding is not None and encoding.guessed:
+        return [f"[The file does not declare its encoding: searched as {encoding.label}.]"]
+    if found.lines or root.target != ".":
+        return []
+    remarks = find_links(root.folder, (input.glob or "**",), lambda _: False).note(root.prefix)
+    if encoding is None and not input.pattern.isascii():
+        remarks.append("[Files were searched as UTF-8. For others give `encoding`, or the very file as path.]")
+    return remarks

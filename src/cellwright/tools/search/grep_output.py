@@ -15,6 +15,7 @@ from cellwright.agent.tool import ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import counted, lazy_pattern, visible
 from cellwright.tools.paths import file_errors, not_found, resolve_path, shown_path
+from cellwright.tools.search.glob_readings import GlobReadings
 from cellwright.tools.search.ripgrep import Output
 from cellwright.tools.search.ripgrep_arguments import relative_path
 
@@ -100,6 +101,10 @@ class SearchRoot(Struct, frozen=True):
     folder: Path
     target: str
     prefix: str
+
+    def behind(self, readings: GlobReadings) -> SearchRoot:
+        """The place where the search for a glob starts: this one, or a folder behind a link."""
+        return structs.replace(self, folder=readings.folder, prefix=self.prefix + readings.prefix)
 
     def shown(self, path: bytes) -> str:
         """A path as rg printed it, for the model: on one line, whatever is in its name."""

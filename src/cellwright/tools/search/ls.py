@@ -19,7 +19,7 @@ from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, ToolResult, tool
 from cellwright.text import visible
 from cellwright.tools.inputs import HERE, MAX_GLOBS, Globs
-from cellwright.tools.paths import existing_path, file_errors, shown_path
+from cellwright.tools.paths import existing_path, file_errors, shown_name, shown_path
 from cellwright.tools.search.ripgrep_arguments import TEMPORARY_FILES
 
 DESCRIPTION = """\
@@ -130,7 +130,7 @@ def _ignored(entry: os.DirEntry[str], ignore: Sequence[str]) -> bool:
 
 
 def _facts(entry: os.DirEntry[str]) -> FolderEntry:
-    name = entry.name if entry.name.isprintable() else visible(_decoded(entry.name)).replace("\n", "⏎")
+    name = shown_name(entry.name)
     try:
         status = entry.stat(follow_symlinks=False)
     except OSError as error:

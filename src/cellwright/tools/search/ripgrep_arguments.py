@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.search.glob_regex import glob_matcher
+from cellwright.tools.search.glob_regex import any_matcher
 
 TEMPORARY_FILES = ".cellwright-*.tmp"
 """The names that files which we write may have for a moment, where there is no better way."""
@@ -39,30 +39,29 @@ def relative_pattern(pattern: str, folder: Path) -> str:
 
 def ignore_arguments(ignore: Sequence[str]) -> list[str]:
     """rg's arguments that leave out what matches one of the globs. Taking out overrides no ignore file."""
-    for glob in ignore:
-        checked_glob(glob.removeprefix("!"))
+    checked_globs([glob.removeprefix("!") for glob in ignore])
     # a folder's contents go with it, however it was written
     return [f"--glob=!{glob.removeprefix('!').removesuffix('/**').removesuffix('/')}" for glob in ignore if glob]
 
 
-def checked_glob(glob: str) -> Callable[[str], bool]:
-    """A matcher for `glob`; a `ToolError` that says what is wrong with it."""
-    if "\0" in glob or "\n" in glob:
+def checked_globs(globs: Sequence[str]) -> Callable[[str], bool]:
+    """A matcher for what matches one of `globs`; a `ToolError` that says what is wrong with one."""
+    if any("\0" in glob or "\n" in glob for glob in globs):
         raise ToolError("A glob holds a null byte or a line end.", code=ErrorCode.INVALID_PARAMETERS)
     try:
-        return glob_matcher(glob)
+        return any_matcher(globs)
     except ValueError as error:
         raise ToolError(f"ripgrep refused the search: {error}", code=ErrorCode.INVALID_PARAMETERS) from error
 
 
 @contextmanager
-def only_matching(glob: str) -> Iterator[tuple[list[str], Keep]]:
-    """rg's arguments for files that match `glob` and are not ignored, and a check for the paths it then prints.
+def only_matching(globs: Sequence[str]) -> Iterator[tuple[list[str], Keep]]:
+    """rg's arguments for files that match one of `globs` and are not ignored, and a check for the paths it then prints.
 
     rg's --glob would override .gitignore. An ignore file of ours that takes out everything else does not: it ranks lowest.
     What it cannot take out is what another ignore file takes in (`!keep.log`): hence the check.
     """
-    matches = checked_glob(glob)
+    matches = checked_globs(globs)
     seen: dict[bytes, bool] = {}
 
     def keep(path: bytes) -> bool:
@@ -71,7 +70,7 @@ def only_matching(glob: str) -> Iterator[tuple[list[str], Keep]]:
         return seen[path]
 
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".ignore", delete=False) as file:
-        file.write(f"*\n!*/\n!{_no_comment(glob)}\n")
+        file.write("*\n!*/\n" + "".join(f"!{_no_comment(glob)}\n" for glob in globs))
     try:
         yield [f"--ignore-file={file.name}"], keep
     finally:
@@ -90,8 +89,10 @@ def relative_path(path: bytes) -> str:
 
 
 @contextmanager
-def glob_arguments(pattern: str, ignore: Sequence[str], environ: Mapping[str, str]) -> Iterator[tuple[list[str], Keep]]:
-    """rg's arguments that list the files which match `pattern`, and a check for what it lists.
+def glob_arguments(
+    pattern: str, globs: Sequence[str], ignore: Sequence[str], environ: Mapping[str, str]
+) -> Iterator[tuple[list[str], Keep]]:
+    """rg's arguments that list the files which match one of `globs`, a reading of `pattern`, and a check for the list.
 
     Hidden and ignored files are found, unless CLAUDE_CODE_GLOB_HIDDEN or CLAUDE_CODE_GLOB_NO_IGNORE is `false`.
     """
@@ -105,9 +106,10 @@ def glob_arguments(pattern: str, ignore: Sequence[str], environ: Mapping[str, st
 
     if _is_on("CLAUDE_CODE_GLOB_NO_IGNORE", environ):
         # first: of rg's globs the last that matches decides
-        yield [*arguments[:3], "--no-ignore", f"--glob={_no_comment(pattern)}", *without, "--", "."], seen
+        wanted = [f"--glob={_no_comment(glob)}" for glob in globs]
+        yield [*arguments[:3], "--no-ignore", *wanted, *without, "--", "."], seen
         return
-    with only_matching(pattern) as (more, matches):
+    with only_matching(globs) as (more, matches):
         yield [*arguments, *more, "--", "."], lambda path: seen(path) and matches(path)
 
 

@@ -28,7 +28,7 @@ from cellwright.tools.code.navigation.project_code import (
     where,
 )
 from cellwright.tools.inputs import HERE, MAX_GLOBS, Globs
-from cellwright.tools.search.ripgrep_arguments import checked_glob
+from cellwright.tools.search.ripgrep_arguments import checked_globs
 
 CANDIDATES = 1_000
 LINE_CHARS = 200
@@ -115,8 +115,8 @@ _SUFFIXES = (".py", ".js", ".ts", ".tsx", ".go", ".java", ".rs", ".c", ".cpp", "
 
 
 def _filter(input: SemanticSearchInput) -> Callable[[str], bool]:
-    wanted = None if input.glob is None else checked_glob(input.glob)
-    excluded = [checked_glob(glob.removesuffix("/").removesuffix("/**")) for glob in input.exclude]
+    wanted = None if input.glob is None else checked_globs([input.glob])
+    excluded = [checked_globs([glob.removesuffix("/").removesuffix("/**")]) for glob in input.exclude]
 
     def accepts(path: str) -> bool:
         if wanted is not None and not wanted(path):

@@ -13,7 +13,7 @@ from io import FileIO
 
 from msgspec import Struct
 
-from cellwright.tools.files.formats.text import Encoding, detect_encoding, one_byte_encoding
+from cellwright.tools.files.formats.encodings import Encoding, detect_encoding, guessed_encoding
 
 BLOCK_BYTES = 1 << 20
 
@@ -55,19 +55,24 @@ class TextPage(Struct, frozen=True):
         return self.first + len(self.lines) - 1
 
 
-def read_page(file: FileIO, size: int, first: int, bounds: PageBounds, stopped: Stopped) -> TextPage:
+def read_page(
+    file: FileIO, size: int, first: int, bounds: PageBounds, stopped: Stopped, named: Encoding | None = None
+) -> TextPage:
     """Lines `first` (from 1) to `first + limit - 1`, or as many of them as fit.
 
-    The encoding is that of the first megabyte; a smaller file that does not hold it to its end is read as one of single
-    bytes, in a larger one what does not fit becomes U+FFFD. Ends early when `stopped()`. Raises `NotText`.
+    The encoding is `named`, or that of the first megabyte; if a smaller file does not hold it to its end, it is guessed
+    anew from there, in a larger one what does not fit becomes U+FFFD. Ends early when `stopped()`. Raises `NotText`, and
+    UnicodeDecodeError if the file is not in the encoding `named`.
     """
-    encoding = encoding_of(file, size)
+    encoding = named or encoding_of(file, size)
     if size <= COUNTED_BYTES:
         try:
             return _read_page(file, size, first, bounds, stopped, encoding, "strict")
         except UnicodeDecodeError as error:
+            if named is not None:
+                raise
             if not is_wide(encoding):
-                encoding = one_byte_encoding(error.object)
+                encoding = guessed_encoding(error.object, final=False)
     return _read_page(file, size, first, bounds, stopped, encoding, "replace")
 
 
@@ -91,7 +96,7 @@ def _read_page(
     to_the_end = size <= COUNTED_BYTES
     file.seek(0)
     block = file.read(BLOCK_BYTES) or b""
-    rest = block[len(encoding.bom) :]
+    rest = block.removeprefix(encoding.bom)
     while block and not stopped():
         if to_the_end:
             digest.update(block)
@@ -244,19 +249,21 @@ class Lines:
         self.done = len(self.kept) == self.bounds.limit
 
 
-def read_tail(file: FileIO, size: int, count: int, bounds: PageBounds, stopped: Stopped) -> TextPage:
+def read_tail(
+    file: FileIO, size: int, count: int, bounds: PageBounds, stopped: Stopped, named: Encoding | None = None
+) -> TextPage:
     """At most `limit` of the last `count` lines, numbered from 1 where they could be counted, else from -1 backwards.
 
     Ends early when `stopped()`. Raises `NotText`.
     """
     if size <= COUNTED_BYTES:
-        total = read_page(file, size, 1, PageBounds(0, 0, 1), stopped).total or 0
-        return read_page(file, size, max(total - count + 1, 1), bounds, stopped)
-    encoding = encoding_of(file, size)
+        total = read_page(file, size, 1, PageBounds(0, 0, 1), stopped, named).total or 0
+        return read_page(file, size, max(total - count + 1, 1), bounds, stopped, named)
+    encoding = named or encoding_of(file, size)
     start = _start_of_last(file, size, count, encoding, stopped)
     if start is None:
         # there are not so many lines: the first is known after all
-        return read_page(file, size, 1, bounds, stopped)
+        return read_page(file, size, 1, bounds, stopped, named)
     lines = Lines(0, bounds, encoding, "replace")
     file.seek(start)
     left = size - start

@@ -18,7 +18,16 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.permissions.patch_text import FilePatch, Hunk, PatchProblem, read_patch
 from cellwright.tools.files.closest_match import nearest_place
 from cellwright.tools.files.file_state import FileState, is_stale
-from cellwright.tools.files.formats.text import UTF_8, Encoding, NotText, decode, encode, main_line_end, read_bytes
+from cellwright.tools.files.formats.encodings import (
+    UTF_8,
+    Encoding,
+    NotText,
+    decode,
+    encode,
+    encode_changed,
+    encoding_note,
+)
+from cellwright.tools.files.formats.text import main_line_end, read_bytes
 from cellwright.tools.files.originals import sha256
 from cellwright.tools.files.replace import (
     EDITED_BYTES,
@@ -262,7 +271,7 @@ class PatchedFile(Struct):
     """A file on its way through the patch: what is on disk, and what it is by now (`None`: there is no file).
 
     `fresh`: the model has read it as it is; then white space may differ. `known`: it has read all of it. `origin` is the
-    file that this one was renamed or copied from.
+    file that this one was renamed or copied from. `encoding` is that of its text, once that was looked at.
     """
 
     path: Path
@@ -274,6 +283,7 @@ class PatchedFile(Struct):
     known: bool = True
     executable: bool | None = None
     origin: PatchedFile | None = None
+    encoding: Encoding | None = None
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -344,7 +354,9 @@ def file_on_disk(real: Path, display_path: str, state: FileState) -> PatchedFile
     data, status = read_bytes(real, display_path, EDITED_BYTES, TOO_LARGE)
     seen = state.get(real)
     fresh = seen is not None and not is_stale(seen, status, sha256(data))
-    return PatchedFile(real, display_path, status, data, data, fresh, fresh and seen is not None and seen.whole)
+    known = fresh and seen is not None and seen.whole
+    encoding = seen.encoding if fresh and seen is not None else None
+    return PatchedFile(real, display_path, status, data, data, fresh, known, encoding=encoding)
 
 
 def _apply(plan: _Plan, file: FilePatch) -> None:
@@ -353,7 +365,7 @@ def _apply(plan: _Plan, file: FilePatch) -> None:
             raise ToolError(f"{file.new or file.old} is {_NO_FILES[mode]}: that cannot be patched here.")
     if file.old is None:
         target = _absent(plan, file.new or "")
-        target.now = encode(_content(file), UTF_8, target.display_path)
+        target.now, target.encoding = encode(_content(file), UTF_8, target.display_path), UTF_8
         target.fresh = target.known = True
     else:
         target = _from(plan, file, plan.file(file.old))
@@ -383,7 +395,7 @@ def _from(plan: _Plan, file: FilePatch, source: PatchedFile) -> PatchedFile:
         source.now = None
         return source
     target = _absent(plan, file.new or "")
-    target.now, target.fresh, target.known = after, source.fresh, source.known
+    target.now, target.fresh, target.known, target.encoding = after, source.fresh, source.known, source.encoding
     target.origin = source
     if file.action == "rename":
         source.now = None
@@ -409,19 +421,22 @@ def _patched(plan: _Plan, file: PatchedFile, data: bytes, hunks: tuple[Hunk, ...
     if not hunks:
         return data
     try:
-        text, encoding = _decoded(data, hunks)
+        text, encoding = _decoded(data, hunks, file.encoding)
     except NotText:
         raise ToolError(f"{file.display_path} is binary data, not text. {TOO_LARGE}") from None
     check_editable_notebook(file.path, file.display_path, text)
     applied = apply_hunks(text, hunks, exact=not file.fresh)
     plan.problems += [_words(file, misfit, text) for misfit in applied.misfits]
     file.notes += applied.notes
-    return encode(applied.text, encoding, file.display_path)
+    file.encoding = encoding
+    if note := encoding_note(encoding, file.display_path):
+        file.notes.append(note.strip())
+    return encode_changed(data, text, applied.text, encoding, file.display_path)
 
 
-def _decoded(data: bytes, hunks: tuple[Hunk, ...]) -> tuple[str, Encoding]:
+def _decoded(data: bytes, hunks: tuple[Hunk, ...], known: Encoding | None) -> tuple[str, Encoding]:
     marked = any(line.startswith(_BOM) for hunk in hunks for _, line in hunk.lines)
-    text, encoding = decode(data)
+    text, encoding = decode(data, known)
     # git shows the byte order mark as a part of the first line, Read does not show it at all
     if marked and encoding.name == "utf-8":
         return data.decode(), UTF_8

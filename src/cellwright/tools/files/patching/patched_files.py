@@ -16,7 +16,7 @@ from cellwright.tools.files.atomic_write import FileWrite, write_together
 from cellwright.tools.files.changes import AffectedFile, FilesOutput
 from cellwright.tools.files.diff import Diff, diff_texts, prefixed
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.formats.text import NotText, decode
+from cellwright.tools.files.formats.encodings import NotText, decode
 from cellwright.tools.files.originals import UpcomingChange, kept_originals, sha256
 from cellwright.tools.files.patching.patch_plan import PatchedFile
 from cellwright.tools.files.writing.open_folder import FileChanged
@@ -84,17 +84,17 @@ def _check_saved(files: Sequence[PatchedFile], state: FileState) -> None:
         )
 
 
-def _text(data: bytes | None) -> str | None:
+def _text(data: bytes | None, file: PatchedFile) -> str | None:
     if data is None:
         return None
     try:
-        return decode(data)[0]
+        return decode(data, file.encoding)[0]
     except NotText:  # it may be renamed or given another mode; there is nothing to show of it
         return ""
 
 
 def _diff(file: PatchedFile) -> Diff:
-    diff = diff_texts(_text(file.was), _text(file.now), file.display_path)
+    diff = diff_texts(_text(file.was, file), _text(file.now, file), file.display_path)
     headers = []
     if file.now is None:
         # views show the second name of a file, and here it is /dev/null
@@ -114,7 +114,7 @@ def _checked(files: Sequence[PatchedFile], *, allowed: bool) -> list[str]:
     """A note on each file's syntax. ToolError if the patch breaks any of them."""
     edited: dict[int, EditedFile] = {}
     for number, file in enumerate(files):
-        before, after = _text(file.was), _text(file.now)
+        before, after = _text(file.was, file), _text(file.now, file)
         if after is not None and after != before:
             edited[number] = EditedFile(file.path, before, after, file.display_path)
     notes = dict(zip(edited, check_all(list(edited.values()), allowed=allowed), strict=True))
@@ -169,7 +169,7 @@ def _write(files: Sequence[PatchedFile], state: FileState) -> None:
     state.keeper.after_changes([file.path for file in files])
     for file, status in zip(files, statuses, strict=True):
         if status is not None and file.now is not None:
-            state.wrote(file.path, status, sha256(file.now), whole=file.known)
+            state.wrote(file.path, status, sha256(file.now), whole=file.known, encoding=file.encoding)
 
 
 def _like(file: PatchedFile) -> tuple[Path, Any] | None:
@@ -179,7 +179,7 @@ def _like(file: PatchedFile) -> tuple[Path, Any] | None:
 
 
 def _affected(file: PatchedFile) -> AffectedFile:
-    diff = diff_texts(_text(file.was), _text(file.now), file.display_path)
+    diff = diff_texts(_text(file.was, file), _text(file.now, file), file.display_path)
     return AffectedFile(path=file.path.as_posix(), type=_type(file), added=diff.added, removed=diff.removed)
 
 
@@ -193,5 +193,7 @@ def _file_display(file: PatchedFile) -> dict[str, Any]:
         "type": _type(file),
         "before_sha256": None if file.before is None else sha256(file.before),
         "after_sha256": None if file.now is None else sha256(file.now),
-        "structuredPatch": diff_texts(_text(file.before), _text(file.now), file.display_path).structured_patch(),
+        "structuredPatch": diff_texts(
+            _text(file.before, file), _text(file.now, file), file.display_path
+        ).structured_patch(),
     }
