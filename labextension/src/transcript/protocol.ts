@@ -229,8 +229,8 @@ export type Op =
 
 export type OpsMessage = { type: "ops"; first: number; now: number; ops: Op[] };
 export type AckMessage = { type: "ack"; question: string };
-/** One of the outputs that a cell holds of a run; `part` numbers the answer's own, null is what code has displayed. */
-export type SavedCellOutput = { part: number | null; data: JsonObject; metadata: JsonObject };
+/** One of the outputs that a cell holds of a run. */
+export type SavedCellOutput = { data: JsonObject; metadata: JsonObject };
 /** `writer`: the kernel connection of the page that writes into a notebook that several share, "" where none has to. */
 export type SavedMessage = { type: "saved"; run: string; cell: string | null; count: number | null; writer: string; outputs: SavedCellOutput[] };
 export type KernelMessage = OpsMessage | AckMessage | SavedMessage;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -12,15 +13,14 @@ import nbformat
 import pytest
 from nbformat.sign import NotebookNotary
 
-E2E = Path(__file__).parents[2] / "e2e"
-sys.path.insert(0, str(Path(__file__).parent))  # importlib mode leaves these out
-sys.path.insert(0, str(E2E))
+sys.path.insert(0, str(Path(__file__).parents[2] / "e2e"))  # importlib mode leaves it out
 
 from lab_notebook import NotebookPage
 from lab_server import Lab, running_lab
 from lab_tab import LabTab
 
 from cellwright.testing import MessagesServer
+from eventual import eventually
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 VIEWPORT = {"width": 1180, "height": 900}
@@ -66,7 +66,13 @@ class SharedNotebook:
         return book.open()
 
     def on_disk(self) -> Any:
-        return json.loads(self.file.read_text("utf-8"))
+        """The file's notebook; the server, which saves it a second after each change, may be writing it just now."""
+
+        def read() -> Any:
+            with contextlib.suppress(ValueError):
+                return json.loads(self.file.read_text("utf-8"))
+
+        return eventually(read)
 
     def close(self) -> None:
         for context in self._contexts:

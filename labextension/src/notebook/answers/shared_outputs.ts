@@ -1,6 +1,9 @@
 /**
  * The outputs of notebooks that several pages edit together.
  *
+ * What two pages have written stands twice: a page may have slept while another one wrote in its place. Each page takes away all
+ * but the first of the same place, which is the same one everywhere, so nothing is lost when several do.
+ *
  * JupyterLab appends an output that another page has put in the place of an earlier one: what it shows then has another order
  * than the document, and what the other page writes next goes to the wrong place (seen in 4.4 to 4.6). So where that has
  * happened, the page shows the document's outputs anew, and writes nothing.
@@ -11,11 +14,12 @@ import type { INotebookModel } from "@jupyterlab/notebook";
 import type { IOutputAreaModel } from "@jupyterlab/outputarea";
 
 import type { CellModel } from "../cell_language";
+import { repeatedPlaces } from "./run_places";
 
 /** One look for all that another page writes together. */
 const LOOK_AFTER_MS = 50;
 
-export type SharedOutputs = Pick<YCodeCell, "changed" | "getOutputs" | "setOutputs">;
+export type SharedOutputs = Pick<YCodeCell, "changed" | "getOutputs" | "setOutputs" | "updateOutputs">;
 type OutputsDelta = readonly { retain?: number; delete?: number; insert?: readonly unknown[] }[];
 /** A code cell; by its slot it writes what is shown into the document, and we show what stands there. */
 type WritingCell = CellModel & { readonly outputs: IOutputAreaModel; onOutputsChange?: (sender: IOutputAreaModel, change: IOutputAreaModel.ChangedArgs) => void };
@@ -42,11 +46,17 @@ function followCell(cell: WritingCell): void {
   if (!shared || followed.has(cell)) return;
   followed.add(cell);
   let timer: ReturnType<typeof setTimeout> | undefined;
+  let isOutOfOrder = false;
   shared.changed.connect((_, { outputsChange }) => {
-    if (!outputsChange || !insertsAbove(outputsChange as unknown as OutputsDelta, shared.getOutputs().length)) return;
+    const delta = (outputsChange ?? []) as unknown as OutputsDelta;
+    if (!delta.some(({ insert }) => insert)) return;
+    isOutOfOrder ||= insertsAbove(delta, cell.outputs.length);
     timer ??= setTimeout(() => {
       timer = undefined;
-      showAnew(cell, shared);
+      if (cell.isDisposed) return;
+      if (isOutOfOrder) showAnew(cell, shared);
+      isOutOfOrder = false;
+      takeRepeatedAway(cell, shared);
     }, LOOK_AFTER_MS);
   });
 }
@@ -55,13 +65,19 @@ function followCell(cell: WritingCell): void {
 export function insertsAbove(delta: OutputsDelta, length: number): boolean {
   let at = 0;
   for (const { retain = 0, insert = [] } of delta) at += retain + insert.length;
-  return delta.some(({ insert }) => insert) && at < length;
+  return at < length;
+}
+
+function takeRepeatedAway({ outputs }: WritingCell, shared: SharedOutputs): void {
+  const shown = Array.from({ length: outputs.length }, (_, index) => ({ metadata: outputs.get(index).metadata }));
+  if (repeatedPlaces(shown).length === 0) return;
+  // as the document has them: it may hold streams apart that are shown as one
+  for (const index of repeatedPlaces(shared.getOutputs()).reverse()) shared.updateOutputs(index, index + 1, []);
 }
 
 function showAnew(cell: WritingCell, shared: SharedOutputs): void {
   const { onOutputsChange, outputs } = cell;
-  // it is disposed, or a JupyterLab that goes another way
-  if (!onOutputsChange || !(outputs as IOutputAreaModel | null) || outputs.isDisposed) return;
+  if (!onOutputsChange) return; // a JupyterLab that goes another way
   outputs.changed.disconnect(onOutputsChange, cell);
   try {
     outputs.fromJSON(shared.getOutputs());

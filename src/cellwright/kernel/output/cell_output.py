@@ -101,6 +101,8 @@ WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 CELL_LEAVES_OUT = frozenset({"display"})
 """The operations that no cell shows: what code displays is an output beside it."""
 
+ID_CHARS = 16
+
 STUCK = "The code does not react to the interrupt. Restarting the kernel ends it; variables are lost."
 
 
@@ -145,12 +147,12 @@ class CellOutput(Protocol):
 
 
 class _Shown(Struct, eq=False):
-    """One output of the cell: a part of the answer, by its number, or what code has displayed."""
+    """One output of the cell: a part of the answer, or what code has displayed."""
 
     display_id: str
     data: Mapping[str, Any]
     metadata: Mapping[str, Any] = {}
-    part: int | None = None
+    is_part: bool = False
     live: Mapping[str, Any] = {}
     """The mimebundle that shows this part while it comes."""
 
@@ -218,19 +220,18 @@ class SavedOutput:
         for shown in self._displays.take(event):
             self._display(shown)
         # what follows stands below what the call has displayed
-        if isinstance(event, ToolEnd) and self._shown and self._shown[-1].part is None:
+        if isinstance(event, ToolEnd) and self._shown and not self._shown[-1].is_part:
             self._begin_part()
 
     def _display(self, shown: CodeDisplay) -> None:
         """Show what Claude's code displays as the output of the cell that it is."""
         if not self._shown:
             return  # nothing is shown where nothing is open
-        known = next((each for each in self._shown if each.display_id == shown.display_id), None)
-        if known is None:
-            self._shown.append(_Shown(shown.display_id, shown.data, shown.metadata))
-        else:
-            known.data, known.metadata = shown.data, shown.metadata
-        self._publish(shown.display_id, shown.data, shown.metadata, update=known is not None)
+        ids = [each.display_id for each in self._shown]
+        number = ids.index(shown.display_id) if shown.display_id in ids else len(ids)
+        place = self._placed(shown.metadata, number)
+        self._shown[number : number + 1] = [_Shown(shown.display_id, shown.data, place)]
+        self._publish(shown.display_id, shown.data, place, update=number < len(ids))
 
     def _begin_part(self) -> None:
         self._saved.begin_part()
@@ -240,7 +241,7 @@ class SavedOutput:
     @property
     def _parts(self) -> int:
         """The number of parts that there are."""
-        return sum(each.part is not None for each in self._shown)
+        return sum(each.is_part for each in self._shown)
 
     def _open_part(self) -> None:
         """Show that Claude is working, below all else."""
@@ -248,15 +249,20 @@ class SavedOutput:
         self._show_part(data)
 
     def _show_part(self, data: Mapping[str, Any]) -> None:
-        number = self._parts
-        place = place_metadata({}, self._run_id, number)
-        part = _Shown(f"claude-{uuid.uuid4().hex}", data, place, part=number, live=data)
+        place = self._placed({}, len(self._shown))
+        part = _Shown(f"claude-{uuid.uuid4().hex}", data, place, is_part=True, live=data)
         self._shown.append(part)
         self._publish(part.display_id, data, place, update=False)
 
+    def _placed(self, metadata: Mapping[str, Any], number: int) -> dict[str, Any]:
+        """`metadata` with the place of an output: the run, and its number among the run's outputs."""
+        if not self._run_id:
+            return dict(metadata)
+        return {**metadata, FIELD: {**metadata.get(FIELD, {}), "run": self._run_id, "output": number}}
+
     def _show_as_saved(self) -> None:
         """Show each part as it would be saved now."""
-        shown = [each for each in self._shown if each.part is not None]
+        shown = [each for each in self._shown if each.is_part]
         for part, texts in zip(shown, self._saved.parts(), strict=False):
             data: dict[str, Any] = {**texts}
             if part is shown[-1]:
@@ -271,19 +277,20 @@ class SavedOutput:
 
     def _keep_in_cell(self) -> list[_Shown]:
         """Replace what is shown by the outputs that the cell holds from now on, and return these."""
-        if self._shown and self._shown[-1].part is None:  # the run was cut off in a call
+        if self._shown and not self._shown[-1].is_part:  # the run was cut off in a call
             self._saved.begin_part()
             self._show_part({"text/plain": ""})
         if not self._keeps_answer:
             return self._keep_others()
         kept = self._kept_parts()
-        pictures = iter(kept_displays([each.data for each in self._shown if each.part is None], self._clean))
-        for shown in self._shown:
+        pictures = iter(kept_displays([each.data for each in self._shown if not each.is_part], self._clean))
+        for number, shown in enumerate(self._shown):
             before = shown.data, shown.metadata
-            if shown.part is not None:
+            if shown.is_part:
                 shown.data, shown.metadata = kept.pop(0)
             else:
                 shown.data = next(pictures)
+            shown.metadata = self._placed(shown.metadata, number)
             if (shown.data, shown.metadata) != before:
                 self._publish(shown.display_id, shown.data, shown.metadata, update=True)
         return self._shown
@@ -298,7 +305,7 @@ class SavedOutput:
         others = self._earlier or [{"data": self._instead or {"text/plain": ""}}]
         kept = [_Shown("", dict(each["data"]), dict(each.get("metadata", {}))) for each in others]
         for shown, other in zip(self._shown, kept, strict=False):
-            other.display_id, other.part = shown.display_id, shown.part
+            other.display_id = shown.display_id
         for other in kept:
             if other.display_id:
                 self._publish(other.display_id, other.data, other.metadata, update=True)
@@ -311,11 +318,10 @@ class SavedOutput:
         transcripts = saved_transcripts(self._ops.after(0), self._parts, self._clean, replayed=self._saved.replayed)
         parts = [map_strings(part, self._clean) for part in self._saved.parts()]
         bundles = [{TRANSCRIPT: transcript, **texts} for transcript, texts in zip(transcripts, parts, strict=True)]
-        run_id = self._run_id
-        if run_id and self._saved.replayed:  # the same answer, so the same bytes
-            run_id = hashlib.sha256(json.encode(bundles)).hexdigest()[: len(run_id)]
-        metadata = self._metadata()
-        return [(bundle, place_metadata({} if n else metadata, run_id, n)) for n, bundle in enumerate(bundles)]
+        if self._run_id and self._saved.replayed:  # the same answer, so the same bytes
+            self._run_id = hashlib.sha256(json.encode(bundles)).hexdigest()[:ID_CHARS]
+        metadata = dict(self._metadata())
+        return [(bundle, {} if n else metadata) for n, bundle in enumerate(bundles)]
 
     def _publish(
         self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any] | None = None, *, update: bool
@@ -328,13 +334,6 @@ class SavedOutput:
             transient={"display_id": display_id},
             update=update,
         )
-
-
-def place_metadata(metadata: Mapping[str, Any], run_id: str, part: int) -> dict[str, Any]:
-    """`metadata` with the place that an output is in part `part` of a run; the same where the run has no id."""
-    if not run_id:
-        return dict(metadata)
-    return {**metadata, FIELD: {**metadata.get(FIELD, {}), "run": run_id, "part": part}}
 
 
 class RenewedOutput(SavedOutput):
@@ -463,7 +462,7 @@ class WidgetOutput(SavedOutput):
         """The widget has come after all: have it show what it was to show."""
         if self._renewal is not None and not self._closed:
             for part in self._shown:
-                if part.part is not None:
+                if part.is_part:
                     self._show_instead(part, part.live)
 
     def stuck(self, tool_use_id: str) -> None:
@@ -486,12 +485,10 @@ class WidgetOutput(SavedOutput):
             self._widget.keep_for_later_pages()
 
     def _saved_message(self, outputs: Sequence[_Shown]) -> SavedMessage:
-        shown: list[SavedCellOutput] = [
-            {"part": each.part, "data": dict(each.data), "metadata": dict(each.metadata)} for each in outputs
-        ]
+        shown: list[SavedCellOutput] = [{"data": dict(each.data), "metadata": dict(each.metadata)} for each in outputs]
         return {
             "type": "saved",
-            "run": self._run_id,
+            "run": "" if self._widget is None else self._widget.run,
             "cell": self._cell_id,
             "count": self._count,
             "writer": "",

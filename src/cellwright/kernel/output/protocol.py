@@ -30,9 +30,8 @@ class AckMessage(TypedDict):
 
 
 class SavedCellOutput(TypedDict):
-    """One of the outputs that a cell holds of a run; `part` numbers the answer's own, None is what code has displayed."""
+    """One of the outputs that a cell holds of a run."""
 
-    part: int | None
     data: dict[str, Any]
     metadata: dict[str, Any]
 
@@ -40,8 +39,9 @@ class SavedCellOutput(TypedDict):
 class SavedMessage(TypedDict):
     """The outputs that the notebook should hold of a run, for pages that its outputs and their updates do not reach.
 
-    Its places there are outputs whose metadata name `run`. `writer` is the page (the session of its messages) that writes
-    into a notebook that several share, "" where that is the one that ran the cell; `count` is the cell's execution count.
+    Their places are outputs whose metadata name `run`, or the run that theirs name, and their numbers. `writer` is the page
+    (the session of its messages) that writes into a notebook that several share, "" where that is the one that ran the
+    cell; `count` is the cell's execution count.
     """
 
     type: Literal["saved"]

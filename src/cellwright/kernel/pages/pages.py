@@ -246,7 +246,11 @@ class Pages:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[request_id] = page, answer
         try:
-            await page.link.send({"type": "request", "id": request_id, "method": method, "params": dict(params)})
+            # a page that sleeps reads it when it wakes, and another page may have been asked by then
+            clock = {"sent": time.time(), "within": timeout}
+            await page.link.send(
+                {"type": "request", "id": request_id, "method": method, "params": dict(params), **clock}
+            )
             return await asyncio.wait_for(answer, timeout)
         except TimeoutError:
             raise PageGone from None
