@@ -33,7 +33,7 @@ export function insertSavedOutput(notebooks: readonly OpenNotebook[], saved: Sav
   const found = lacking && copies.length === 0 ? [lacking] : showing;
   for (const { cell, isShared, session } of found) {
     if (!isShared) keepInOwn(cell.outputs, saved);
-    else if (session === saved.writer) keepInShared(cell, saved);
+    else if (session !== "" && session === saved.writer) keepInShared(cell, saved);
   }
   return found.length > 0;
 }
