@@ -24,7 +24,7 @@ TESTS = Path(__file__).parents[1]
 # not by a cell: when `sys.path` changes, coverage takes modules away that another thread is importing
 IN_KERNELS = (TESTS / "e2e", TESTS / "tools")
 ALONE = {"ServerApp": {"jpserver_extensions": {"jupyter_server_fileid": False, "jupyter_server_ydoc": False}}}
-"""Nobody shares these notebooks; tests/server has some that are shared."""
+"""Nobody shares these notebooks; in the leg `collaboration` several people do."""
 DISABLED = [
     f"@jupyterlab/{name}-extension"
     for name in (
@@ -98,8 +98,11 @@ NOTIFICATIONS = "@jupyterlab/apputils-extension:notification"
 
 
 @contextlib.contextmanager
-def running_lab(root: Path, home: Path, model_url: str, api_key: str) -> Iterator[Lab]:
-    """A JupyterLab whose kernels talk to the model at `model_url`; its state is kept below `home`."""
+def running_lab(root: Path, home: Path, model_url: str, api_key: str, *, shared: bool = False) -> Iterator[Lab]:
+    """A JupyterLab whose kernels talk to the model at `model_url`; its state is kept below `home`.
+
+    `shared`: notebooks are edited together, by what the environment has for that.
+    """
     environ = {
         **os.environ,
         "HOME": str(home),
@@ -121,7 +124,7 @@ def running_lab(root: Path, home: Path, model_url: str, api_key: str) -> Iterato
     notifications.write_text('{"fetchNews": "false", "checkForUpdates": false}')  # their toasts cover what is clicked
     (home / "config" / "labconfig").mkdir(parents=True)
     (home / "config" / "labconfig" / "page_config.json").write_text(json.dumps(PAGE_CONFIG))
-    (home / "config" / "jupyter_server_config.json").write_text(json.dumps(ALONE))
+    (home / "config" / "jupyter_server_config.json").write_text(json.dumps({} if shared else ALONE))
     command = [
         *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
         *("--ServerApp.port=0", "--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True"),

@@ -19,7 +19,8 @@ export class ChangedFiles {
 
   /** Keeps a document that was opened as it is on disk. */
   add(document: DocumentRegistry.Context): void {
-    if (this.documents.has(document)) return;
+    // the server itself brings what is on disk into a document that several pages share
+    if (this.documents.has(document) || document.model.collaborative === true) return;
     this.documents.add(document);
     document.disposed.connect(() => { this.documents.delete(document); });
   }

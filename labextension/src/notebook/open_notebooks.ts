@@ -45,6 +45,7 @@ export class OpenNotebooks {
         session: its?.clientId ?? "",
         trusted: [...model.cells].every(({ type, trusted }) => type !== "code" || trusted),
         unsaved: model.dirty,
+        shared: model.collaborative === true,
       };
     });
   }

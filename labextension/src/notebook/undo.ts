@@ -142,6 +142,29 @@ function textElement(tag: "button" | "strong" | "pre" | "span", text: string): H
   return node;
 }
 
+const LOOK_AFTER_MS = 500;
+
+/** Calls `changed` when there is another answer in a notebook that several pages edit: another one may have run its cell. */
+function followAnswers({ context: { model } }: NotebookPanel, changed: () => void): void {
+  if (model.collaborative !== true) return;
+  const answers = (): string => JSON.stringify([...model.cells].flatMap((cell) => {
+    const { outputs, executionCount, executionState } = cell as CellModel;
+    const turn = turnOf(outputs);
+    return turn ? [[cell.id, turn, executionCount, executionState]] : [];
+  }));
+  let known = answers();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  model.contentChanged.connect(() => {
+    timer ??= setTimeout(() => {
+      timer = undefined;
+      if (model.isDisposed) return;
+      const now = answers();
+      if (now !== known) changed();
+      known = now;
+    }, LOOK_AFTER_MS);
+  });
+}
+
 // Offers to take a turn back under its answer.
 
 export const undoPlugin: JupyterFrontEndPlugin<void> = {
@@ -158,5 +181,8 @@ export const undoPlugin: JupyterFrontEndPlugin<void> = {
     const lookAtAll = (): void => { tracker.forEach((panel) => { void buttons.update(panel); }); };
     notebookLinks.onLinked(lookAtAll);
     NotebookActions.executed.connect(lookAtAll);
+    const followShared = (panel: NotebookPanel): void => { void panel.context.ready.then(() => { followAnswers(panel, () => void buttons.update(panel)); }); };
+    tracker.forEach(followShared);
+    tracker.widgetAdded.connect((_sender, panel) => { followShared(panel); });
   },
 };

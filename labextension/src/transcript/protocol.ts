@@ -229,9 +229,10 @@ export type Op =
 
 export type OpsMessage = { type: "ops"; first: number; now: number; ops: Op[] };
 export type AckMessage = { type: "ack"; question: string };
-/** One of the outputs that a cell holds of a run; `model`: the widget that shows it, "" where none does. */
-export type SavedCellOutput = { model: string; data: JsonObject; metadata: JsonObject };
-export type SavedMessage = { type: "saved"; cell: string | null; outputs: SavedCellOutput[] };
+/** One of the outputs that a cell holds of a run. */
+export type SavedCellOutput = { data: JsonObject; metadata: JsonObject };
+/** `writer`: the kernel connection of the page that writes into a notebook that several share, "" where none has to. */
+export type SavedMessage = { type: "saved"; run: string; cell: string | null; count: number | null; writer: string; outputs: SavedCellOutput[] };
 export type KernelMessage = OpsMessage | AckMessage | SavedMessage;
 
 export type ReadyMessage = { type: "ready"; have: number; protocol: number };
@@ -248,7 +249,7 @@ export type AnswerMessage = {
 export type StopMessage = { type: "stop" };
 export type StopAgentMessage = { type: "stop_agent"; agent: string };
 export type RestartMessage = { type: "restart" };
-export type KeptMessage = { type: "kept" };
+export type KeptMessage = { type: "kept"; writer: string };
 export type SteerMessage = { type: "steer"; id: string; text: string; how: SteerHow };
 export type WithdrawMessage = { type: "withdraw"; id: string };
 export type BrowserMessage = ReadyMessage | AnswerMessage | StopMessage | StopAgentMessage | RestartMessage | KeptMessage | SteerMessage | WithdrawMessage;

@@ -118,7 +118,7 @@ export function savedOutput(loadedDuringRun: () => boolean, send: (message: Kept
     // on the document: the cell may be far out of sight and have no view
     if (document.dispatchEvent(new CustomEvent(SAVED_EVENT, { cancelable: true, detail }))) return;
     saved = null;
-    send({ type: "kept" });
+    send({ type: "kept", writer: detail.writer });
   };
   return {
     receive(message) {

@@ -19,6 +19,8 @@ export class RequestError extends Error {
   }
 }
 
+const LATE: JsonObject = { code: "late", message: "The page has read this too late.", details: {} };
+
 export type RequestHandler = (params: JsonObject, link: RpcLink) => Json | Promise<Json>;
 
 type RpcMessage = {
@@ -26,6 +28,9 @@ type RpcMessage = {
   id: string;
   method: string;
   params: JsonObject;
+  /** Of the kernel's clock, in seconds; and how many seconds it waits for the answer. */
+  sent?: number;
+  within?: number;
   result?: Json;
   error?: { code: string; message: string; details?: JsonObject };
 };
@@ -37,6 +42,8 @@ export class RpcLink {
   private readonly chunks = new Map<number, string[]>();
   private requests = 0;
   private messages = 0;
+  /** The least time that a request took, with the difference of the clocks. */
+  private leastDelay = Infinity;
 
   /** `handlers` are what the kernel may ask for, by method. */
   constructor(
@@ -98,9 +105,17 @@ export class RpcLink {
     return JSON.parse(texts.join("")) as RpcMessage;
   }
 
-  private async serve({ id, method, params }: RpcMessage): Promise<void> {
-    const answer = await this.answer(method, params);
+  private async serve({ id, method, params, ...asked }: RpcMessage): Promise<void> {
+    const answer = this.isLate(asked) ? { error: LATE } : await this.answer(method, params);
     if (id) this.send({ type: "reply", id, ...answer });
+  }
+
+  /** True for a request that the kernel has given up: this page slept meanwhile, and another one may have done it. */
+  private isLate({ sent, within }: Pick<RpcMessage, "sent" | "within">): boolean {
+    if (sent === undefined || within === undefined) return false;
+    const delay = Date.now() / 1000 - sent;
+    this.leastDelay = Math.min(this.leastDelay, delay);
+    return delay - this.leastDelay > within;
   }
 
   private async answer(method: string, params: JsonObject): Promise<JsonObject> {

@@ -288,8 +288,7 @@ class NotebookConversation:
             self.mirror,
             self._is_watched,
             self.log.log_of,
-            self.pages.has_left,
-            self.pages.was_closed,
+            self.pages,
         )
 
     def _is_watched(self) -> bool:

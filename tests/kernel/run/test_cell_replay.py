@@ -82,7 +82,9 @@ def test_run_all_in_a_new_kernel_sends_nothing_and_changes_nothing_the_second_ti
     assert "There are **2** bees." in data["text/markdown"]
     assert "was read for this answer" not in data["text/markdown"]
     # what can be undone is another kernel's turn
-    assert metadata["cellwright"] == {name: said for name, said in recorded.items() if name != "undo"}
+    assert metadata["cellwright"] | {"run": ""} == {n: said for n, said in recorded.items() if n != "undo"} | {
+        "run": ""
+    }
     before = {path: path.read_bytes() for path in tmp_path.glob("*.*")}
 
     again = kernel.run(WORK)
@@ -119,7 +121,17 @@ def test_what_a_cell_records_in_a_file_is_played_from_it_where_the_process_says_
 def test_an_answer_says_where_it_came_from_and_nothing_private(recorded, tmp_path):
     assert recorded["prompt_sha256"] == prompt_key("Count the bees", tmp_path)
     assert (recorded["turn"], recorded["model"], recorded["recording"]) == (1, "claude-opus-5-5", "n.cellwright.jsonl")
-    assert set(recorded) == {"version", "session", "turn", "model", "prompt_sha256", "recording", "undo"}
+    assert set(recorded) == {
+        "version",
+        "session",
+        "turn",
+        "model",
+        "prompt_sha256",
+        "recording",
+        "undo",
+        "run",
+        "output",
+    }
     assert str(tmp_path) not in json.dumps(recorded)
 
 

@@ -1,89 +1,92 @@
-/** A run's saved output, put into the notebook in the place of the widget that showed it. */
+/**
+ * What came of a run, put into the notebook where the page that ran the cell did not do it.
+ *
+ * A page whose document is its own puts it there. Where several pages edit one document together, all but the one that the
+ * kernel names leave it alone.
+ */
 
 import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
-import type { IDisplayData, IMimeBundle } from "@jupyterlab/nbformat";
-import type { INotebookModel } from "@jupyterlab/notebook";
+import type { IOutput } from "@jupyterlab/nbformat";
+import type { INotebookModel, NotebookPanel } from "@jupyterlab/notebook";
 import { INotebookTracker } from "@jupyterlab/notebook";
 import type { IOutputAreaModel } from "@jupyterlab/outputarea";
-import { JSONExt } from "@lumino/coreutils";
 
-import type { JsonObject } from "../../json";
 import type { SavedMessage } from "../../transcript/protocol";
 import { SAVED_EVENT } from "../../transcript/protocol";
 import type { CellModel } from "../cell_language";
+import { isLive, isPlaceOf, withSaved } from "./run_places";
+import { keepOutputsInOrder, sharedOutputs } from "./shared_outputs";
 
-const WIDGET_VIEW = "application/vnd.jupyter.widget-view+json";
+/** A notebook of the page; `session` is what the messages of its kernel connection carry. */
+export type OpenNotebook = { readonly model: INotebookModel; readonly session: string };
+type CodeCell = CellModel & { readonly outputs: IOutputAreaModel };
 
 /**
- * Puts what is `saved` into the places of its widgets, and what is not there yet below them, else into its cell; says whether a
- * notebook has either.
+ * Puts what is `saved` into its places, and what is not there yet below them, else into its cell; says whether a notebook has
+ * either.
  */
-export function insertSavedOutput(notebooks: readonly INotebookModel[], saved: SavedMessage): boolean {
-  const cells = notebooks.flatMap((notebook) => [...notebook.cells]);
-  const first = saved.outputs[0]?.model ?? "";
-  const showing = outputsOf(cells).filter((outputs) => indexOfView(outputs, first) >= 0);
-  for (const outputs of showing) insertFrom(indexOfView(outputs, first), outputs, saved);
-  if (showing.length > 0) return true;
-  const [lacking, ...copies] = outputsOf(cells.filter((cell) => cell.id === saved.cell));
+export function insertSavedOutput(notebooks: readonly OpenNotebook[], saved: SavedMessage): boolean {
+  const cells = notebooks.flatMap(({ model, session }) => codeCells(model).map((cell) => ({ cell, isShared: model.collaborative === true, session })));
+  const showing = cells.filter(({ cell }) => outputsOf(cell.outputs).some((output) => isPlaceOf(output, saved)));
   // a copy of the notebook has cells with the same ids, and one of them never ran
-  if (!lacking || copies.length > 0) return false;
-  // sent again to a page that asked before the kernel had heard that it is there, or read from disk as another page saved it
-  if (!holds(lacking, saved)) insertFrom(lacking.length, lacking, saved);
-  return true;
-}
-
-function holds(outputs: IOutputAreaModel, { outputs: [first] }: SavedMessage): boolean {
-  for (let index = 0; index < outputs.length; index++) {
-    if (first && JSONExt.deepEqual(outputs.get(index).data, first.data)) return true;
+  const [lacking, ...copies] = showing.length > 0 ? [] : cells.filter(({ cell }) => cell.id === saved.cell);
+  const found = lacking && copies.length === 0 ? [lacking] : showing;
+  for (const { cell, isShared, session } of found) {
+    if (!isShared) keepInOwn(cell.outputs, saved);
+    else if (session !== "" && session === saved.writer) keepInShared(cell, saved);
   }
-  return false;
+  return found.length > 0;
 }
 
-/** The page has read the first of these outputs from disk, or none: they stand together, from `index` on. */
-function insertFrom(index: number, outputs: IOutputAreaModel, saved: SavedMessage): void {
-  let at = index;
-  for (const { data, metadata, model } of saved.outputs) {
-    // what the cell has printed since stands where it is
-    while (at < outputs.length && outputs.get(at).type !== "display_data") at++;
-    if (at >= outputs.length) outputs.add(displayData(data, metadata));
-    // while the run goes on it is the widget itself that belongs there
-    else if (!(WIDGET_VIEW in data && model)) outputs.set(at, displayData(data, metadata));
-    at++;
-  }
+function codeCells(model: INotebookModel): CodeCell[] {
+  return [...model.cells].flatMap((cell) => ((cell as CellModel).outputs ? [cell as unknown as CodeCell] : []));
 }
 
-function outputsOf(cells: CellModel[]): IOutputAreaModel[] {
-  return cells.flatMap((cell) => cell.outputs ?? []);
+function outputsOf(outputs: IOutputAreaModel): IOutput[] {
+  return Array.from({ length: outputs.length }, (_, index) => outputs.get(index).toJSON());
 }
 
-function indexOfView(outputs: IOutputAreaModel, model: string): number {
-  for (let index = 0; index < outputs.length; index++) {
-    const view = outputs.get(index).data[WIDGET_VIEW];
-    if (typeof view === "object" && view !== null && "model_id" in view && view.model_id === model) return index;
-  }
-  return -1;
+/** Changes what differs alone: what streamed goes on being shown as it is. */
+function keepInOwn(outputs: IOutputAreaModel, saved: SavedMessage): void {
+  const before = outputsOf(outputs);
+  withSaved(before, saved).forEach((output, index) => {
+    if (index >= before.length) outputs.add(output);
+    else if (output !== before[index]) outputs.set(index, output);
+  });
 }
 
-function displayData(data: JsonObject, metadata: JsonObject): IDisplayData {
-  return { output_type: "display_data", data: data as IMimeBundle, metadata };
+/** The page that ran the cell has gone: this one writes in its place. */
+function keepInShared(cell: CodeCell, saved: SavedMessage): void {
+  const shared = sharedOutputs(cell);
+  if (!shared) return;
+  const before = shared.getOutputs();
+  const after = withSaved(before, saved);
+  if (after.length !== before.length || after.some((output, index) => output !== before[index])) shared.setOutputs(after);
+  if (saved.outputs.some(isLive)) return;
+  // what the kernel says of the cell reached nobody
+  cell.executionState = "idle";
+  cell.executionCount = saved.count;
 }
 
 // Keeps what came of a run in a notebook that was opened while it went on; elsewhere the kernel's own update does.
 
 export const savedOutputPlugin: JupyterFrontEndPlugin<void> = {
   id: "cellwright:saved-output",
-  description: "Puts Claude's answer into the notebook where the page was reloaded while the cell ran.",
+  description: "Puts Claude's answer into the notebook where the page that ran the cell was closed or reloaded.",
   autoStart: true,
   optional: [INotebookTracker],
   activate: (_, tracker: INotebookTracker | null) => {
     if (!tracker) return;
+    const keepInOrder = ({ context }: NotebookPanel): void => { void context.ready.then(() => { keepOutputsInOrder(context.model); }); };
+    tracker.forEach(keepInOrder);
+    tracker.widgetAdded.connect((_sender, panel) => { keepInOrder(panel); });
     document.addEventListener(SAVED_EVENT, (event) => {
       // a notebook with two views has one model
-      const notebooks = new Set<INotebookModel>();
-      tracker.forEach(({ model }) => {
-        if (model) notebooks.add(model);
+      const notebooks = new Map<INotebookModel, OpenNotebook>();
+      tracker.forEach(({ model, sessionContext }: NotebookPanel) => {
+        if (model) notebooks.set(model, { model, session: sessionContext.session?.kernel?.clientId ?? "" });
       });
-      if (insertSavedOutput([...notebooks], (event as CustomEvent<SavedMessage>).detail)) event.preventDefault();
+      if (insertSavedOutput([...notebooks.values()], (event as CustomEvent<SavedMessage>).detail)) event.preventDefault();
     });
   },
 };

@@ -1,33 +1,41 @@
-import type { INotebookModel } from "@jupyterlab/notebook";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { JsonObject } from "../../../src/json";
+import type { OpenNotebook } from "../../../src/notebook/answers/saved_output";
 import { insertSavedOutput, savedOutputPlugin } from "../../../src/notebook/answers/saved_output";
-import type { Op, SavedCellOutput, SavedMessage } from "../../../src/transcript/protocol";
+import { keepOutputsInOrder } from "../../../src/notebook/answers/shared_outputs";
+import type { Op, SavedMessage } from "../../../src/transcript/protocol";
 import { open } from "../../../src/transcript/transcript";
 import { standIn } from "../../support/stand_in";
 import { END, Kernel, scene } from "../../transcript/scene";
 
+const place = (output: number, run = "r1"): JsonObject => ({ cellwright: { run, output } });
 const SAVED: SavedMessage = {
   type: "saved",
+  run: "r1",
   cell: "cell-1",
+  count: 4,
+  writer: "another page",
   outputs: [
-    { model: "the-model", data: { "text/markdown": "I **plot** it.", "text/plain": "I plot it." }, metadata: { cellwright: { session: "20261120-101500-1c2d3e" } } },
-    { model: "", data: { "image/png": "iVBORw0KGgo=", "text/plain": "<Figure>" }, metadata: {} },
-    { model: "its-next-part", data: { "text/markdown": "There.", "text/plain": "There." }, metadata: {} },
+    { data: { "text/markdown": "I **plot** it.", "text/plain": "I plot it." }, metadata: { cellwright: { session: "20261120-101500-1c2d3e", run: "r1", output: 0 } } },
+    { data: { "image/png": "iVBORw0KGgo=", "text/plain": "<Figure>" }, metadata: place(1) },
+    { data: { "text/markdown": "There.", "text/plain": "There." }, metadata: place(2) },
   ],
 };
 const STATIC: DisplayData[] = SAVED.outputs.map(({ data, metadata }) => ({ output_type: "display_data", data, metadata }));
 
 type DisplayData = { output_type: "display_data"; data: JsonObject; metadata: JsonObject };
-type Output = { type: string; data: Record<string, unknown> };
+type Output = DisplayData | { output_type: "stream"; name: string; text: string };
 
-const view = (model: string): Output => ({ type: "display_data", data: { "application/vnd.jupyter.widget-view+json": { model_id: model } } });
-const printed: Output = { type: "stream", data: {} };
+const live = (output: number, run = "r1"): DisplayData => ({
+  output_type: "display_data", data: { "application/vnd.cellwright.transcript+json": { version: 1, run, part: output } }, metadata: place(output, run),
+});
+const printed: Output = { output_type: "stream", name: "stdout", text: "" };
 
 /** Outputs as JupyterLab's model has them. */
 class CellOutputs {
   readonly all: Output[];
+  writes = 0;
 
   constructor(...outputs: Output[]) {
     this.all = outputs;
@@ -37,39 +45,42 @@ class CellOutputs {
     return this.all.length;
   }
 
-  get displayed(): DisplayData[] {
-    return this.all.flatMap(({ type, ...rest }) => ("output_type" in rest && type ? [rest as DisplayData] : []));
+  get displayed(): Output[] {
+    return this.all.filter(({ output_type }) => output_type === "display_data");
   }
 
-  get(index: number): Output {
+  get(index: number): { toJSON(): Output; metadata: unknown } {
     const output = this.all[index];
     if (!output) throw new Error(`no output ${index}`);
-    return output;
+    return { toJSON: () => output, metadata: "metadata" in output ? output.metadata : undefined };
   }
 
-  set(index: number, output: DisplayData): void {
-    this.all[index] = { ...output, type: output.output_type };
+  set(index: number, output: Output): void {
+    this.writes++;
+    this.all[index] = output;
   }
 
-  add(output: DisplayData): number {
-    return this.all.push({ ...output, type: output.output_type });
+  add(output: Output): number {
+    this.writes++;
+    return this.all.push(output);
   }
 }
 
-const notebook = (...outputs: CellOutputs[]): INotebookModel => standIn({
+const notebook = (...outputs: CellOutputs[]): OpenNotebook => ({
+  session: "this page",
   // the first cell is Markdown and has no outputs
-  cells: [{ id: "prose" }, ...outputs.map((each, index) => ({ id: `cell-${index}`, outputs: each }))],
+  model: standIn({ collaborative: false, cells: [{ id: "prose" }, ...outputs.map((each, index) => ({ id: `cell-${index}`, outputs: each }))] }),
 });
 
 describe("what came of a run is put", () => {
-  it("into the places of its widgets, and what is not there yet below them", () => {
-    const outputs = new CellOutputs(printed, view("the-model"), printed);
+  it("into its places, and what is not there yet below them", () => {
+    const outputs = new CellOutputs(printed, live(0), printed);
     expect(insertSavedOutput([notebook(new CellOutputs(), new CellOutputs()), notebook(outputs)], SAVED)).toBe(true);
     expect(outputs.displayed).toEqual(STATIC);
-    expect(outputs.all.map(({ type }) => type)).toEqual(["stream", "display_data", "stream", "display_data", "display_data"]);
+    expect(outputs.all.map(({ output_type }) => output_type)).toEqual(["stream", "display_data", "stream", "display_data", "display_data"]);
   });
 
-  it("to the end of its cell where no output shows the widget", () => {
+  it("to the end of its cell where no output is one of its places", () => {
     const cells = [new CellOutputs(), new CellOutputs(printed)] as const;
     expect(insertSavedOutput([notebook(...cells)], SAVED)).toBe(true);
     expect(cells[0].all).toEqual([]);
@@ -77,31 +88,121 @@ describe("what came of a run is put", () => {
   });
 
   it("while it goes on as its widgets, where these are not shown", () => {
-    const part = (model: string): SavedCellOutput => ({ model, data: view(model).data as JsonObject, metadata: {} });
-    const begun: SavedMessage = { ...SAVED, outputs: [part("the-model")] };
-    const further: SavedMessage = { ...SAVED, outputs: [part("the-model"), ...SAVED.outputs.slice(1, 2), part("its-next-part")] };
+    const begun: SavedMessage = { ...SAVED, outputs: [live(0)] };
+    const further: SavedMessage = { ...SAVED, outputs: [live(0), ...SAVED.outputs.slice(1, 2), live(2)] };
     const cells = [new CellOutputs(), new CellOutputs()] as const;
     expect(insertSavedOutput([notebook(...cells)], begun)).toBe(true);
-    const shown = cells[1].get(0);
+    const shown = cells[1].all[0];
     expect(insertSavedOutput([notebook(...cells)], further)).toBe(true);
-    expect(cells[1].get(0)).toBe(shown);
+    expect(cells[1].all[0]).toBe(shown);
     expect(cells[1].length).toBe(3);
+    expect(insertSavedOutput([notebook(...cells)], SAVED)).toBe(true);
+    expect(cells[1].displayed).toEqual(STATIC);
+    // it crossed the end
+    expect(insertSavedOutput([notebook(...cells)], further)).toBe(true);
+    expect(cells[1].displayed).toEqual(STATIC);
+  });
+
+  it("once, however often it is sent, also where others have written it in another way", () => {
+    const cells = [new CellOutputs(), new CellOutputs(printed)] as const;
+    for (let times = 0; times < 2; times++) expect(insertSavedOutput([notebook(...cells)], SAVED)).toBe(true);
+    expect(cells[1].displayed).toEqual(STATIC);
+    expect(cells[1].writes).toBe(3);
+    cells[1].set(3, { output_type: "display_data", data: { "text/plain": "There. (normalised)" }, metadata: place(2) });
     expect(insertSavedOutput([notebook(...cells)], SAVED)).toBe(true);
     expect(cells[1].displayed).toEqual(STATIC);
   });
 
-  it("once, however often it is sent", () => {
-    const cells = [new CellOutputs(), new CellOutputs(printed)] as const;
-    for (let times = 0; times < 2; times++) expect(insertSavedOutput([notebook(...cells)], SAVED)).toBe(true);
-    expect(cells[1].displayed).toEqual(STATIC);
+  it("into the places that were saved with a name of their own", () => {
+    const outputs = SAVED.outputs.map(({ data }, output) => ({ data, metadata: place(output, "played") }));
+    const shown = new CellOutputs(...outputs.map((output) => ({ output_type: "display_data" as const, ...output })));
+    expect(insertSavedOutput([notebook(shown)], { ...SAVED, cell: null, outputs })).toBe(true);
+    expect(shown.writes).toBe(0);
   });
 
   it("nowhere where the cell is not known, or there is a copy of it", () => {
-    const cells = [new CellOutputs(view("another")), new CellOutputs()] as const;
+    const cells = [new CellOutputs(live(0, "another")), new CellOutputs()] as const;
     expect(insertSavedOutput([], SAVED)).toBe(false);
     expect(insertSavedOutput([notebook(...cells)], { ...SAVED, cell: null })).toBe(false);
     expect(insertSavedOutput([notebook(...cells), notebook(...cells)], SAVED)).toBe(false);
     expect(cells.map((cell) => cell.length)).toEqual([1, 0]);
+  });
+});
+
+/** A cell of a document that others edit as well: the document's outputs, and those that JupyterLab shows of them. */
+class SharedCell {
+  readonly id = "cell-1";
+  executionState = "running";
+  executionCount: number | null = null;
+  isDisposed = false;
+  readonly outputs: CellOutputs & { fromJSON(outputs: Output[]): void; changed: { disconnect: () => void; connect: () => void } };
+  readonly sharedModel = {
+    document: [] as Output[],
+    writes: 0,
+    slots: [] as ((sender: unknown, change: object) => void)[],
+    changed: { connect: (slot: (sender: unknown, change: object) => void): void => { this.sharedModel.slots.push(slot); } },
+    getOutputs: (): Output[] => structuredClone(this.sharedModel.document),
+    setOutputs: (outputs: Output[]): void => { this.sharedModel.writes++; this.sharedModel.document = outputs; },
+    updateOutputs: (start: number, end: number): void => { this.sharedModel.writes++; this.sharedModel.document.splice(start, end - start); },
+  };
+
+  constructor(...outputs: Output[]) {
+    this.sharedModel.document = [...outputs];
+    const shown = new CellOutputs(...outputs);
+    this.outputs = Object.assign(shown, {
+      fromJSON: (all: Output[]): void => { shown.all.splice(0, shown.length, ...all); },
+      changed: { disconnect: vi.fn(), connect: vi.fn() },
+    });
+  }
+
+  onOutputsChange(): void {
+    throw new Error("only JupyterLab calls this");
+  }
+
+  /** Another page has put `output` at `index`; JupyterLab shows it at the end. */
+  replacedElsewhere(index: number, output: Output): void {
+    this.sharedModel.document[index] = output;
+    this.outputs.all.splice(index, 1);
+    this.outputs.all.push(output);
+    for (const slot of this.sharedModel.slots) slot(null, { outputsChange: [{ retain: index }, { delete: 1 }, { insert: [output] }] });
+  }
+}
+
+const sharedNotebook = (session: string, cell: SharedCell): OpenNotebook =>
+  ({ session, model: standIn({ collaborative: true, cells: Object.assign([cell], { changed: { connect: vi.fn() } }) }) });
+
+describe("in a notebook that several pages edit", () => {
+  beforeEach(() => { vi.useFakeTimers(); });
+  afterEach(() => { vi.useRealTimers(); });
+
+  it("the page alone writes that the kernel has named", () => {
+    const cell = new SharedCell(printed, live(0));
+    expect(insertSavedOutput([sharedNotebook("this page", cell)], SAVED)).toBe(true);
+    expect(insertSavedOutput([sharedNotebook("", cell)], { ...SAVED, writer: "" })).toBe(true);
+    expect([cell.sharedModel.writes, cell.outputs.writes, cell.executionState]).toEqual([0, 0, "running"]);
+    for (let times = 0; times < 2; times++) expect(insertSavedOutput([sharedNotebook("another page", cell)], SAVED)).toBe(true);
+    expect(cell.sharedModel.document).toEqual([printed, ...STATIC]);
+    expect([cell.sharedModel.writes, cell.executionState, cell.executionCount]).toEqual([1, "idle", 4]);
+  });
+
+  it("what another page puts above is shown there, and nothing is written", () => {
+    const cell = new SharedCell(live(0), printed, live(2));
+    keepOutputsInOrder(sharedNotebook("", cell).model);
+    for (const index of [0, 2]) cell.replacedElsewhere(index, STATIC[index] as Output);
+    expect(cell.outputs.all).not.toEqual(cell.sharedModel.document);
+    vi.runAllTimers();
+    expect(cell.outputs.all).toEqual([STATIC[0], printed, STATIC[2]]);
+    expect(cell.sharedModel.writes).toBe(0);
+    expect(cell.outputs.changed.connect).toHaveBeenCalledTimes(1);
+  });
+
+  it("of two outputs in one place the first stays, in whatever page that is seen", () => {
+    const [first, , last] = STATIC as [Output, Output, Output];
+    const cell = new SharedCell(first, last, printed, first);
+    keepOutputsInOrder(sharedNotebook("", cell).model);
+    cell.replacedElsewhere(3, first);
+    vi.runAllTimers();
+    expect(cell.sharedModel.document).toEqual([first, last, printed]);
   });
 });
 
@@ -158,10 +259,11 @@ describe("a transcript offers what was saved", () => {
 });
 
 it("the plugin takes it for the notebooks that are open, and is silent without notebooks", () => {
-  const outputs = new CellOutputs(view("the-model"));
-  const shown = notebook(outputs);
+  const outputs = new CellOutputs(live(0));
+  const { model: shown } = notebook(outputs);
   const models = [null, shown, shown];  // "New View for Notebook"
-  const tracker = { forEach: (each: (panel: { model: INotebookModel | null }) => void) => { models.forEach((model) => { each({ model }); }); } };
+  const panels = models.map((model) => ({ model, context: { model: shown, ready: Promise.resolve() }, sessionContext: { session: null } }));
+  const tracker = { forEach: (each: (panel: object) => void) => { panels.forEach(each); }, widgetAdded: { connect: vi.fn() } };
   const offer = (): boolean => document.dispatchEvent(new CustomEvent("cellwright-saved", { cancelable: true, detail: SAVED }));
   void savedOutputPlugin.activate(standIn(undefined), null);
   expect(offer()).toBe(true);

@@ -6,7 +6,7 @@ above each display and one below the last.
 What is saved never holds a widget of ours: a widget in a saved notebook shows an error in the next kernel. So each part is
 replaced, under its display id, by the transcript as data when the run is over, however it ended: our extension draws it
 with what has streamed it, and everybody else the Markdown beside it. Pages that such an update does not reach get it by
-`op_sender.py`.
+`later_pages.py`; they know its places by the run's id in the outputs' metadata.
 
 A run shows itself on stdout, by the terminal's views, in terminal IPython and for programs. Where a notebook can show no
 widget of ours, what would be saved is renewed while the run goes on. A publisher goes on publishing into its one cell,
@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import hashlib
 import logging
 import os
 import threading
@@ -25,15 +26,16 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, json
 
 from cellwright.agent.steering import SteeringText
 from cellwright.conversation.runs.run import Run
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, Notice, Steered, ToolEnd
 from cellwright.kernel.output.code_displays import CodeDisplay, CodeDisplays, kept_displays
+from cellwright.kernel.output.later_pages import LaterPages, RunPages
 from cellwright.kernel.output.op_log import OpLog, OpReader
-from cellwright.kernel.output.op_sender import OpSender, Reattached
+from cellwright.kernel.output.op_sender import OpSender
 from cellwright.kernel.output.protocol import (
     AckMessage,
     AnswerMessage,
@@ -58,6 +60,7 @@ from cellwright.kernel.pages.page_secret import knows_secret
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.interrupts import interrupt_main_thread, needs_pump
 from cellwright.kernel.run.questions import READY_TIMEOUT_SECONDS, Questions
+from cellwright.sessions.provenance import FIELD
 from cellwright.text import map_strings
 
 if TYPE_CHECKING:
@@ -97,6 +100,8 @@ WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 CELL_LEAVES_OUT = frozenset({"display"})
 """The operations that no cell shows: what code displays is an output beside it."""
+
+ID_CHARS = 16
 
 STUCK = "The code does not react to the interrupt. Restarting the kernel ends it; variables are lost."
 
@@ -142,13 +147,12 @@ class CellOutput(Protocol):
 
 
 class _Shown(Struct, eq=False):
-    """One output of the cell: a part of the answer (`model` is the widget that shows it), or what code has displayed."""
+    """One output of the cell: a part of the answer, or what code has displayed."""
 
     display_id: str
     data: Mapping[str, Any]
     metadata: Mapping[str, Any] = {}
     is_part: bool = False
-    model: str = ""
     live: Mapping[str, Any] = {}
     """The mimebundle that shows this part while it comes."""
 
@@ -171,6 +175,8 @@ class SavedOutput:
         self._earlier: list[Mapping[str, Any]] = []
         self._instead: dict[str, Any] = {}
         self._metadata: Callable[[], Mapping[str, Any]] = dict
+        self._run_id = ""
+        """What names the run in the outputs that pages are to find again; "" where none has to."""
         self._context = contextvars.copy_context()
 
     def open(self) -> None:
@@ -221,12 +227,11 @@ class SavedOutput:
         """Show what Claude's code displays as the output of the cell that it is."""
         if not self._shown:
             return  # nothing is shown where nothing is open
-        known = next((each for each in self._shown if each.display_id == shown.display_id), None)
-        if known is None:
-            self._shown.append(_Shown(shown.display_id, shown.data, shown.metadata))
-        else:
-            known.data, known.metadata = shown.data, shown.metadata
-        self._publish(shown.display_id, shown.data, shown.metadata, update=known is not None)
+        ids = [each.display_id for each in self._shown]
+        number = ids.index(shown.display_id) if shown.display_id in ids else len(ids)
+        place = self._placed(shown.metadata, number)
+        self._shown[number : number + 1] = [_Shown(shown.display_id, shown.data, place)]
+        self._publish(shown.display_id, shown.data, place, update=number < len(ids))
 
     def _begin_part(self) -> None:
         self._saved.begin_part()
@@ -243,10 +248,17 @@ class SavedOutput:
         data = {"text/markdown": WORKING, "text/plain": "Claude is working…"}
         self._show_part(data)
 
-    def _show_part(self, data: Mapping[str, Any], model: str = "") -> None:
-        part = _Shown(f"claude-{uuid.uuid4().hex}", data, is_part=True, model=model, live=data)
+    def _show_part(self, data: Mapping[str, Any]) -> None:
+        place = self._placed({}, len(self._shown))
+        part = _Shown(f"claude-{uuid.uuid4().hex}", data, place, is_part=True, live=data)
         self._shown.append(part)
-        self._publish(part.display_id, data, update=False)
+        self._publish(part.display_id, data, place, update=False)
+
+    def _placed(self, metadata: Mapping[str, Any], number: int) -> dict[str, Any]:
+        """`metadata` with the place of an output: the run, and its number among the run's outputs."""
+        if not self._run_id:
+            return dict(metadata)
+        return {**metadata, FIELD: {**metadata.get(FIELD, {}), "run": self._run_id, "output": number}}
 
     def _show_as_saved(self) -> None:
         """Show each part as it would be saved now."""
@@ -261,7 +273,7 @@ class SavedOutput:
     def _show_instead(self, part: _Shown, data: Mapping[str, Any]) -> None:
         if part.data != data:
             part.data = data
-            self._publish(part.display_id, data, update=True)
+            self._publish(part.display_id, data, part.metadata, update=True)
 
     def _keep_in_cell(self) -> list[_Shown]:
         """Replace what is shown by the outputs that the cell holds from now on, and return these."""
@@ -272,12 +284,13 @@ class SavedOutput:
             return self._keep_others()
         kept = self._kept_parts()
         pictures = iter(kept_displays([each.data for each in self._shown if not each.is_part], self._clean))
-        for shown in self._shown:
+        for number, shown in enumerate(self._shown):
             before = shown.data, shown.metadata
             if shown.is_part:
                 shown.data, shown.metadata = kept.pop(0)
             else:
                 shown.data = next(pictures)
+            shown.metadata = self._placed(shown.metadata, number)
             if (shown.data, shown.metadata) != before:
                 self._publish(shown.display_id, shown.data, shown.metadata, update=True)
         return self._shown
@@ -292,7 +305,7 @@ class SavedOutput:
         others = self._earlier or [{"data": self._instead or {"text/plain": ""}}]
         kept = [_Shown("", dict(each["data"]), dict(each.get("metadata", {}))) for each in others]
         for shown, other in zip(self._shown, kept, strict=False):
-            other.display_id, other.model = shown.display_id, shown.model
+            other.display_id = shown.display_id
         for other in kept:
             if other.display_id:
                 self._publish(other.display_id, other.data, other.metadata, update=True)
@@ -304,11 +317,11 @@ class SavedOutput:
         """The mimebundle of each part and its metadata; where the answer came from stands in the first one."""
         transcripts = saved_transcripts(self._ops.after(0), self._parts, self._clean, replayed=self._saved.replayed)
         parts = [map_strings(part, self._clean) for part in self._saved.parts()]
-        bundles = zip(transcripts, parts, strict=True)
+        bundles = [{TRANSCRIPT: transcript, **texts} for transcript, texts in zip(transcripts, parts, strict=True)]
+        if self._run_id and self._saved.replayed:  # the same answer, so the same bytes
+            self._run_id = hashlib.sha256(json.encode(bundles)).hexdigest()[:ID_CHARS]
         metadata = dict(self._metadata())
-        return [
-            ({TRANSCRIPT: transcript, **texts}, {} if n else metadata) for n, (transcript, texts) in enumerate(bundles)
-        ]
+        return [(bundle, {} if n else metadata) for n, bundle in enumerate(bundles)]
 
     def _publish(
         self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any] | None = None, *, update: bool
@@ -365,7 +378,7 @@ class WidgetOutput(SavedOutput):
     A run is drawn from its log, which `log_of` knows and others read as well. `run` gives the run that goes on, where the
     output belongs to none. Stop cancels it; where the main thread waits for it,
     the kernel's interrupt reaches it in `input()` as well. `stop_agent` ends one agent that works for Claude.
-    `has_left` tells of a page whether it was closed.
+    `pages` tells who else shows the run.
     """
 
     def __init__(
@@ -380,7 +393,7 @@ class WidgetOutput(SavedOutput):
         run: Callable[[], Run | None],
         log_of: Callable[[Run], OpLog],
         stop_agent: Callable[[str], None],
-        has_left: Callable[[str], bool],
+        pages: RunPages,
     ) -> None:
         super().__init__(shell, clean, quiet=quiet)
         self._shell = shell
@@ -392,8 +405,9 @@ class WidgetOutput(SavedOutput):
         self._log_of = log_of
         self._stop_agent = stop_agent
         self._ops = self._sender = OpSender(self._log, self._leave_out)
-        self._later_pages = Reattached(front_end.page, self._sender, has_left)
+        self._later_pages = LaterPages(front_end.page, self._sender, pages, loop)
         self._widget: TranscriptWidget | None = None
+        self._count: int | None = None
         self._secrets: dict[str, str] = {}
         self._restart_offered = False
         self._closed = False
@@ -412,6 +426,8 @@ class WidgetOutput(SavedOutput):
         from cellwright.kernel.widgets.transcript import TranscriptWidget
 
         self._widget = TranscriptWidget(self._take)
+        self._run_id = self._widget.run
+        self._count = self._shell.execution_count
         super().open()
         self._sender.attach(self._widget.send)
 
@@ -420,7 +436,7 @@ class WidgetOutput(SavedOutput):
         part = self._widget if not self._parts else self._context.copy().run(self._next_part, self._widget)
         live = {"version": VERSION, "run": part.run, "part": part.part}
         texts = {"text/markdown": WORKING, "text/plain": "Claude is working…"}
-        self._show_part({TRANSCRIPT: live, WIDGET_VIEW: part.view_data, **texts}, str(part.model_id))
+        self._show_part({TRANSCRIPT: live, WIDGET_VIEW: part.view_data, **texts})
         self._later_pages.begin(self._widget, self._saved_message(self._shown))
 
     def _next_part(self, widget: TranscriptWidget) -> TranscriptWidget:
@@ -469,10 +485,15 @@ class WidgetOutput(SavedOutput):
             self._widget.keep_for_later_pages()
 
     def _saved_message(self, outputs: Sequence[_Shown]) -> SavedMessage:
-        shown: list[SavedCellOutput] = [
-            {"model": each.model, "data": dict(each.data), "metadata": dict(each.metadata)} for each in outputs
-        ]
-        return {"type": "saved", "cell": self._cell_id, "outputs": shown}
+        shown: list[SavedCellOutput] = [{"data": dict(each.data), "metadata": dict(each.metadata)} for each in outputs]
+        return {
+            "type": "saved",
+            "run": "" if self._widget is None else self._widget.run,
+            "cell": self._cell_id,
+            "count": self._count,
+            "writer": "",
+            "outputs": shown,
+        }
 
     def _take(self, widget: TranscriptWidget, content: object, page: str) -> None:
         """A message from the browser, on the thread of the subshell that it was sent to."""
@@ -492,8 +513,8 @@ class WidgetOutput(SavedOutput):
             case ReadyMessage(have):
                 self._later_pages.ready(widget, page, have)
                 self._on_loop(self._get_ready)
-            case KeptMessage():
-                self._later_pages.kept(widget, page)
+            case KeptMessage(writer):
+                self._later_pages.kept(widget, page, writer)
             case AnswerMessage() | Stop() | StopAgent() | Restart() | Steer() | WithdrawMessage() if self._closed:
                 pass  # it crossed the end; what runs now is another cell
             case AnswerMessage() as answer:

@@ -3,10 +3,6 @@
 A kernel message costs some 80 µs and an envelope of half a kilobyte, so what comes in quick succession goes out
 together: at once after a pause, then at most 20 messages a second, only what is new. A page that says that it is there
 is sent whatever it lacks, also what went out before it could hear: so a flood waits for that, for a moment.
-
-JupyterLab puts an update of an output only into the page that ran the cell, which alone knows the display's id. Every
-other page (the same notebook reloaded, or open in a second tab) shows what was displayed first, and saves it: so these
-get what came of the run by the widget's own channel.
 """
 
 from __future__ import annotations
@@ -15,13 +11,9 @@ import contextvars
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from cellwright.kernel.output.op_log import OpLog, OpReader, chars_of
-from cellwright.kernel.output.protocol import Op, OpsMessage, SavedMessage
-
-if TYPE_CHECKING:
-    from cellwright.kernel.widgets.transcript import TranscriptWidget
+from cellwright.kernel.output.protocol import Op, OpsMessage
 
 Send = Callable[[OpsMessage], None]
 
@@ -132,60 +124,3 @@ class OpSender(OpReader):
         message: OpsMessage = {"type": "ops", "first": first, "now": time.time(), "ops": ops}
         self._context.copy().run(send, message)
         time.sleep(SECONDS_FOR_SENDING)
-
-
-class Reattached:
-    """The later pages of one run; `first` names the page that runs it. Called from any thread.
-
-    `has_left` tells of a page whether it was closed: it may be reloading, and is another page then.
-    """
-
-    def __init__(self, first: str, ops: OpSender, has_left: Callable[[str], bool]) -> None:
-        self._first = first
-        self._has_left = has_left
-        self._ops = ops
-        self._lock = threading.Lock()
-        self._there: set[str] = set()
-        self._served = {first}
-        """The pages that have what came of the run in their notebook; one that connects again needs no more."""
-        self._saved: SavedMessage | None = None
-        self._finished = False
-
-    def begin(self, widget: TranscriptWidget, saved: SavedMessage) -> None:
-        """The run has shown itself, or more of it: a page that has read nothing of that from disk can show it, too."""
-        with self._lock:
-            self._saved = saved
-            if self._there:
-                widget.send(saved)
-
-    def ready(self, widget: TranscriptWidget, page: str, have: int) -> None:
-        """`page` shows the transcript and holds `have` operations of it."""
-        with self._lock:
-            if self._finished and page in self._served:
-                return
-            if page != self._first:
-                self._there.add(page)
-            self._ops.replay(have)
-            if self._saved is not None and page != self._first:
-                widget.send(self._saved)
-
-    def end(self, widget: TranscriptWidget, saved: SavedMessage) -> None:
-        """The run is over: take the widget away where nobody needs it, since the first page has its output."""
-        with self._lock:
-            self._saved = saved
-            self._finished = True
-            if self._there:
-                widget.send(saved)
-            # a page that is being loaded may know the widget by now, and says later that it is ready
-            elif not self._has_left(self._first):
-                widget.leave_pages()
-
-    def kept(self, widget: TranscriptWidget, page: str) -> None:
-        """`page` has put what it was sent into the widget's place."""
-        with self._lock:
-            if not self._finished or page not in self._there:
-                return
-            self._there.remove(page)
-            self._served.add(page)
-            if not self._there:
-                widget.leave_pages()

@@ -30,18 +30,25 @@ class AckMessage(TypedDict):
 
 
 class SavedCellOutput(TypedDict):
-    """One of the outputs that a cell holds of a run; `model` is the widget that shows it, "" where none does."""
+    """One of the outputs that a cell holds of a run."""
 
-    model: str
     data: dict[str, Any]
     metadata: dict[str, Any]
 
 
 class SavedMessage(TypedDict):
-    """The outputs that the notebook should hold of a run, for pages that its outputs and their updates do not reach."""
+    """The outputs that the notebook should hold of a run, for pages that its outputs and their updates do not reach.
+
+    Their places are outputs whose metadata name `run`, or the run that theirs name, and their numbers. `writer` is the page
+    (the session of its messages) that writes into a notebook that several share, "" where that is the one that ran the
+    cell; `count` is the cell's execution count.
+    """
 
     type: Literal["saved"]
+    run: str
     cell: str | None
+    count: int | None
+    writer: str
     outputs: list[SavedCellOutput]
 
 
@@ -85,8 +92,10 @@ class Restart:
     """The user wants the kernel's process to end."""
 
 
-class KeptMessage:
-    """The page has put what was saved into the widget's place."""
+class KeptMessage(NamedTuple):
+    """What was saved is in the widget's place, or `writer`, who was named with it, is to put it there."""
+
+    writer: str = ""
 
 
 class Steer(NamedTuple):
@@ -131,7 +140,7 @@ def read_message(content: object) -> BrowserMessage | None:  # noqa: C901  one a
         case "restart":
             return Restart()
         case "kept":
-            return KeptMessage()
+            return KeptMessage(writer if isinstance(writer := content.get("writer"), str) else "")
         case "steer":
             return _read_steer(content)
         case "withdraw":

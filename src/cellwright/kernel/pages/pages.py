@@ -74,6 +74,8 @@ class PageNotebook(NamedTuple):
     """The session that the messages of its own kernel connection carry."""
     route: str = "page"
     """The user's page, or at the server: the document that pages share ("shared"), what it has as a file ("contents")."""
+    shared: bool = False
+    """The page edits it together with others (jupyter-collaboration): what one of them writes, all have."""
 
 
 RECONNECT_SECONDS = 1.0
@@ -198,6 +200,25 @@ class Pages:
                 return False
         return self._clock() - closed >= RECONNECT_SECONDS
 
+    def shared_notebook(self, session: str) -> Path | None:
+        """The notebook of the kernel connection with this `session`, where its page edits it together with others."""
+        with self._lock:
+            shown = (notebook for page in self._pages if not page.silent for notebook in page.notebooks)
+            return next((each.path for each in shown if each.shared and each.session == session), None)
+
+    async def answers(self, session: str) -> bool:
+        """Ask the page whose messages carry `session` whether it is there; one that never connected is taken to be."""
+        with self._lock:
+            page = next((page for page in self._pages if page.sent(session)), None)
+            if page is None:
+                return session not in self._closed
+        try:
+            await self.request(page, "ping", {}, PING_SECONDS)
+        except PageGone:
+            page.silent = True
+            return False
+        return True
+
     def is_reloading(self, seconds: float) -> bool:
         """Return whether the only page went away within so many seconds, as one does that is reloaded."""
         return self._clock() - self.left < seconds
@@ -225,7 +246,11 @@ class Pages:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[request_id] = page, answer
         try:
-            await page.link.send({"type": "request", "id": request_id, "method": method, "params": dict(params)})
+            # a page that sleeps reads it when it wakes, and another page may have been asked by then
+            clock = {"sent": time.time(), "within": timeout}
+            await page.link.send(
+                {"type": "request", "id": request_id, "method": method, "params": dict(params), **clock}
+            )
             return await asyncio.wait_for(answer, timeout)
         except TimeoutError:
             raise PageGone from None
@@ -359,4 +384,5 @@ def _notebook(folder: Path, described: Mapping[str, Any]) -> PageNotebook:
         unsaved,
         str(described.get("session", "")),
         route if isinstance(route, str) and route in ROUTES else "page",
+        described.get("shared") is True,
     )

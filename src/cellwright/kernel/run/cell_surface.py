@@ -12,6 +12,7 @@ from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_request import RunSurface
 from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.output.cell_output import CellOutput, RenewedOutput, SavedOutput, ViewOutput, WidgetOutput
+from cellwright.kernel.output.later_pages import RunPages
 from cellwright.kernel.output.op_log import OpLog
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.questions import READY_TIMEOUT_SECONDS, QuestionMirror, Questions
@@ -41,13 +42,11 @@ def cell_surface(
     mirror: QuestionMirror,
     is_watched: Callable[[], bool],
     log_of: Callable[[Run], OpLog],
-    has_left: Callable[[str], bool],
-    was_closed: Callable[[str], bool],
+    pages: RunPages,
 ) -> CellSurface:
     """The cell that is running: a widget where one can be shown, else text, else only what is saved.
 
-    `log_of` gives what a run is drawn from. `has_left` says of a page whether it is not there, `was_closed` whether it
-    was and is no more: a console is neither.
+    `log_of` gives what a run is drawn from, `pages` tells which pages are there: a console is none of them.
     """
     quiet, for_people = options.quiet, options.format == "text"
     widget = for_people and front_end.kernel is not None and not front_end.headless
@@ -62,7 +61,7 @@ def cell_surface(
         answer_seconds=conversation.in_force.settings.ask_user_question_seconds,
         mirror=mirror,
         is_watched=is_watched,
-        was_closed=lambda: was_closed(front_end.page),
+        was_closed=lambda: pages.was_closed(front_end.page),
         seconds_to_get_ready=BACKGROUND_SECONDS_TO_GET_READY if options.background else READY_TIMEOUT_SECONDS,
     )
 
@@ -81,7 +80,7 @@ def cell_surface(
             run=lambda: conversation.runs.current,
             log_of=log_of,
             stop_agent=conversation.subagents.stop_one,
-            has_left=has_left,
+            pages=pages,
         )
     elif for_people and front_end.kernel is not None and front_end.headless:
         output = SavedOutput(shell, clean, quiet=quiet)
