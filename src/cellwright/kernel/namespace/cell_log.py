@@ -57,7 +57,7 @@ class RanCell(NamedTuple):  # a third of a dataclass's time, where each load of 
     @property
     def is_prompt(self) -> bool:
         """True when the cell asks Claude."""
-        return (self.source or "").lstrip().startswith(_PROMPT)
+        return _without_comments(self.source or "").startswith(_PROMPT)
 
 
 class Binding(NamedTuple):
@@ -67,6 +67,14 @@ class Binding(NamedTuple):
     order: int
     by: Author
     cell_id: str | None
+
+
+def _without_comments(source: str) -> str:
+    """`source` from its first line that is no comment; most sources begin with code."""
+    text = source.lstrip()
+    while text.startswith("#"):
+        text = text.partition("\n")[2].lstrip()
+    return text
 
 
 def sha256_of(source: str) -> str:
