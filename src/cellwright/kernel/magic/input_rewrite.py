@@ -214,12 +214,19 @@ class ClaudeLine(EscapedCommand):
 class ClaudeAssigned(MagicAssign):
     """`x = %claude text`, also where the text ends in a question mark."""
 
+    priority = ClaudeLine.priority
+
+    def __init__(self, start: tuple[int, int]) -> None:
+        super().__init__((start[0], 0))  # by its own column it would come after a call for help
+        self._column = start[1]
+
     @classmethod
     def find(cls, tokens_by_line: list[list[Any]]) -> TokenTransformBase | None:
         return super().find([line for line in tokens_by_line if line and re.search(_ASSIGNED, line[0].line)])
 
-    def sortby(self) -> tuple[int, int, int]:
-        return self.start_line, 0, ClaudeLine.priority  # by its column it would come after a call for help
+    def transform(self, lines: list[str]) -> list[str]:
+        self.start_col = self._column
+        return super().transform(lines)
 
 
 _RUN_CODE = frozenset({"time", "timeit", "capture", "prun", "debug", "memit", "mprun"})
