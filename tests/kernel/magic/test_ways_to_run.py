@@ -20,6 +20,7 @@ FILES = {
     "line.ipy": "%claude are you there?\n",
     "asks.ipy": f"get_ipython().run_cell({CELL!r})\n",
     "asks.py": f"from IPython import get_ipython\nget_ipython().run_cell_magic('claude', '', {CELL[9:]!r})\n",
+    "worker.py": "import cellwright\ndef ask(_): return cellwright.ask('are you there?').text\n",
     "python.py": "import cellwright\nprint(cellwright.ask('are you there?').text)\n",
 }
 IN_THREAD = "import threading\nthread = threading.Thread(target=lambda: {})\nthread.start()\nthread.join()"
@@ -78,6 +79,12 @@ WAYS = [
     ("to_thread", f"import asyncio\nawait asyncio.to_thread(lambda: {RUN})"),
     ("redirected", f"import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()):\n    {RUN}"),
     ("a callback of the loop", f"import asyncio\ndone = asyncio.Event()\nasyncio.get_running_loop().call_soon(lambda: ({RUN}, done.set()))\nawait done.wait()"),
+    (
+        "a forked worker",
+        "from concurrent.futures import ProcessPoolExecutor\nimport multiprocessing, worker\n"
+        "with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context('fork')) as workers:\n"
+        "    assert list(workers.map(worker.ask, [1])) == ['All done.']",
+    ),
     # last: these stay in the kernel
     ("autoawait off", "%autoawait off"),
     ("nested loops", NESTED.format(RUN)),

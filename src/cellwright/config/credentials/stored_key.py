@@ -5,6 +5,7 @@ A note in our state folder says where it is and for which address it was entered
 
 from __future__ import annotations
 
+import os
 import contextlib
 import importlib.util
 import threading
@@ -43,6 +44,10 @@ class Note(Struct, frozen=True, omit_defaults=True):
 
 _read: dict[tuple[str, int, int], str] = {}
 _reading = threading.Lock()
+
+if hasattr(os, "register_at_fork"):
+    # in a forked process the thread that held it is not there
+    os.register_at_fork(after_in_child=_reading._at_fork_reinit)  # type: ignore[attr-defined]
 
 
 def note_path() -> Path:
