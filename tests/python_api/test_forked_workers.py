@@ -33,7 +33,7 @@ def ask_of_parent(agent):
 
 
 agent = cellwright.Agent()
-told = {"parent": cellwright.ask("parent").text, "agent": agent.ask("agent").text}
+told = {"parent": cellwright.ask("the question of before").text, "agent": agent.ask("agent").text}
 from cellwright.conversation import ask as asking
 held = threading.Event()
 
@@ -79,6 +79,6 @@ def test_a_worker_asks_in_a_conversation_of_its_own(
         "again": "Done.",
     }
     asked = {request.last_user_text.splitlines()[-1]: json.dumps(request.body) for request in server.requests}
-    assert sorted(asked) == ["agent", "agent again", "parent", "worker 0", "worker 1", "worker 2"]
+    assert sorted(asked) == ["agent", "agent again", "the question of before", "worker 0", "worker 1", "worker 2"]
     # none of the workers goes on with the parent's session
-    assert [name for name, body in asked.items() if "worker" in name and "parent" in body] == []
+    assert [name for name, body in asked.items() if "worker" in name and "the question of before" in body] == []
