@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from typing import Any, Generic, Protocol, TypeVar
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.model.transports.library_logs import guard_logs
 
 _limits: contextvars.ContextVar[tuple[CallTimeLimit, ...]] = contextvars.ContextVar("limits", default=())
 
@@ -126,6 +127,7 @@ class AgentThread:
         self.refuse_forked()
         with self._lock:
             if self._loop is None:
+                guard_logs()
                 ready = threading.Event()
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=self._run, args=(self._loop, ready), name=self.name, daemon=True)

@@ -13,6 +13,7 @@ import httpx2
 from cellwright.model.provider import request_sent
 from cellwright.model.retry import FailedAttempt, RequestFailed, broken_stream
 from cellwright.model.transports import network_failures
+from cellwright.model.transports.library_logs import guard_logs
 from cellwright.model.transports.network_failures import CONNECT_SECONDS
 from cellwright.model.transports.reply import HttpReply
 
@@ -22,6 +23,7 @@ def import_httpx() -> None:
     import anyio
     import httpcore2  # noqa: F401
 
+    guard_logs()
     asyncio.run(anyio.sleep(0))  # its asyncio part takes 25 ms
 
 
