@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import json
 import math
@@ -36,6 +37,9 @@ WAIT_SECONDS = 2.0
 """The time a second writer waits for the first to let go, before it forks."""
 
 _NO_RESULTS: Mapping[str, Mapping[str, Any]] = {}
+
+NOT_WRITABLE = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+"""What a folder answers that the user may not write: a new session goes on without a file."""
 
 _CUT_OFF = "the session was cut off before this call ended; how far it got is not known"
 
@@ -485,7 +489,13 @@ class Session:
             create_file(self.path, data)
             self._file = TranscriptFile(self.path, owned, len(data), is_new=True)
         except OSError as error:
-            raise unwritable(self.path, error) from error
+            if error.errno not in NOT_WRITABLE:
+                raise unwritable(self.path, error) from error
+            self.notices.append(
+                f"This conversation is kept in memory only: {self.path.parent} cannot be written ({error.strerror}). "
+                "Set CELLWRIGHT_HOME to a folder that can."
+            )
+            self.path = None
 
     def append(
         self,

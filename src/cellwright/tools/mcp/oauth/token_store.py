@@ -168,6 +168,8 @@ class TokenStore(Struct, frozen=True):
                     break
                 except BlockingIOError:
                     await asyncio.sleep(0.05)
+                except OSError:  # the file system has no locks
+                    break
             yield
         finally:
             os.close(handle)
