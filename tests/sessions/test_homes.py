@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +16,13 @@ from processes import without_locks
 from processes.user_process import as_user
 
 SCRIPT = Path(without_locks.__file__)
-HOLDER = "import sys; from pathlib import Path; from cellwright.sessions.transcripts.transcript_lock import acquire, is_held"
+HOLDER = (
+    "import sys; from pathlib import Path; from cellwright.sessions.transcripts.transcript_lock import acquire, is_held"
+)
 
 needs_filters = pytest.mark.skipif(
-    sys.platform != "linux" or platform.machine() not in without_locks.FLOCK, reason="system calls are filtered on Linux"
+    sys.platform != "linux" or platform.machine() not in without_locks.FLOCK,
+    reason="system calls are filtered on Linux",
 )
 
 

@@ -36,7 +36,11 @@ def test_a_log_handler_that_raises_fails_no_cell(bare: NotebookKernel, model: Me
     assert bare.run(LOG).status == "ok"
     model.add(turn(use("Python", code="print(6 * 7)")), say("# Done\n\n- all of it"), say("Done."), say("Done."))
     assert bare.run("%load_ext cellwright").status == "ok"
-    for source in ("%%claude --mode bypassPermissions\ngo", "import cellwright; cellwright.ask('go')", "%claude --new go"):
+    for source in (
+        "%%claude --mode bypassPermissions\ngo",
+        "import cellwright; cellwright.ask('go')",
+        "%claude --new go",
+    ):
         cell = bare.run(source)
         assert (cell.status, cell.of_type("error")) == ("ok", []), (source, cell.error)
     assert "42" in str(model.requests[1].body["messages"][-1])

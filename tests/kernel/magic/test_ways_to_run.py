@@ -25,6 +25,12 @@ FILES = {
 }
 IN_THREAD = "import threading\nthread = threading.Thread(target=lambda: {})\nthread.start()\nthread.join()"
 RUN = f"get_ipython().run_cell({CELL!r})"
+IN_CALLBACK = f"""
+import asyncio
+done = asyncio.Event()
+asyncio.get_running_loop().call_soon(lambda: ({RUN}, done.set()))
+await done.wait()
+"""
 OWN_MAGIC = """
 from IPython.core.magic import register_cell_magic
 @register_cell_magic
@@ -75,10 +81,10 @@ WAYS = [
     ("among other lines", "import asyncio\nawait asyncio.sleep(0)\n%claude are you there?\nx = 1"),
     ("assigned", "answer = %claude are you there?"),
     ("a thread that runs a cell", IN_THREAD.format(RUN)),
-    ("a thread with a loop", IN_THREAD.format("asyncio.run(ask())").join(["async def ask(): " + RUN + "\nimport asyncio\n", ""])),
+    ("a thread with a loop", f"import asyncio\nasync def ask(): {RUN}\n" + IN_THREAD.format("asyncio.run(ask())")),
     ("to_thread", f"import asyncio\nawait asyncio.to_thread(lambda: {RUN})"),
     ("redirected", f"import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()):\n    {RUN}"),
-    ("a callback of the loop", f"import asyncio\ndone = asyncio.Event()\nasyncio.get_running_loop().call_soon(lambda: ({RUN}, done.set()))\nawait done.wait()"),
+    ("a callback of the loop", IN_CALLBACK),
     (
         "a forked worker",
         "from concurrent.futures import ProcessPoolExecutor\nimport multiprocessing, worker\n"

@@ -26,7 +26,12 @@ class _Program(ctypes.Structure):
 
 def refuse_locks() -> None:
     """Have this process and its children refused every `flock`. Raises OSError where the system has no such filters."""
-    steps = [(LOAD, 0, 0, 0), (IF_EQUAL, 0, 1, FLOCK[platform.machine()]), (ANSWER, 0, 0, REFUSE), (ANSWER, 0, 0, ALLOW)]
+    steps = [
+        (LOAD, 0, 0, 0),
+        (IF_EQUAL, 0, 1, FLOCK[platform.machine()]),
+        (ANSWER, 0, 0, REFUSE),
+        (ANSWER, 0, 0, ALLOW),
+    ]
     code = b"".join(struct.pack("=HBBI", *step) for step in steps)
     libc = ctypes.CDLL(None, use_errno=True)
     program = _Program(len(steps), code)

@@ -21,7 +21,10 @@ from cellwright.tools.files.writing.open_folder import FileChanged
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of `folder`. Raises OSError. Without POSIX or locks it holds nothing: writers then compare before they rename."""
+    """Hold the lock of `folder`. Raises OSError.
+
+    Without POSIX or locks it holds nothing: writers then compare before they rename.
+    """
     try:
         import fcntl  # POSIX only
     except ImportError:

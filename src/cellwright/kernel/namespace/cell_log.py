@@ -34,7 +34,7 @@ SOURCES_READ = 150
 """Of the sources that ran since somebody asked last, the newest are read for the names they bind: who asks waits for it."""
 
 WHOLE_NAMESPACE = 3_000
-"""The most names that are all looked at around each cell. Of more, those that the cell's source has, new ones and a sample."""
+"""The most names that are all looked at around each cell. Of more: those in the cell's source, new ones, a sample."""
 
 SAMPLE = 500
 _WORD = r"[^\W\d]\w*"
