@@ -39,7 +39,7 @@ WAIT_SECONDS = 2.0
 _NO_RESULTS: Mapping[str, Mapping[str, Any]] = {}
 
 NOT_WRITABLE = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
-"""What a folder answers that the user may not write: a new session goes on without a file."""
+"""The errors of a folder that the user may not write: a new session goes on without a file."""
 
 _CUT_OFF = "the session was cut off before this call ended; how far it got is not known"
 
@@ -492,8 +492,8 @@ class Session:
             if error.errno not in NOT_WRITABLE:
                 raise unwritable(self.path, error) from error
             self.notices.append(
-                f"This conversation is kept in memory only: {self.path.parent} cannot be written ({error.strerror}). "
-                "Set CELLWRIGHT_HOME to a folder that can."
+                "This conversation is kept in memory only, and its turns cannot be undone: "
+                f"{self.path.parent} cannot be written ({error.strerror}). Set CELLWRIGHT_HOME to a folder that can."
             )
             self.path = None
 

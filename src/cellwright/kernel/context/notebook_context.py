@@ -205,7 +205,7 @@ class NotebookContext:
             return []
 
     async def _hidden(self, cells: Sequence[Cell], look: NamespaceSnapshot) -> str | None:
-        """What the cells hide; None if it takes too long: then the sources are read for the next prompt."""
+        """Describe what the cells hide; None if it takes too long: then the sources are read for the next prompt."""
         if not cells:
             return ""
         reading = asyncio.ensure_future(asyncio.to_thread(hidden_state, cells, self._log, look.names))

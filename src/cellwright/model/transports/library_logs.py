@@ -1,4 +1,4 @@
-"""What we and our libraries log goes to the user's handlers, and a handler that raises fails nothing of ours.
+"""Our log and that of our libraries goes to the user's handlers, and a handler that raises fails nothing of ours.
 
 Logging calls handlers in the middle of the code that logs: asyncio logs when a loop is made, the HTTP library with each
 request. A handler whose `emit` raises would fail a cell that has nothing to do with it.

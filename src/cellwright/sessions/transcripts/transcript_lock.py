@@ -32,7 +32,7 @@ FOREIGN_SECONDS = 86_400.0
 """A lease file that a process of another machine left is taken over after this time: nothing tells whether it runs."""
 
 NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
-"""What a file system without locks answers."""
+"""The errors of a file system without locks."""
 
 
 class Holder(Struct, frozen=True):

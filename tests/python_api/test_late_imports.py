@@ -1,6 +1,6 @@
 """Libraries that are imported late are imported whole, whichever threads need them at once.
 
-`python tests/test_late_imports.py 100` imports every late library a hundred times in fresh processes.
+`python tests/python_api/test_late_imports.py 100` imports every late library a hundred times in fresh processes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCES = Path(__file__).parents[1] / "src" / "cellwright"
+SOURCES = Path(__file__).parents[2] / "src" / "cellwright"
 
 ENTANGLED = ("IPython", "jupyter_client", "keyring", "markdown_it", "mcp", "mcp_types", "nbclient", "trafilatura")
 """Libraries whose parts import each other so that two threads have met in them."""
