@@ -171,6 +171,7 @@ class NotebookContext:
         """Build what is told, if anything, and what the user must know of secrets in it."""
         mark = self._mark(prompt_context.session)
         whole = _notebook_text(how, cells)
+        hidden: str | None
         if how == "cells":  # of everything else nothing is told, so that it stays news
             new_mark, hidden = replace(mark, cells=_digest(whole)), ""
         else:

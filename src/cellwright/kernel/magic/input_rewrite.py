@@ -124,7 +124,7 @@ def _magic_called(statement: ast.stmt) -> ast.Call | None:
     return call if is_magic and named else None
 
 
-class AwaitedCalls:
+class AwaitedCalls(ast.NodeTransformer):
     """Make calls of the magic awaited ones, at the top level of a cell that IPython runs in an awaited coroutine."""
 
     def __init__(self, shell: InteractiveShell) -> None:
@@ -222,11 +222,14 @@ class ClaudeAssigned(MagicAssign):
 
     @classmethod
     def find(cls, tokens_by_line: list[list[Any]]) -> TokenTransformBase | None:
-        return super().find([line for line in tokens_by_line if line and re.search(_ASSIGNED, line[0].line)])
+        lines = [line for line in tokens_by_line if line and re.search(_ASSIGNED, line[0].line)]
+        found: TokenTransformBase | None = super().find(lines)
+        return found
 
     def transform(self, lines: list[str]) -> list[str]:
         self.start_col = self._column
-        return super().transform(lines)
+        transformed: list[str] = super().transform(lines)
+        return transformed
 
 
 _RUN_CODE = frozenset({"time", "timeit", "capture", "prun", "debug", "memit", "mprun"})
