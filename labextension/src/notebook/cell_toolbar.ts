@@ -9,6 +9,7 @@ import { LabIcon } from "@jupyterlab/ui-components";
 
 import { addPageStyle } from "../page";
 import { guardFocus } from "../transcript/focus";
+import { kernelPackage } from "../transport/kernel_package";
 import { loadForCell } from "../transport/load_extension";
 import type { CellModel } from "./cell_language";
 import { isPython } from "./cell_language";
@@ -67,7 +68,12 @@ export const cellToolbarPlugin: JupyterFrontEndPlugin<void> = {
       if (panel?.content.widgets.includes(cell)) void begin(actions, "fix", panel, cell);
     });
     NotebookActions.executed.connect((_, { notebook, cell }) => {
-      if (notebook.model && isPython(notebook.model)) buttons.ran(cell);
+      if (!notebook.model || !isPython(notebook.model) || !applies("fix", cell)) return;
+      const kernel = tracker.find(({ content }) => content === notebook)?.sessionContext.session?.kernel;
+      // where the package is not, the button could do nothing
+      void (kernel ? kernelPackage(kernel) : Promise.resolve(null)).catch(() => null).then((found) => {
+        if (found?.installed !== false && !cell.isDisposed) buttons.ran(cell);
+      });
     });
   },
 };

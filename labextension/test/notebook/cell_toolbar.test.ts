@@ -282,8 +282,8 @@ describe("the button under a cell that failed", () => {
     const executed = { notebook: scene.panel.content, cell };
     actions.executed.emit(executed);
     actions.executed.emit(executed);
+    await vi.waitFor(() => { expect(cell.node.querySelectorAll("button")).toHaveLength(1); });
     const buttons = cell.node.querySelectorAll("button");
-    expect(buttons).toHaveLength(1);
     scene.panel.content.activeCellIndex = 1;
     buttons[0]?.click();
     await vi.waitFor(() => { expect(ran).toHaveLength(1); });

@@ -23,6 +23,30 @@ const panel = { content: notebook, sessionContext: { session: { kernel } } };
 const tracker = { find: (fits: (panel: unknown) => boolean) => (fits(panel) ? panel : undefined) };
 void magicCellsPlugin.activate(standIn({}), standIn(tracker));
 
+/** A failed cell in a kernel without the package, run to its end; its outputs. */
+async function runLacking(): Promise<{ text: string }[]> {
+  const outputs: { text: string }[] = [];
+  const cell = {
+    isDisposed: false,
+    model: { type: "code", sharedModel: { getSource: () => "%%claude\ngo" }, outputs: { add: (output: { text: string }) => outputs.push(output) } },
+  };
+  const { executionScheduled, executed: ended } = standIn<Record<string, { emit(args: object): void }>>(NotebookActions);
+  reply = LACKING;
+  executionScheduled?.emit({ notebook, cell });
+  await new Promise((resolve) => { setTimeout(resolve); });
+  const expressions = { installed: { status: "ok", data: { "text/plain": "False" } }, executable: { status: "ok", data: { "text/plain": "'/opt/py/bin/python'" } } };
+  reply = { status: "ok", user_expressions: expressions };
+  ended?.emit({ notebook, cell });
+  await new Promise((resolve) => { setTimeout(resolve); });
+  return outputs;
+}
+
+it("says in the cell what the panel says of a kernel without the package", async () => {
+  const [output] = await runLacking();
+  expect(output?.text).toContain("This kernel has no Cellwright");
+  expect(output?.text).toContain("/opt/py/bin/python -m pip install cellwright");
+});
+
 /** A cell that JupyterLab is about to send. */
 function schedule(source: string, type = "code"): void {
   const { executionScheduled } = standIn<{ executionScheduled: { emit(args: object): void } }>(NotebookActions);

@@ -13,10 +13,14 @@ import asyncio
 import concurrent.futures
 import contextlib
 import contextvars
+import os
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Generic, Protocol, TypeVar
+
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.model.transports.library_logs import guard_logs
 
 _limits: contextvars.ContextVar[tuple[CallTimeLimit, ...]] = contextvars.ContextVar("limits", default=())
 
@@ -112,21 +116,33 @@ class AgentThread:
 
     def __init__(self, name: str = "cellwright-agent") -> None:
         self.name = name
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The running loop; starts the thread when there is none."""
+        """The running loop; starts the thread when there is none. Raises `CellwrightError` in a forked process."""
+        self.refuse_forked()
         with self._lock:
             if self._loop is None:
+                guard_logs()
                 ready = threading.Event()
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=self._run, args=(self._loop, ready), name=self.name, daemon=True)
                 self._thread.start()
                 ready.wait()
             return self._loop
+
+    def refuse_forked(self) -> None:
+        """Raises `CellwrightError` in a forked process: the thread did not come along, and who waited for it would hang."""
+        if self._process != os.getpid():
+            message = (
+                "This conversation belongs to the process that this one was forked from, and cannot be used here. "
+                "Call `cellwright.ask` or make a new `cellwright.Agent` in this process."
+            )
+            raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
 
     @staticmethod
     def _run(loop: asyncio.AbstractEventLoop, ready: threading.Event) -> None:
@@ -149,7 +165,12 @@ class AgentThread:
         return asyncio.run_coroutine_threadsafe(_called(function), self.loop).result()
 
     def stop(self) -> None:
-        """End the loop and the thread; tasks that still run are cancelled first. Raises TimeoutError if one does not end."""
+        """End the loop and the thread; tasks that still run are cancelled first. Raises TimeoutError if one does not end.
+
+        In a forked process it does nothing: the thread is the parent's.
+        """
+        if self._process != os.getpid():
+            return
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None

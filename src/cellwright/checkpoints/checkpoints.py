@@ -75,7 +75,9 @@ class Checkpoints:
             prompt = visible_line(first.strip(), PROMPT_CHARS)
             journal.append({"turn": number, "at": round(time.time(), 3), "seq": seq, "prompt": prompt})
         except OSError as error:
-            logger.warning("this turn cannot be taken back: its journal cannot be written: %s", error)
+            # a session that has no file has said why
+            level = logging.WARNING if session.path is not None else logging.INFO
+            logger.log(level, "this turn cannot be taken back: its journal cannot be written: %s", error)
             return NO_CHECKPOINTS
         self._last = session
         self.turn = TurnRecorder(journal, journal.history.turns[-1], self._roots(), self._turn_ended)

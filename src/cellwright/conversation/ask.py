@@ -86,6 +86,13 @@ class ScriptConversation(Struct, frozen=True):
 _making = threading.Lock()
 
 
+def _begin_anew() -> None:
+    """In a forked process: the conversation that was is the parent's, as is the thread that may hold the lock."""
+    global _making
+    _making = threading.Lock()
+    _script_conversation.cache_clear()
+
+
 def process_conversation() -> ProcessConversation:
     """The notebook's where the extension is loaded, else a script's own in the current folder."""
     if (of_kernel := registered()) is not None:
@@ -98,6 +105,10 @@ def process_conversation() -> ProcessConversation:
 def _script_conversation() -> ScriptConversation:
     interface = "a Python program that imported cellwright"
     return ScriptConversation(Conversation(cwd=start_folder(os.environ), interface=interface))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
 
 
 @spelled_out(ASK_DEFAULTS)

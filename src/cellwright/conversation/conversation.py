@@ -199,6 +199,7 @@ class Conversation:
         Raises `CellwrightError` when the caller is code that the agent itself runs, when the prompt is empty, and for what
         is wrong with the run where its turn has come already.
         """
+        self.thread.refuse_forked()
         request = replace(request, prompt=checked(request.prompt))
         if is_agent_code():
             message = (

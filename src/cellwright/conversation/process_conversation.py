@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -37,6 +38,9 @@ class ProcessConversation(Protocol):
 
 
 _registered: list[Callable[[], ProcessConversation]] = []
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_registered.clear)  # the kernel is the parent, and a worker of it has none
 
 
 @contextlib.contextmanager
@@ -82,7 +86,8 @@ def register(conversation: Callable[[], ProcessConversation]) -> None:
 
 def unregister(conversation: Callable[[], ProcessConversation]) -> None:
     """Have it no longer used."""
-    _registered.remove(conversation)
+    if conversation in _registered:  # not in a forked process
+        _registered.remove(conversation)
 
 
 def registered() -> ProcessConversation | None:

@@ -22,6 +22,7 @@ from cellwright.permissions.sandboxing import SandboxAbilities
 from cellwright.sandbox.setup_advice import advice_on
 from cellwright.sessions.file_changes import unfinished_changes
 from cellwright.sessions.state_dir import PRIVATE_FOLDER, state_folder
+from cellwright.sessions.transcripts.transcript_lock import has_locks
 from cellwright.text import grouped_notices
 from cellwright.tools.files.writing.recovery import recover_changes
 from cellwright.tools.git.run_git import find_git
@@ -53,6 +54,9 @@ def state(folder: Path) -> Finding:
     if os.name == "posix" and mode & ~PRIVATE_FOLDER:
         found = f"{folder} is open to others (mode {mode:04o})"
         return Finding("state folder", "warning", found, f"It holds your conversations: chmod 700 '{folder}'")
+    if not has_locks(folder):
+        advice = "Sessions are kept with lock files of our own. CELLWRIGHT_HOME names a folder on a local disk."
+        return Finding("state folder", "warning", f"{folder}: its file system has no file locks", advice)
     return Finding("state folder", "ok", str(folder))
 
 

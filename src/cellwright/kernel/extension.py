@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from cellwright.conversation.process_conversation import register, starting_up, unregister
+from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel import library_imports
 from cellwright.kernel.chat.comm_target import ChatTarget
 from cellwright.kernel.magic.config import Claude
@@ -65,18 +66,23 @@ class Extension:
         register(self.conversation)
         if not self._shell.custom_exceptions:  # the user's own handling goes first
             self._shell.set_custom_exc((ToldError, ToldInterrupt), show_nothing)
-        if getattr(self._shell, "kernel", None) is not None:
+        if (kernel := getattr(self._shell, "kernel", None)) is not None:
             self._chat.open()
             self._notebooks.open()  # before the last: pages connect when they hear of that
-            self._documents.open()
+            self._documents.open(kernel)
         self._warming_up.start()
 
     def unload(self) -> None:
+        self._unloaded = True  # what warms up ends, and is waited for: it may be making the conversation
+        self._warming_up.join()
         if self._conversation is not None:
-            self._conversation.refuse_agent_code()
+            try:
+                self._conversation.refuse_agent_code()
+            except CellwrightError:
+                self._unloaded = False
+                raise
             if self._shell.has_trait("exit_now"):
                 self._shell.unobserve(self._on_exit_now, "exit_now")
-        self._unloaded = True
         self._rewriting.remove()
         self._reply_count.remove()
         self.cells.stop()
@@ -86,14 +92,16 @@ class Extension:
         unregister(self.conversation)
         if self._shell.custom_exceptions == (ToldError, ToldInterrupt):
             self._shell.set_custom_exc((), None)
-        self._warming_up.join()
-        if getattr(self._shell, "kernel", None) is not None:
-            self._chat.close()
-            self._notebooks.close()
-        self._documents.close()
-        if self._conversation is not None:
-            self._conversation.close()
-            self._stop_log()
+        # whatever does not come to its end: who reloads us needs the magics again
+        with contextlib.ExitStack() as closing:
+            if self._conversation is not None:
+                closing.callback(self._stop_log)
+                closing.push(_log_fault)
+                closing.callback(self._conversation.close)
+            closing.callback(self._documents.close)
+            if getattr(self._shell, "kernel", None) is not None:
+                closing.callback(self._notebooks.close)
+                closing.callback(self._chat.close)
 
     def conversation(self) -> NotebookConversation:
         """This kernel's conversation; made when it is first needed. Raises `CellwrightError` for broken settings."""
@@ -133,8 +141,6 @@ class Extension:
             self._conversation.end_runs()
 
     def _warm_up(self) -> None:
-        from cellwright.errors import CellwrightError
-
         with starting_up():
             try:
                 conversation = self.conversation()
@@ -142,6 +148,15 @@ class Extension:
                 return  # the first prompt says it, where the user can read it
             if not self._unloaded:
                 conversation.warm_up()
+
+
+def _log_fault(_kind: object, error: BaseException | None, _traceback: object) -> bool:
+    if not isinstance(error, Exception):
+        return False
+    import logging  # loading the extension needs none
+
+    logging.getLogger(__name__).error("unloading did not end everything", exc_info=error)
+    return True
 
 
 def _before_threads_end(call: Callable[[], None]) -> None:
@@ -161,8 +176,6 @@ def _naming_hidden_libraries() -> Iterator[None]:
         finder = library_imports.installed()
         if finder is None or not (hidden := finder.hidden_libraries()):
             raise
-        from cellwright.errors import CellwrightError, ErrorCode  # loading the extension needs none
-
         files = "; ".join(f"{file} was imported in place of the library {name}" for name, file in hidden)
         message = f"Cellwright cannot start: {files}. Rename the file and restart the kernel. ({error})"
         raise CellwrightError(ErrorCode.CONFIG_INVALID, message) from error

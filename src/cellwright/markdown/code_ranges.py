@@ -6,6 +6,8 @@ import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from cellwright.late_imports import importing
+
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.rules_inline import StateInline
@@ -69,8 +71,9 @@ def _char_offsets(content: str, lines: list[str], starts: list[int], first: int)
 @functools.cache
 def _parser() -> MarkdownIt:
     # 20 ms; most prompts have no code
-    from markdown_it import MarkdownIt
-    from markdown_it.rules_inline import backtick
+    with importing:
+        from markdown_it import MarkdownIt
+        from markdown_it.rules_inline import backtick
 
     def noted_backtick(state: StateInline, silent: bool) -> bool:
         start, tokens = state.pos, len(state.tokens)

@@ -12,6 +12,7 @@ import functools
 import html
 from typing import TYPE_CHECKING
 
+from cellwright.late_imports import importing
 from cellwright.markdown.escaping import fenced, visible_controls
 from cellwright.text import lazy_pattern
 
@@ -40,7 +41,8 @@ def safe_markdown(markdown: str) -> str:
 
 @functools.cache
 def _parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt
+    with importing:
+        from markdown_it import MarkdownIt
 
     from cellwright.markdown.mathematics import add_rules
 

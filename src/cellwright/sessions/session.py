@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import itertools
 import json
@@ -40,6 +41,8 @@ _NO_RESULTS: Mapping[str, Mapping[str, Any]] = {}
 
 _ANSWER = b'{"role":"assistant"'
 _SERVER_CALL = b'"type":"server_tool_use"'
+NOT_WRITABLE = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+"""The errors of a folder that the user may not write: a new session goes on without a file."""
 
 _CUT_OFF = "the session was cut off before this call ended; how far it got is not known"
 
@@ -516,7 +519,13 @@ class Session:
             create_file(self.path, data)
             self._file = TranscriptFile(self.path, owned, len(data), is_new=True)
         except OSError as error:
-            raise unwritable(self.path, error) from error
+            if error.errno not in NOT_WRITABLE:
+                raise unwritable(self.path, error) from error
+            self.notices.append(
+                "This conversation is kept in memory only, and its turns cannot be undone: "
+                f"{self.path.parent} cannot be written ({error.strerror}). Set CELLWRIGHT_HOME to a folder that can."
+            )
+            self.path = None
 
     def append(
         self,

@@ -1,8 +1,9 @@
-"""`%%claude` and `%claude` become awaited calls, and nothing else is touched."""
+"""`%%claude` and `%claude` become plain calls, awaited where the cell is, and nothing else is touched."""
 
 from __future__ import annotations
 
 import ast
+import asyncio
 from collections.abc import Iterator
 
 import pytest
@@ -25,15 +26,41 @@ def rewriting(shell: InteractiveShell) -> Iterator[None]:
     installed.remove()
 
 
-def call_in(code: str) -> tuple[str, list[str]]:
-    """The awaited method and its literal arguments."""
+def call_in(code: str) -> list[str]:
+    """The literal arguments of the one call, after the magic's name."""
     statement = ast.parse(code, mode="exec").body[0]
     assert isinstance(statement, ast.Expr)
-    assert isinstance(statement.value, ast.Await)
-    call = statement.value.value
+    call = statement.value
     assert isinstance(call, ast.Call)
-    assert isinstance(call.func, ast.Attribute)
-    return call.func.attr, [ast.literal_eval(argument) for argument in call.args]
+    name, *arguments = [ast.literal_eval(argument) for argument in call.args]
+    assert name == "claude"
+    return arguments
+
+
+def run_by(shell: InteractiveShell, source: str, awaits: bool) -> list[str]:
+    """How a cell called the magic: "awaited" or "plain" for each call."""
+    calls: list[str] = []
+
+    class Magic:
+        async def awaited_cell(self, *_: str) -> None:
+            calls.append("awaited")
+
+        awaited_line = awaited_cell
+
+        def claude(self, _line: str, _cell: str | None = None) -> None:
+            calls.append("plain")
+
+    shell.register_magic_function(Magic().claude, "line_cell", "claude")
+
+    async def run() -> None:
+        transformed = shell.transform_cell(source)
+        if awaits and shell.should_run_async(source, transformed_cell=transformed):
+            await shell.run_cell_async(source, transformed_cell=transformed)
+        else:
+            shell.run_cell(source)
+
+    asyncio.run(run())
+    return calls
 
 
 @for_each_row(
@@ -43,13 +70,14 @@ def call_in(code: str) -> tuple[str, list[str]]:
         ("\n\n%%claude --new\nhello\n", "--new", "hello\n"),
         ("%%claude\n>>> 1 + 1\n2\n", "", ">>> 1 + 1\n2\n"),
         ("%%claude\n'''\n\"\"\" \\ {x} $y %z !ls", "", "'''\n\"\"\" \\ {x} $y %z !ls\n"),
+        ("# title\n\n%%claude --new\nhello", "--new", "hello\n"),
         ("%%claude", "", ""),
         ("%%claude\n%claude inner\n%%claude\n", "", "%claude inner\n%%claude\n"),
         ("%%claude\nwhat is this?", "", "what is this?\n"),
     ],
 )
-def test_a_cell_is_awaited_with_its_text_as_it_stands(shell: InteractiveShell, cell: str, line: str, body: str):
-    assert call_in(shell.transform_cell(cell)) == ("awaited_cell", [line, body])
+def test_a_cell_is_called_with_its_text_as_it_stands(shell: InteractiveShell, cell: str, line: str, body: str):
+    assert call_in(shell.transform_cell(cell)) == [line, body]
 
 
 @pytest.mark.parametrize(
@@ -62,13 +90,13 @@ def test_a_cell_is_awaited_with_its_text_as_it_stands(shell: InteractiveShell, c
         ("%claude", ""),
     ],
 )
-def test_a_line_is_awaited_also_with_a_question_mark(shell: InteractiveShell, cell: str, text: str):
-    assert call_in(shell.transform_cell(cell)) == ("awaited_line", [text])
+def test_a_line_is_called_also_with_a_question_mark(shell: InteractiveShell, cell: str, text: str):
+    assert call_in(shell.transform_cell(cell)) == [text]
 
 
 def test_the_lines_around_it_stay(shell: InteractiveShell):
     code = shell.transform_cell("x = 1\n%claude what is x?\ntext = '''\n%claude not a magic\n'''\n")
-    assert code.startswith("x = 1\nawait ")
+    assert code.startswith("x = 1\nget_ipython().run_line_magic('claude', ")
     assert code.endswith("text = '''\n%claude not a magic\n'''\n")
 
 
@@ -77,16 +105,39 @@ def test_inside_a_block_it_stays_a_plain_call(shell: InteractiveShell):
     assert code == "for i in range(3):\n    get_ipython().run_line_magic('claude', 'and now?')\n"
 
 
+@for_each_row(
+    ("source", "called"),
+    [
+        ("%%claude\nhello", ["awaited"]),
+        ("%claude hello", ["awaited"]),
+        ("x = 1\n%claude hello\n%claude again\n", ["awaited", "awaited"]),
+        ("for _ in range(2):\n    %claude hello\n", ["plain", "plain"]),
+        ("def ask():\n    %claude hello\nask()", ["plain"]),
+        ("answer = %claude hello", ["plain"]),
+        ("exec(get_ipython().transform_cell('%claude hello'))", ["plain"]),
+        ("get_ipython().run_cell('%%claude\\nhello')", ["plain"]),
+        ("%%time\n%%claude\nhello", ["plain"]),
+        ("print('%claude hello')", []),
+    ],
+)
+def test_a_cell_that_is_awaited_awaits_what_is_at_its_top_level(
+    shell: InteractiveShell, source: str, called: list[str]
+):
+    assert run_by(shell, source, awaits=True) == called
+    # run on a loop that runs already, without being awaited
+    assert run_by(shell, source, awaits=False) == ["plain"] * len(called)
+
+
 @pytest.mark.parametrize("cell", ["%%claude?", "%claude?", "%%claudette\nx", "%%bash\n%%claude", "print('%claude')"])
 def test_what_is_no_call_of_ours_is_left_alone(shell: InteractiveShell, cell: str):
-    assert "awaited" not in shell.transform_cell(cell)
+    assert "'claude'" not in shell.transform_cell(cell).replace("'%%claude'", "")
 
 
-def test_without_autoawait_it_stays_a_plain_call(shell: InteractiveShell):
+def test_without_autoawait_it_is_a_plain_call(shell: InteractiveShell):
     shell.autoawait = False
     try:
-        assert shell.transform_cell("%%claude\nx") == "get_ipython().run_cell_magic('claude', '', 'x\\n')\n"
-        assert shell.transform_cell("%claude x") == "get_ipython().run_line_magic('claude', 'x')\n"
+        assert run_by(shell, "%%claude\nx", awaits=True) == ["plain"]
+        assert run_by(shell, "%claude x", awaits=True) == ["plain"]
     finally:
         shell.autoawait = True
 

@@ -12,7 +12,14 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from plain_shell import plain_shell, run, run_as_claude
 
-from cellwright.kernel.namespace.cell_log import RUNS_KEPT, SOURCE_CHARS, CellLog, sha256_of
+from cellwright.kernel.namespace.cell_log import (
+    RUNS_KEPT,
+    SAMPLE,
+    SOURCE_CHARS,
+    SOURCES_READ,
+    CellLog,
+    sha256_of,
+)
 from cellwright.kernel.namespace.cell_names import cell_names
 from row_tables import for_each_row
 
@@ -347,3 +354,57 @@ def test_names_of_a_source():
 )
 def test_names_of_cells_with_magics(source: str, bound: set[str]):
     assert cell_names(source).bound == bound
+
+
+MANY = 50_000
+
+
+def test_of_a_large_namespace_what_a_cell_has_to_do_with_is_looked_at(shell: InteractiveShell, log: CellLog):
+    shell.user_ns.update({f"name_{number}": object() for number in range(MANY)})
+    run(shell, "x = [1]", "a")
+    run(shell, "x = [2]; y = x\nname_7 = 'mine'\ndel name_8", "b")
+    second = log.runs()[-1]
+    assert (second.new, second.rebound, second.deleted) == (("y",), ("x", "name_7"), ("name_8",))
+    assert "name_8" not in log.bindings()
+    assert log.bindings()["name_7"].cell_id == "b"
+    # what no source names: many at once are seen by their number, one is seen in its turn
+    run(shell, "for name in [each for each in dir() if each.startswith('name_4')]: del globals()[name]", "c")
+    assert len(log.runs()[-1].deleted) == sum(f"{number}".startswith("4") for number in range(MANY))
+    shell.user_ns["name_9"] = "from elsewhere"
+    for _ in range(MANY // SAMPLE + 2):
+        run(shell, "z = 1", "d")
+    assert (log.bindings()["name_9"].by, log.bindings()["name_9"].cell_id) == ("other", None)
+
+
+def test_a_cell_costs_the_same_in_a_large_namespace(shell: InteractiveShell, log: CellLog):
+    class Info:
+        store_history, cell_id, raw_cell = True, "a", "x = 1\n" * 50
+
+    class Result:
+        info, execution_count, error_before_exec, error_in_exec = Info(), 1, None, None
+
+    def seconds() -> float:
+        took = []
+        for _ in range(20):
+            started = time.thread_time()
+            log._before(Result.info)
+            log._after(Result)
+            took.append(time.thread_time() - started)
+        return min(took)
+
+    shell.user_ns.update({f"name_{number}": object() for number in range(2_000)})
+    small = seconds()
+    shell.user_ns.update({f"name_{number}": object() for number in range(2 * MANY)})
+    seconds()
+    assert seconds() < 3 * small
+
+
+def test_who_asks_waits_for_few_sources(shell: InteractiveShell, log: CellLog):
+    for number in range(10 * SOURCES_READ):
+        log.begin(f"cell-{number}", f"unread_{number} = {number}\ntable['{number}'] = 1")
+        shell.user_ns[f"unread_{number}"] = number
+        log.end()
+    read = cell_names.cache_info().misses
+    assert log.bindings()["unread_0"].cell_id == "cell-0"
+    assert log.stored().keys() <= {"table"}
+    assert cell_names.cache_info().misses - read <= SOURCES_READ

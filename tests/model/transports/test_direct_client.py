@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 import gzip
+import socket
 import ssl
 import subprocess
+import threading
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,11 @@ import httpx2
 import pytest
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.model.anthropic import connect
 from cellwright.model.retry import RequestFailed
 from cellwright.model.transports.direct_client import WRITE_BYTES, DirectClient, tls_context, trusted_certificates
 from cellwright.model.transports.transport import KeyTransport
+from cellwright.testing import say
 from row_tables import for_each_row
 
 Answer = Callable[[bytes, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[bool | None]]
@@ -482,7 +486,6 @@ def test_certificates_are_trusted_and_judged_as_by_httpx2(monkeypatch):
 
 UNUSABLE = [
     ({"SSL_CERT_FILE": "/nowhere"}, "SSL_CERT_FILE"),
-    ({"ALL_PROXY": "socks5://127.0.0.1:9"}, "pip install socksio"),
     ({"HTTPS_PROXY": "gopher://u:secret@h"}, "The proxy that the environment names cannot be used"),
 ]
 
@@ -527,7 +530,12 @@ def test_a_name_that_no_host_can_have_is_refused():
 WAYS = [
     ({}, "http://h", "DirectClient"),
     ({"no_proxy": "localhost"}, "http://h", "DirectClient"),
-    ({"https_proxy": "http://127.0.0.1:9"}, "http://h", "HttpxClient"),
+    ({"https_proxy": "http://127.0.0.1:9"}, "https://h", "HttpxClient"),
+    ({"https_proxy": "http://127.0.0.1:9"}, "http://h", "DirectClient"),
+    ({"http_proxy": "127.0.0.1:9", "no_proxy": " other , h "}, "http://h", "DirectClient"),
+    ({"ALL_PROXY": "socks5://127.0.0.1:9", "NO_PROXY": "10.0.0.0/8"}, "http://10.1.2.3:80", "DirectClient"),
+    ({"ALL_PROXY": "socks5://127.0.0.1:9", "NO_PROXY": "10.0.0.0/8"}, "http://11.1.2.3:80", "HttpxClient"),
+    ({"all_proxy": "socks5h://127.0.0.1:9", "no_proxy": "*"}, "http://h", "DirectClient"),
     ({"ALL_PROXY": "http://127.0.0.1:9"}, "http://h", "HttpxClient"),
     ({}, "http://user:word@h", "HttpxClient"),
 ]
@@ -541,3 +549,58 @@ def test_proxies_and_names_in_addresses_are_left_to_httpx2(variables, url, kind,
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert type(KeyTransport(token="k", base_url=url)._build_client()).__name__ == kind
+
+
+def test_a_socks_proxy_is_gone_through_and_the_address_user_leaves_the_key(key_line, monkeypatch):
+    playing = key_line([say("Hello."), say("Hello again.")])
+    with socks_proxy() as (address, asked):
+        monkeypatch.setenv("ALL_PROXY", f"socks5://{address}")
+        url = playing.server.url.replace("http://", "http://user:word@")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
+
+        async def ask() -> None:
+            async with connect() as provider:
+                assert [event async for event in provider.stream(playing.request())]
+
+        asyncio.run(ask())
+        assert len(asked) == 1
+        monkeypatch.setenv("NO_PROXY", "127.0.0.0/8")
+        asyncio.run(ask())
+        assert len(asked) == 1
+    for request in playing.server.requests:
+        assert request.headers["authorization"].startswith("Basic ")
+        assert request.headers["x-api-key"] == playing.server.api_key
+
+
+@contextlib.contextmanager
+def socks_proxy() -> Iterator[tuple[str, list[bytes]]]:
+    """A SOCKS 5 proxy without a password: its address, and the addresses that were asked for."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    asked: list[bytes] = []
+
+    def relay(source: socket.socket, to: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65_536):
+                to.sendall(data)
+            to.shutdown(socket.SHUT_WR)
+
+    def serve(client: socket.socket) -> None:
+        client.recv(100)
+        client.sendall(b"\x05\x00")
+        request = client.recv(300)
+        asked.append(request)
+        target = socket.create_connection((socket.inet_ntoa(request[4:8]), int.from_bytes(request[8:10])))
+        client.sendall(b"\x05\x00\x00\x01" + bytes(6))
+        threading.Thread(target=relay, args=(client, target), daemon=True).start()
+        relay(target, client)
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=serve, args=(listening.accept()[0],), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield f"127.0.0.1:{listening.getsockname()[1]}", asked
+    finally:
+        listening.close()

@@ -5,6 +5,7 @@ import { button, element } from "../../transcript/dom";
 import type { Trans } from "../../translation";
 import type { Chat, ConnectionProblem } from "../../transport/chat";
 import { CHAT_PROTOCOL } from "../../transport/chat_protocol";
+import { installCommand } from "../../transport/kernel_package";
 import { NO_PROBLEM } from "../../transport/load_extension";
 
 export type ConnectionNoteDeps = { readonly trans: Trans; again(): void; startKernel(): void; restart(): void };
@@ -63,7 +64,7 @@ function packageNote({ connection, problem }: Chat, deps: ConnectionNoteDeps): N
   return [
     head(trans.__("This kernel has no Cellwright")),
     line(trans.__("Install it for the kernel's Python, then try again:")),
-    command(install(executable), trans),
+    command(installCommand(executable), trans),
     actions(again),
   ];
 }
@@ -75,12 +76,7 @@ function versionNote({ executable, version, protocol }: ConnectionProblem, trans
   if (protocol > CHAT_PROTOCOL) {
     return [title, line(`${versions} ${trans.__("Reload the page; if that does not help, upgrade Cellwright where JupyterLab runs.")}`)];
   }
-  return [title, line(`${versions} ${trans.__("Upgrade it, then restart the kernel:")}`), command(`${install(executable)} --upgrade`, trans)];
-}
-
-function install(executable: string): string {
-  const python = executable === "" ? "python" : executable;
-  return `${/[\s'"$&;()]/.test(python) ? `"${python}"` : python} -m pip install cellwright`;
+  return [title, line(`${versions} ${trans.__("Upgrade it, then restart the kernel:")}`), command(`${installCommand(executable)} --upgrade`, trans)];
 }
 
 function command(text: string, trans: Trans): HTMLElement {

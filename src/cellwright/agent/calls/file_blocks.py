@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from cellwright.agent.tool import Tool
+from cellwright.late_imports import importing
 from cellwright.text import lazy_pattern
 
 MAX_BLOCKS = 50
@@ -57,7 +58,8 @@ def find_blocks(markdown: str) -> list[FileBlock]:
     """
     if "```" not in markdown and "~~~" not in markdown:
         return []
-    from markdown_it import MarkdownIt  # few runs go without tools
+    with importing:
+        from markdown_it import MarkdownIt  # few runs go without tools
 
     blocks = []
     for token in MarkdownIt("commonmark").parse(markdown):

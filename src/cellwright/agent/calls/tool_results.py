@@ -39,13 +39,23 @@ def output_folder() -> Path:
 def create_output_folder() -> Path:
     """The folder, which is there now, for this user alone. Raises OSError."""
     import atexit
-    import shutil
 
     folder = output_folder()
     if not folder.exists():
         folder.mkdir(mode=PRIVATE_FOLDER)
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        atexit.register(_remove, folder, os.getpid())
     return folder
+
+
+def _remove(folder: Path, process: int) -> None:
+    if os.getpid() == process:  # a fork that ends leaves it to the process that made it
+        import shutil
+
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=output_folder.cache_clear)
 
 
 def edit_note(who: str, tool_input: Mapping[str, Any]) -> str:

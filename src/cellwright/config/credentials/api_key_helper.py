@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import threading
 import time
@@ -18,6 +19,10 @@ LIFETIME_NAME = "CLAUDE_CODE_API_KEY_HELPER_TTL_MS"
 
 _keys: dict[str, tuple[float, str]] = {}
 _running = threading.Lock()
+
+if hasattr(os, "register_at_fork"):
+    # in a forked process the thread that held it is not there
+    os.register_at_fork(after_in_child=_running._at_fork_reinit)  # type: ignore[attr-defined]
 
 
 def with_helpers_key(environ: Mapping[str, str], command: str | None) -> Mapping[str, str]:

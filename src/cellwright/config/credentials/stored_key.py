@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ from msgspec import Struct
 
 from cellwright.config.credentials.api_key_helper import with_helpers_key
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.late_imports import importing
 from cellwright.model.credentials import source_of_credential
 from cellwright.model.transports.transport import DEFAULT_BASE_URL
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder, write_atomic
@@ -43,6 +45,10 @@ class Note(Struct, frozen=True, omit_defaults=True):
 
 _read: dict[tuple[str, int, int], str] = {}
 _reading = threading.Lock()
+
+if hasattr(os, "register_at_fork"):
+    # in a forked process the thread that held it is not there
+    os.register_at_fork(after_in_child=_reading._at_fork_reinit)  # type: ignore[attr-defined]
 
 
 def note_path() -> Path:
@@ -148,8 +154,9 @@ def _keyring() -> Any | None:
     """The package keyring, where it is installed and has a keyring that works."""
     if importlib.util.find_spec("keyring") is None:
         return None
-    import keyring  # few keep a key
-    from keyring.backends import fail, null
+    with importing:
+        import keyring  # few keep a key
+        from keyring.backends import fail, null
 
     with contextlib.suppress(Exception):  # of whatever backend there is
         if not isinstance(keyring.get_keyring(), fail.Keyring | null.Keyring):

@@ -21,7 +21,10 @@ from cellwright.tools.files.writing.open_folder import FileChanged
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of `folder`. Raises OSError. Without POSIX it holds nothing: writers then compare before they rename."""
+    """Hold the lock of `folder`. Raises OSError.
+
+    Without POSIX or locks it holds nothing: writers then compare before they rename.
+    """
     try:
         import fcntl  # POSIX only
     except ImportError:
@@ -29,7 +32,9 @@ def locked(folder: Path) -> Iterator[None]:
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        # without locks (NFS) it is as without POSIX
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
         os.close(handle)

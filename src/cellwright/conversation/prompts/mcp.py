@@ -34,6 +34,7 @@ from cellwright.config.trust.scripts import changed as changed_files
 from cellwright.conversation.prompts.tagged_list import is_in_history, listing
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import NotLoaded
+from cellwright.late_imports import importing
 from cellwright.markdown.code_ranges import without_code
 from cellwright.model.models import limits
 from cellwright.text import lazy_pattern, visible_line
@@ -693,7 +694,8 @@ def late_tools(servers: McpServers, *, may_defer: bool) -> Callable[[], Sequence
 
 
 def _sign_in_module() -> Any:
-    import cellwright.tools.mcp.oauth.sign_in as module  # the `mcp` package, a second's work
+    with importing:
+        import cellwright.tools.mcp.oauth.sign_in as module  # the `mcp` package, a second's work
 
     return module
 

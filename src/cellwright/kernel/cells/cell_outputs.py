@@ -22,6 +22,7 @@ from msgspec import Struct
 from cellwright.kernel.execute.captured_output import OVERWRITTEN, Display, cell_name, display_of
 from cellwright.kernel.execute.redirect import Replacement, RunningCode, StreamName
 from cellwright.kernel.execute.traceback import short_traceback
+from cellwright.late_imports import importing
 from cellwright.text import counted
 
 if TYPE_CHECKING:
@@ -316,7 +317,8 @@ def _size(output: Output) -> int:
 def _json(bundle: Mapping[str, Any]) -> dict[str, Any]:
     """A mimebundle as a notebook holds it; a copy, since its maker may change it."""
     # jupyter_client is loaded in every kernel, and nowhere else
-    from jupyter_client.jsonutil import json_clean
+    with importing:
+        from jupyter_client.jsonutil import json_clean
 
     as_text = {
         mime: base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else value

@@ -20,6 +20,8 @@ import sys
 import time
 from typing import Any, BinaryIO
 
+from cellwright.late_imports import importing
+
 MAX_BYTES = 30_000_000
 """The outputs of one cell, as JSON."""
 
@@ -40,8 +42,9 @@ async def _run(request: dict[str, Any], stream: BinaryIO) -> None:
     # nbformat imports jsonschema, which makes 38 parsers in 1.4 s for a format that no notebook has, where it finds this
     sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
-    from nbclient import NotebookClient
-    from nbclient.exceptions import CellTimeoutError, DeadKernelError
+    with importing:
+        from nbclient import NotebookClient
+        from nbclient.exceptions import CellTimeoutError, DeadKernelError
     from nbformat.v4 import new_code_cell, new_notebook
 
     cells = [new_code_cell(cell["source"]) for cell in request["cells"]]

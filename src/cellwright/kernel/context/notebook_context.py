@@ -51,6 +51,9 @@ CELL_CHARS = 4_000
 CELLS_SECONDS = 2.0
 """A front end that takes longer to say what the notebook holds is not waited for: a prompt should be on its way."""
 
+HIDDEN_SECONDS = 0.25
+"""The same for reading the sources of a long notebook."""
+
 TITLES = {"auto": "The notebook since the last prompt", "cells": "The notebook's code", "full": "The whole notebook"}
 
 UNSEEN = "--context {how}: the notebook's cells cannot be seen from this kernel, so they were not sent."
@@ -168,17 +171,19 @@ class NotebookContext:
         """Build what is told, if anything, and what the user must know of secrets in it."""
         mark = self._mark(prompt_context.session)
         whole = _notebook_text(how, cells)
+        hidden: str | None
         if how == "cells":  # of everything else nothing is told, so that it stays news
             new_mark, hidden = replace(mark, cells=_digest(whole)), ""
         else:
             # sources are parsed
-            hidden = await asyncio.to_thread(self._hidden, cells, now.look) if cells else ""
+            hidden = await self._hidden(cells, now.look)
             kept = _digest(whole) if how == "full" else mark.cells
-            new_mark = ContextMark(now.at, _plain_id(now.cell_id), _digest(hidden), kept)
+            digest = mark.hidden if hidden is None else _digest(hidden)
+            new_mark = ContextMark(now.at, _plain_id(now.cell_id), digest, kept)
         facts = self._facts(how, mark, now).with_notebook(
             cell_id=now.cell_id if new_mark.cell != mark.cell else "",
             cells=cells,
-            hidden=hidden if new_mark.hidden != mark.hidden else "",
+            hidden=hidden if hidden and new_mark.hidden != mark.hidden else "",
             whole=whole if new_mark.cells != mark.cells else "",
         )
         if not facts.anything:
@@ -200,8 +205,13 @@ class NotebookContext:
         except (ToolError, TimeoutError):
             return []
 
-    def _hidden(self, cells: Sequence[Cell], look: NamespaceSnapshot) -> str:
-        return hidden_state_text(hidden_state(cells, self._log, look.names))
+    async def _hidden(self, cells: Sequence[Cell], look: NamespaceSnapshot) -> str | None:
+        """Describe what the cells hide; None if it takes too long: then the sources are read for the next prompt."""
+        if not cells:
+            return ""
+        reading = asyncio.ensure_future(asyncio.to_thread(hidden_state, cells, self._log, look.names))
+        await asyncio.wait({reading}, timeout=HIDDEN_SECONDS)
+        return hidden_state_text(reading.result()) if reading.done() else None
 
 
 def _notebook_text(how: How, cells: Sequence[Cell]) -> str:

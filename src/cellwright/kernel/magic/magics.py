@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from cellwright.errors import CellwrightError
+from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.magic.config import Claude
 from cellwright.kernel.magic.displayed_errors import is_told
 from cellwright.kernel.magic.option_parser import help_text, parse_line
@@ -70,7 +70,7 @@ def errors_for_the_user() -> Iterator[None]:
 
 
 class ClaudeMagic:
-    """The magic as IPython registers it. `awaited_cell` and `awaited_line` are what rewritten cells await."""
+    """The magic as IPython registers it. `awaited_cell` and `awaited_line` are what awaited cells call."""
 
     def __init__(self, extension: Extension, config: Claude) -> None:
         self.extension = extension
@@ -97,6 +97,14 @@ class ClaudeMagic:
 
     async def awaited_line(self, line: str) -> None:
         await self.awaited_cell(line, "")
+
+    def refuse_text_below(self) -> None:
+        """Say that `%claude` alone on its line takes no text from the lines below it. Raises `CellError`."""
+        message = (
+            "%claude takes its prompt on the same line. For a prompt of several lines, begin the cell with %%claude. "
+            "Nothing was sent, and nothing else in this cell ran."
+        )
+        raise CellError(ErrorCode.INVALID_PARAMETERS, message)
 
     def _request(self, line: str, cell: str) -> tuple[str, MagicOptions, ContextProvider | None] | None:
         """A prompt, its options, and what is told with it alone; None when nothing is to run, which the user was told."""

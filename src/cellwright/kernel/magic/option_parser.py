@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from cellwright.conversation.runs.option_values import FORMATS, ON_DENIED
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.late_imports import importing
 from cellwright.model.models import EFFORTS, PROVIDERS
 from cellwright.permissions.modes import LISTED_MODES
 
@@ -296,6 +297,7 @@ def keep_result(result: Result, options: MagicOptions, namespace: dict[str, Any]
         namespace[options.out] = result.value if typed else result
     # in the other formats the answer is there as JSON already; of the background it would land in another cell
     elif typed and options.format == "text" and not options.background:
-        from IPython.display import display
+        with importing:
+            from IPython.display import display
 
         display(result.value)

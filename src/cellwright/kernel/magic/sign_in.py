@@ -17,6 +17,7 @@ from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.output.saved_ops import TRANSCRIPT, VERSION
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.person_wait import wait_for_person
+from cellwright.late_imports import importing
 from cellwright.text import visible_line
 
 CARD = f"""\
@@ -87,8 +88,9 @@ def _shown_card(is_settled: Callable[[], bool]) -> Iterator[Callable[[str], None
 
     Where no key came of it the card stays, and the cell ends with an error that it has told.
     """
-    from IPython.core.getipython import get_ipython
-    from IPython.display import clear_output, display
+    with importing:
+        from IPython.core.getipython import get_ipython
+        from IPython.display import clear_output, display
 
     said: list[str] = []
     handle = display(_bundle(CARD % IN_THE_FIELD, _KEY_WANTED, WANTED), raw=True, display_id=True)

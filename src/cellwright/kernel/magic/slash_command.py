@@ -15,6 +15,7 @@ from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.output.cell_output import CellOutput, SavedOutput, ViewOutput
 from cellwright.kernel.run.cell_run import run_options
 from cellwright.kernel.run.cell_surface import CellSurface
+from cellwright.late_imports import importing
 from cellwright.terminal.views.plain_view import Unseen
 
 
@@ -34,7 +35,8 @@ class CellCommand(Struct, frozen=True):
 
     def show(self, page: CommandPage) -> None:
         """Show the page in the cell, unless it stands there already, where the question was."""
-        from IPython.display import display
+        with importing:
+            from IPython.display import display
 
         if self.options.format != "text":
             print(json.dumps({self.prompt.strip().removeprefix("/"): page.markdown()}))

@@ -1,12 +1,16 @@
 """The log of everything run in this kernel since the extension was loaded, and the origin of each variable's value.
 
 IPython tells of every cell; the log keeps its text and ids, never an object of the user's, and calls nothing of
-theirs. It costs microseconds a cell: what takes longer (which names a source binds) is worked out when somebody asks.
+theirs. It costs microseconds a cell, however large the namespace is: what takes longer (which names a source binds) is
+worked out when somebody asks.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
+import re
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -25,6 +29,15 @@ SOURCE_CHARS = 20_000
 
 SOURCES_CHARS = 2_000_000
 """The sources of all runs together; the oldest are let go."""
+
+SOURCES_READ = 150
+"""Of the sources that ran since somebody asked last, the newest are read for the names they bind: who asks waits for it."""
+
+WHOLE_NAMESPACE = 3_000
+"""The most names that are all looked at around each cell. Of more: those in the cell's source, new ones, a sample."""
+
+SAMPLE = 500
+_WORD = r"[^\W\d]\w*"
 
 Author = Literal["user", "claude", "other"]
 """Whose doing: a cell the user ran, Claude, or neither (a thread, a widget's callback, a front end's silent request)."""
@@ -57,7 +70,7 @@ class RanCell(NamedTuple):  # a third of a dataclass's time, where each load of 
     @property
     def is_prompt(self) -> bool:
         """True when the cell asks Claude."""
-        return (self.source or "").lstrip().startswith(_PROMPT)
+        return _without_comments(self.source or "").startswith(_PROMPT)
 
 
 class Binding(NamedTuple):
@@ -67,6 +80,14 @@ class Binding(NamedTuple):
     order: int
     by: Author
     cell_id: str | None
+
+
+def _without_comments(source: str) -> str:
+    """`source` from its first line that is no comment; most sources begin with code."""
+    text = source.lstrip()
+    while text.startswith("#"):
+        text = text.partition("\n")[2].lstrip()
+    return text
 
 
 def sha256_of(source: str) -> str:
@@ -91,8 +112,13 @@ class CellLog:
         self._last_by_cell: dict[str, RanCell] = {}
         self._bindings: dict[str, Binding] = {}
         self._ids: dict[str, int] = {}
+        self._sampled: Iterator[str] = iter(())
         self._source_chars = 0
         self._first_count = 1
+        self._reading = threading.Lock()
+        self._read_up_to = 0
+        self._bound: dict[str, Binding] = {}
+        self._changed: dict[str, int] = {}
 
     def start(self) -> None:
         """Begin to listen. What ran before is known from the shell's history alone."""
@@ -130,18 +156,36 @@ class CellLog:
 
         An object may be made where another just was: besides the objects' identities, the sources say what they bind.
         """
-        from cellwright.kernel.namespace.cell_names import cell_names  # parsing is for those who ask
-
         known = dict(self._bindings)
         names = self._ids
-        for run in tuple(self._runs):
-            if run.source is None or run.is_prompt or not (run.success or run.success is None):
-                continue
-            for name in cell_names(run.source).bound:
+        with self._reading:
+            self._read_sources()
+            for name, binding in self._bound.items():
                 before = known.get(name)
-                if name in names and not is_hidden(name) and (before is None or before.order < run.order):
-                    known[name] = Binding(name, run.order, run.by, run.cell_id)
+                if name in names and (before is None or before.order < binding.order):
+                    known[name] = binding
         return known
+
+    def stored(self) -> dict[str, int]:
+        """The latest order at which a cell that the user ran stored into each name (`df["a"] = 1`)."""
+        with self._reading:
+            self._read_sources()
+            return dict(self._changed)
+
+    def _read_sources(self) -> None:
+        from cellwright.kernel.namespace.cell_names import cell_names  # parsing is for those who ask
+
+        runs = [run for run in tuple(self._runs) if run.order > self._read_up_to]
+        for run in runs[-SOURCES_READ:]:
+            if run.source is None or run.is_prompt:
+                continue
+            names = cell_names(run.source)
+            if run.by == "user":
+                self._changed |= dict.fromkeys(names.changed, run.order)
+            if run.success:
+                bound = (name for name in names.bound if not is_hidden(name))
+                self._bound |= {name: Binding(name, run.order, run.by, run.cell_id) for name in bound}
+        self._read_up_to = max((run.order for run in runs), default=self._read_up_to)
 
     def begin(self, cell_id: str | None, source: str, *, by: Author = "claude") -> None:
         """A cell of the notebook is run by other means than the front end's. `end` follows, on the same thread."""
@@ -211,7 +255,7 @@ class CellLog:
             from cellwright.kernel.execute.traceback import describe_error  # most cells have none
 
             described = describe_error(error, self._shell, run.source or "")
-        new, rebound, deleted = self._note_changes(run.by, run.cell_id, run.order)
+        new, rebound, deleted = self._note_changes(run.by, run.cell_id, run.order, run.source or "")
         run = run._replace(
             ended=time.time(),
             success=error is None,
@@ -251,22 +295,62 @@ class CellLog:
         return dict(zip(namespace, map(id, namespace.values()), strict=True))
 
     def _note_changes(
-        self, by: Author, cell_id: str | None, order: int | None = None
+        self, by: Author, cell_id: str | None, order: int | None = None, source: str = ""
     ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-        """Find out what is new, rebound and deleted since the last look, and write it down as the doing of `by`."""
+        """Find out what is new, rebound and deleted since the last look, and write it down as the doing of `by`.
+
+        `source` is what ran meanwhile; "" for what nobody knows, and then a large namespace is sampled.
+        """
+        changes = self._changes_in_part(source) if len(self._shell.user_ns) > WHOLE_NAMESPACE else None
+        new, rebound, deleted = self._changes() if changes is None else changes
+        if (new or rebound or deleted) and order is None:
+            self._order += 1
+        at = self._order if order is None else order
+        for name in (*new, *rebound):
+            self._bindings[name] = Binding(name, at, by, cell_id)
+        for name in deleted:
+            self._bindings.pop(name, None)
+        return new, rebound, deleted
+
+    def _changes(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
         before, now = self._ids, self._ids_now()
         self._ids = now
         changed = [name for name, known in now.items() if before.get(name) != known and not is_hidden(name)]
         deleted = [name for name in before if name not in now and not is_hidden(name)]
-        if (changed or deleted) and order is None:
-            self._order += 1
-        at = self._order if order is None else order
-        for name in changed:
-            self._bindings[name] = Binding(name, at, by, cell_id)
-        for name in deleted:
-            self._bindings.pop(name, None)
         new = tuple(name for name in changed if name not in before)
         return new, tuple(name for name in changed if name in before), tuple(deleted)
+
+    def _changes_in_part(self, source: str) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]] | None:
+        """The changes among few names of a large namespace; None where others must have changed, too."""
+        namespace, known = self._shell.user_ns, self._ids
+        looked = dict.fromkeys(re.findall(_WORD, source) if source else self._sample())
+        changed = {name for name in looked if name in known and known[name] != id(namespace.get(name, known))}
+        deleted = {name for name in changed if name not in namespace}
+        new: list[str] = []
+        try:
+            for name in reversed(namespace):  # what is new is last
+                if name in known:
+                    break
+                new.append(name)
+        except RuntimeError:  # another thread binds names
+            return None
+        if len(known) + len(new) - len(deleted) != len(namespace):
+            return None
+        for name in deleted:
+            del known[name]
+        for name in (*reversed(new), *(changed - deleted)):
+            if name in namespace:
+                known[name] = id(namespace[name])
+        shown = [[name for name in names if not is_hidden(name)] for names in (reversed(new), changed, deleted)]
+        return tuple(shown[0]), tuple(name for name in shown[1] if name not in deleted), tuple(shown[2])
+
+    def _sample(self) -> list[str]:
+        """The next names in turn."""
+        found = list(itertools.islice(self._sampled, SAMPLE))
+        if not found:
+            self._sampled = iter(list(self._ids))
+            found = list(itertools.islice(self._sampled, SAMPLE))
+        return found
 
     def _earlier(self) -> Iterator[RanCell]:
         """Cells that ran before the log began, as far as IPython's history has them; their orders are not above 0."""

@@ -6,7 +6,7 @@ import ast
 import functools
 import re
 import symtable
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
@@ -45,12 +45,14 @@ def cell_names(source: str) -> CellNames:
     bound = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
     symbols = (symbol for table in _tables(top) for symbol in table.get_symbols())
     used = {symbol.get_name() for symbol in symbols if symbol.is_global() and symbol.is_referenced()}
-    deleted = {name.id for name in ast.walk(tree) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Del)}
-    stored = {name.id for name in ast.walk(tree) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
-    changed = set(_changed(tree))
+    nodes = tuple(ast.walk(tree))
+    deleted = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del)}
+    stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    changed = set(_changed(nodes))
     # since Python 3.12 the tables count what a comprehension calls its items among the names around it
-    items = {name.id for each in ast.walk(tree) if isinstance(each, ast.comprehension) for name in _names(each.target)}
-    items -= _outside_comprehensions(tree)
+    items = {name.id for each in nodes if isinstance(each, ast.comprehension) for name in _names(each.target)}
+    if items:
+        items -= _outside_comprehensions(tree)
     return CellNames(
         frozenset(bound - items - (deleted - stored)),
         frozenset(changed),
@@ -120,8 +122,8 @@ def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
         yield from _tables(child)
 
 
-def _changed(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+def _changed(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.AugAssign):
             yield from _root(node.target)
         elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):

@@ -83,14 +83,57 @@ class _CodeCell(Struct, frozen=True):
         return [run for run in self.runs if run.order > order]
 
 
+class _Above:
+    """The cells above one, by the names that they give and change: of a long notebook not all are asked for each."""
+
+    def __init__(self) -> None:
+        self._givers: dict[str, _CodeCell] = {}
+        self._changers: dict[str, list[tuple[int, int, _CodeCell]]] = {}
+        self._count = 0
+
+    def add(self, each: _CodeCell) -> None:
+        """Take in the next cell."""
+        self._givers |= dict.fromkeys(each.names.bound, each)
+        self._count += 1
+        latest: dict[str, int] = {}
+        for run in each.runs if each.run is not None else ():
+            latest |= dict.fromkeys(_changed_by(run), run.order)
+        for name, order in latest.items():
+            changers = self._changers.setdefault(name, [])
+            # who asks wants the nearest cell that ran after something: one that is nearer and ran later hides the others
+            while changers and changers[-1][0] <= order:
+                changers.pop()
+            changers.append((order, self._count, each))
+
+    def giver(self, name: str) -> _CodeCell | None:
+        """The cell that gives a name in a run from the top: the nearest one above that binds it."""
+        return self._givers.get(name)
+
+    def changer(self, names: frozenset[str], order: int) -> _CodeCell | None:
+        """The nearest cell that changed one of `names` in a run after `order`."""
+        found = (
+            next((changer for changer in reversed(self._changers.get(name, ())) if changer[0] > order), None)
+            for name in names
+        )
+        nearest = max(filter(None, found), key=lambda changer: changer[1], default=None)
+        return None if nearest is None else nearest[2]
+
+
+def _changed_by(run: RanCell) -> set[str]:
+    return {*run.new, *run.rebound, *run.deleted, *cell_names(run.source or "").changed}
+
+
 def hidden_state(cells: Sequence[Cell], log: CellLog, names: Iterable[str]) -> HiddenState:
     """Find what `cells`, all of a notebook as they are now, hide. `names` are those of the user's namespace."""
     known = _known(cells, log)
     orphans = tuple(_orphans(known, log, frozenset(names)))
     marks = {}
-    for index, each in enumerate(known):
-        if found := (*_marks(each, known[:index]), *_orphaned(each, orphans)):
+    above = _Above()
+    gone = frozenset(orphan.name for orphan in orphans)
+    for each in known:
+        if found := (*_marks(each, above), *_orphaned(each, gone)):
             marks[each.cell.id] = found
+        above.add(each)
     return HiddenState(marks, orphans, {cell.id: cell.position + 1 for cell in cells})
 
 
@@ -100,18 +143,16 @@ def stale_cells(cells: Sequence[Cell], log: CellLog) -> list[str]:
     Only cells that ran before are among them; in the notebook's order.
     """
     known = _known(cells, log)
-    stale: list[str] = []
-    for index, each in enumerate(known):
-        if each.run is None:
-            continue
-        above = known[:index]
-        reruns = any(
-            giver is not None and giver.cell.id in stale
-            for giver in (_giver(name, above) for name in _read(each.names))
-        )
-        if reruns or any(mark.kind in ("changed", "outdated") for mark in _marks(each, above)):
-            stale.append(each.cell.id)
-    return stale
+    stale: dict[str, None] = {}
+    above = _Above()
+    for each in known:
+        if each.run is not None:
+            givers = (above.giver(name) for name in _read(each.names))
+            reruns = any(giver is not None and giver.cell.id in stale for giver in givers)
+            if reruns or any(mark.kind in ("changed", "outdated") for mark in _marks(each, above)):
+                stale[each.cell.id] = None
+        above.add(each)
+    return list(stale)
 
 
 def hidden_state_text(state: HiddenState) -> str:
@@ -170,7 +211,7 @@ def _known(cells: Sequence[Cell], log: CellLog) -> list[_CodeCell]:
     return found
 
 
-def _marks(each: _CodeCell, above: Sequence[_CodeCell]) -> Iterator[HiddenStateMark]:
+def _marks(each: _CodeCell, above: _Above) -> Iterator[HiddenStateMark]:
     run = each.run
     if run is None:
         yield HiddenStateMark("never_run", "not run in this kernel")
@@ -193,18 +234,18 @@ def _marks(each: _CodeCell, above: Sequence[_CodeCell]) -> Iterator[HiddenStateM
         yield HiddenStateMark("failed", "its last run failed")
 
 
-def _orphaned(each: _CodeCell, orphans: Sequence[Orphan]) -> Iterator[HiddenStateMark]:
-    if used := sorted(each.names.used & {orphan.name for orphan in orphans}):
+def _orphaned(each: _CodeCell, orphans: frozenset[str]) -> Iterator[HiddenStateMark]:
+    if used := sorted(each.names.used & orphans):
         listed = ", ".join(f"`{visible_line(name)}`" for name in used[:LISTED])
         yield HiddenStateMark("orphaned", f"uses {listed}, which no cell defines any more")
 
 
-def _outdated(each: _CodeCell, above: Sequence[_CodeCell]) -> tuple[str, str] | None:
+def _outdated(each: _CodeCell, above: _Above) -> tuple[str, str] | None:
     """A name that the cell has read and that the cell it is from gives differently now; and that cell's id."""
     assert each.run is not None
     order = each.run.order
     for name in sorted(_read(each.names)):
-        giver = _giver(name, above)
+        giver = above.giver(name)
         if giver is None or not giver.is_as_run:
             continue
         before, after = giver.before(order), giver.after(order)
@@ -214,25 +255,20 @@ def _outdated(each: _CodeCell, above: Sequence[_CodeCell]) -> tuple[str, str] | 
     return None
 
 
-def _later(each: _CodeCell, above: Sequence[_CodeCell]) -> tuple[str, str] | None:
+def _later(each: _CodeCell, above: _Above) -> tuple[str, str] | None:
     """A name that the cell uses and that a cell above it has changed after it ran; and that cell's id."""
     assert each.run is not None
-    for other in reversed(above):
-        for run in reversed(other.after(each.run.order)):
-            changed = {*run.new, *run.rebound, *run.deleted, *cell_names(run.source or "").changed}
-            if touched := changed & each.names.used:
-                return min(touched), other.cell.id
+    if (other := above.changer(each.names.used, each.run.order)) is None:
+        return None
+    for run in reversed(other.after(each.run.order)):
+        if touched := _changed_by(run) & each.names.used:
+            return min(touched), other.cell.id
     return None
 
 
 def _read(names: CellNames) -> frozenset[str]:
     """Return the names a cell takes from others. Those that it binds itself may be read after that."""
     return names.used - names.bound
-
-
-def _giver(name: str, above: Sequence[_CodeCell]) -> _CodeCell | None:
-    """The cell that gives a name in a run from the top: the nearest one above that binds it."""
-    return next((other for other in reversed(above) if name in other.names.bound), None)
 
 
 def _orphans(known: Sequence[_CodeCell], log: CellLog, names: frozenset[str]) -> Iterator[Orphan]:

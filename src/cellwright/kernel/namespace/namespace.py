@@ -9,14 +9,14 @@ a value, and never a `repr`. From any thread.
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
-from cellwright.kernel.namespace.cell_names import cell_names
 from cellwright.kernel.namespace.hidden_state import BEFORE_ALL
 from cellwright.kernel.namespace.types.description import classes, library_class, short_name, type_name
 from cellwright.kernel.namespace.variable_summary import describe_all, line
@@ -77,6 +77,9 @@ def fingerprint(value: object) -> Fingerprint:
     return (type_name(kind), id(value))
 
 
+NAMES_LOOKED_AT = 3_000
+"""The most names that a prompt's look takes in: those that were bound or stored into last."""
+
 MAX_NAMES = 80
 MAX_COLUMNS = 30
 LINE_CHARS = 200
@@ -136,16 +139,20 @@ class Variable(Struct, frozen=True):
 
 
 class NamespaceSnapshot(Struct, frozen=True):
-    """The namespace at one time, the names bound last first. `moved` had another line at the look before."""
+    """The namespace at one time, the names bound last first. `moved` had another line at the look before.
+
+    `stored` is when cells last stored into names. `variables` are the latest; `names` are all there are.
+    """
 
     variables: Mapping[str, Variable]
     moved: frozenset[str]
     names: frozenset[str]
+    stored: Mapping[str, int]
 
     def news(self, order: int, runs: Sequence[RanCell]) -> VariableNews:
         """Find what is new above `order`, where the user ran `runs`; everything is where nothing was told before."""
         everything = order == BEFORE_ALL
-        stored = {name for run in runs if run.source for name in cell_names(run.source).changed}
+        stored = set() if everything else {name for name, at in self.stored.items() if at > order}
 
         def is_new(name: str, binding: Binding | None) -> bool:
             bound = binding is not None and binding.order > order and binding.by != "claude"
@@ -182,8 +189,18 @@ class NamespaceNews:
 
         The next look is compared with this one if it is remembered.
         """
-        bindings = self._log.bindings()
-        values = user_variables(self._shell)
+        bindings, stored = self._log.bindings(), self._log.stored()
+        touched = {name: binding.order for name, binding in bindings.items()}
+        for name, order in stored.items():
+            touched[name] = max(order, touched.get(name, 0))
+        every = user_variables(self._shell)
+
+        def latest(name: str) -> int:
+            return touched.get(name, BEFORE_ALL)
+
+        # of those that one cell touched, what is new to the namespace comes first
+        names = heapq.nlargest(NAMES_LOOKED_AT, reversed(every), key=latest)
+        values = {name: every[name] for name in names}
         seen = {name: _NameState(_order(bindings, name), fingerprint(value)) for name, value in values.items()}
         # what was bound anew says so itself
         moved = frozenset(
@@ -193,24 +210,16 @@ class NamespaceNews:
         )
         if remember:
             self._seen = seen
-        touched = self._touched(bindings, moved)
-        # of those that one cell touched, what is new to the namespace comes first
-        names = sorted(values, key=lambda name: touched.get(name, BEFORE_ALL))[::-1]
+        touched |= dict.fromkeys(moved, self._log.order)
+        names.sort(key=latest, reverse=True)
         shown = [name for name in names if not is_code(values[name])][:lines]
         summaries = dict(describe_all({name: values[name] for name in shown}, line))
         return NamespaceSnapshot(
             {name: Variable(_text(summaries, name), _group_of(values[name]), bindings.get(name)) for name in names},
             moved,
             frozenset(self._shell.user_ns),
+            stored,
         )
-
-    def _touched(self, bindings: Mapping[str, Binding], moved: Iterable[str]) -> dict[str, int]:
-        """When each name was last bound or stored into."""
-        touched = {name: binding.order for name, binding in bindings.items()}
-        for run in self._log.runs():
-            if run.source is not None and not run.is_prompt:
-                touched |= {name: max(run.order, touched.get(name, 0)) for name in cell_names(run.source).changed}
-        return touched | dict.fromkeys(moved, self._log.order)
 
 
 class _NameState(NamedTuple):

@@ -10,15 +10,24 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cellwright.kernel.pages.kernel_comms import create_comm, isolate_from_shell
+from cellwright.kernel.pages.kernel_comms import comm_manager, create_comm, isolate_from_shell
 
 TARGET = "cellwright.documents"
 FORGOTTEN_SECONDS = 60.0
 MAX_PATHS = 1_000
+
+
+def _is_asked_by_page(request: Mapping[str, Any]) -> bool:
+    """Return whether a page sent the request that loads us: it names a cell, answers `input()`, or is not seen by its user.
+
+    nbclient, papermill and voila do nothing of this, and what loads a kernel's own configuration is no request.
+    """
+    content, metadata = request.get("content", {}), request.get("metadata", {})
+    return bool(metadata.get("cellId") or content.get("allow_stdin") or content.get("silent"))
 
 
 class OpenDocuments:
@@ -30,9 +39,15 @@ class OpenDocuments:
         self._pages: dict[str, tuple[float, frozenset[str]]] = {}
         self._comm: Any = None
 
-    def open(self) -> None:
-        """Open the comm, on which each page that shows a notebook of this kernel answers."""
-        self._comm = create_comm(TARGET, data={"protocol": 1})
+    def open(self, kernel: Any) -> None:
+        """Open the comm, on which each page that shows a notebook of this kernel answers.
+
+        Programs that run notebooks know no such comm, and warn of it: without a page it is only there to be found.
+        """
+        has_page = _is_asked_by_page(kernel.get_parent("shell"))
+        self._comm = create_comm(TARGET, data={"protocol": 1}, primary=has_page)
+        if not has_page:
+            comm_manager().register_comm(self._comm)
         isolate_from_shell(self._comm)
         self._comm.on_msg(lambda message: self.on_message(message["content"]["data"]))
 

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import Retrying, TurnEnd
+from cellwright.late_imports import importing
 from cellwright.model.claude_code.failures import api_error, code_of
 from cellwright.model.claude_code.wire_format import (
     SERVER,
@@ -137,8 +138,10 @@ class Program:
 
     def _options(self, history: Sequence[Message], folder: Path) -> ClaudeAgentOptions:
         from claude_agent_sdk import ClaudeAgentOptions
-        from mcp.server import Server
-        from mcp_types import CallToolResult, ListToolsResult
+
+        with importing:
+            from mcp.server import Server
+            from mcp_types import CallToolResult, ListToolsResult
 
         tools = [
             {"name": wire_name(tool["name"]).removeprefix(f"mcp__{SERVER}__"), **_described(tool)}

@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from cellwright.errors import ApiError, ErrorCode
 from cellwright.events import TurnEnd
+from cellwright.late_imports import importing
 from cellwright.model.claude_code.program import Head, Program
 from cellwright.model.claude_code.wire_format import as_told, has_results, history_and_prompt, results_of
 from cellwright.model.provider import ProviderEvent, Request, request_sent
@@ -187,4 +188,6 @@ def _check(request: Request) -> None:
 
 def _import_sdk() -> None:
     import claude_agent_sdk  # noqa: F401  takes a second
-    import mcp.server  # noqa: F401
+
+    with importing:
+        import mcp.server  # noqa: F401

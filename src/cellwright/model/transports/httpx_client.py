@@ -13,6 +13,7 @@ import httpx2
 from cellwright.model.provider import request_sent
 from cellwright.model.retry import FailedAttempt, RequestFailed, broken_stream
 from cellwright.model.transports import network_failures
+from cellwright.model.transports.library_logs import guard_logs
 from cellwright.model.transports.network_failures import CONNECT_SECONDS
 from cellwright.model.transports.reply import HttpReply
 
@@ -22,19 +23,22 @@ def import_httpx() -> None:
     import anyio
     import httpcore2  # noqa: F401
 
+    guard_logs()
     asyncio.run(anyio.sleep(0))  # its asyncio part takes 25 ms
 
 
 class HttpxClient:
-    """Requests to `url`, each with `headers`, through the proxies that the environment or the system names.
+    """Requests to `url`, each with `headers`, through `proxy` (`http://…`, `socks5://…`) if there is one.
 
     Redirects are not followed. It belongs to one event loop.
     """
 
-    def __init__(self, url: str, headers: Mapping[str, str], *, idle_seconds: float) -> None:
+    def __init__(self, url: str, headers: Mapping[str, str], *, idle_seconds: float, proxy: str | None = None) -> None:
         import_httpx()
         self._url = url
-        self._client = httpx2.AsyncClient(headers=headers, limits=limits(idle_seconds), follow_redirects=False)
+        # given as it is, so that it reads certificates and no proxies from the environment: which one counts is known
+        transport = httpx2.AsyncHTTPTransport(limits=limits(idle_seconds), proxy=_with_scheme(proxy))
+        self._client = httpx2.AsyncClient(headers=headers, transport=transport, follow_redirects=False)
 
     @contextlib.asynccontextmanager
     async def send(
@@ -57,6 +61,10 @@ class HttpxClient:
     async def aclose(self) -> None:
         """Close the connections that are kept."""
         await self._client.aclose()
+
+
+def _with_scheme(proxy: str | None) -> str | None:
+    return proxy if proxy is None or "://" in proxy else f"http://{proxy}"
 
 
 def _when_written(call: Callable[[], None]) -> Callable[[str, Mapping[str, object]], Coroutine[Any, Any, None]]:

@@ -157,16 +157,45 @@ def has_proxies() -> bool:
     return any(os.environ.get(name) or os.environ.get(name.upper()) for name in _PROXY_VARIABLES)
 
 
+def proxy_of(url: str) -> str | None:
+    """The proxy that requests to `url` go through, as the environment or the system says; None: straight there."""
+    if not has_proxies():
+        return None
+    import urllib.request  # 17 ms
+
+    address = urlsplit(url)
+    host = address.hostname or ""
+    port = address.port or (443 if address.scheme == "https" else 80)
+    proxies = urllib.request.getproxies()
+    exempt = proxies.get("no", "")
+    if urllib.request.proxy_bypass(f"{host}:{port}") or _is_in_networks(host, exempt):
+        return None
+    return proxies.get(address.scheme) or proxies.get("all")
+
+
+def _is_in_networks(host: str, exempt: str) -> bool:
+    """Return whether `host`, an address, is in a network that NO_PROXY names (`10.0.0.0/8`)."""
+    import ipaddress  # few have a proxy
+
+    with contextlib.suppress(ValueError):
+        address = ipaddress.ip_address(host)
+        for name in filter(None, (each.strip() for each in exempt.split(","))):
+            with contextlib.suppress(ValueError):
+                if address in ipaddress.ip_network(name, strict=False):
+                    return True
+    return False
+
+
 def http_client(url: str, headers: Mapping[str, str], *, idle_seconds: float) -> HttpClient:
     """The client for `url`: straight to it, or by httpx2 through a proxy, and where the address holds a user's name.
 
     Raises `CellwrightError` CONFIG_INVALID where the environment's certificates or proxies, or the address, cannot be used.
     """
     try:
-        if has_proxies() or "@" in urlsplit(url).netloc:
+        if (proxy := proxy_of(url)) is not None or "@" in urlsplit(url).netloc:
             from cellwright.model.transports.httpx_client import HttpxClient
 
-            return HttpxClient(url, headers, idle_seconds=idle_seconds)
+            return HttpxClient(url, headers, idle_seconds=idle_seconds, proxy=proxy)
         from cellwright.model.transports.direct_client import DirectClient
 
         return DirectClient(url, headers, idle_seconds=idle_seconds)
@@ -175,7 +204,10 @@ def http_client(url: str, headers: Mapping[str, str], *, idle_seconds: float) ->
     except UnicodeError as error:
         message = f"ANTHROPIC_BASE_URL: no host can have this name ({error})."
     except ImportError:
-        message = "The environment names a SOCKS proxy, which needs the package socksio: `pip install socksio`."
+        message = (
+            "The environment names a SOCKS proxy, which needs the package socksio: `pip install socksio`. "
+            "NO_PROXY names hosts that are reached without it."
+        )
     except ValueError as error:  # of httpx2, whose words hide a proxy's password
         message = f"The proxy that the environment names cannot be used ({error})."
     raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
@@ -200,7 +232,7 @@ class KeyTransport:
         self._url = base_url.rstrip("/")
         values = " ".join([token or "", urlsplit(base_url).password or "", *(custom_headers or {}).values()])
         self._secrets = [word for word in values.split() if len(word) >= MIN_SECRET]
-        self._headers = _checked_headers(token, custom_headers or {})
+        self._headers = _checked_headers(token, custom_headers or {}, has_user="@" in urlsplit(base_url).netloc)
         self._clients: LoopClients[HttpClient] = LoopClients(self._build_client)
 
     def __repr__(self) -> str:
@@ -265,7 +297,7 @@ def _fault_of(url: str) -> str:
     return "nothing may follow its path" if address.query or address.fragment else ""
 
 
-def _checked_headers(token: str | None, custom_headers: Mapping[str, str]) -> dict[str, str]:
+def _checked_headers(token: str | None, custom_headers: Mapping[str, str], *, has_user: bool) -> dict[str, str]:
     headers = {
         "accept": "application/json",
         "content-type": "application/json",
@@ -276,7 +308,8 @@ def _checked_headers(token: str | None, custom_headers: Mapping[str, str]) -> di
         if not _is_header_value(token):
             message = "The API key holds a character that no key has (a line break, perhaps). Set it again."
             raise CellwrightError(ErrorCode.API_KEY_INVALID, message)
-        headers["authorization"] = f"Bearer {token}"
+        # the user whom the address names signs in with the other header
+        headers |= {"x-api-key": token} if has_user else {"authorization": f"Bearer {token}"}
     for name, value in custom_headers.items():
         if not (_HEADER_NAME.fullmatch(name) and _is_header_value(value)):
             message = f"ANTHROPIC_CUSTOM_HEADERS: {name!r} cannot be sent as a header. Write `Name: value`, one a line."

@@ -55,7 +55,8 @@ def _make_and_lock(path: str, folder: bool) -> int:
         with contextlib.suppress(FileExistsError):
             _make(path, folder)
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        fcntl.flock(fd, fcntl.LOCK_SH)
+        with contextlib.suppress(OSError):  # without locks (NFS) a command may find the placeholder removed by another
+            fcntl.flock(fd, fcntl.LOCK_SH)
         if _is_still(path, fd):
             return fd
         os.close(fd)  # the last one before us has just removed it

@@ -95,6 +95,10 @@ _Stamp = tuple[int, int, int] | None
 _cached: dict[tuple[str | None, ...], tuple[GitConfiguration, Mapping[str, _Stamp]]] = {}
 _making = threading.Lock()
 
+if hasattr(os, "register_at_fork"):
+    # in a forked process the thread that held it is not there
+    os.register_at_fork(after_in_child=_making._at_fork_reinit)  # type: ignore[attr-defined]
+
 
 def git_configuration(environ: Mapping[str, str], home: str, roots: tuple[str, ...]) -> GitConfiguration:
     """Read the user's configuration of git, anew if a file has changed; what lies in `roots` names nothing outside."""

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from tornado.iostream import StreamClosedError
 from tornado.web import authenticated
 
+from cellwright.late_imports import importing
 from cellwright.server.api_error import RouteError
 from cellwright.server.notebooks.unsaved_documents import UnsavedDocuments
 from cellwright.server.routes.base_handler import CellwrightRoute, may_execute, may_read
@@ -50,7 +51,8 @@ class _UsersServer:
     """The MCP server of one user, at work from `start` to `close`."""
 
     def __init__(self, access: KernelAccess) -> None:
-        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+        with importing:
+            from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
         from cellwright.conversation.conversation import Conversation
         from cellwright.conversation.runs.run_options import RunOptions

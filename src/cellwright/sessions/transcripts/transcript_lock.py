@@ -3,16 +3,23 @@
 The lock is the operating system's: it is free again when its process is gone, `kill -9` included. It belongs to the
 open file, so two sessions of one process keep each other out as well. The file holds who has it. It stays when the
 lease is given back: a file that is deleted and made again would give two owners a lock each.
+
+Where the file system has no locks (NFS without a lock daemon, some FUSE) a second file beside it is the lease: who makes
+it has it. It names its process, and is taken over when that is gone; one of another machine after a day.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
+import secrets
 import socket
 import sys
 import time
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
@@ -21,6 +28,11 @@ from msgspec.structs import asdict
 from cellwright.sessions.state_dir import PRIVATE_FILE
 
 POLL_SECONDS = 0.02
+FOREIGN_SECONDS = 86_400.0
+"""A lease file that a process of another machine left is taken over after this time: nothing tells whether it runs."""
+
+NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
+"""The errors of a file system without locks."""
 
 
 class Holder(Struct, frozen=True):
@@ -48,11 +60,12 @@ def read_holder(path: Path) -> Holder | None:
 class Lease:
     """A lease that is held, from `acquire` until `release`, the end of the process, or garbage collection."""
 
-    def __init__(self, path: Path, fd: int) -> None:
+    def __init__(self, path: Path, fd: int, made: Path | None = None) -> None:
+        """`made` is the file that stands for the lock where the file system has none."""
         self.path = path
         self.epoch = 0
         self._fd = fd
-        self.release = weakref.finalize(self, os.close, fd)
+        self.release = weakref.finalize(self, _give_back, fd, made, os.getpid())
         _held.add(self)
 
     @property
@@ -74,15 +87,37 @@ class Lease:
 def acquire(path: Path, wait_seconds: float) -> Lease | None:
     """Take the lease at `path`, waiting up to `wait_seconds` for its owner; None when it is still someone else's."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
+    made = None
     try:
-        locked = _lock_within(fd, wait_seconds)
+        try:
+            locked = _within(wait_seconds, lambda: _try_lock(fd))
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+            made = _file_of_lock(path)
+            locked = _within(wait_seconds, lambda: _try_make(_file_of_lock(path)))
     except BaseException:
         os.close(fd)
         raise
     if not locked:
         os.close(fd)
         return None
-    return Lease(path, fd)
+    return Lease(path, fd, made)
+
+
+def has_locks(folder: Path) -> bool:
+    """Return whether files in `folder` can be locked. Raises OSError if none can be made."""
+    path = folder / f"lock-{secrets.token_hex(6)}.tmp"
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
+    try:
+        return _try_lock(fd)
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        return False
+    finally:
+        os.close(fd)
+        path.unlink(missing_ok=True)
 
 
 def is_held(path: Path) -> bool:
@@ -93,18 +128,83 @@ def is_held(path: Path) -> bool:
         return False
     try:
         return not _try_lock(fd)
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        return (said := _said(_file_of_lock(path))) is not None and not _is_left(said)
     finally:
         os.close(fd)
 
 
-def _lock_within(fd: int, wait_seconds: float) -> bool:
+def _within(wait_seconds: float, attempt: Callable[[], bool]) -> bool:
     give_up = time.monotonic() + wait_seconds
-    while not _try_lock(fd):
+    while not attempt():
         left = give_up - time.monotonic()
         if left <= 0:
             return False
         time.sleep(min(POLL_SECONDS, left))
     return True
+
+
+def _file_of_lock(path: Path) -> Path:
+    return path.with_name(path.name + ".held")
+
+
+def _try_make(path: Path) -> bool:
+    """Make the file that stands for the lock, in place of one that a process which is gone has left."""
+    with contextlib.suppress(FileExistsError):
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
+        try:
+            os.write(fd, f"{socket.gethostname()} {os.getpid()} {secrets.token_hex(8)}".encode())
+        finally:
+            os.close(fd)
+        return True
+    left = _said(path)
+    if left is None or not _is_left(left):
+        return False
+    taken = path.with_name(f"{path.name}-{secrets.token_hex(6)}")
+    with contextlib.suppress(FileNotFoundError):  # another one takes it over
+        path.rename(taken)
+        if _said(taken) == left or path.exists():
+            taken.unlink()
+        else:
+            taken.rename(path)  # another one has taken it over, and this is its file
+    return False  # and tried again
+
+
+class _Said(Struct, frozen=True):
+    """The holder that a file names, and when it was made (seconds since the epoch)."""
+
+    text: str
+    made: float
+
+
+def _said(path: Path) -> _Said | None:
+    try:
+        return _Said(path.read_text("utf-8"), path.stat().st_mtime)
+    except (OSError, ValueError):
+        return None
+
+
+def _is_left(said: _Said) -> bool:
+    host, _, rest = said.text.partition(" ")
+    pid = rest.partition(" ")[0]
+    if host != socket.gethostname() or not pid.isdecimal():
+        return time.time() - said.made > FOREIGN_SECONDS
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        pass  # another user's
+    return False
+
+
+def _give_back(fd: int, made: Path | None, process: int) -> None:
+    os.close(fd)
+    if made is not None and os.getpid() == process:  # a forked child leaves it to its parent
+        with contextlib.suppress(OSError):
+            made.unlink()
 
 
 if sys.platform == "win32":

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cellwright.late_imports import importing
 from cellwright.model.credential_names import key_in
 from cellwright.terminal.demo.demo_project import NOTEBOOK, RULES, make_project, trust_notebook
 from cellwright.terminal.demo.script import PAUSE_SECONDS, TEST_COMMAND, demo_script, scripted_environ
@@ -104,8 +105,10 @@ def _tests_pass(project: Path, console: Any) -> bool:
 def _execute(project: Path, environ: Mapping[str, str], console: Any) -> None:
     """Execute the notebook cell by cell, showing each when it is done."""
     import nbformat
-    from jupyter_client.manager import AsyncKernelManager
-    from nbclient import NotebookClient
+
+    with importing:
+        from jupyter_client.manager import AsyncKernelManager
+        from nbclient import NotebookClient
 
     notebook: Any = nbformat.read(project / NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
     manager = AsyncKernelManager()

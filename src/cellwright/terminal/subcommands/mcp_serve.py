@@ -13,6 +13,7 @@ from typing import Any
 from cellwright.config.settings.settings_files import start_folder
 from cellwright.conversation.runs.run_options import RunOptions, existing_folder
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.late_imports import importing
 from cellwright.permissions.modes import LISTED_MODES
 from cellwright.terminal.arguments import split_rules
 from cellwright.terminal.exit_codes import ExitCode
@@ -68,7 +69,8 @@ def serve(options: argparse.Namespace) -> int:
 
 
 async def _serve(options: RunOptions, kernel_tool_names: Sequence[str]) -> None:
-    from mcp.server.stdio import stdio_server  # takes a second
+    with importing:
+        from mcp.server.stdio import stdio_server  # takes a second
 
     from cellwright.conversation.conversation import Conversation
 

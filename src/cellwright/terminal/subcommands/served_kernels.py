@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.conversation.message_chunks import JoinedMessages, pieces
 from cellwright.events import ToolEnd
+from cellwright.late_imports import importing
 from cellwright.tools.mcp.call_question import CallQuestion
 from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS, AskQuestion, KernelTool, TellProgress, kernel_tools
 from cellwright.tools.process.environment import child_environment
@@ -153,7 +154,8 @@ class _OwnKernel:
             await self._manager.shutdown_kernel(now=True)
 
     async def _start(self) -> None:
-        from jupyter_client.manager import AsyncKernelManager  # many servers never need one
+        with importing:
+            from jupyter_client.manager import AsyncKernelManager  # many servers never need one
 
         manager = self._manager = AsyncKernelManager()
         assert manager.kernel_spec is not None, "ipykernel brings the kernelspec python3"

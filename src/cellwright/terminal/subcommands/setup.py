@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.late_imports import importing
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.terminal.views.choose_view import Streams, confirmed
 
@@ -68,7 +69,8 @@ def _remove(file: Path) -> int:
 
 
 def _startup_folder(profile: str) -> Path:
-    from IPython.paths import get_ipython_dir  # takes its time, and only this command needs it
+    with importing:
+        from IPython.paths import get_ipython_dir  # takes its time, and only this command needs it
 
     return Path(get_ipython_dir()) / f"profile_{profile}" / "startup"
 

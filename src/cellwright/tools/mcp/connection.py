@@ -22,6 +22,7 @@ from msgspec import Struct
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.tool import Tool, ToolContext
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.late_imports import importing
 from cellwright.text import visible_line
 from cellwright.tools.mcp.installed_extras import extra_problem
 from cellwright.tools.mcp.schema import shown_text
@@ -199,7 +200,8 @@ class ServerConnection:
 
     async def _open_first(self, data: Any, context: ToolContext) -> None:
         """Have the user open what a call was refused for. Raises ToolError where they do not."""
-        from mcp_types import ElicitRequestURLParams
+        with importing:
+            from mcp_types import ElicitRequestURLParams
         from pydantic import ValidationError
 
         listed = data.get("elicitations") if isinstance(data, dict) else None
@@ -248,7 +250,8 @@ class ServerConnection:
 
     async def _ask_once(self, ask: Callable[[Client], Awaitable[T]], what: str) -> T:
         """Ask the server. Everything that may go wrong with it becomes something that Claude can read."""
-        from mcp import MCPError
+        with importing:
+            from mcp import MCPError
         from pydantic import ValidationError
 
         if not self.settled.is_set():
@@ -286,7 +289,8 @@ class ServerConnection:
 
     async def _refusal(self, error: MCPError, client: Client, what: str) -> Exception:
         """The error of a request that the server, or the package, has answered with one."""
-        from mcp_types import URL_ELICITATION_REQUIRED
+        with importing:
+            from mcp_types import URL_ELICITATION_REQUIRED
 
         message = error.error.message
         if message == _CLOSED:
@@ -393,7 +397,8 @@ class ServerConnection:
             environ = server_environment(self.entry, self._environ, self.entry.cwd)
             return helper_auth(self.entry, environ, self._confinement)
         if self._tokens is not None and self.entry.may_sign_in:
-            from cellwright.tools.mcp.oauth.provider import ServerAuth
+            with importing:
+                from cellwright.tools.mcp.oauth.provider import ServerAuth
 
             self._auth = ServerAuth(self.entry, self._tokens)
         return self._auth
@@ -410,8 +415,9 @@ class ServerConnection:
 
         The older is first: it has questions to the user, news of changes and logs, which SDKs do not offer in the newer yet.
         """
-        from mcp import MCPError
-        from mcp_types import METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION
+        with importing:
+            from mcp import MCPError
+            from mcp_types import METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION
 
         first = _first(error)
         others = (METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION)
@@ -420,8 +426,9 @@ class ServerConnection:
             self._again.set()
 
     def _client_of(self, way: Way) -> Client:
-        from mcp import Client
-        from mcp_types import Implementation
+        with importing:
+            from mcp import Client
+            from mcp_types import Implementation
 
         return Client(
             _Opened(way.streams),
@@ -446,7 +453,8 @@ class ServerConnection:
 
     async def _listen(self, client: Client) -> None:
         """Hear of changes where the protocol has them asked for; older servers tell them unasked."""
-        from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+        with importing:
+            from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return
@@ -488,7 +496,8 @@ class ServerConnection:
             await self._list_prompts(client)
 
     async def _list_prompts(self, client: Client) -> None:
-        from mcp import MCPError
+        with importing:
+            from mcp import MCPError
         from pydantic import ValidationError
 
         try:
@@ -499,7 +508,8 @@ class ServerConnection:
         self.prompts = tuple(map(_prompt, prompts))
 
     async def _list_roots(self, context: Any) -> Any:  # the SDK calls it so
-        from mcp_types import ListRootsResult, Root
+        with importing:
+            from mcp_types import ListRootsResult, Root
 
         return ListRootsResult(roots=[Root(uri=uri) for uri in self._roots()])  # type: ignore[arg-type]
 
@@ -511,7 +521,8 @@ class ServerConnection:
             self._relist.set()
 
     async def _on_elicitation(self, context: Any, params: Any) -> Any:
-        from mcp_types import ElicitResult
+        with importing:
+            from mcp_types import ElicitResult
 
         # a question outside of a call reaches nobody; of several calls the newest is the likeliest
         if not self._calls or self._elicit is None:

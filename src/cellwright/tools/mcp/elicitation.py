@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from cellwright.agent.tool import ToolContext
+from cellwright.late_imports import importing
 from cellwright.text import visible_line
 from cellwright.tools.mcp.schema import shown_text
 from cellwright.tools.planning.ask_user_question import HEADER_CHARS, MAX_OPTIONS, MAX_QUESTIONS, ask_user_question_tool
@@ -35,7 +36,8 @@ class _Wrong(Exception):
 
 async def elicit(context: ToolContext, server: str, params: Any) -> Any:
     """Put a server's question to hooks and the user within the call of `context`; the SDK's `ElicitResult`."""
-    from mcp_types import ElicitResult
+    with importing:
+        from mcp_types import ElicitResult
 
     about: dict[str, Any] = {"mcp_server_name": server, "mode": params.mode}
     if params.mode == "url":
@@ -59,7 +61,8 @@ async def elicit(context: ToolContext, server: str, params: Any) -> Any:
 
 def _hooks_answer(answer: Mapping[str, Any], content: Any) -> Any:
     """A hook's answer as the SDK's; `content` is the user's, which counts where the hook has none. None that fits: a no."""
-    from mcp_types import ElicitResult
+    with importing:
+        from mcp_types import ElicitResult
 
     if answer["action"] != "accept":
         return ElicitResult(action=answer["action"])
@@ -71,7 +74,8 @@ def _hooks_answer(answer: Mapping[str, Any], content: Any) -> Any:
 
 
 async def _users_answer(context: ToolContext, server: str, params: Any) -> Any:
-    from mcp_types import ElicitResult
+    with importing:
+        from mcp_types import ElicitResult
 
     if params.mode == "url":
         return ElicitResult(action="accept" if await _opened(context, server, params) else "decline")

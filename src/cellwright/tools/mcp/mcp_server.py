@@ -20,6 +20,7 @@ from urllib.parse import quote, unquote, urlsplit
 from cellwright.agent.calls.approval import Allow, CanUseTool, Deny, ToolUse
 from cellwright.agent.tool import Content, Tool, ToolAccess
 from cellwright.events import ToolEnd
+from cellwright.late_imports import importing
 from cellwright.text import visible
 from cellwright.tools.mcp.call_question import (
     MAX_QUESTION_CHARS,
@@ -97,7 +98,8 @@ class ToolCaller(Protocol):
 
 def make_server(calls: ToolCaller, cwd: Path, kernels: KernelCaller | None = None) -> Server[Any]:
     """An MCP server of the tools of `calls`, the notebooks below `cwd` and the `kernels` that there are for them."""
-    from mcp.server.lowlevel import Server
+    with importing:
+        from mcp.server.lowlevel import Server
 
     served = _Served(calls, cwd, kernels)
     return Server(
@@ -126,7 +128,8 @@ class _Served:
     async def list_tools(
         self, _context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
     ) -> ListToolsResult:
-        from mcp_types import ListToolsResult
+        with importing:
+            from mcp_types import ListToolsResult
 
         return ListToolsResult(tools=[definition_of(tool) for tool in self._tools])
 
@@ -139,8 +142,9 @@ class _Served:
     async def call_tool(
         self, context: ServerRequestContext[Any], params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
-        from mcp.shared.exceptions import MCPError
-        from mcp_types import INVALID_PARAMS
+        with importing:
+            from mcp.shared.exceptions import MCPError
+            from mcp_types import INVALID_PARAMS
 
         arguments = params.arguments or {}
         if len(json.dumps(arguments)) > MAX_ARGUMENT_CHARS:
@@ -166,7 +170,8 @@ class _Served:
     async def list_resources(
         self, _context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
     ) -> ListResourcesResult:
-        from mcp_types import ListResourcesResult, Resource
+        with importing:
+            from mcp_types import ListResourcesResult, Resource
 
         end = await self._calls.call(self._glob.name, {"pattern": "**/*.ipynb"}, None, self._glob)
         found = end.structured.get("filenames", ()) if isinstance(end.structured, dict) else ()
@@ -177,7 +182,8 @@ class _Served:
     async def list_templates(
         self, _context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
     ) -> ListResourceTemplatesResult:
-        from mcp_types import ListResourceTemplatesResult, ResourceTemplate
+        with importing:
+            from mcp_types import ListResourceTemplatesResult, ResourceTemplate
 
         template = ResourceTemplate(
             uri_template=f"{SCHEME}:///{{+path}}",
@@ -190,8 +196,9 @@ class _Served:
     async def read_resource(
         self, _context: ServerRequestContext[Any], params: ReadResourceRequestParams
     ) -> ReadResourceResult:
-        from mcp.shared.exceptions import MCPError
-        from mcp_types import INVALID_PARAMS, BlobResourceContents, ReadResourceResult, TextResourceContents
+        with importing:
+            from mcp.shared.exceptions import MCPError
+            from mcp_types import INVALID_PARAMS, BlobResourceContents, ReadResourceResult, TextResourceContents
 
         if (path := notebook_path(params.uri)) is None:
             raise MCPError(INVALID_PARAMS, f"A resource here is {SCHEME}:/// and the path of a notebook.")
@@ -265,7 +272,8 @@ class _Question:
     """
 
     def __init__(self, context: ServerRequestContext[Any], params: CallToolRequestParams, key: bytes) -> None:
-        from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+        with importing:
+            from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
         self.can_ask = _shows_forms(context.session.client_capabilities)
         self.to_be_answered: InputRequiredResult | None = None
@@ -295,7 +303,8 @@ class _Question:
 
     def _given(self, question: CallQuestion) -> ElicitResult | None:
         """The answer that came with the call, if it is one to this very question; else the question, to be answered."""
-        from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
+        with importing:
+            from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 
         about = json.dumps([self._params.name, self._params.arguments, question.text], sort_keys=True)
         state = hmac.new(self._key, about.encode("utf-8", "backslashreplace"), hashlib.sha256).hexdigest()
@@ -317,8 +326,9 @@ def _shows_forms(capabilities: ClientCapabilities | None) -> bool:
 
 def definition_of(tool: Tool | KernelTool) -> ToolDefinition:
     """A tool as clients are told of it. Its results' form is not promised: what is too long in them is left out."""
-    from mcp_types import Tool as ToolDefinition
-    from mcp_types import ToolAnnotations
+    with importing:
+        from mcp_types import Tool as ToolDefinition
+        from mcp_types import ToolAnnotations
 
     return ToolDefinition(
         name=tool.name,
@@ -332,7 +342,8 @@ def definition_of(tool: Tool | KernelTool) -> ToolDefinition:
 
 def result_of(end: ToolEnd) -> CallToolResult:
     """A call's end as its result: texts, images, files, and the structured result where it is an object."""
-    from mcp_types import CallToolResult
+    with importing:
+        from mcp_types import CallToolResult
 
     structured = end.structured if isinstance(end.structured, dict) else None
     return CallToolResult(
@@ -342,7 +353,8 @@ def result_of(end: ToolEnd) -> CallToolResult:
 
 def content_of(content: Content) -> list[ContentBlock]:
     """Content blocks of the Messages API as those of MCP."""
-    from mcp_types import BlobResourceContents, EmbeddedResource, ImageContent, TextContent
+    with importing:
+        from mcp_types import BlobResourceContents, EmbeddedResource, ImageContent, TextContent
 
     if isinstance(content, str):
         return [TextContent(text=content)]
@@ -362,7 +374,8 @@ def content_of(content: Content) -> list[ContentBlock]:
 
 
 def _refused(message: str) -> CallToolResult:
-    from mcp_types import CallToolResult
+    with importing:
+        from mcp_types import CallToolResult
 
     return CallToolResult(content=content_of(message), is_error=True)
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from cellwright.agent.calls.confinement import Confinement
+from cellwright.late_imports import importing
 from cellwright.tools.mcp.server_entry import ServerEntry
 from cellwright.tools.mcp.stdio_messages import PARSE_ERROR, Chatter, Read, StdioMessages, Unreadable
 from cellwright.tools.process.child_processes import Child, Command, child_processes
@@ -100,7 +101,8 @@ async def _address(entry: ServerEntry, auth: Auth | None) -> AsyncIterator[Trans
     from cellwright.tools.mcp.http_client import MAX_BODY_BYTES, http_client
 
     if entry.transport == "sse":
-        from mcp.client.sse import sse_client
+        with importing:
+            from mcp.client.sse import sse_client
 
         def factory(headers: Any = None, timeout: Any = None, auth: Auth | None = None) -> Any:
             return http_client(headers or {}, auth)
@@ -108,7 +110,8 @@ async def _address(entry: ServerEntry, auth: Auth | None) -> AsyncIterator[Trans
         async with sse_client(entry.url, dict(entry.headers), httpx_client_factory=factory, auth=auth) as streams:
             yield streams
         return
-    from mcp.client.streamable_http import streamable_http_client
+    with importing:
+        from mcp.client.streamable_http import streamable_http_client
 
     async with (
         http_client(entry.headers, auth) as client,
@@ -127,7 +130,8 @@ async def _program(
 ) -> AsyncIterator[TransportStreams]:
     own = server_environment(entry, environ, entry.cwd)
     if sys.platform == "win32":  # its loops know no pipes of ours; the package's own transport does
-        from mcp.client.stdio import StdioServerParameters, stdio_client
+        with importing:
+            from mcp.client.stdio import StdioServerParameters, stdio_client
 
         parameters = StdioServerParameters(command=entry.command, args=list(entry.args), env=own, cwd=entry.cwd)
         with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123
@@ -144,7 +148,9 @@ async def _program(
     )
     async with _Program(command, errors) as program:
         import anyio
-        from mcp.shared.message import SessionMessage
+
+        with importing:
+            from mcp.shared.message import SessionMessage
 
         incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
@@ -240,8 +246,9 @@ class _Program:
             return None
 
     async def _hand_on(self, read: Read, incoming: Any, requests: _Requests) -> None:
-        from mcp.shared.message import SessionMessage
-        from mcp_types import jsonrpc_message_adapter
+        with importing:
+            from mcp.shared.message import SessionMessage
+            from mcp_types import jsonrpc_message_adapter
 
         if isinstance(read, Chatter):  # many print something before they speak
             self._note(read.text)

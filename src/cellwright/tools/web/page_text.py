@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cellwright.errors import ErrorCode, ToolError, needs_extra
+from cellwright.late_imports import importing
 from cellwright.text import lazy_pattern
 from cellwright.tools.files.formats.pdf import import_pypdf
 from cellwright.tools.web.client import FetchedPage
@@ -96,8 +97,9 @@ TOO_COSTLY = "Telling its article from the menus around it took too much time or
 
 def _from_html(url: str, fetched: FetchedPage) -> WebPage:
     try:
-        import trafilatura  # brings lxml, half a second at first use
-        from trafilatura.settings import use_config
+        with importing:
+            import trafilatura  # brings lxml, half a second at first use
+            from trafilatura.settings import use_config
     except ImportError:
         return _from_html_plainly(url, fetched, SURROUNDINGS)
 

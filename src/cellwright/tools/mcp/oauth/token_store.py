@@ -23,6 +23,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.late_imports import importing
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder, write_atomic
 from cellwright.tools.mcp.server_entry import ServerEntry
 
@@ -62,8 +63,9 @@ class Keyring(Struct, frozen=True):
 def system_keyring() -> Keyring | None:
     """The system's keyring; None where the package is not installed or finds none."""
     try:
-        import keyring  # it looks for its backends, which takes a while
-        from keyring.backends.fail import Keyring as NoBackend
+        with importing:
+            import keyring  # it looks for its backends, which takes a while
+            from keyring.backends.fail import Keyring as NoBackend
     except ImportError:
         return None
     if isinstance(keyring.get_keyring(), NoBackend):
@@ -168,6 +170,8 @@ class TokenStore(Struct, frozen=True):
                     break
                 except BlockingIOError:
                     await asyncio.sleep(0.05)
+                except OSError:  # the file system has no locks
+                    break
             yield
         finally:
             os.close(handle)
