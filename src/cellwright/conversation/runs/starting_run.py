@@ -9,6 +9,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -80,6 +81,9 @@ from cellwright.telemetry.tool_log import ToolLog
 from cellwright.tools.process.child_processes import child_processes
 from cellwright.tools.shell.user_commands import UserCommands
 
+if TYPE_CHECKING:
+    from cellwright.checkpoints.undo import Undo
+
 logger = logging.getLogger(__name__)
 
 
@@ -109,6 +113,18 @@ class RunParts(Struct, frozen=True, kw_only=True):
     subagents: Subagents
     budgets: BudgetsInForce
     goal: Goal
+
+    def taking_back(self, session: Session) -> Undo:
+        """The turns of `session`, to be taken back. Raises OSError when what was kept of them cannot be read."""
+        from cellwright.checkpoints.undo import Undo  # few runs take something back
+
+        return Undo(
+            journal=self.checkpoints.journal(session),
+            session=session,
+            file_state=self.tools.file_state,
+            notebooks=self.tools.open_notebooks,
+            cwd=self.in_force.cwd,
+        )
 
     def tell_again(self, context: Sequence[ContextProvider]) -> TellAgain:
         """Find what Claude is told again behind a summary of the conversation; `context` is asked besides."""
@@ -256,6 +272,8 @@ class StartingRun(Struct, frozen=True):
             just_read = isinstance(made, ReadyRun)  # else the user was asked meanwhile
             parts.in_force.run_begins(calls.are_idle, mode_chosen, just_read=just_read)
             try:
+                if parts.checkpoints.is_cut_off(ready.session):
+                    await parts.taking_back(ready.session).finish_cut_off()
                 await parts.hooks.fire_config_changes(ready.session, ready.agent.policy)
                 return await ready.agent.run(
                     ready.prompt, ready.session, self.run.bus.publish, steering=self.run.steering
@@ -287,6 +305,8 @@ class StartingRun(Struct, frozen=True):
             if request.resume is not None:
                 sessions.resume(request.resume)
             session = request.session or sessions.current
+            if request.provider is None:  # a dry run changes nothing
+                sessions.add_notices(session, self.parts.checkpoints.end_cut_off(session))
             in_force.refresh(session_has_begun=session.has_begun)
             trust_checks = [
                 *request.trust_checks,
