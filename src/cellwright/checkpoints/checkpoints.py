@@ -149,4 +149,6 @@ def _begins(text: str) -> str:
 
 def _cut_off_text(texts: Sequence[str]) -> str:
     lines = "\n".join(texts)
-    return f"<interrupted-changes>\n{lines}\nRead these files before you rely on their contents.\n</interrupted-changes>"
+    return (
+        f"<interrupted-changes>\n{lines}\nRead these files before you rely on their contents.\n</interrupted-changes>"
+    )

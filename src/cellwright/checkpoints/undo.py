@@ -159,7 +159,9 @@ class Undo(Struct, frozen=True, kw_only=True):
         turns = [turn for turn in reversed(history.turns) if turn.number in undo.turns]
         targets = undone_cells(turns)
         if undo.redo_of is not None:
-            targets = redone_cells([step for each in history.undos if each.number == undo.redo_of for step in each.cells])
+            targets = redone_cells(
+                [step for each in history.undos if each.number == undo.redo_of for step in each.cells]
+            )
         begun = {(step.notebook, step.cell_id) for step in undo.cells}
         mine = [target for target in targets if (target.notebook, target.cell_id) in begun]
         cells = await cell_undos(mine, self._notebook, force=False)
