@@ -210,7 +210,7 @@ def test_what_an_executor_loses_is_asked_again_and_then_its_rows_error(served, w
 def test_so_many_lost_in_a_row_end_the_call(served):
     with (
         Unsteady(lambda _: 99, "raised") as executor,
-        pytest.raises(cellwright.CellwrightError, match="the worker died.*0 of 100 prompts"),
+        pytest.raises(cellwright.CellwrightError, match=r"the worker died.*0 of 100 prompts"),
     ):
         cellwright.map([f"prompt {number}" for number in range(100)], executor=executor, progress=False, concurrency=2)
     assert 10 <= len(executor.tries) < 20
