@@ -417,16 +417,17 @@ class StartingRun(Struct, frozen=True):
         parts.sessions.add_notices(session, gone)
         self._emit_notices(session)
         full = with_surroundings(request.prompt, session, agent, cwd, parts.interface, settings, parts.subagents.listed)
-        if turn is None:  # what is played again is told nothing new
+        # a prompt that came as blocks mentions nothing: a program has put it together
+        words = request.prompt if isinstance(request.prompt, str) else ""
+        prompt_context = PromptContext(
+            words=words, agent=agent, session=session, tools={tool.name: tool for tool in parts.tools.of(RunOptions())}
+        )
+        if turn is not None:  # what is played again is told what can be compared, and nothing else that is new
+            compared = (parts.memory.read_ahead(), mentioned_files(cwd), *request.context)
+            full = turn.checked(gather_context(full, compared, prompt_context))
+        else:
             # a dry run is told nothing that the next prompt has to be told
             own = () if request.provider is not None else (parts.user_commands.provide_context,)
-            prompt_context = PromptContext(
-                # a prompt that came as blocks mentions nothing: a program has put it together
-                words=request.prompt if isinstance(request.prompt, str) else "",
-                agent=agent,
-                session=session,
-                tools={tool.name: tool for tool in parts.tools.of(RunOptions())},
-            )
             providers = (
                 *own,
                 tool_news,
