@@ -24,9 +24,13 @@ from cellwright.agent.thread import CallerJobs
 from cellwright.agent.turn_record import NO_CHECKPOINTS
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.config.agents.agent_definition import AgentDefinition
+from cellwright.config.agents.find_agents import crowded_agents
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.kept_search import seen_once
+from cellwright.config.memory.find_memory_files import crowded_rules
+from cellwright.config.output_styles.output_style import crowded_styles
 from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
+from cellwright.config.skills.find_skills import crowded_skills
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.prompts.after_compaction import told_again
 from cellwright.conversation.prompts.agents import Agents
@@ -475,6 +479,17 @@ class StartingRun(Struct, frozen=True):
         grants = [problem for rule in options.allow if (problem := grant_problem(parse_rule(rule)))]
         restrictions = [problem for rule in options.deny if (problem := restriction_problem(parse_rule(rule)))]
         style_problem = "" if session.has_begun else parts.styles.chosen()[1]
+        if not session.has_begun:
+            place = parts.in_force.skill_place
+            parts.sessions.add_notices(
+                session,
+                [
+                    *crowded_rules(parts.in_force.memory_place),
+                    *crowded_skills(place),
+                    *crowded_agents(place),
+                    *crowded_styles(place),
+                ],
+            )
         parts.sessions.add_notices(
             session,
             [
