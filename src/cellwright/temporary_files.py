@@ -43,7 +43,11 @@ class _ProcessFolder:
             if self._path is None:
                 import tempfile  # loading the extension needs none of it
 
-                self._path = Path(os.path.realpath(tempfile.gettempdir()), PREFIX + secrets.token_hex(8))
+                try:
+                    place = os.path.realpath(tempfile.gettempdir())
+                except OSError:  # nothing can be written anywhere: who wants to make the folder is told
+                    place = f"{os.sep}tmp"
+                self._path = Path(place, PREFIX + secrets.token_hex(8))
             return self._path
 
     def make(self) -> Path:

@@ -417,7 +417,7 @@ class PermissionGate(Struct):
         try:
             return await self.can_use_tool(use)
         except LEAVING as error:
-            log_fault(logger, "can_use_tool raised", level=logging.WARNING)
+            log_fault(logger, "can_use_tool raised", level=logging.WARNING, foreign=True)
             return Deny(f"can_use_tool raised {described(error)}")
 
     async def _ask_hooks(self, tool: Tool, use: ToolUse) -> Allow | Deny | None:

@@ -175,7 +175,8 @@ def read_end(hook: CommandHook, event: str, ended: HookExit) -> HookResult:
     # what a program wrote as it crashed begins like JSON now and then; an answer that was cut off has its keys
     if ended.code == 0 or printed.answers or printed.attempt == "answer":
         return _read(hook, event, printed, cut=ended.cut, plain=ended.output, errors=ended.errors)
-    complaint_line = complaint.partition("\n")[0] or "it wrote nothing to stderr"
+    lines = complaint.splitlines() or ["it wrote nothing to stderr"]
+    complaint_line = lines[-1] if lines[0].startswith("Traceback") else lines[0]
     return failed(hook, event, f"{_end_in_words(ended.code)}: {complaint_line}")
 
 

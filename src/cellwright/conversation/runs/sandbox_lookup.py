@@ -10,6 +10,7 @@ from concurrent.futures import Future
 
 from msgspec import Struct, field
 
+from cellwright.errors import log_fault
 from cellwright.permissions.sandboxing import SandboxAbilities
 from cellwright.tools.process.child_processes import child_processes
 
@@ -70,7 +71,7 @@ class SandboxLookup:
     def _look(self, future: Future[SandboxFound]) -> None:
         try:
             found = self._find()
-        except Exception as error:  # every later run asks for it, and there is none where looking for it fails
-            logger.exception("looking for the sandbox failed")
+        except Exception as error:  # noqa: BLE001  every later run asks for it, and there is none where looking for it fails
+            log_fault(logger, "looking for the sandbox failed")
             found = SandboxFound(None, {"sandbox": f"looking for it failed: {error}"})
         future.set_result(found)

@@ -248,7 +248,7 @@ class StartingRun(Struct, frozen=True):
             if type(error) not in (CellwrightError, ApiError):
                 return None
         elif isinstance(error, Exception):
-            log_fault(logger, "the run %s failed", run.id)
+            log_fault(logger, "the run %s failed", run.id, error=error)
         if run.last_event is not None:
             return run.last_event
         stop_reason = "error"
