@@ -13,11 +13,13 @@ The codes are shared by the terminal, JSON lines, cells and the server, so that 
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
+import sys
 import traceback
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeGuard
 
 
 class ErrorCode(StrEnum):
@@ -152,14 +154,43 @@ def fault(error: BaseException) -> CellwrightError:
         error = error.exceptions[0]
     if isinstance(error, CellwrightError):
         return error
+    if _is_of_the_system(error):
+        code = ErrorCode.FILE_ACCESS_ERROR
+        return CellwrightError(code, f"The system refused what was needed: {error}.", details={"errno": error.errno})
     message = f"This failed because of a bug in Cellwright; its log has the traceback. {error!r:.500}"
     return CellwrightError(ErrorCode.EXECUTION_ERROR, message, details={"exception": type(error).__name__})
 
 
-def log_fault(logger: logging.Logger, message: str, *args: object, level: int = logging.ERROR) -> None:
-    """Log the exception that is being handled, with its traceback. A handler of somebody's that raises changes nothing."""
+_OF_THE_SYSTEM = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}
+)
+"""A full or broken disk and the like: no fault of anybody's code."""
+
+
+def _is_of_the_system(error: BaseException | None) -> TypeGuard[OSError]:
+    return isinstance(error, OSError) and error.errno in _OF_THE_SYSTEM
+
+
+def log_fault(
+    logger: logging.Logger,
+    message: str,
+    *args: object,
+    level: int = logging.ERROR,
+    error: BaseException | None = None,
+    foreign: bool = False,
+) -> None:
+    """Log `error`, by default the one that is being handled: the only door for exceptions that are logged.
+
+    A fault has its traceback. What is to be expected has one line (the disk is full, the code is `foreign`, such as a hook),
+    and its traceback at level DEBUG. A handler of somebody's that raises changes nothing.
+    """
+    error = sys.exception() if error is None else error
     with contextlib.suppress(Exception):
-        logger.log(level, message, *args, exc_info=True)
+        if error is not None and (foreign or isinstance(error, CellwrightError) or _is_of_the_system(error)):
+            logger.log(level, f"{message}: %s", *args, described(error))
+            logger.debug("the traceback of that", exc_info=error)
+        else:
+            logger.log(level, message, *args, exc_info=error)
 
 
 def described(error: BaseException) -> str:

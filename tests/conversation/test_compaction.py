@@ -22,7 +22,7 @@ from cellwright.sessions.session import Session
 from cellwright.testing import MessagesServer, fault, say, turn, use
 from long_session import play
 
-ASKED = "nearly filled the context window"
+ASKED = "Everything above will be replaced by a summary"
 SUMMARY = turn(say("<summary>The gauge of Brest is broken.</summary>"), when=ASKED)
 
 
@@ -96,6 +96,7 @@ def test_compact_sums_up_with_attention_to_its_focus(talk: Talk) -> None:
     assert "The gauge of Brest is broken." in first["content"][0]["text"]
     assert second["content"][0]["text"].startswith("<conversation-continues>")
     assert "And now?" in json.dumps(prompt)
+    assert not any("filled the context window" in json.dumps(each.body) for each in talk.server.requests)
     assert talk.server.rejected == []
     cost = talk.command("/cost").plain()
     assert "of it summaries of the conversation (1)" in cost

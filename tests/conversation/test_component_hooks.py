@@ -331,7 +331,7 @@ def test_behind_a_summary_an_agent_still_knows_its_own_work_tree(talk: Talk) -> 
     too_long = fault(
         "status", status=400, error_type="invalid_request_error", message="prompt is too long: 9 tokens > 8 maximum"
     )
-    summary = turn(say("<summary>It read a.txt.</summary>"), when="nearly filled the context window")
+    summary = turn(say("<summary>It read a.txt.</summary>"), when="Everything above will be replaced by a summary")
     read = use("Read", file_path="a.txt")
     talk.say(
         "Go.",

@@ -110,3 +110,21 @@ def test_every_tool_that_may_write_is_among_them():
         "ExitPlanMode",
     }
     assert writers - others - {"AskUserQuestion", "NotebookVerify", "WebFetch", "Git"} == set(WRITING_CALLS)
+
+
+def test_a_rule_is_named_where_one_asks_and_nowhere_else(place):
+    calls = [("Bash", {"command": command}) for command in (*WRITING_COMMANDS, "python x.py", "X=1", "make")]
+    calls += [*WRITING_CALLS.items(), ("WebFetch", {"url": "https://x.org/a"}), ("WebSearch", {"query": "x"})]
+    calls += [("Skill", {"skill": "s"}), ("mcp__s__t", {}), ("Own", {})]
+    by_default = [
+        PermissionPolicy(mode=mode, roots=[place.project], cwd=place.project) for mode in ("default", "dontAsk")
+    ]
+    asked = [policy.decide(name, given) for policy in by_default for name, given in calls]
+    assert [each.reason for each in asked if "setting" in each.reason.lower()] == []
+    assert sum("approval" in each.reason for each in asked) > 20
+    by_rule = [
+        PermissionPolicy(ask=[name], roots=[place.project], cwd=place.project).decide(name, given)
+        for name, given in calls
+    ]
+    unnamed = [each.reason for each in by_rule if each.behavior == "ask" and "the rule" not in each.reason]
+    assert unnamed == []

@@ -20,7 +20,7 @@ from cellwright.events import ContextCompacted, Event
 from cellwright.testing import MessagesServer, say, think, turn, use
 
 MODEL = "claude-haiku-4-5"
-ASKED = "nearly filled the context window"
+ASKED = "Everything above will be replaced by a summary"
 CALLS_PER_PROMPT = 9
 INSTRUCTION = "Write tide, not flood."
 TODO = "Mend the gauge of Brest"

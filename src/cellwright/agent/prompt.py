@@ -110,7 +110,8 @@ CollectContext = Callable[[], Awaitable[ProvidedContext]]
 class FullPrompt(Struct, frozen=True, kw_only=True):
     """The user's words, and what is told before and after them. `collect_context` finds more of it, nearest to the words.
 
-    `expansion` is what UserPromptExpansion hooks are told of words that call a command, a skill or an MCP prompt.
+    `expansion` is what UserPromptExpansion hooks are told of words that call a command, a skill or an MCP prompt. With
+    `tells_silently` views are not shown what `collect_context` finds.
     """
 
     words: tuple[Block, ...]
@@ -120,6 +121,8 @@ class FullPrompt(Struct, frozen=True, kw_only=True):
     collect_context: CollectContext | None = None
     extensions: ExtensionsLoaded | None = None
     expansion: Mapping[str, Any] | None = None
+    tells_silently: bool = False
+    unseen: tuple[ContextBlock, ...] = ()
 
     @property
     def text(self) -> str:
@@ -143,6 +146,7 @@ class FullPrompt(Struct, frozen=True, kw_only=True):
             notices=(*self.notices, *found.notices),
             extensions=found.extensions,
             collect_context=None,
+            unseen=(*found.before, *found.after) if self.tells_silently else (),
         )
 
     def with_appended(self, title: str, kind: AttachedKind, blocks: Sequence[Block]) -> FullPrompt:
@@ -151,7 +155,8 @@ class FullPrompt(Struct, frozen=True, kw_only=True):
 
     def attached_event(self) -> ContextAttached | None:
         """The event that says what is told besides the words; None where nothing is."""
-        parts = tuple(part.as_attached() for part in (*self.before, *self.after))
+        told = (part for part in (*self.before, *self.after) if not any(part is each for each in self.unseen))
+        parts = tuple(part.as_attached() for part in told)
         return ContextAttached(parts) if parts else None
 
 

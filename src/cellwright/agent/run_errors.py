@@ -73,15 +73,22 @@ def too_many_turns(max_turns: int) -> CellwrightError:
 
 
 def budget_spent(
-    budget: float, cost: float, next_request: float, *, whose: str = "", set_by: str = ""
+    budget: float, cost: float, next_request: float, *, whose: str = "", set_by: str = "", fitting_tokens: int = 0
 ) -> CellwrightError:
-    """The next request could cost more than the budget has left: the run's, or `whose` ("day"), which `set_by` names."""
+    """The next request could cost more than the budget has left: the run's, or `whose` ("day"), which `set_by` names.
+
+    `fitting_tokens` is the `max_tokens` with which it would not; 0 if no answer is short enough.
+    """
     of_whom, more = f"{whose}'s " if whose else "", f"Allow more in {set_by}" if set_by else "Allow more"
+    if fitting_tokens > 0:
+        more += f", set max_tokens to {fitting_tokens} or less"
     message = (
         f"The {of_whom}budget of {dollars(budget)} would be exceeded by the next request, which can cost up to "
         f"{dollars(next_request)}; {dollars(cost)} is spent so far. {more}, or go on without a budget."
     )
     details = {"budget_usd": budget, "cost_usd": cost, "next_request_usd": next_request, "budget_of": whose or "run"}
+    if fitting_tokens > 0:
+        details["max_tokens"] = fitting_tokens
     return CellwrightError(ErrorCode.BUDGET_EXCEEDED, message, details=details, recoverable=True)
 
 

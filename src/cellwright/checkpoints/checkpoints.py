@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -14,10 +15,11 @@ from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.checkpoints.journal import Journal, drop_journals_older_than, journal_of
 from cellwright.checkpoints.turn_recorder import TurnRecorder
 from cellwright.checkpoints.undo_notes import describe_undos
-from cellwright.sessions.file_changes import drop_outcomes_older_than
+from cellwright.sessions.file_changes import drop_outcomes_older_than, untold_changes
 from cellwright.sessions.session import Session
 from cellwright.text import visible_line
 from cellwright.tools.files.originals import OriginalsOnly, UpcomingChange, drop_older_than
+from cellwright.tools.files.writing.recovery import recover_changes
 
 logger = logging.getLogger(__name__)
 
@@ -42,26 +44,51 @@ class Checkpoints:
         self._last: Session | None = None
         self._tidied = False
         self._without_turns = OriginalsOnly()
+        self._ended: list[str] = []
+        self._to_claude: list[str] = []
 
     def journal(self, session: Session) -> Journal:
-        """The journal of `session`. Raises OSError when it cannot be read."""
+        """The journal of `session`; an undo that was cut off is ended. Raises OSError when it cannot be read."""
         if session not in self._journals:
-            self._journals[session] = journal_of(session)
+            journal = self._journals[session] = journal_of(session)
+            if journal.history.cut_off() is not None:
+                from cellwright.checkpoints.cut_off_undo import end_cut_off_undo  # few are
+
+                if ended := end_cut_off_undo(journal, session):
+                    self._ended.append(ended)
         return self._journals[session]
+
+    def end_cut_off(self, session: Session) -> list[str]:
+        """End what killed processes have left half done in these folders; gives what the user must know. Never raises.
+
+        Claude is told with the next prompt. It costs a look into a folder that is empty mostly.
+        """
+        recover_changes()
+        with suppress(OSError):
+            self.journal(session)
+        changes = untold_changes(self._roots())
+        # the session where it was begun has the call's result, or the undo, in its own words
+        self._to_claude += [change.text for change in changes if change.session != session.id]
+        ended, self._ended = self._ended, []
+        # of an undo of this session more is known than of its files
+        return [*ended, *(change.text for change in changes if not change.text.startswith(tuple(map(_begins, ended))))]
+
+    def is_cut_off(self, session: Session) -> bool:
+        """Return whether an undo of `session` waits for its cells to be changed."""
+        return session in self._journals and self._journals[session].history.cut_off() is not None
 
     def session_of(self, session: Session) -> Session:
         """The session whose turns can be taken back: `session`, unless the last turn was in one in memory."""
         return self._last if self._last is not None and self._last.path is None else session
 
     def undo_context(self, prompt_context: PromptContext) -> ProvidedContext:
-        """Gather what Claude must know of undone changes with the next prompt; a `ContextReader`."""
-        try:
-            text = describe_undos(self.journal(prompt_context.session).history, self._roots()[0])
-        except OSError:
-            return ProvidedContext()
-        return (
-            ProvidedContext(before=(text_context("What was undone", "context", text),)) if text else ProvidedContext()
-        )
+        """Gather what Claude must know of undone and cut off changes with the next prompt; a `ContextReader`."""
+        told, self._to_claude = self._to_claude, []
+        blocks = [text_context("What a killed process left", "context", _cut_off_text(told))] if told else []
+        with suppress(OSError):
+            if text := describe_undos(self.journal(prompt_context.session).history, self._roots()[0]):
+                blocks.append(text_context("What was undone", "context", text))
+        return ProvidedContext(before=tuple(blocks))
 
     def begin(self, session: Session, prompt: str, seq: int) -> TurnRecord:
         self.turn = None
@@ -116,3 +143,14 @@ class Checkpoints:
             drop_outcomes_older_than(seconds)
 
         threading.Thread(target=work, name="cellwright-old-checkpoints", daemon=True).start()
+
+
+def _begins(text: str) -> str:
+    return text.partition(" was cut off ")[0]
+
+
+def _cut_off_text(texts: Sequence[str]) -> str:
+    lines = "\n".join(texts)
+    return (
+        f"<interrupted-changes>\n{lines}\nRead these files before you rely on their contents.\n</interrupted-changes>"
+    )

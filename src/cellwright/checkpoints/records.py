@@ -185,6 +185,7 @@ class Undone(Struct):
 
     `code`: files and cells were restored, but for those `left` out. `as_after` is the event up to which the conversation
     goes since (None: it was not touched), `was_after` up to which it went before. `reported`: a turn has begun since.
+    `failed`: nothing came of it, and its user knows.
     """
 
     number: int
@@ -200,6 +201,7 @@ class Undone(Struct):
     done: bool = False
     reported: bool = False
     redone: bool = False
+    failed: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -248,6 +250,11 @@ class History(Struct):
         open_undos = [undo for undo in self.undos if undo.done and undo.redo_of is None and not undo.redone]
         return open_undos[-1] if open_undos and not open_undos[-1].reported else None
 
+    def cut_off(self) -> Undone | None:
+        """The undo or redo that was begun last and has come to no end: its process was killed."""
+        last = self.undos[-1] if self.undos else None
+        return last if last is not None and not (last.done or last.failed or last.reported) else None
+
     def unreported(self) -> list[Undone]:
         """The undos and redos since the last turn began, oldest first: Claude does not know of them."""
         return [undo for undo in self.undos if undo.done and not undo.reported]
@@ -276,6 +283,8 @@ def add(history: History, line: Json) -> None:
             history.turns[-1].ended = True
         case "undo":
             history.undos.append(_undone(line))
+        case "failed" if history.undos:
+            history.undos[-1].failed = True
         case "done" if history.undos:
             undo = history.undos[-1]
             undo.left = tuple(line.get("left", undo.left))

@@ -14,7 +14,9 @@ from cellwright.checkpoints.journal import Journal
 from cellwright.checkpoints.plan_cells import CellUndo, cell_undos, changes_of, redone_cells, undone_cells
 from cellwright.checkpoints.plan_files import FileUndo, What, file_redos, file_undos
 from cellwright.checkpoints.records import CheckpointTurn, FileStep, Undone
+from cellwright.checkpoints.undo_notes import name_of
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
+from cellwright.sessions.file_changes import CallId, changing_call
 from cellwright.sessions.session import Session
 from cellwright.tools.files.atomic_write import FileWrite, write_together
 from cellwright.tools.files.file_state import FileState
@@ -88,6 +90,7 @@ class Undo(Struct, frozen=True, kw_only=True):
     async def plan(self, turns: Sequence[CheckpointTurn], what: What, *, force: bool = False) -> UndoPlan:
         """Plan what taking back `turns` (newest first) would do."""
         await asyncio.to_thread(recover_changes)
+        await self.finish_cut_off()
         code = what != "conversation"
         back = turns if code else ()
         await self.notebooks.settled()
@@ -110,6 +113,7 @@ class Undo(Struct, frozen=True, kw_only=True):
     async def plan_redo(self, undo: Undone, *, force: bool = False) -> UndoPlan:
         """Plan what taking back `undo` would do."""
         await asyncio.to_thread(recover_changes)
+        await self.finish_cut_off()
         turns = tuple(turn for turn in self.journal.history.turns if turn.number in undo.turns)
         await self.notebooks.settled()
         files = await asyncio.to_thread(file_redos, undo.files, self._blocked, force=force)
@@ -132,6 +136,8 @@ class Undo(Struct, frozen=True, kw_only=True):
         try:
             await asyncio.to_thread(self._write_files, plan, undo)
         except (ToolError, OSError) as error:
+            with suppress(OSError):  # a disk that is full: what is on it says that nothing was changed
+                await asyncio.to_thread(self.journal.append, {"failed": undo.number})
             message = error.message if isinstance(error, ToolError) else str(error)
             raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, f"{message} Nothing was taken back.") from error
         done, failed = await self._change_cells(plan)
@@ -143,6 +149,26 @@ class Undo(Struct, frozen=True, kw_only=True):
         left = [*undo.left, *(cell.name for cell in plan.cell_changes if cell not in done)]
         await asyncio.to_thread(self.journal.append, {"done": undo.number, "left": left})
         return failed
+
+    async def finish_cut_off(self) -> None:
+        """Do what is left of an undo that was cut off, when its files are as it wanted them (`cut_off_undo`): its cells."""
+        history = self.journal.history
+        if (undo := history.cut_off()) is None:
+            return
+        await self.notebooks.settled()
+        turns = [turn for turn in reversed(history.turns) if turn.number in undo.turns]
+        targets = undone_cells(turns)
+        if undo.redo_of is not None:
+            targets = redone_cells(
+                [step for each in history.undos if each.number == undo.redo_of for step in each.cells]
+            )
+        begun = {(step.notebook, step.cell_id) for step in undo.cells}
+        mine = [target for target in targets if (target.notebook, target.cell_id) in begun]
+        cells = await cell_undos(mine, self._notebook, force=False)
+        plan = UndoPlan(turns=tuple(turns), cells=tuple(cells))
+        done, _ = await self._change_cells(plan)
+        left = [cell.name for cell in cells if cell.refused or (cell.changes and cell not in done)]
+        await asyncio.to_thread(self.journal.append, {"done": undo.number, "left": [*undo.left, *left]})
 
     def _record(self, plan: UndoPlan) -> Undone:
         history = self.journal.history
@@ -165,7 +191,9 @@ class Undo(Struct, frozen=True, kw_only=True):
             with file_errors("The files"):
                 writes = [self._write_of(file) for file in files]
                 self.journal.append(undo.to_json())
-                write_together(writes)
+                # no call: its outcome is for people, should it be cut off
+                changing_call.set(CallId(self.session.id, ""))
+                write_together(writes, what=name_of(undo, self.journal.history))
         except FileChanged as error:
             path = error.args[0] if error.args else self.cwd
             message = f"{shown_path(self.cwd, path)} was changed by someone else just now."

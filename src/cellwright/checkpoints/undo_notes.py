@@ -19,6 +19,12 @@ def names_of(turns: Sequence[CheckpointTurn]) -> str:
     return f"turns {', '.join(map(str, numbers))}"
 
 
+def name_of(undo: Undone, history: History) -> str:
+    """Name an undo or a redo, as the beginning of a sentence: `The undo of turn 3 “Rename it”`."""
+    turns = [turn for turn in history.turns if turn.number in undo.turns]
+    return f"The {'undo' if undo.redo_of is None else 'redo'} of {names_of(turns) if turns else 'a turn'}"
+
+
 def describe_undos(history: History, cwd: Path) -> str:
     """Describe for Claude what happened to its changes since it was last asked; empty where nothing did."""
     parts = [_undo_note(undo, history, cwd) for undo in history.unreported()]

@@ -109,7 +109,7 @@ class IndexStatus(Struct, frozen=True):
     """The state of an index. `complete`: all definitions are in it; `texts_complete`: all texts, too.
 
     `state` is what the indexer is at: listing, symbols, texts, idle; `left` of `total` files are still to be read then.
-    `vectors` of `units` texts are embedded.
+    `vectors` of `units` texts are embedded. The project has more than `most_files` files, which alone are in it; 0: no more.
     """
 
     exists: bool = False
@@ -128,6 +128,7 @@ class IndexStatus(Struct, frozen=True):
     is_embedding: bool = False
     embedding_problem: str = ""
     jobs: tuple[IndexJob, ...] = ()
+    most_files: int = 0
     """The indexer's work, the most urgent first."""
 
     @property
@@ -224,11 +225,16 @@ class IndexReader:
             vectors=vectors,
             is_embedding=is_held(vectors_lock_path(database)),
             embedding_problem=str(said.get("vectors_problem", "")),
+            most_files=int(said.get("most_files", 0)),
         )
 
     def is_complete(self) -> bool:
         """Return whether all definitions are in it."""
         return bool(self._said("complete"))
+
+    def most_files(self) -> int:
+        """The number of files that are in it of a project that has more; 0 where all are."""
+        return int(str(self._said("most_files") or 0))
 
     def texts_are_complete(self) -> bool:
         """Return whether all texts are in it."""

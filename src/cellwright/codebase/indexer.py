@@ -157,6 +157,7 @@ class _Pass:
                     self._forget(file_id)
         changed = [file for path, file in listed.items() if _differs(file, known.get(path))]
         changed.sort(key=lambda file: -file.mtime)
+        self._say(most_files=MAX_FILES if len(listed) >= MAX_FILES else 0)
         self._say(state="symbols", total=len(listed), left=len(changed))
         self._say_job("definitions", "running", len(listed), len(changed))
         done = 0

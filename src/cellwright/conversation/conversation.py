@@ -61,6 +61,7 @@ from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import signing_key, state_folder
 from cellwright.telemetry.spans import RunSpans
 from cellwright.telemetry.tool_log import ToolLog
+from cellwright.tools.files.writing.recovery import recover_changes
 from cellwright.tools.notebook.open_notebook import OpenNotebooks
 from cellwright.tools.shell.user_commands import UserCommands
 
@@ -192,6 +193,7 @@ class Conversation:
             not_loaded=NotLoadedNews(self.in_force, self._hooks, self.skills, self.agents, self.mcp),
         )
         self._lock = threading.Lock()
+        recover_changes()  # whoever looks at files beside us finds none half changed, before any prompt
 
     def start(self, request: RunRequest, surface: RunSurface) -> Run:
         """Start a run on the agent's thread. While another one goes on it waits for its turn.

@@ -19,7 +19,7 @@ from cellwright.config.settings.admin_allow_lists import mode_is_allowed, model_
 from cellwright.config.settings.settings import Settings
 from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.errors import CellwrightError, ErrorCode, log_fault
 from cellwright.events import Answered, Asked, Emit, EventLog, Preview, Suggestion
 from cellwright.model.models import EFFORTS, Thinking
 from cellwright.permissions.modes import check_bypass_allowed, host_facts, parse_mode, stricter
@@ -336,8 +336,8 @@ async def ask_about_trust(
         answer = await ask_user(ToolUse(question_id, name, {}, decision, preview, question_id, "trust"))
     except asyncio.CancelledError:
         raise
-    except Exception:  # a face that fails must neither make it a yes nor end the run without a word
-        logger.exception("the question of trust could not be asked")
+    except Exception:  # noqa: BLE001  a face that fails must neither make it a yes nor end the run without a word
+        log_fault(logger, "the question of trust could not be asked")
     finally:
         behavior: Literal["allow", "deny"] = "allow" if isinstance(answer, Allow) and answer.by in PEOPLE else "deny"
         reason = answer.reason if isinstance(answer, Deny) else ""

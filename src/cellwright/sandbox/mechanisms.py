@@ -11,7 +11,6 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
@@ -32,6 +31,7 @@ from cellwright.sandbox.profile import confined_environment, home_folder
 from cellwright.sandbox.programs import git_configuration
 from cellwright.sandbox.proxy_socket import WayOut, proxied, proxy_environment
 from cellwright.sandbox.resolved_bounds import Bounds, ConfinementError, bounds_of, session_folders
+from cellwright.temporary_files import scratch_folder
 
 TRY_SECONDS = 30.0
 """A busy machine must not lose what a free one has."""
@@ -311,9 +311,8 @@ def try_hiding(sandbox: Sandbox) -> str:
     """Have `sandbox` hide one file of two and see whether it does; "" or what is wrong."""
     try:
         # a process may end meanwhile, and clears the folder away on another thread
-        making = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        with making as made, contextlib.closing(PrivateFolder()) as private:
-            return _hides(sandbox, Path(os.path.realpath(made)), private)
+        with scratch_folder("canaries") as made, contextlib.closing(PrivateFolder()) as private:
+            return _hides(sandbox, made, private)
     except subprocess.TimeoutExpired:
         return f"it did not end within {TRY_SECONDS:.0f} s"
     except OSError as error:

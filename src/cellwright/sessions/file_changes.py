@@ -4,9 +4,12 @@ Each change has a file in the state folder's `changes/`, named by its session an
 process that makes the change. Its first line says what is to be, a second one what came of it:
 
     {"change": 1, "at": 1763…, "host": "…", "session": "…", "call": "toolu_…",
-     "files": [{"path": "/p/a.py", "before": "<sha256>" or null, "after": "<sha256>" or null, "in_place": false,
-                "folders": ["/p/new"]}]}
-    {"made": ["/p/a.py"], "unchanged": [], "unclear": []}
+     "what": "The undo of turn 3", "files": [{"path": "/p/a.py", "before": "<sha256>" or null,
+     "after": "<sha256>" or null, "in_place": false, "folders": ["/p/new"]}]}
+    {"made": ["/p/a.py"], "unchanged": [], "unclear": [], "recovered": true}
+
+An outcome that another process had to bring about is `recovered`: it is kept until somebody who works in the folder of one
+of its files was told (`{"told": true}`), also when the result of its call is known (`{"known": true}`).
 
 Beside it lie, as long as they are needed, the new and the old contents: `TOKEN-0.new`, `TOKEN-0.old`, and so on.
 """
@@ -140,16 +143,19 @@ class ChangeRecord:
                 finally:
                     os.close(descriptor)
 
-    def end(self, outcome: ChangeOutcome | None) -> None:
-        """Write down what came of it, for the call's result; None, or no call: it is not needed any more."""
+    def end(self, outcome: ChangeOutcome | None, *, recovered: bool = False) -> None:
+        """Write down what came of it, for the call's result; None, or no call: it is not needed any more.
+
+        `recovered`: its own process could not end it, so the user must be told, too.
+        """
         try:
             for number in range(len(self.files)):
                 for content in (self.new_content(number), self.old_content(number)):
                     content.unlink(missing_ok=True)
-            if outcome is None or not self.call:
+            if outcome is None or not (self.call or recovered):
                 self.path.unlink(missing_ok=True)
             else:
-                _append(self.path, outcome.to_json())
+                _append(self.path, {**outcome.to_json(), **({"recovered": True} if recovered else {})})
         finally:
             self._lease.release()
 
@@ -158,8 +164,15 @@ class ChangeRecord:
         self._lease.release()
 
 
-def begin_change(files: Sequence[FileToChange]) -> ChangeRecord:
-    """Write down what is about to be changed. Raises OSError."""
+class RecoveredChange(Struct, frozen=True):
+    """A change that was cut off with its process, and what came of it, in words; `session` is where it was begun."""
+
+    text: str
+    session: str
+
+
+def begin_change(files: Sequence[FileToChange], what: str = "") -> ChangeRecord:
+    """Write down what is about to be changed; `what` names the change in a sentence. Raises OSError."""
     call = changing_call.get() or CallId("", "")
     folder = changes_folder()
     make_private_folder(folder)
@@ -175,6 +188,7 @@ def begin_change(files: Sequence[FileToChange]) -> ChangeRecord:
             "host": socket.gethostname(),
             "session": call.session_id,
             "call": call.tool_use_id,
+            "what": what,
         }
         _append(path, {**line, "files": [file.to_json() for file in files]})
     except BaseException:
@@ -191,9 +205,11 @@ def changes_folder() -> Path:
 def unfinished_changes() -> Iterator[ChangeRecord]:
     """The changes that a process began that is no more; each is locked, and to be ended by who gets it."""
     for path in _records(""):
+        if _has_ended(path):
+            continue  # its outcome is known and waits for its session
         lines = _lines(path)
         if len(lines) != 1:
-            continue  # its outcome is known and waits for its session, or it is not begun yet
+            continue  # it is not begun yet
         if lines[0].get("host") != socket.gethostname() and time.time() - _begun_at(lines[0]) < ELSEWHERE_SECONDS:
             continue
         try:
@@ -221,7 +237,8 @@ def _begun_at(line: Mapping[str, Any]) -> float:
 def outcomes(session_id: str) -> dict[str, CallOutcome]:
     """The outcomes of the calls whose changes of files are known, by the ids of the calls."""
     found_outcomes: dict[str, CallOutcome] = {}
-    found = [(lines[0], lines[1]) for path in _records(session_id) if len(lines := _lines(path)) > 1]
+    ended = (lines for path in _records(session_id) if len(lines := _lines(path)) > 1)
+    found = [(lines[0], lines[1]) for lines in ended if lines[0].get("call") and not _is(lines, "known")]
     for begun, ended in sorted(found, key=lambda lines: lines[0].get("at", 0)):
         with suppress(KeyError, TypeError, ValueError):  # of a later version
             outcome = ChangeOutcome.from_json(ended)
@@ -235,8 +252,50 @@ def outcomes(session_id: str) -> dict[str, CallOutcome]:
 def forget_outcomes(session_id: str) -> None:
     """The calls of the session have their results: what is known of their changes is not needed any more."""
     for path in _records(session_id):
-        if len(_lines(path)) > 1:
-            path.unlink(missing_ok=True)
+        if len(lines := _lines(path)) > 1:
+            _end_need(path, lines, "known")
+
+
+def untold_changes(folders: Sequence[Path]) -> list[RecoveredChange]:
+    """The changes of files in `folders` that were cut off, and ended since, of which nobody was told; they count as told."""
+    found: list[RecoveredChange] = []
+    for path in _records(""):
+        lines = _lines(path) if _has_ended(path) else []
+        if len(lines) < 2 or not lines[1].get("recovered") or _is(lines, "told"):
+            continue
+        with suppress(KeyError, TypeError, ValueError, OSError):  # of a later version, or a disk that is full
+            outcome = ChangeOutcome.from_json(lines[1])
+            paths = (*outcome.made, *outcome.unchanged, *outcome.unclear)
+            if any(each.is_relative_to(folder) for each in paths for folder in folders):
+                text = f"{lines[0].get('what') or _A_CHANGE.format(counted(len(paths), 'file'))}{_CUT_OFF}"
+                found.append(RecoveredChange(f"{text} {_in_words(outcome)}", str(lines[0].get("session", ""))))
+                _end_need(path, lines, "told")
+    return found
+
+
+_A_CHANGE = "A change of {}"
+_CUT_OFF = " was cut off when its process was killed. It has been put right."
+
+
+def _end_need(path: Path, lines: Sequence[Mapping[str, Any]], which: str) -> None:
+    """Note that who needs the outcome for `which` has it; without another need the record goes."""
+    needs = {"told": bool(lines[1].get("recovered")), "known": bool(lines[0].get("call"))}
+    if any(needed and need != which and not _is(lines, need) for need, needed in needs.items()):
+        _append(path, {which: True})
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _is(lines: Sequence[Mapping[str, Any]], which: str) -> bool:
+    return any(line.get(which) for line in lines[2:])
+
+
+def _has_ended(path: Path) -> bool:
+    """Return whether the record has more than its first line, without reading hundreds of names."""
+    try:
+        return path.read_bytes().count(b"\n") > 1
+    except OSError:
+        return False
 
 
 def drop_outcomes_older_than(seconds: float) -> None:

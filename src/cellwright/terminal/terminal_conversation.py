@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.prompt import Prompt
 from cellwright.agent.recording.recordings import prompt_key
+from cellwright.agent.recording.replay_checks import describe_unchecked
 from cellwright.agent.recording.replay_drift import check_drift, describe_drift
 from cellwright.agent.recording.replay_modes import process_replay_mode
 from cellwright.agent.steering import SteeringText
@@ -388,7 +389,7 @@ class TerminalCommand:
         def finish() -> list[str]:
             if strict:
                 check_drift(turn.drift)
-            return describe_drift(turn.drift)
+            return [*describe_drift(turn.drift), *filter(None, [describe_unchecked(turn.unchecked)])]
 
         def belongs_to(run: Run) -> None:
             run.bus.subscribe(turn.on_event)

@@ -109,7 +109,7 @@ def test_a_model_that_has_none_is_asked_with_our_own_words(own_scene):
 
     def answer(body):
         assert not body.get("compaction")
-        if "nearly filled the context window" in json.dumps(body["messages"][-1]):
+        if "Everything above will be replaced by a summary" in json.dumps(body["messages"][-1]):
             return say("<summary>The gauge.</summary>")
         return use("dig", words=900) if next(left, None) is not None else say("done")
 

@@ -17,7 +17,7 @@ from cellwright.sessions.turns import begins_turn
 from cellwright.testing import fault, say, think, turn, use
 from row_tables import for_each_row
 
-ASKED = "nearly filled the context window"
+ASKED = "Everything above will be replaced by a summary"
 SUMMARY = "<summary>The tide gauge of Brest is 42 years old.</summary>"
 SMALL = CompactionSettings(window=10_000)
 

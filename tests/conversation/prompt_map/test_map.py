@@ -275,6 +275,24 @@ def test_a_budget_that_pays_for_nothing_sends_nothing(serve):
     assert server.requests == []
 
 
+def test_a_refusal_says_which_max_tokens_fit(serve):
+    server = serve()
+    named = {"budget": 0.05, "model": "claude-opus-5-5", "progress": False}
+    with pytest.raises(CellwrightError, match="set max_tokens to") as caught:
+        cellwright.map(["a"], max_tokens=32_000, **named)
+    fits = caught.value.details["max_tokens"]
+    with pytest.raises(CellwrightError):
+        cellwright.map(["a"], max_tokens=fits + 50, **named)
+    assert server.requests == []
+    assert cellwright.map(["a"], max_tokens=fits, **named).texts == ["re: a"]
+
+
+def test_the_default_of_an_answer_is_small(serve):
+    server = serve()
+    cellwright.map(["a"], progress=False)
+    assert server.requests[0].body["max_tokens"] == 4_000
+
+
 def test_a_wrong_key_ends_it_at_once(serve, monkeypatch):
     server = serve()
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-wrong-0000")

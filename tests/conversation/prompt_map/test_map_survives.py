@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import os
 import random
@@ -134,15 +135,94 @@ def test_a_cluster_of_dask(messages_server, tmp_path):
     assert len(server.requests) == 3
 
 
-def test_an_executor_that_breaks_ends_it_with_a_reason(messages_server, monkeypatch, asked_here):
-    from concurrent.futures import ThreadPoolExecutor
+KILLED_WORKER = """
+import json, dask
+from distributed import Client, LocalCluster
+import cellwright
+dask.config.set({"distributed.scheduler.allowed-failures": 0})  # else Dask tries again by itself, three times
+if __name__ == "__main__":
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+        print(json.dumps([worker.pid for worker in cluster.workers.values()]), flush=True)
+        prompts = [f"prompt {n}" for n in range(12)]
+        result = cellwright.map(prompts, executor=client.get_executor(), progress=False)
+        print(json.dumps([result.texts, [str(each) for each in result.errors]]))
+"""
 
+
+def test_a_killed_worker_of_dask_costs_nobody_an_answer(messages_server, tmp_path):
+    gate = Gate()
+    server = messages_server(
+        lambda body: (
+            turn(hold(gate), say("late")) if prompt_of(body) == "prompt 5" and not gate.is_open else say("soon")
+        )
+    )
+    process = run(KILLED_WORKER, server, tmp_path)
+    pids = json.loads(process.stdout.readline())
+    gate.wait_until_reached()
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    gate.open()
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    texts, errors = json.loads(out.strip().splitlines()[-1])
+    assert set(texts) <= {"soon", "late"}
+    assert errors == []
+
+
+class Unsteady(concurrent.futures.ThreadPoolExecutor):
+    """An executor that loses the first tries of each prompt, in the ways in which clusters do."""
+
+    def __init__(self, losses, ways):
+        super().__init__(2)
+        self.losses, self.ways, self.tries = losses, ways, Counter()
+
+    def submit(self, function, /, *arguments, **named):
+        prompt = arguments[2]
+        self.tries[prompt] += 1
+        if self.tries[prompt] > self.losses(prompt):
+            return super().submit(function, *arguments, **named)
+        lost = concurrent.futures.Future()
+        if self.ways == "cancelled":
+            lost.cancel()
+            lost.set_running_or_notify_cancel()
+        else:
+            lost.set_exception(RuntimeError("the worker died"))
+        return lost
+
+
+@pytest.fixture
+def served(messages_server, monkeypatch, asked_here):
+    server = messages_server(lambda body: say(f"re: {prompt_of(body)}"))
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", server.api_key)
+    return server
+
+
+@pytest.mark.parametrize("ways", ["raised", "cancelled"])
+def test_what_an_executor_loses_is_asked_again_and_then_its_rows_error(served, ways):
+    with Unsteady(lambda prompt: {"b": 2, "c": 9}.get(prompt, 0), ways) as executor:
+        result = cellwright.map(["a", "b", "c", "d"], executor=executor, progress=False)
+    assert [row.text for row in result] == ["re: a", "re: b", "", "re: d"]
+    assert executor.tries == {"a": 1, "b": 3, "c": 3, "d": 1}
+    assert "The executor failed" in str(result[2].error)
+
+
+def test_so_many_lost_in_a_row_end_the_call(served):
+    with (
+        Unsteady(lambda _: 99, "raised") as executor,
+        pytest.raises(cellwright.CellwrightError, match=r"the worker died.*0 of 100 prompts"),
+    ):
+        cellwright.map([f"prompt {number}" for number in range(100)], executor=executor, progress=False, concurrency=2)
+    assert 10 <= len(executor.tries) < 20
+
+
+def test_an_executor_that_breaks_ends_it_with_a_reason(messages_server, monkeypatch, asked_here):
     server = messages_server([])
     monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
     monkeypatch.setenv("ANTHROPIC_API_KEY", server.api_key)
-    executor = ThreadPoolExecutor(1)
+    executor = concurrent.futures.ThreadPoolExecutor(1)
     executor.shutdown()
-    with pytest.raises(cellwright.CellwrightError, match="The executor failed: RuntimeError"):
+    with pytest.raises(cellwright.CellwrightError, match="The executor takes no more prompts: RuntimeError"):
         cellwright.map(["a"], executor=executor, progress=False)
     assert server.requests == []
 

@@ -111,7 +111,9 @@ def test_with_tools_a_block_is_only_shown(talk: Talk) -> None:
 
 def test_behind_a_summary_it_is_told_again_how_and_nothing_of_tools(talk: Talk) -> None:
     talk.say("one", say("Well. " * 1_000), builtin_tools=False, proposes_files=True)
-    talk.server.add(turn(say("<summary>It went well.</summary>"), when="nearly filled the context window"))
+    talk.server.add(
+        turn(say("<summary>It went well.</summary>"), when="Everything above will be replaced by a summary")
+    )
     talk.page("/compact")
     talk.say("two", say(ANSWER), builtin_tools=False, proposes_files=True)
     told = json.dumps(talk.body()["messages"])

@@ -595,7 +595,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-SUMMARY = turn(say("<summary>Two numbers were added.</summary>"), when="nearly filled the context window")
+SUMMARY = turn(say("<summary>Two numbers were added.</summary>"), when="Everything above will be replaced by a summary")
 IMPORTED = "7f3c1a52-98d4-4c55-9a3e-0a4f1d2b6c11"
 TOO_LONG = fault(
     "status", status=400, error_type="invalid_request_error", message="prompt is too long: 9 tokens > 8 maximum"

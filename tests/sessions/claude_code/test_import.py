@@ -355,7 +355,7 @@ def test_a_long_path_is_found_by_its_beginning(own_place: Path, tmp_path: Path, 
     assert [each.id for each in claude_code_sessions(cwd, environ)] == [ID]
 
 
-SUMMARY = turn(say("<summary>It was about bees.</summary>"), when="nearly filled the context window")
+SUMMARY = turn(say("<summary>It was about bees.</summary>"), when="Everything above will be replaced by a summary")
 
 
 def long_one(messages_server: Any, tmp_path: Path, home: Path, written: Written) -> Place:

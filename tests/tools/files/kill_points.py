@@ -21,7 +21,7 @@ from typing import Any
 if os.environ.get("KILL_NAMED"):
     del os.O_TMPFILE  # before anybody has asked for it
 
-from cellwright.sessions.file_changes import CallId, changes_folder, changing_call
+from cellwright.sessions.file_changes import CallId, changes_folder, changing_call, untold_changes
 from cellwright.sessions.session import Session
 from cellwright.tools.files.atomic_write import FileWrite, write_together
 from cellwright.tools.files.writing.recovery import recover_changes
@@ -192,6 +192,7 @@ def killed_at(base: Path, kind: str, count: int, point: int) -> tuple[str, int, 
     if kind == "linked":
         wrong += [f"{name} was parted" for name in now if (folder / name).stat().st_nlink != 2]
     empty = [path.name for path in folder.iterdir() if path.is_dir() and not any(path.iterdir())]
+    untold_changes([folder])
     # a record whose process had not written it yet is nobody's, and goes when it is old
     records = [path.name for path in changes_folder().glob("*") if path.stat().st_size]
     wrong += [f"left over: {name}" for name in [*empty, *records]]

@@ -13,7 +13,13 @@ from typing import Any
 
 import pytest
 
-from cellwright.sessions.file_changes import changes_folder, drop_outcomes_older_than, forget_outcomes, outcomes
+from cellwright.sessions.file_changes import (
+    changes_folder,
+    drop_outcomes_older_than,
+    forget_outcomes,
+    outcomes,
+    untold_changes,
+)
 from cellwright.tools.files.atomic_write import FileWrite, write_together
 from cellwright.tools.files.writing.recovery import recover_changes
 
@@ -102,6 +108,10 @@ def test_the_next_who_writes_ends_it(cut_off):
     assert contents(folder) == {"a": b"new", "b": b"new", "c": b"new", "d": b"d"}
     assert outcomes("s")["toolu_1"].made
     forget_outcomes("s")
+    assert len(list(changes_folder().iterdir())) == 1, "nobody who works there was told"
+    assert untold_changes([folder / "elsewhere"]) == []
+    [told] = untold_changes([folder])
+    assert "3 files was cut off" in told.text
     assert list(changes_folder().iterdir()) == []
 
 

@@ -201,7 +201,7 @@ class PermissionGate(Struct):
         decision = self.decide(REACH, tool_input)
         if decision.behavior != "ask":
             return decision.behavior == "allow"
-        decision = replace(decision, reason=f"A command connects to {host}:{port}; your settings ask before that.")
+        decision = replace(decision, reason=f"A command connects to {host}:{port}, which needs your approval.")
         tool_use = {"type": "tool_use", "id": tool_use_id, "name": REACH.name, "input": tool_input}
         answer = await self._ask(REACH, tool_use, decision, forced=False)
         if isinstance(answer, Allow):
@@ -417,7 +417,7 @@ class PermissionGate(Struct):
         try:
             return await self.can_use_tool(use)
         except LEAVING as error:
-            log_fault(logger, "can_use_tool raised", level=logging.WARNING)
+            log_fault(logger, "can_use_tool raised", level=logging.WARNING, foreign=True)
             return Deny(f"can_use_tool raised {described(error)}")
 
     async def _ask_hooks(self, tool: Tool, use: ToolUse) -> Allow | Deny | None:

@@ -6,9 +6,7 @@ can page. A call that is cut off has no other result than what it has shown (`Ru
 
 from __future__ import annotations
 
-import functools
 import os
-import secrets
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +17,7 @@ from msgspec import Struct, field
 from cellwright.agent.tool import Content, Tool, ToolLimits
 from cellwright.events import ToolProgress
 from cellwright.sessions.state_dir import PRIVATE_FOLDER
+from cellwright.temporary_files import new_file, process_folder
 from cellwright.text import plain
 
 EDITORS = ("The user", "A hook")
@@ -28,34 +27,17 @@ LONGEST_BYTES = 200_000_000
 """More of a result than this is not kept."""
 
 
-@functools.cache
 def output_folder() -> Path:
-    """Return the folder of this process's long outputs: made with the first, gone when the process ends by itself."""
-    import tempfile  # loading the extension needs none of it
-
-    return Path(os.path.realpath(tempfile.gettempdir())) / f"cellwright-output-{secrets.token_hex(8)}"
+    """Return the folder of this process's long outputs: made with the first, gone when the process ends."""
+    return process_folder(made=False) / "output"
 
 
 def create_output_folder() -> Path:
     """The folder, which is there now, for this user alone. Raises OSError."""
-    import atexit
-
+    process_folder()
     folder = output_folder()
-    if not folder.exists():
-        folder.mkdir(mode=PRIVATE_FOLDER)
-        atexit.register(_remove, folder, os.getpid())
+    folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     return folder
-
-
-def _remove(folder: Path, process: int) -> None:
-    if os.getpid() == process:  # a fork that ends leaves it to the process that made it
-        import shutil
-
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=output_folder.cache_clear)
 
 
 def edit_note(who: str, tool_input: Mapping[str, Any]) -> str:
@@ -109,10 +91,8 @@ def _kept_note(text: str) -> str:
     data = text.encode("utf-8", "replace")
     if len(data) > LONGEST_BYTES:
         return "it is too long to be kept: narrow the call down"
-    import tempfile
-
     try:
-        descriptor, name = tempfile.mkstemp(dir=create_output_folder(), prefix="result-", suffix=".txt")
+        descriptor, name = new_file("result", ".txt", create_output_folder())
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
     except OSError as error:

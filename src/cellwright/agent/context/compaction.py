@@ -11,13 +11,14 @@ import contextlib
 import functools
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent.context.context_usage import context_tokens, head_tokens
 from cellwright.agent.context.summary import (
+    Trigger,
     before_prompt,
     boundary_message,
     going_on,
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from cellwright.agent.hooks.run_hooks import RunHooks
     from cellwright.agent.spending.run_spending import Spending
     from cellwright.sessions.session import Session
-
-Trigger = Literal["auto", "manual"]
 
 SUMMARY_TOKENS = 16_000
 """The most that a summary may take, its thinking included."""
@@ -136,6 +135,7 @@ class Compaction:
         self._quick = 0
         self._own_api = agent.compaction.own_api
         self._blocked = False
+        self._trigger: Trigger = "auto"
 
     def is_due(self, model: str, more_chars: int = 0) -> bool:
         """Return whether the next request, with `more_chars` of a prompt, would pass what may be used of the window."""
@@ -185,6 +185,7 @@ class Compaction:
         spent, and CONTEXT_TOO_LONG where compaction is of no help.
         """
         session = self._session
+        self._trigger = trigger
         self._stop_circles(trigger)
         found = await self._hooks.fire("PreCompact", {"trigger": trigger, "custom_instructions": focus})
         if found.block or found.stop is not None:
@@ -276,7 +277,7 @@ class Compaction:
             model=model,
             system=b"[]",
             tools=b"[]",
-            messages=[user_message(f"{text}\n\n{request_text(focus)}")],
+            messages=[user_message(f"{text}\n\n{request_text(focus, self._trigger)}")],
             max_tokens=min(SUMMARY_TOKENS, limits(model).max_output),
             thinking=self._agent.thinking,
             cache_whole=False,
@@ -297,7 +298,7 @@ class Compaction:
     async def _asked(self, model: str, messages: Sequence[bytes], focus: str) -> _Summary | None:
         request = request_of_session(self._agent, self._session, model, messages, SUMMARY_TOKENS)
         if self._own_api:
-            instructions = request_text(focus) if focus.strip() else ""
+            instructions = request_text(focus, self._trigger) if focus.strip() else ""
             try:
                 turn, cost = await self._send(replace(request, compaction=instructions))
             except ApiError as error:
@@ -309,12 +310,14 @@ class Compaction:
                 if block is not None and block.get("content"):
                     return _Summary({"role": "assistant", "content": [block]}, summary_of(block["content"]), cost)
                 self._own_api = False
-        return await self._sent(replace(request, messages=[*messages, user_message(request_text(focus))]))
+        return await self._sent(
+            replace(request, messages=[*messages, user_message(request_text(focus, self._trigger))])
+        )
 
     async def _sent(self, request: Request) -> _Summary | None:
         turn, cost = await self._send(request)
         text = summary_of(text_of(turn)) if turn.stop_reason != "refusal" else ""
-        return _Summary(boundary_message(text), text, cost) if text else None
+        return _Summary(boundary_message(text, self._trigger), text, cost) if text else None
 
     async def _send(self, request: Request) -> tuple[TurnEnd, float | None]:
         """The whole answer and what it cost with all tries; counted with the run, and within its budget."""

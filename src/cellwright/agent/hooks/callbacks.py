@@ -187,7 +187,7 @@ async def _called(callback: HookCallback, matcher: HookMatcher, event: str, fiel
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  the last two would end the agent's loop
         if limit.expired():
             return _failed(matcher, event, f"{name} did not answer within {seconds:g} s")
-        log_fault(logger, "hook %s raised", name, level=logging.WARNING)
+        log_fault(logger, "hook %s raised", name, level=logging.WARNING, foreign=True)
         return _failed(matcher, event, f"{name} raised {described(error)}")
     if answer is None:
         return NO_HOOK_RESULT

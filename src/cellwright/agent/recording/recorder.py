@@ -27,9 +27,10 @@ from cellwright.agent.recording.recordings import (
     turn_from_json,
     without_project,
 )
+from cellwright.agent.recording.replay_checks import context_digests
 from cellwright.agent.recording.replay_drift import cell_place, real_path, states_after, states_of
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Answered, Event, RunEnd, ToolEnd, ToolProgress, TurnEnd, UserPrompt
+from cellwright.events import Answered, ContextAttached, Event, RunEnd, ToolEnd, ToolProgress, TurnEnd, UserPrompt
 from cellwright.redaction.redaction import JsonRedaction, redaction_of, replaced_in_words
 from cellwright.sessions.project_writes import check_way, write_file
 from cellwright.sessions.state_dir import PRIVATE_FILE
@@ -57,6 +58,7 @@ class TurnListener(Struct):
     progress: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     edited: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     contents: dict[str, str] = field(default_factory=dict)
+    context: list[dict[str, str]] = field(default_factory=list)
     end: RunEnd | None = None
     _inputs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -65,6 +67,8 @@ class TurnListener(Struct):
         match event:
             case UserPrompt():
                 self.origin = {"session": event.session_id, "model": event.model, "version": VERSION}
+            case ContextAttached() if not self.messages:
+                self.context += context_digests(event.parts, self.project)
             case TurnEnd():
                 self.messages.append(_recorded_message(event))
                 self._inputs |= {b["id"]: b["input"] for b in event.message["content"] if b["type"] == "tool_use"}
@@ -173,7 +177,8 @@ class Recorder:
         fields = scan.clean(without_project(to_builtins(turn), self.project))
         # a content is known by its hash: one that had secrets in it is of no use any more
         contents = {name: text for name, text in turn.contents.items() if scan.clean_text(text) == text}
-        return turn_from_json({**fields, "key": turn.key, "contents": contents})
+        # a digest is no secret, however much it looks like one
+        return turn_from_json({**fields, "key": turn.key, "contents": contents, "context": turn.context})
 
 
 def _recorded_message(event: TurnEnd) -> RecordedMessage:
@@ -228,6 +233,7 @@ def _turn(listening: TurnListener, key: str, ordinal: int) -> RecordedTurn:
         contents=listening.contents,
         files=listening.states(),
         origin=listening.origin,
+        context=listening.context,
     )
 
 

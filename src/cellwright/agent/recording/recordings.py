@@ -69,6 +69,8 @@ class RecordedCall(Struct, frozen=True):
 class RecordedTurn(Struct, frozen=True):
     """A prompt and all that came of it. `ordinal` counts the turns with the same `key`, from 1.
 
+    `context` has the digests of what was told with the prompt (`replay_checks.context_digests`); None: they were not kept.
+
     `contents`: what edited files held afterwards, by the content's SHA-256 (`recorded_edits.kept_content`). `files`: the
     states of the calls' files at the end. `origin`: the `session` and its `turn` in which it was recorded, the `model`.
     """
@@ -81,6 +83,7 @@ class RecordedTurn(Struct, frozen=True):
     contents: dict[str, str]
     files: Sequence[FileState] = ()
     origin: dict[str, Any] = field(default_factory=dict)
+    context: Sequence[Mapping[str, str]] | None = None
 
 
 _VOLATILE = lazy_pattern(

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.approval import Decision, Policy
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.agent.prompt import Prompt
+from cellwright.agent.prompt import FullPrompt, Prompt, ProvidedContext
 from cellwright.agent.recording.recordings import (
     RecordedMessage,
     RecordedTurn,
@@ -27,6 +27,7 @@ from cellwright.agent.recording.recordings import (
     read_recording,
     trust,
 )
+from cellwright.agent.recording.replay_checks import Unchecked, context_digests, context_drift, later_changes
 from cellwright.agent.recording.replay_drift import Drift, later_states, recorded_id, result_drift
 from cellwright.agent.recording.replayed_tools import EditTarget, ReplayedCalls, replayed_tools
 from cellwright.agent.spending.run_spending import NO_SHARED_BUDGETS
@@ -58,6 +59,7 @@ class Replay:
         self._data = read_recording(self.path)
         self._turns = [in_project(turn, project) for turn in parse_recording(self._data, self.path)]
         self._later = later_states(self._turns, project)
+        self._changes = later_changes(self._turns, project, self.path)
         self._played: Counter[str] = Counter()
         self.trusted = is_trusted(self._data)
 
@@ -102,7 +104,8 @@ class Replay:
         """Return the outcomes of the turn's calls, as its tools need them."""
         by_id = {call.tool_use_id: call for call in turn.calls}
         later = {name: self._later[turn.key, turn.ordinal, name] for name in by_id}
-        return ReplayedCalls(by_id, turn.contents, later, self.project, self.run_again)
+        changes = {name: self._changes[turn.key, turn.ordinal, name] for name in ("", *by_id)}
+        return ReplayedCalls(by_id, turn.contents, later, self.project, self.run_again, changes)
 
     def _not_found(self, text: str, key: str, ordinal: int) -> CellwrightError:
         details = {"path": str(self.path), "ordinal": ordinal}
@@ -122,12 +125,14 @@ class Replay:
 class ReplayedTurn:
     """One recorded turn that is played: a `Provider` and the tools that go with it.
 
-    `drift` gets what is not as it was when the turn was recorded; `on_event` is to be told of the run's events.
+    `drift` gets what is not as it was when the turn was recorded, `unchecked` what nobody can tell of; `on_event` is to be
+    told of the run's events.
     """
 
     def __init__(self, turn: RecordedTurn, replay: Replay) -> None:
         self.turn = turn
         self.drift: list[Drift] = []
+        self.unchecked: Counter[Unchecked] = Counter()
         self._calls = replay.calls(turn)
         self._messages = iter(turn.messages)
         self._inputs = {
@@ -144,13 +149,32 @@ class ReplayedTurn:
         return replace(
             agent,
             provider=self,
-            tools=replayed_tools(agent.tools, self._calls, target, self.drift.append),
+            tools=replayed_tools(agent.tools, self._calls, target, self.drift.append, self._not_checked),
             policy=RecordedApproval(agent.policy),
             # nothing is asked of the model, nothing is spent
             max_turns=None,
             budget_usd=None,
             shared_budgets=NO_SHARED_BUDGETS,
         )
+
+    def checked(self, full: FullPrompt) -> FullPrompt:
+        """`full`, of which views are shown nothing and whose context is held against what was told then."""
+        collect, then = full.collect_context, self.turn.context
+        if collect is None or then is None:
+            return structs.replace(full, collect_context=None)
+
+        async def collect_and_compare() -> ProvidedContext:
+            found = await collect()
+            parts = [part.as_attached() for part in (*full.before, *found.before, *found.after, *full.after)]
+            now = context_digests(parts, self._calls.project)
+            changed_later = self._calls.changes[""].paths
+            self.drift += context_drift(then, now, changed_later, self._calls.project)
+            return found
+
+        return structs.replace(full, collect_context=collect_and_compare, tells_silently=True)
+
+    def _not_checked(self, what: Unchecked) -> None:
+        self.unchecked[what] += 1
 
     def on_event(self, event: Event) -> None:
         """Hold what a call that ran again gave against what it gave then."""

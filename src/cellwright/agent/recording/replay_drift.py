@@ -25,10 +25,12 @@ from cellwright.events import ToolEnd
 from cellwright.redaction.redaction import Redaction
 from cellwright.text import lazy_pattern
 
-DriftKind = Literal["file", "python", "cell"]
+DriftKind = Literal["context", "file", "search", "python", "cell"]
 
 TITLES: Mapping[DriftKind, str] = {
+    "context": "What Claude is told with the prompt is not as it was when this was recorded",
     "file": "Files are not as they were when this was recorded",
+    "search": "Searches and listings gave other results than when this was recorded",
     "python": "Python gave other results than when this was recorded",
     "cell": "Cells of the notebook are not as they were when this was recorded",
 }

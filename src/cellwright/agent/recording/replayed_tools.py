@@ -13,6 +13,13 @@ from msgspec.structs import replace
 from cellwright.agent.calls.tool_results import bounded
 from cellwright.agent.recording.recorded_edits import Edit, content_bytes, content_hash, edits_of
 from cellwright.agent.recording.recordings import RecordedCall
+from cellwright.agent.recording.replay_checks import (
+    LaterChanges,
+    Unchecked,
+    is_checked,
+    listing_drift,
+    unchecked_name,
+)
 from cellwright.agent.recording.replay_drift import (
     Drift,
     States,
@@ -51,6 +58,8 @@ class ReplayedCalls(Struct, frozen=True):
     later: Mapping[str, Mapping[Path, States]]
     project: Path
     run_again: frozenset[str]
+    changes: Mapping[str, LaterChanges]
+    """What the recording changes from each call on, and from the prompt on under the name ""."""
     redaction: Redaction = field(default_factory=Redaction)
     """The redaction that takes secrets out of results."""
 
@@ -67,25 +76,36 @@ class ReplayedCalls(Struct, frozen=True):
 
 
 def replayed_tools(
-    tools: Sequence[Tool], recorded: ReplayedCalls, edit_target: EditTarget, on_drift: OnDrift
+    tools: Sequence[Tool],
+    recorded: ReplayedCalls,
+    edit_target: EditTarget,
+    on_drift: OnDrift,
+    on_unchecked: Callable[[Unchecked], None],
 ) -> list[Tool]:
     """The tools of a turn that is played, with stand-ins for those that are not there.
 
-    Edits are made again in `edit_target`; `on_drift` gets what differs.
+    Edits are made again in `edit_target`; `on_drift` gets what differs, `on_unchecked` the name of each call of which nobody
+    can tell.
     """
     missing = {call.name for call in recorded.calls.values()} - {tool.name for tool in tools}
     stand_ins = [
         Tool(name=name, description="Played from a recording.", input_schema={"type": "object"}, call=_not_available)
         for name in sorted(missing)
     ]
-    return [_replayed(tool, recorded, edit_target, on_drift) for tool in (*tools, *stand_ins)]
+    return [_replayed(tool, recorded, edit_target, on_drift, on_unchecked) for tool in (*tools, *stand_ins)]
 
 
 async def _not_available(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
     raise ToolError("This tool is not available here, and what it did cannot be played.", code=ErrorCode.TOOL_NOT_FOUND)
 
 
-def _replayed(tool: Tool, recorded: ReplayedCalls, edit_target: EditTarget, on_drift: OnDrift) -> Tool:
+def _replayed(
+    tool: Tool,
+    recorded: ReplayedCalls,
+    edit_target: EditTarget,
+    on_drift: OnDrift,
+    on_unchecked: Callable[[Unchecked], None],
+) -> Tool:
     async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult | Content:
         then = recorded.of(ctx)
         if recorded.runs_again(then):
@@ -100,13 +120,43 @@ def _replayed(tool: Tool, recorded: ReplayedCalls, edit_target: EditTarget, on_d
             except ToolError as error:
                 on_drift(Drift("cell" if tool.name == "NotebookEdit" else "file", error.message))
                 raise
-            if tool.access.kind == "read":
-                _compare_files(then, recorded, on_drift)
+            found = await _compared(tool, tool_input, then, recorded, ctx)
+            for drift in found or ():
+                on_drift(drift)
+            if found is None:
+                on_unchecked(unchecked_name(tool))
         return _as_recorded(then, ctx)
 
     # nothing is asked of anybody, so nothing need be waited for; a recorded result was bounded when it was made
     limits = replace(tool.limits, calls_per_minute=None, result_chars=sys.maxsize)
     return replace(tool, call=call, limits=limits)
+
+
+_LOOKS_AT_NOTHING = frozenset({"edit", "patch", "notes", "question", "plan", "skill"})
+"""Calls whose results depend on nothing that is not compared with the effect itself."""
+
+
+async def _compared(
+    tool: Tool, tool_input: dict[str, Any], then: RecordedCall, recorded: ReplayedCalls, ctx: ToolContext
+) -> list[Drift] | None:
+    """Hold what a call looked at against what is there now; None where nobody can tell."""
+    if tool.access.kind in _LOOKS_AT_NOTHING:
+        return []
+    if tool.access.kind == "read":
+        return _changed_files(then, recorded)
+    if not is_checked(tool):
+        return None
+    try:  # again, unseen; its own failure is an answer, too
+        now = _bounded(await tool.call(tool_input, replace(ctx, progress=_unseen)), tool)
+        text = recorded.redaction.clean(text_of(now.content)).text
+    except ToolError as error:
+        text = error.message
+    drift = listing_drift(then, text, recorded.changes[then.tool_use_id], recorded.project)
+    return None if drift == "unknown" else [] if drift is None else [drift]
+
+
+def _unseen(*_: object, **__: object) -> None:
+    """What is made again only to be compared shows nothing."""
 
 
 def _bounded(value: ToolResult | Content, tool: Tool) -> ToolResult:
@@ -123,19 +173,21 @@ def _as_recorded(then: RecordedCall, ctx: ToolContext) -> ToolResult:
     return ToolResult(then.content, then.display, is_error=then.status != "success", structured=then.structured)
 
 
-def _compare_files(then: RecordedCall, recorded: ReplayedCalls, on_drift: OnDrift) -> None:
-    """Tell of files that were read and hold something else now, which no later step of the recording explains."""
+def _changed_files(then: RecordedCall, recorded: ReplayedCalls) -> list[Drift]:
+    """Find the files that were read and hold something else now, which no later step of the recording explains."""
+    drifts: list[Drift] = []
     for name, state in then.files:
         path = real_path(name)
         try:
             now = state_of(path)
         except OSError as error:
-            on_drift(Drift("file", f"{path} was read then and cannot be read now: {error.strerror}."))
+            drifts.append(Drift("file", f"{path} was read then and cannot be read now: {error.strerror}."))
             continue
         if now == state or now in recorded.later_of(then, path):
             continue
         what = "is not there any more" if now is None else "has changed since"
-        on_drift(Drift("file", f"{path} was read for this answer, and {what}."))
+        drifts.append(Drift("file", f"{path} was read for this answer, and {what}."))
+    return drifts
 
 
 async def _apply_once(

@@ -44,6 +44,8 @@ async def index_page(call: CommandCall) -> CommandPage:
         ("definitions", f"{status.symbols:,}"),
         ("kept in", f"{visible_line(str(code.database))} ({status.bytes / 2**20:,.1f} MB)"),
     ]
+    if status.most_files:
+        rows.append(("left out", f"what the project has besides these {status.most_files:,} files; Grep finds it"))
     rows += [(f"job {number}: {job.name}", job_words(job)) for number, job in enumerate(status.jobs, start=1)]
     rows.append(("meaning", embedding_words(code.embedding, status)))
     if status.checked:

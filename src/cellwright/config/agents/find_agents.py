@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.config.agents.agent_definition import AgentDefinition, AgentScope, NoAgent, read_definition
-from cellwright.config.folder_files import files_in
+from cellwright.config.folder_files import crowded, files_in
 from cellwright.config.kept_search import places_below
 from cellwright.config.plugins.plugin import Plugin, put_in
 from cellwright.config.skills.find_skills import SkillPlace, project_folders
@@ -91,6 +91,20 @@ def _files(place: SkillPlace) -> Iterator[tuple[Path, AgentScope, Plugin | None]
         yield from ((file, scope, None) for file in _files_in(folder))
     for plugin in place.plugins:
         yield from ((file, "plugin", plugin) for folder in plugin.agents for file in _files_in(folder))
+
+
+def crowded_agents(place: SkillPlace) -> list[str]:
+    """Say of which folders not all agents are taken."""
+    folders = [place.managed / "agents", place.users / "agents"]
+    folders += (
+        [each / ".claude" / "agents" for each in project_folders(place.cwd, place.project)] if place.trusted else []
+    )
+    folders += [folder for plugin in place.plugins for folder in plugin.agents]
+    return [
+        notice
+        for folder in folders
+        for notice in crowded(folder, len(files_in(folder, "**/*.md")), MAX_AGENTS, "agents")
+    ]
 
 
 def _files_in(folder: Path) -> list[Path]:

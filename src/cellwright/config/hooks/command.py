@@ -19,7 +19,6 @@ import json
 import os
 import shutil
 import signal
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Confinement, also_writing, without_hosts
-from cellwright.agent.calls.tool_results import create_output_folder
 from cellwright.agent.hooks.hook_answers import (
     GUARDED,
     REFUSABLE,
@@ -43,6 +41,7 @@ from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.printed_answers import Printed, read_printed
 from cellwright.config.hooks.entries import CommandHook, HookEntry
 from cellwright.config.plugins.plugin import put_in
+from cellwright.temporary_files import new_file
 from cellwright.tools.process.child_processes import MARK_NAME, ChildProcesses, Command, child_processes
 from cellwright.tools.process.environment import child_environment
 from cellwright.tools.process.runner import OutputHead, RunningProgram
@@ -64,12 +63,12 @@ def export_file(event: str) -> Iterator[Path | None]:
     if event not in EXPORTING:
         yield None
         return
-    descriptor, name = tempfile.mkstemp(dir=create_output_folder(), prefix="exports-")
+    descriptor, file = new_file("exports")
     os.close(descriptor)
     try:
-        yield Path(name)
+        yield file
     finally:
-        Path(name).unlink(missing_ok=True)
+        file.unlink(missing_ok=True)
 
 
 async def read_exports(
@@ -176,7 +175,8 @@ def read_end(hook: CommandHook, event: str, ended: HookExit) -> HookResult:
     # what a program wrote as it crashed begins like JSON now and then; an answer that was cut off has its keys
     if ended.code == 0 or printed.answers or printed.attempt == "answer":
         return _read(hook, event, printed, cut=ended.cut, plain=ended.output, errors=ended.errors)
-    complaint_line = complaint.partition("\n")[0] or "it wrote nothing to stderr"
+    lines = complaint.splitlines() or ["it wrote nothing to stderr"]
+    complaint_line = lines[-1] if lines[0].startswith("Traceback") else lines[0]
     return failed(hook, event, f"{_end_in_words(ended.code)}: {complaint_line}")
 
 

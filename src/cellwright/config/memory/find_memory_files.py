@@ -21,7 +21,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.config.folder_files import files_in
+from cellwright.config.folder_files import crowded, files_in
 from cellwright.config.kept_search import places_below
 from cellwright.config.memory.memory_file import MemoryFile, MemoryScope, imports, read_memory_file, read_notes
 from cellwright.tools.search.glob_regex import glob_matcher
@@ -174,6 +174,14 @@ def _folders(project: Path, cwd: Path) -> list[Path]:
 
 def _holds(folder: str, path: str) -> bool:
     return path == folder or path.startswith(folder if folder.endswith(os.sep) else folder + os.sep)
+
+
+def crowded_rules(place: MemoryPlace) -> list[str]:
+    """Say of which folders not all rules are taken."""
+    folders = [place.users / "rules", *([place.project / RULES_FOLDER] if place.trusted else [])]
+    return [
+        notice for folder in folders for notice in crowded(folder, len(files_in(folder, "**/*.md")), MAX_RULES, "rules")
+    ]
 
 
 def _rule_files(folder: Path) -> list[Path]:

@@ -14,7 +14,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.config.folder_files import files_in
+from cellwright.config.folder_files import crowded, files_in
 from cellwright.config.front_matter import read_front_matter
 from cellwright.config.plugins.plugin import put_in
 from cellwright.config.skills.find_skills import SkillPlace, project_folders
@@ -85,6 +85,18 @@ def _files(place: SkillPlace) -> Iterator[tuple[Path, StyleScope]]:
     for folder, scope in (*places, (place.users / FOLDER, "user"), (BUILT_IN, "built-in")):
         for file in _files_in(folder):
             yield file, scope
+
+
+def crowded_styles(place: SkillPlace) -> list[str]:
+    """Say of which folders not all styles are taken."""
+    folders = [place.managed / FOLDER, place.users / FOLDER]
+    folders += (
+        [each / ".claude" / FOLDER for each in project_folders(place.cwd, place.project)] if place.trusted else []
+    )
+    folders += [folder for plugin in place.plugins for folder in plugin.output_styles]
+    return [
+        notice for folder in folders for notice in crowded(folder, len(files_in(folder, "*.md")), MAX_STYLES, "styles")
+    ]
 
 
 def _files_in(folder: Path) -> list[Path]:

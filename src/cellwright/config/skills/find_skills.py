@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.config.folder_files import files_in
+from cellwright.config.folder_files import crowded, files_in
 from cellwright.config.kept_search import places_below
 from cellwright.config.plugins.plugin import Plugin
 from cellwright.config.skills.skill import OTHER_CASES, SKILL_FILE, NoSkill, Skill, SkillScope, load_skill
@@ -147,12 +147,31 @@ def project_folders(cwd: Path, project: Path) -> Iterator[Path]:
 
 
 def _skill_files(folder: Path) -> list[tuple[str, Path]]:
+    return _all_skill_files(folder)[:MAX_SKILLS]
+
+
+def crowded_skills(place: SkillPlace) -> list[str]:
+    """Say of which folders not all skills and commands are taken."""
+    folders = [place.managed, place.users]
+    folders += [each / ".claude" for each in project_folders(place.cwd, place.project)] if place.trusted else []
+    skills = [folder / "skills" for folder in folders] + [each for plugin in place.plugins for each in plugin.skills]
+    commands = [folder / "commands" for folder in folders]
+    commands += [each for plugin in place.plugins for each in plugin.commands]
+    notices: list[str] = []
+    for folder in skills:
+        notices += crowded(folder, len(_all_skill_files(folder)), MAX_SKILLS, "skills")
+    for folder in commands:
+        notices += crowded(folder, len(files_in(folder, "**/*.md")), MAX_SKILLS, "commands")
+    return notices
+
+
+def _all_skill_files(folder: Path) -> list[tuple[str, Path]]:
     try:
         if (folder / SKILL_FILE).is_file():  # a plugin may name a skill's own folder
             return [(folder.name, folder / SKILL_FILE)]
         found = sorted(each for each in folder.iterdir() if not each.name.startswith("."))
         files = ((each.name, _skill_file(each)) for each in found)
-        return [(name, file) for name, file in files if file is not None][:MAX_SKILLS]
+        return [(name, file) for name, file in files if file is not None]
     except OSError:  # there is none
         return []
 

@@ -28,6 +28,9 @@ SYSTEM = (
     "Give the answer alone, without an introduction."
 )
 
+MAX_TOKENS = 4_000
+"""The most that an answer may take unless its user says so: each sets its worst case aside. What is cut off goes on."""
+
 REFUSALS = (ErrorCode.API_RATE_LIMITED, ErrorCode.API_OVERLOADED)
 
 
@@ -56,7 +59,7 @@ class MapOptions(Struct, frozen=True, kw_only=True):
             mode=self.mode,
             effort=self.effort,
             max_turns=self.max_turns,
-            max_tokens=self.max_tokens,
+            max_tokens=MAX_TOKENS if self.max_tokens is None else self.max_tokens,
             tool_timeout=self.tool_timeout,
             allow=self.allow,
             deny=self.deny,
@@ -113,8 +116,11 @@ async def ask_one(
     )
 
 
-def ask_in_worker(options: MapOptions, key: str, prompt: str, budget_usd: float | None) -> Answer:
-    """Ask `prompt` in this process, whichever it is: an executor's worker, perhaps on another machine."""
+def ask_in_worker(options: MapOptions, key: str, prompt: str, budget_usd: float | None, _attempt: int) -> Answer:
+    """Ask `prompt` in this process, whichever it is: an executor's worker, perhaps on another machine.
+
+    `_attempt` sets a call apart from those before it: Dask gives the same arguments the same outcome.
+    """
     conversation = _worker_conversation()
     agent = dataclasses.replace(map_agent(conversation, options), budget_usd=budget_usd)
     asking = ask_one(agent, conversation.cwd, key, prompt, on_refused=_ignore, on_event=conversation.tool_log.add)

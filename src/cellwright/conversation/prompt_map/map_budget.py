@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from cellwright.agent.run_errors import budget_spent, price_unknown
+from cellwright.errors import CellwrightError
 from cellwright.model.pricing import worst_case_usd
 
 BYTES_PER_TOKEN = 3
@@ -26,11 +28,23 @@ class MapBudget:
 
     def worst_case(self, prompt: str) -> float:
         """The most that one answer to `prompt` can cost. Raises `CellwrightError` where the price is not known."""
+        return self._usd(prompt, self._max_tokens)
+
+    def _usd(self, prompt: str, max_tokens: int) -> float:
         tokens = (len(prompt.encode(errors="replace")) + self._fixed_bytes) // BYTES_PER_TOKEN + 1
-        usd = worst_case_usd(self._model, tokens, self._max_tokens)
+        usd = worst_case_usd(self._model, tokens, max_tokens)
         if usd is None:
             raise price_unknown(self._model)
         return usd
+
+    def _refusal(self, prompts: Sequence[str], needed: float, factor: float = 1.0) -> CellwrightError:
+        """The error where asking `prompts` at once is too dear, with the `max_tokens` with which it is not."""
+        assert self.budget_usd is not None
+        # a token's price depends on the length of its prompt
+        fixed = sum(self._usd(prompt, 0) for prompt in prompts) * factor
+        each = sum(self._usd(prompt, 1) for prompt in prompts) * factor - fixed
+        fitting = int((self.budget_usd - self.spent_usd - fixed) / each)
+        return budget_spent(self.budget_usd, self.spent_usd, needed, fitting_tokens=fitting)
 
     async def reserve(self, key: str, prompt: str) -> float | None:
         """Set aside what `prompt` may spend, and return it; None without a budget. Waits while others hold what it needs.
@@ -42,7 +56,7 @@ class MapBudget:
         needed = self.worst_case(prompt)
         while (left := self.budget_usd - self.spent_usd - sum(self._reserved.values())) < needed:
             if not self._reserved:
-                raise budget_spent(self.budget_usd, self.spent_usd, needed)
+                raise self._refusal([prompt], needed)
             self._released.clear()
             await self._released.wait()
         # what goes on after the output limit, or asks once more for a valid answer, has a fair part
@@ -56,10 +70,10 @@ class MapBudget:
         self.spent_usd += reserved if cost_usd is None else cost_usd
         self._released.set()
 
-    def check_all(self, prompts: list[str], factor: float) -> None:
+    def check_all(self, prompts: Sequence[str], factor: float) -> None:
         """Raises `CellwrightError` BUDGET_EXCEEDED where asking all `prompts` at once could cost more than there is."""
         if self.budget_usd is None:
             return
         needed = sum(map(self.worst_case, prompts)) * factor
         if needed > self.budget_usd - self.spent_usd:
-            raise budget_spent(self.budget_usd, self.spent_usd, needed)
+            raise self._refusal(prompts, needed, factor)

@@ -39,6 +39,9 @@ SECONDS_PER_DAY = 86_400
 USERS_TO_MEND = (ErrorCode.API_KEY_MISSING, ErrorCode.API_KEY_INVALID, ErrorCode.CONFIG_INVALID)
 """Errors that each further prompt would meet."""
 
+WORKER_TRIES = 3
+"""A prompt is given to an executor so often; what its last worker raises is its row's error."""
+
 MAX_FAILURES_IN_A_ROW = 10
 """Prompts that fail one after another on the way to the model: no more are asked."""
 
@@ -70,11 +73,13 @@ def map(
     `tools` are `Tool` objects or names of built-in ones, and what would ask for permission is denied unless `allow` has a
     rule for it. `system` replaces the few words that Claude is told besides. `schema` is as in `ask`. `budget` is in US
     dollars, for all prompts together, and is not passed; `model`, `mode`, `deny`, `effort`, `max_turns`, `max_tokens` and
-    `tool_timeout` (seconds) are as in `ask`, for each prompt. While the API refuses, fewer are asked at once.
+    `tool_timeout` (seconds) are as in `ask`, for each prompt; `max_tokens` is 4,000 by default. While the API refuses, fewer
+    are asked at once.
 
     Each answer is in the file `store` before it is counted. What is called again with the same prompts and options asks
     only for those that are missing. Without `store` the file is Cellwright's own, and is kept until all are answered.
-    `executor` is any `concurrent.futures.Executor` whose workers have Cellwright and a key. `batch=True` uses the Message
+    `executor` is any `concurrent.futures.Executor` whose workers have Cellwright and a key; a prompt whose worker died is
+    asked again, three times in all. `batch=True` uses the Message
     Batches API: half the price, an answer within a day. `progress=False` shows no bar.
 
     A prompt that fails is a row with an `error`. Raises `CellwrightError` for what each prompt would meet (no key, no
@@ -134,6 +139,16 @@ class MapPrompt(Struct, frozen=True):
     key: str
     text: str
     problem: str = ""
+
+
+class _WorkerFailed(Exception):
+    """A prompt has no answer, for a reason that is its worker's or the executor's: another try may have one."""
+
+
+def _failed(key: str, why: object) -> Answer:
+    """The answer of a prompt that the executor has none for; on the way to the model, so many in a row end the call."""
+    message = f"The executor failed: {why}"
+    return Answer(key=key, cost_usd=None, error_code=str(ErrorCode.EXECUTION_ERROR), error=message, recoverable=True)
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -222,24 +237,31 @@ class PromptMap:
     async def _ask(self, prompt: MapPrompt, store: AnswerStore, started: asyncio.Event) -> None:
         try:
             async with self.concurrency.place():
-                if self.ended_by is not None:
+                failed: _WorkerFailed | None = None
+                for attempt in range(WORKER_TRIES):
+                    if self.ended_by is not None:
+                        return
+                    try:
+                        budget_usd = await self.budget.reserve(prompt.key, prompt.text)
+                    except CellwrightError as error:
+                        self.ended_by = self.ended_by or error
+                        return
+                    started.set()
+                    answer: Answer | None = None
+                    try:
+                        answer = await self._answer(prompt, budget_usd, attempt)
+                    except _WorkerFailed as error:
+                        failed = error
+                        continue
+                    finally:  # what a worker has spent before it died is not known
+                        self.budget.release(prompt.key, None if answer is None else answer.cost_usd)
+                    await self._keep(store, answer)
                     return
-                try:
-                    budget_usd = await self.budget.reserve(prompt.key, prompt.text)
-                except CellwrightError as error:
-                    self.ended_by = self.ended_by or error
-                    return
-                started.set()
-                answer: Answer | None = None
-                try:
-                    answer = await self._answer(prompt, budget_usd)
-                finally:
-                    self.budget.release(prompt.key, None if answer is None else answer.cost_usd)
-                await self._keep(store, answer)
+                await self._keep(store, _failed(prompt.key, failed))
         finally:
             started.set()
 
-    async def _answer(self, prompt: MapPrompt, budget_usd: float | None) -> Answer:
+    async def _answer(self, prompt: MapPrompt, budget_usd: float | None, attempt: int) -> Answer:
         if self.executor is None:
             agent = dataclasses.replace(self.agent, budget_usd=budget_usd)
             log = self.conversation.tool_log.beside()
@@ -253,19 +275,25 @@ class PromptMap:
             )
             return await asking
         try:
-            future = self.executor.submit(ask_in_worker, self.options, prompt.key, prompt.text, budget_usd)
+            future = self.executor.submit(ask_in_worker, self.options, prompt.key, prompt.text, budget_usd, attempt)
+        except Exception as error:  # noqa: BLE001  whatever it is: the executor takes nothing any more
+            message = f"The executor takes no more prompts: {type(error).__name__}: {error}"
+            self.ended_by = self.ended_by or CellwrightError(ErrorCode.EXECUTION_ERROR, message)
+            return _failed(prompt.key, message)
+        try:
             answer = await asyncio.wrap_future(future)
         except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and not task.cancelling():  # by the executor, which has lost its worker
+                raise _WorkerFailed("The executor has given it up.") from None
             future.cancel()
             raise
         except CellwrightError as error:
             return Answer(
                 key=prompt.key, error_code=str(error.code), error=error.message, recoverable=error.recoverable
             )
-        except Exception as error:  # noqa: BLE001  the executor's own: a worker that died, options that cannot be pickled
-            message = f"The executor failed: {type(error).__name__}: {error}"
-            self.ended_by = self.ended_by or CellwrightError(ErrorCode.EXECUTION_ERROR, message)
-            return Answer(key=prompt.key, error_code=str(ErrorCode.EXECUTION_ERROR), error=message)
+        except Exception as error:  # a worker that died, options that cannot be pickled
+            raise _WorkerFailed(f"{type(error).__name__}: {error}") from error
         for _ in range(answer.rate_limited):
             self.concurrency.refused()
         return answer

@@ -23,6 +23,7 @@ from cellwright.conversation.prompts.prompt import (
     provided,
     read_for,
 )
+from cellwright.errors import log_fault
 from cellwright.events import CHARS_PER_TOKEN
 from cellwright.sessions.session import Session
 from cellwright.text import lazy_pattern
@@ -71,9 +72,9 @@ def told_again(
             parts += _plan(said)
             parts += _todos(said)
             parts += await _files(said, cwd, context, round(limit * MAX_SHARE))
-        except Exception:
+        except Exception:  # noqa: BLE001
             # a help: without it Claude reads the file again, and the summary tells of the rest
-            logger.exception("something could not be told again behind a summary")
+            log_fault(logger, "something could not be told again behind a summary")
         return parts
 
     return tell

@@ -23,6 +23,7 @@ from cellwright.config.kept_search import KeptSearch
 from cellwright.config.memory.find_memory_files import Memory, memory_places, read_memory
 from cellwright.config.memory.memory_file import MemoryFile
 from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.errors import log_fault
 from cellwright.events import CHARS_PER_TOKEN
 from cellwright.sessions.session import Session
 from cellwright.text import lazy_pattern
@@ -134,9 +135,9 @@ class MemoryContext:
         """Tell what comes with the files that calls have just read or changed and the session does not know."""
         try:
             return await self._for_files(paths, session, agent) if paths else []
-        except Exception:
+        except Exception:  # noqa: BLE001
             # a help, made of files that users write: calls are answered without it all the same
-            logger.exception("instructions for files could not be told")
+            log_fault(logger, "instructions for files could not be told")
             return []
 
     async def _for_files(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> list[ContextBlock]:

@@ -35,7 +35,7 @@ from cellwright.agent.prompt import (
 )
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
 from cellwright.config.settings.settings import Settings
-from cellwright.errors import CellwrightError, ErrorCode, ToolError
+from cellwright.errors import CellwrightError, ErrorCode, ToolError, log_fault
 from cellwright.events import AttachedKind
 from cellwright.markdown.code_ranges import without_code
 from cellwright.sessions.session import Session
@@ -177,7 +177,7 @@ def read_ahead(reader: ContextReader, prompt_context: PromptContext) -> ContextR
 
 def _untold(error: Exception) -> ProvidedContext:
     # what is told besides is a help, made of whatever a notebook holds: without it the prompt is answered all the same
-    logger.error("something could not be told with a prompt", exc_info=error)
+    log_fault(logger, "something could not be told with a prompt", error=error)
     return ProvidedContext(notices=(f"Not all could be told with the prompt: {type(error).__name__}: {error}",))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Mapping
@@ -9,7 +10,9 @@ from concurrent.futures import Future
 
 from msgspec import Struct, field
 
+from cellwright.errors import log_fault
 from cellwright.permissions.sandboxing import SandboxAbilities
+from cellwright.tools.process.child_processes import child_processes
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +31,8 @@ def look_for_sandbox() -> SandboxFound:
     """Find out what this machine can confine commands by."""
     from cellwright.sandbox.mechanisms import find_sandbox, missing_means  # needed with the first run
 
+    with contextlib.suppress(OSError):  # without a shell nothing can be started, as a command would say
+        child_processes().watch()  # what is tried leaves files behind where this process is killed
     sandbox = find_sandbox()
     return SandboxFound(None if sandbox is None else sandbox.abilities, missing_means())
 
@@ -66,7 +71,7 @@ class SandboxLookup:
     def _look(self, future: Future[SandboxFound]) -> None:
         try:
             found = self._find()
-        except Exception as error:  # every later run asks for it, and there is none where looking for it fails
-            logger.exception("looking for the sandbox failed")
+        except Exception as error:  # noqa: BLE001  every later run asks for it, and there is none where looking for it fails
+            log_fault(logger, "looking for the sandbox failed")
             found = SandboxFound(None, {"sandbox": f"looking for it failed: {error}"})
         future.set_result(found)

@@ -76,6 +76,8 @@ class ServedCalls:
             if question.required:
                 raise CellwrightError(ErrorCode.PERMISSION_DENIED, unasked_text(question))
             notify(unasked_text(question))
+        for text in parts.checkpoints.end_cut_off(self._session):
+            notify(text)
         settings = parts.in_force.settings
         parts.tool_log.keep_in(settings.tool_log, settings.project)
         self._agent(None)  # what is wrong with the options is said now

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -23,9 +24,13 @@ from cellwright.agent.thread import CallerJobs
 from cellwright.agent.turn_record import NO_CHECKPOINTS
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.config.agents.agent_definition import AgentDefinition
+from cellwright.config.agents.find_agents import crowded_agents
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.kept_search import seen_once
+from cellwright.config.memory.find_memory_files import crowded_rules
+from cellwright.config.output_styles.output_style import crowded_styles
 from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
+from cellwright.config.skills.find_skills import crowded_skills
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.prompts.after_compaction import told_again
 from cellwright.conversation.prompts.agents import Agents
@@ -81,6 +86,9 @@ from cellwright.telemetry.tool_log import ToolLog
 from cellwright.tools.process.child_processes import child_processes
 from cellwright.tools.shell.user_commands import UserCommands
 
+if TYPE_CHECKING:
+    from cellwright.checkpoints.undo import Undo
+
 logger = logging.getLogger(__name__)
 
 
@@ -111,6 +119,18 @@ class RunParts(Struct, frozen=True, kw_only=True):
     budgets: BudgetsInForce
     goal: Goal
     not_loaded: NotLoadedNews
+
+    def taking_back(self, session: Session) -> Undo:
+        """The turns of `session`, to be taken back. Raises OSError when what was kept of them cannot be read."""
+        from cellwright.checkpoints.undo import Undo  # few runs take something back
+
+        return Undo(
+            journal=self.checkpoints.journal(session),
+            session=session,
+            file_state=self.tools.file_state,
+            notebooks=self.tools.open_notebooks,
+            cwd=self.in_force.cwd,
+        )
 
     def tell_again(self, context: Sequence[ContextProvider]) -> TellAgain:
         """Find what Claude is told again behind a summary of the conversation; `context` is asked besides."""
@@ -231,7 +251,7 @@ class StartingRun(Struct, frozen=True):
             if type(error) not in (CellwrightError, ApiError):
                 return None
         elif isinstance(error, Exception):
-            log_fault(logger, "the run %s failed", run.id)
+            log_fault(logger, "the run %s failed", run.id, error=error)
         if run.last_event is not None:
             return run.last_event
         stop_reason = "error"
@@ -262,6 +282,8 @@ class StartingRun(Struct, frozen=True):
             just_read = isinstance(made, ReadyRun)  # else the user was asked meanwhile
             parts.in_force.run_begins(calls.are_idle, mode_chosen, just_read=just_read)
             try:
+                if parts.checkpoints.is_cut_off(ready.session):
+                    await parts.taking_back(ready.session).finish_cut_off()
                 await parts.hooks.fire_config_changes(ready.session, ready.agent.policy)
                 return await ready.agent.run(
                     ready.prompt, ready.session, self.run.bus.publish, steering=self.run.steering
@@ -300,6 +322,8 @@ class StartingRun(Struct, frozen=True):
             if request.resume is not None:
                 sessions.resume(request.resume)
             session = request.session or sessions.current
+            if request.provider is None:  # a dry run changes nothing
+                sessions.add_notices(session, self.parts.checkpoints.end_cut_off(session))
             in_force.refresh(session_has_begun=session.has_begun)
             trust_checks = [
                 *request.trust_checks,
@@ -410,16 +434,17 @@ class StartingRun(Struct, frozen=True):
         parts.sessions.add_notices(session, gone)
         self._emit_notices(session)
         full = with_surroundings(request.prompt, session, agent, cwd, parts.interface, settings, parts.subagents.listed)
-        if turn is None:  # what is played again is told nothing new
+        # a prompt that came as blocks mentions nothing: a program has put it together
+        words = request.prompt if isinstance(request.prompt, str) else ""
+        prompt_context = PromptContext(
+            words=words, agent=agent, session=session, tools={tool.name: tool for tool in parts.tools.of(RunOptions())}
+        )
+        if turn is not None:  # what is played again is told what can be compared, and nothing else that is new
+            compared = (parts.memory.read_ahead(), mentioned_files(cwd), *request.context)
+            full = turn.checked(gather_context(full, compared, prompt_context))
+        else:
             # a dry run is told nothing that the next prompt has to be told
             own = () if request.provider is not None else (parts.user_commands.provide_context,)
-            prompt_context = PromptContext(
-                # a prompt that came as blocks mentions nothing: a program has put it together
-                words=request.prompt if isinstance(request.prompt, str) else "",
-                agent=agent,
-                session=session,
-                tools={tool.name: tool for tool in parts.tools.of(RunOptions())},
-            )
             providers = (
                 *own,
                 tool_news,
@@ -468,6 +493,17 @@ class StartingRun(Struct, frozen=True):
         grants = [problem for rule in options.allow if (problem := grant_problem(parse_rule(rule)))]
         restrictions = [problem for rule in options.deny if (problem := restriction_problem(parse_rule(rule)))]
         style_problem = "" if session.has_begun else parts.styles.chosen()[1]
+        if not session.has_begun:
+            place = parts.in_force.skill_place
+            parts.sessions.add_notices(
+                session,
+                [
+                    *crowded_rules(parts.in_force.memory_place),
+                    *crowded_skills(place),
+                    *crowded_agents(place),
+                    *crowded_styles(place),
+                ],
+            )
         parts.sessions.add_notices(
             session,
             [

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.run import State
+from cellwright.errors import log_fault
 from cellwright.events import CHARS_PER_TOKEN, Answered, Asked, ContextCompacted, Preview, QuestionKind
 from cellwright.kernel.chat.conversation_log import RUNS_KEPT, ConversationLog, LoggedRun, past_run
 from cellwright.kernel.chat.past_agents import PastCall, past_agent_events
@@ -129,7 +130,7 @@ def past_runs(
             todos = tasks.todos() if has_tasks else ()
             runs.append(_past_run(session_id, turn, lines[start:end], agents, ended, todos))
         except NO_MESSAGES:
-            logger.warning("turn %d of the session %s cannot be drawn", turn, session_id, exc_info=True)
+            log_fault(logger, "turn %d of the session %s cannot be drawn", turn, session_id, level=logging.WARNING)
     return runs
 
 

@@ -16,6 +16,7 @@ from typing import Protocol
 from msgspec import Struct, field
 from msgspec.structs import astuple, replace
 
+from cellwright.errors import log_fault
 from cellwright.events import (
     Event,
     SubagentEvent,
@@ -245,8 +246,8 @@ class OpLog:
         for subscriber in self._subscribers:
             try:
                 subscriber()
-            except Exception:  # a receiver that fails must not leave a gap in what the others show
-                logger.exception("a receiver of the operations failed")
+            except Exception:  # noqa: BLE001  a receiver that fails must not leave a gap in what the others show
+                log_fault(logger, "a receiver of the operations failed")
 
 
 class OpReader:

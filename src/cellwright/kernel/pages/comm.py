@@ -80,7 +80,7 @@ class CommLink:
 
 async def reply_to(method: str, serve: Callable[[], Awaitable[Any]] | None) -> dict[str, Any]:
     """Answer a request: `{"result"}` or `{"error": {"code", "message", "details"}}`; `serve` does it, if anybody."""
-    from cellwright.errors import CellwrightError  # loading the extension needs none
+    from cellwright.errors import CellwrightError, log_fault  # loading the extension needs none
 
     try:
         if serve is None:
@@ -90,8 +90,8 @@ async def reply_to(method: str, serve: Callable[[], Awaitable[Any]] | None) -> d
         return {"error": {"code": error.code, "message": error.message, "details": error.details}}
     except CellwrightError as error:
         return {"error": {"code": str(error.code), "message": error.message, "details": error.details}}
-    except Exception as error:  # the other end waits for an answer, whatever a handler's fault is
-        logger.exception("a request for %s failed", method)
+    except Exception as error:  # noqa: BLE001  the other end waits for an answer, whatever a handler's fault is
+        log_fault(logger, "a request for %s failed", method)
         return {"error": {"code": "failed", "message": f"{type(error).__name__}: {error}", "details": {}}}
 
 

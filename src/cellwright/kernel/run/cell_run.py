@@ -26,7 +26,7 @@ from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunError, RunOptions, existing_folder, result_of
 from cellwright.conversation.runs.run_request import RunRequest
-from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.errors import CellwrightError, ErrorCode, log_fault
 from cellwright.events import Notice, RunEnd
 from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.output.cell_output import CellOutput, ViewOutput
@@ -170,8 +170,8 @@ async def until_end(run: Run, output: CellOutput, finish: Callable[[RunEnd], obj
         pass  # the end of the run says why
     except CellwrightError as error:
         output.emit(Notice(f"{error.code}: {error.message}", "error"))
-    except Exception:  # nobody waits who could raise it: without a word the cell would look as if it were at work
-        logger.exception("a run in the background failed")
+    except Exception:  # noqa: BLE001  nobody waits who could raise it: without a word the cell would look as if it were at work
+        log_fault(logger, "a run in the background failed")
         output.emit(Notice("This failed because of a bug in Cellwright; its log has the traceback.", "error"))
     finally:
         output.close()

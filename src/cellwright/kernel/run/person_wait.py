@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Callable
 
+from cellwright.errors import log_fault
 from cellwright.kernel.run.interrupts import EndableWait
 
 logger = logging.getLogger(__name__)
@@ -31,8 +32,8 @@ def wait_for_person(ask: Callable[[], str], is_over: Callable[[], bool]) -> str 
                 if is_over():
                     wait.end()
                     return
-            except Exception:  # what is looked at may be broken just now: the person still has the field
-                logger.exception("it could not be found out whether a question is over")
+            except Exception:  # noqa: BLE001  what is looked at may be broken just now: the person still has the field
+                log_fault(logger, "it could not be found out whether a question is over")
 
     threading.Thread(target=look, name="cellwright-person-wait", daemon=True).start()
     try:

@@ -102,10 +102,7 @@ class RecordedRun:
             if self._played is not None:
                 self._played.on_event(event)
             if isinstance(event, RunEnd) and self._played is not None:
-                from cellwright.agent.recording.replay_drift import describe_drift  # few runs are played
-
-                for text in describe_drift(self._played.drift):
-                    say(Notice(text, "warning"))
+                _say_what_differs(self._played, say)
             if isinstance(event, TurnChanged) and event.counts and self._played is None:
                 self._undo = event.turn
             if isinstance(event, UserPrompt):
@@ -166,6 +163,16 @@ class RecordedRun:
         except CellwrightError as error:
             raise CellwrightError(error.code, f"{missing} To run it live: {error.message}") from error
         self._note = Notice(f"{missing} It runs live.", "warning")
+
+
+def _say_what_differs(played: ReplayedTurn, say: Emit) -> None:
+    from cellwright.agent.recording.replay_checks import describe_unchecked  # few runs are played
+    from cellwright.agent.recording.replay_drift import describe_drift
+
+    for text in describe_drift(played.drift):
+        say(Notice(text, "warning"))
+    if unchecked := describe_unchecked(played.unchecked):
+        say(Notice(unchecked))
 
 
 class RecordingTrust:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import tempfile
 import time
 import uuid
 from collections import deque
@@ -34,6 +33,7 @@ from cellwright.model.claude_code.wire_format import (
 from cellwright.model.message_stream import ErrorEvent, MessageBuilder
 from cellwright.model.models import thinking_field
 from cellwright.model.provider import INVALID_JSON, ProviderEvent, Request
+from cellwright.temporary_files import new_folder, remove
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Program:
         self._results: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
         self._said: asyncio.Queue[ProgramMessage | BaseException | None] = asyncio.Queue()
         self._stderr: deque[str] = deque(maxlen=_STDERR_LINES)
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: Path | None = None
         self._client: ClaudeSDKClient | None = None
         self._reading: asyncio.Task[None] | None = None
 
@@ -126,12 +126,12 @@ class Program:
         """Start the program with the conversation so far. Raises `ApiError`."""
         from claude_agent_sdk import ClaudeSDKClient, ClaudeSDKError
 
-        self._folder = tempfile.TemporaryDirectory(prefix="cellwright-claude-", ignore_cleanup_errors=True)
-        client = ClaudeSDKClient(self._options(history, Path(self._folder.name)))
+        self._folder = new_folder("claude")
+        client = ClaudeSDKClient(self._options(history, self._folder))
         try:
             await client.connect()
         except ClaudeSDKError as error:
-            self._folder.cleanup()
+            remove(self._folder)
             raise self._broken(f"it did not start: {error}") from None
         self._client = client
         self._reading = asyncio.create_task(self._read(client))
@@ -328,7 +328,7 @@ class Program:
         for waiting in self._results.values():
             waiting.cancel()
         if self._folder is not None:
-            self._folder.cleanup()
+            remove(self._folder)
 
 
 def _described(tool: Mapping[str, Any]) -> dict[str, Any]:

@@ -322,7 +322,7 @@ def _judge_inside(book: RuleBook, subject: Subject, rule: CompiledRule | None, f
     # inside the folder the name in it says enough, and the long path would hide it
     start = f"{book.cwd}/"
     name = next((place.removeprefix(start) for place in reversed(found) if place.startswith(start)), found[-1])
-    return Decision("ask", f"Changes {visible_line(name)}; your settings ask before edits.")
+    return Decision("ask", f"Changes {visible_line(name)}, which needs your approval.")
 
 
 def protected_among(found: Sequence[str]) -> str | None:

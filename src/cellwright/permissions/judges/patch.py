@@ -38,7 +38,7 @@ def paths_of(file: FilePatch) -> list[tuple[str, PathKind]]:
 
 
 MAX_FILES_JUDGED = 500
-"""Files judged one by one; a larger patch is asked for."""
+"""The most files of a patch that a question names; one with more is asked about as a whole."""
 MAX_FILES_NAMED = 10_000
 """A larger one is denied: not even the deny rules can be looked up for it in good time."""
 PLAIN_FILES = ("100644", "100755", "100664")
@@ -55,9 +55,9 @@ def judge_patch(book: RuleBook, call: JudgedCall) -> Decision:
         return Decision("deny", f"The patch cannot be understood, so no file can be meant. {problem}")
     pairs = named_by(files)
     if len(pairs) > MAX_FILES_JUDGED:
-        return _of_too_many(book, call, pairs)
-    verdicts = [judge_path(book, READ if kind == "read" else call.subject, path) for path, kind in pairs]
-    worst = _worst(verdicts)
+        worst = _of_too_many(book, call, pairs)
+    else:
+        worst = _worst([judge_path(book, READ if kind == "read" else call.subject, path) for path, kind in pairs])
     if worst.behavior != "deny" and (link := _link_among(files)):
         reason = f"It makes or changes a link to another place: {visible_line(link)}."
         return Decision("ask", reason, firm=True)
@@ -78,10 +78,11 @@ def named_by(files: Sequence[FilePatch]) -> list[tuple[str, PathKind]]:
 def _of_too_many(book: RuleBook, call: JudgedCall, pairs: Sequence[tuple[str, PathKind]]) -> Decision:
     if len(pairs) > MAX_FILES_NAMED:
         return Decision("deny", f"The patch names more than {MAX_FILES_NAMED:,} files. Send it in parts.")
-    # deny rules are asked for every file all the same: a limit must not be a way around them
-    verdicts = (judge_path(book, call.subject, path) for path, _ in pairs)
-    denied = next((verdict for verdict in verdicts if verdict.behavior == "deny"), None)
-    return denied or Decision("ask", f"It changes {len(pairs):,} files, more than a question can show.", firm=True)
+    # every file is judged all the same: a limit must not be a way around a rule, nor ask where nothing else would
+    worst = _worst([judge_path(book, call.subject, path) for path, _ in pairs])
+    if worst.behavior != "ask":
+        return worst
+    return Decision("ask", f"It changes {len(pairs):,} files, more than a question can show.", firm=True)
 
 
 def _worst(verdicts: Sequence[Decision]) -> Decision:

@@ -229,7 +229,7 @@ def _judge_program(book: RuleBook, facts: CommandFacts) -> Decision:
     command = facts.command
     if not command.words:
         if command.assignments:
-            return Decision("ask", f"Sets a variable (`{visible_line(command.text)}`); your settings ask before that.")
+            return Decision("ask", f"Sets a variable (`{visible_line(command.text)}`), which needs your approval.")
         return ALLOWED
     rule = _granting(book, facts)
     if rule is not None:
@@ -239,7 +239,7 @@ def _judge_program(book: RuleBook, facts: CommandFacts) -> Decision:
         if against.behavior == "deny":
             return against
     else:
-        against = Decision("ask", f"Your settings ask before `{visible_line(facts.words[0].text)}` runs.")
+        against = Decision("ask", f"Running `{visible_line(facts.words[0].text)}` needs your approval.")
     if not facts.plain_variables:
         return against
     if facts.read is not None:

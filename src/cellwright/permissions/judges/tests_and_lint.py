@@ -18,7 +18,7 @@ from cellwright.permissions.rules.rule import BYPASSED, EDIT, READ, JudgedCall, 
 def judge_tests(book: RuleBook, call: JudgedCall) -> Decision:
     """Tests are the project's code, and code can do anything."""
     otherwise = Decision(
-        "ask", "Runs the project's tests, and with them any code of the project; your settings ask before that."
+        "ask", "Runs the project's tests, and with them any code of the project, which needs your approval."
     )
     return _confined(book, call, _judge_running(book, call, otherwise, in_plan=False), reads=False)
 
@@ -32,7 +32,7 @@ def judge_lint(book: RuleBook, call: JudgedCall) -> Decision:
     if harmless:
         otherwise = Decision("allow", "The linter only reads, inside the session's folders.")
     else:
-        otherwise = Decision("ask", "Runs a linter, which may run code of the project; your settings ask before that.")
+        otherwise = Decision("ask", "Runs a linter, which may run code of the project, so it needs your approval.")
     fixes = bool(call.input.get("fix"))
     running = _judge_running(book, call, otherwise, in_plan=harmless and not fixes)
     if not fixes or running.behavior == "deny" or running.firm:

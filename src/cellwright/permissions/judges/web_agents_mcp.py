@@ -61,7 +61,7 @@ def judge_fetch(book: RuleBook, call: JudgedCall) -> Decision:
                 book, call.subject, Decision("ask", "It is not reached."), covers=lambda each: each is rule
             )
         return Decision("deny", f"The address {shown} {problem}, so no page can be meant.")
-    otherwise = Decision("ask", f"Sends a request to {host}; your settings ask before that.")
+    otherwise = Decision("ask", f"Sends a request to {host}, which needs your approval.")
 
     def covers(rule: CompiledRule) -> bool:
         return rule.domain is not None and rule.domain.matches(host)
@@ -71,7 +71,7 @@ def judge_fetch(book: RuleBook, call: JudgedCall) -> Decision:
 
 def judge_search(book: RuleBook, call: JudgedCall) -> Decision:
     """A search tells a search service what is looked for."""
-    otherwise = Decision("ask", "Sends its query to a search service; your settings ask before that.")
+    otherwise = Decision("ask", "Sends its query to a search service, which needs your approval.")
     return judge_by_rules(book, call.subject, otherwise, in_plan=True)
 
 
@@ -95,7 +95,7 @@ def judge_skill(book: RuleBook, call: JudgedCall) -> Decision:
         return rule.name is not None and rule.name.matches(skill, arguments)
 
     shown = visible_line(skill)
-    otherwise = Decision("ask", f"Loads the instructions of the skill {shown}; your settings ask before that.")
+    otherwise = Decision("ask", f"Loads the instructions of the skill {shown}, which needs your approval.")
     return judge_by_rules(book, call.subject, otherwise, covers=covers, in_plan=True, what=f"The skill {shown}")
 
 
@@ -103,7 +103,7 @@ def judge_mcp(book: RuleBook, call: JudgedCall) -> Decision:
     """A tool of an MCP server: what it says of itself is not believed, but plan mode needs at least its word."""
     server = call.name.removeprefix("mcp__").partition("__")[0]
     claim = " (it says that it only reads)" if call.read_only else ""
-    reason = f"What the MCP server {visible_line(server)} does is not known here{claim}; your settings ask before that."
+    reason = f"What the MCP server {visible_line(server)} does is not known here{claim}, so it needs your approval."
     decision = judge_by_rules(book, call.subject, Decision("ask", reason), in_plan=call.read_only)
     if decision.behavior != "allow" or decision is BYPASSED or call.read_only:
         return decision
@@ -148,5 +148,5 @@ def judge_unknown(book: RuleBook, call: JudgedCall) -> Decision:
     if call.read_only:
         otherwise = Decision("allow", f"The tool {call.name} only reads.")
     else:
-        otherwise = Decision("ask", f"The tool {call.name} may change something; your settings ask before that.")
+        otherwise = Decision("ask", f"The tool {call.name} may change something, so it needs your approval.")
     return judge_by_rules(book, call.subject, otherwise, in_plan=call.read_only)

@@ -19,6 +19,7 @@ from pathlib import Path
 from cellwright.sandbox.mounts.staged_changes import make_changes, refused_changes
 from cellwright.sandbox.paths import below
 from cellwright.sandbox.resolved_bounds import ConfinementError
+from cellwright.temporary_files import scratch_folder
 
 TRY_SECONDS = 30.0
 """A busy machine must not lose what a free one has."""
@@ -105,9 +106,8 @@ class Staging:
 def why_not_staged() -> str:
     """Say why this machine cannot stage changes; "" where it can."""
     try:
-        # a process may end meanwhile, and clears the folder away on another thread
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            return _tried(folder)
+        with scratch_folder("staged") as folder:
+            return _tried(str(folder))
     except OSError as error:
         return str(error)
 
@@ -137,8 +137,7 @@ def _tried(folder: str) -> str:
     if not all(_programs()):
         return "unshare and mount are not installed (the package util-linux)"
     try:
-        making = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        with making as place, contextlib.closing(Staging([folder], f"{place}/tried")) as staging:
+        with scratch_folder("staging") as place, contextlib.closing(Staging([folder], f"{place}/tried")) as staging:
             tried = subprocess.run(
                 staging.wrapped(["true"]), capture_output=True, text=True, timeout=TRY_SECONDS, check=False
             )

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from cellwright.errors import log_fault
 from cellwright.server.relay.channels import KernelLost, Message
 from cellwright.server.relay.connection import KernelComm
 from cellwright.server.relay.connection import KernelConnection
@@ -47,7 +48,7 @@ class NotebookLink:
         except KernelLost:
             return
         except Exception:  # sessions come from any session manager: without them the kernel has no server's page
-            logger.exception("kernel %s is not told of the server's notebooks", self._kernel_id)
+            log_fault(logger, "kernel %s is not told of the server's notebooks", self._kernel_id)
             return
         self._comm, self._page = comm, page
         self._watch = asyncio.create_task(self._keep_updating(page))
@@ -97,7 +98,7 @@ class NotebookLink:
         try:
             await _unless_lost(page.send_hello_if_changed())
         except Exception:  # a session manager's fault; it is asked again in a while
-            logger.exception("kernel %s is not told what became of the server's notebooks", self._kernel_id)
+            log_fault(logger, "kernel %s is not told what became of the server's notebooks", self._kernel_id)
 
 
 async def _unless_lost(work: Coroutine[Any, Any, None]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from jupyter_server.utils import ensure_async
 
+from cellwright.errors import log_fault
 from cellwright.server.notebooks.cells import Json, NotebookRefusal
 from cellwright.server.notebooks.notebooks import ServedNotebooks
 
@@ -76,7 +77,7 @@ class ServerPage:
         except NotebookRefusal as refused:
             return {"error": {"code": refused.code, "message": refused.message, "details": refused.details}}
         except Exception as error:  # the kernel waits for an answer, whatever the fault is
-            logger.exception("%s of a kernel failed", method)
+            log_fault(logger, "%s of a kernel failed", method)
             return {"error": {"code": "failed", "message": f"{type(error).__name__}: {error}", "details": {}}}
 
     async def _notebooks(self) -> list[Json]:

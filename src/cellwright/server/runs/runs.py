@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from cellwright.errors import log_fault
 from cellwright.server.api_error import RouteError
 from cellwright.server.notebooks.notebook_link import PageOf
 from cellwright.server.relay.channels import KernelLost
@@ -132,8 +133,8 @@ class ClientRuns:
             run.refuse(error)
         except KernelLost:
             run.refuse(RouteError(502, "EXECUTION_ERROR", f"Kernel {run.place.kernel_id} ended."))
-        except Exception as error:  # the run's place must be given back, whatever went wrong
-            logger.exception("run %s could not begin", run.id)
+        except Exception as error:  # noqa: BLE001  the run's place must be given back, whatever went wrong
+            log_fault(logger, "run %s could not begin", run.id)
             run.refuse(RouteError(500, "EXECUTION_ERROR", f"{type(error).__name__}: {error}"))
 
     async def stop(self, run: ClientRun) -> None:
@@ -194,5 +195,5 @@ async def _logged(work: Any) -> None:
         await work
     except RouteError as error:
         logger.warning("%s", error.message)
-    except Exception:  # nobody awaits it
-        logger.exception("work after a run failed")
+    except Exception:  # noqa: BLE001  nobody awaits it
+        log_fault(logger, "work after a run failed")

@@ -20,6 +20,7 @@ from typing import Any
 
 from cellwright.late_imports import importing
 from cellwright.model.credential_names import key_in
+from cellwright.temporary_files import new_folder
 from cellwright.terminal.demo.demo_project import NOTEBOOK, RULES, make_project, trust_notebook
 from cellwright.terminal.demo.script import PAUSE_SECONDS, TEST_COMMAND, demo_script, scripted_environ
 from cellwright.terminal.interactive.stop_requests import stop_requests_raise
@@ -46,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
 @contextlib.contextmanager
 def _project(*, keep: bool) -> Iterator[Path]:
     """A copy of the sample project, with the notebook in it, in a temporary folder."""
-    folder = Path(tempfile.mkdtemp(prefix="cellwright-demo-"))
+    folder = Path(tempfile.mkdtemp(prefix="cellwright-demo-")) if keep else new_folder("demo")
     # what the demo keeps and trusts goes with its folder; the process is the demo's own
     os.environ["CELLWRIGHT_HOME"] = str(folder / "state")
     try:

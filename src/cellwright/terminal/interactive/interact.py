@@ -10,14 +10,13 @@ import os
 import select
 import shlex
 import subprocess
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Protocol, TextIO
 
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError
+from cellwright.temporary_files import scratch_folder
 from cellwright.terminal.interactive.keys import ESCAPE, key_of
 from cellwright.terminal.interactive.stop_requests import STOPPED
 
@@ -141,8 +140,8 @@ class Keyboard(Struct, frozen=True):
         editor = self.environ.get("VISUAL") or self.environ.get("EDITOR")
         if not editor:
             return self.line("New text, in one line (empty leaves it as it is; set EDITOR to use an editor): ") or text
-        with tempfile.TemporaryDirectory(prefix="cellwright-") as folder:  # nobody else may look into it
-            path = Path(folder) / "input.txt"
+        with scratch_folder("input") as folder:  # nobody else may look into it
+            path = folder / "input.txt"
             path.write_text(text, encoding="utf-8")
             try:
                 subprocess.run([*shlex.split(editor), str(path)], check=True)

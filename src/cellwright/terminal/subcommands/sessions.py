@@ -27,6 +27,7 @@ from cellwright.terminal.views.terminal_text import columns_of
 from cellwright.text import visible_line
 
 WORDS_CHARS = 160
+_MORE = "There are more: --limit N, or search for words."
 SNIPPET_CHARS = 1_000
 PATH_CHARS = 5_000
 
@@ -47,7 +48,7 @@ def print_entries(entries: Sequence[CatalogEntry], cwd: Path | None, *, more: bo
         for entry in entries:
             print("\t".join(_cells(entry, with_folder=cwd is None)))
     if more:
-        print("There are more: --limit N, or search for words.", file=sys.stderr)
+        print(_MORE, file=sys.stderr)
 
 
 def print_entry(entry: CatalogEntry, exchanges: Sequence[Exchange]) -> None:
@@ -209,6 +210,8 @@ def _list(catalog: Catalog, options: argparse.Namespace) -> int:
     shown = found[:limit]
     if options.json:
         print(json.dumps([entry.to_json() for entry in shown], indent=1, ensure_ascii=False))
+        if len(found) > limit:
+            print(_MORE, file=sys.stderr)
     else:
         shown = shown if options.query else tree_of(shown)
         print_entries(shown, cwd, more=len(found) > limit, query=" ".join(options.query))

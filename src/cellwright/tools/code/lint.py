@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import CannotBeDone, Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
+from cellwright.temporary_files import scratch_folder
 from cellwright.text import counted, visible, visible_line
 from cellwright.tools.code.linters import FIXERS, LINTERS, LinterCall, LintProblem, linters_of, plan_lint
 from cellwright.tools.code.project_programs import ProgramExit, check_folder, run_program
@@ -102,8 +102,8 @@ def lint_tool(cwd: Path, environ: Mapping[str, str] = os.environ, keeper: Backup
         call, others, folder = await asyncio.to_thread(_plan, cwd, input, environ)
 
         async def problems_of(call: LinterCall) -> list[LintProblem]:
-            with tempfile.TemporaryDirectory(prefix="cellwright-lint-") as scratch:
-                report = Path(scratch) / "report"
+            with scratch_folder("lint") as scratch:
+                report = scratch / "report"
                 ended = await run_program(
                     call.arguments,
                     cwd=folder,

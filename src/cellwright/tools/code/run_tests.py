@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import CannotBeDone, Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
+from cellwright.temporary_files import scratch_folder
 from cellwright.text import visible, visible_line
 from cellwright.tools.code.project_programs import ProgramExit, check_folder, run_program
 from cellwright.tools.code.test_reports import FailedTest, Report
@@ -105,8 +105,8 @@ def run_tests_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
     async def run_tests(input: RunTestsInput, ctx: ToolContext) -> ToolResult:
         selection = _selection(cwd, input)
         framework, others = _framework(input, selection)
-        with tempfile.TemporaryDirectory(prefix="cellwright-tests-") as scratch:
-            run = await asyncio.to_thread(plan_run, framework, selection, Path(scratch), environ)
+        with scratch_folder("tests") as scratch:
+            run = await asyncio.to_thread(plan_run, framework, selection, scratch, environ)
             started = time.monotonic()
             ended = await run_program(
                 run.arguments,
@@ -116,7 +116,7 @@ def run_tests_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
                 progress=ctx.progress,
                 stdout=run.report if run.from_output else None,
                 confinement=ctx.confinement,
-                scratch=Path(scratch),
+                scratch=scratch,
             )
             seconds = time.monotonic() - started
             report, problem = await asyncio.to_thread(_report, run)

@@ -99,14 +99,15 @@ class _Folders(Struct):
         return self.open[path.parent]
 
 
-def write_together(writes: Sequence[FileWrite]) -> list[os.stat_result | None]:
+def write_together(writes: Sequence[FileWrite], *, what: str = "") -> list[os.stat_result | None]:
     """Write all files, or leave all as they are. Gives the status of each new file, None for a deleted one.
 
+    `what` names the change, as the beginning of a sentence, to who has to end it after a kill.
     Raises FileChanged, with the path, when a file is not the one that its new content was made from; OSError and ToolError
     when it cannot be written. Paths are real paths, each at most once.
     """
     recover_changes()
-    record = _begun(writes)
+    record = _begun(writes, what)
     try:
         statuses = _write(writes, record)
     except NotTakenBack:
@@ -122,10 +123,10 @@ def write_together(writes: Sequence[FileWrite]) -> list[os.stat_result | None]:
     return statuses
 
 
-def _begun(writes: Sequence[FileWrite]) -> ChangeRecord | None:
+def _begun(writes: Sequence[FileWrite], what: str) -> ChangeRecord | None:
     """The record of the writes; None where none can be kept: then they are made without."""
     with suppress(OSError):
-        return begin_change([_to_change(write) for write in writes])
+        return begin_change([_to_change(write) for write in writes], what)
     return None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.temporary_files import scratch_folder
 from cellwright.text import lazy_pattern
 from cellwright.tools.git import output as git_output
 from cellwright.tools.git.flags import GitArguments, Subcommand, parse_arguments
@@ -205,8 +205,8 @@ def _index_copy(index: str) -> Iterator[str]:
     if not Path(index).is_file():
         yield ""
         return
-    with tempfile.TemporaryDirectory(prefix="cellwright-git-") as folder:
-        copied = Path(folder) / "index"
+    with scratch_folder("git") as folder:
+        copied = folder / "index"
         shutil.copy(index, copied)
         yield str(copied)
 

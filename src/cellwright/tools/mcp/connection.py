@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.tool import Tool, ToolContext
-from cellwright.errors import ErrorCode, ToolError
+from cellwright.errors import ErrorCode, ToolError, log_fault
 from cellwright.late_imports import importing
 from cellwright.text import visible_line
 from cellwright.tools.mcp.installed_extras import extra_problem
@@ -271,10 +271,10 @@ class ServerConnection:
             if task is not None and task.cancelling():
                 raise
             raise self._unreachable(what) from None  # the connection was taken down under the call
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             if self._client is not client:
                 raise self._unreachable(what) from None
-            logger.info("the MCP server %s failed a request", self.entry.name, exc_info=True)
+            log_fault(logger, "the MCP server %s failed a request", self.entry.name, level=logging.INFO, foreign=True)
             message = f"The MCP server {self.entry.name} failed: {_words(error)}"
             raise ToolError(message, code=ErrorCode.EXECUTION_ERROR) from None
 
@@ -374,8 +374,10 @@ class ServerConnection:
             if task is not None and task.cancelling():
                 raise
             problem = "the connection broke"
-        except Exception as error:
-            logger.info("the MCP server %s cannot be connected", self.entry.name, exc_info=True)
+        except Exception as error:  # noqa: BLE001
+            log_fault(
+                logger, "the MCP server %s cannot be connected", self.entry.name, level=logging.INFO, foreign=True
+            )
             self._try_modern(error)
             problem = self._problem(error)
         finally:
@@ -462,8 +464,10 @@ class ServerConnection:
             async with client.listen(tools_list_changed=True, prompts_list_changed=True) as events:
                 async for _ in events:
                     self._relist.set()
-        except Exception:
-            logger.info("the MCP server %s tells nothing of changes", self.entry.name, exc_info=True)
+        except Exception:  # noqa: BLE001
+            log_fault(
+                logger, "the MCP server %s tells nothing of changes", self.entry.name, level=logging.INFO, foreign=True
+            )
 
     async def _list_again(self, client: Client) -> None:
         while True:

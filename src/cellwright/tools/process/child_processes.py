@@ -34,6 +34,7 @@ from msgspec import Struct
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.sandbox.kernel.process_mark import SAME_DIGITS, marked_processes, new_mark
+from cellwright.temporary_files import process_folder
 from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
@@ -257,6 +258,7 @@ class ChildProcesses:
         self._pipe: int | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
         self._private: PrivateFolder | None = None
+        self._folder: Path | None = None
         if hasattr(os, "register_at_fork"):
             # a forked worker that held the pipe would keep the watchdog from seeing our end
             os.register_at_fork(after_in_child=self._forget)
@@ -279,7 +281,7 @@ class ChildProcesses:
             self._count += 1
             mark = f"{self._mark}.{self._count}"
             limit_mark = self._limit_mark + self._count % _LIMIT_MARKS * 1024
-        self._watch()
+        self.watch()
         # a session of its own has a share of its own of a busy processor, and may wait for it longer than a search takes;
         # but what is confined must not have the user's terminal
         session = not command.read_only or command.confinement is not None
@@ -327,10 +329,7 @@ class ChildProcesses:
             message = "it was to be confined, and this machine has no sandbox (`/sandbox` says why)"
             raise OSError(message)
         with self._lock:
-            private = PrivateFolder() if self._private is None else self._private.mended()
-            if private is not self._private:
-                self._private = private
-                self._write(f"f {private.path}\n")
+            private = self._private = PrivateFolder() if self._private is None else self._private.mended()
         return sandbox.start(
             start,
             _arguments(command, limit_mark),
@@ -358,6 +357,8 @@ class ChildProcesses:
             private, self._private = self._private, None
             children, self._groups = self._groups, {}
         if pipe is not None:
+            with contextlib.suppress(BrokenPipeError):
+                os.write(pipe, b"f\n")  # the process goes on, and removes its folder itself
             os.close(pipe)
         if watchdog is not None:
             try:
@@ -370,11 +371,13 @@ class ChildProcesses:
         if private is not None:
             private.close()
 
-    def _watch(self) -> None:
+    def watch(self) -> None:
+        """Have the watchdog run: it ends what a child leaves, and removes this process's temporary files."""
         if os.name != "posix":
             return
         with self._lock:
             if self._watchdog is not None and self._watchdog.poll() is None:
+                self._name_folder()
                 return
             if self._pipe is not None:
                 os.close(self._pipe)
@@ -400,8 +403,15 @@ class ChildProcesses:
                 os.close(reader)
             for group in self._groups:
                 self._write(f"+ {group}\n")
-            if self._private is not None:
-                self._write(f"f {self._private.path}\n")
+            self._folder = None
+            self._name_folder()
+
+    def _name_folder(self) -> None:
+        """Tell the watchdog which folder it is to remove: another, where somebody has tidied up."""
+        with contextlib.suppress(OSError):  # then there is nothing to remove
+            if (folder := process_folder()) != self._folder:
+                self._folder = folder
+                self._write(f"f {folder}\n")
 
     def _notify(self, child: Child) -> None:
         with self._lock:

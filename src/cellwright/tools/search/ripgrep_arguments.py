@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import heapq
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.temporary_files import new_file
 from cellwright.tools.search.glob_regex import any_matcher
 
 TEMPORARY_FILES = ".cellwright-*.tmp"
@@ -69,12 +69,13 @@ def only_matching(globs: Sequence[str]) -> Iterator[tuple[list[str], Keep]]:
             seen[path] = matches(relative_path(path))
         return seen[path]
 
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".ignore", delete=False) as file:
+    descriptor, path = new_file("glob", ".ignore")
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write("*\n!*/\n" + "".join(f"!{_no_comment(glob)}\n" for glob in globs))
     try:
-        yield [f"--ignore-file={file.name}"], keep
+        yield [f"--ignore-file={path}"], keep
     finally:
-        Path(file.name).unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
 
 
 def _no_comment(glob: str) -> str:

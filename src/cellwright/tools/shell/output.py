@@ -11,11 +11,11 @@ import contextlib
 import os
 import shlex
 import signal
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from cellwright.agent.calls.tool_results import create_output_folder
+from cellwright.temporary_files import new_file
 from cellwright.text import plain
 
 SHOWN_CHARS = 30_000
@@ -107,11 +107,11 @@ class CommandOutput:
 
     def _open(self) -> None:
         try:
-            self._file, name = tempfile.mkstemp(dir=create_output_folder(), suffix=".txt")
+            self._file, path = new_file("command", ".txt", create_output_folder())
         except OSError as error:
             self._problem = f"it could not be kept: {error.strerror}"
         else:
-            self.path = Path(name)
+            self.path = path
             self._write(bytes(self._start))
         self._start.clear()
 

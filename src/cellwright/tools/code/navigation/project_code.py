@@ -219,7 +219,8 @@ class ProjectCode:
     async def note(self) -> str:
         """A line about what an answer may lack; empty where the index is complete."""
         if await self.state() == "complete":
-            return ""
+            most = await self.ask(lambda reader: reader.most_files())
+            return f"[The index holds {most:,} files, and the project has more: Grep finds the rest.]" if most else ""
         if self.problem:
             return f"[There is no index ({self.problem}): this was found with ripgrep and may be less.]"
         status = await self.status()

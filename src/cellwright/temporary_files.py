@@ -1,0 +1,206 @@
+"""The temporary files and folders of this process: all in one folder, which goes with the process, however that ends.
+
+The process removes it when it ends by itself; its watchdog (`tools/process/child_processes.py`) when it is killed; and
+whichever process comes next when there was no watchdog yet. For that it is locked as long as its process lives. Nothing
+else in the package makes temporary files, but for those that take the place of a file beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+PREFIX = "cellwright-run-"
+LOCK = "lock"
+"""A file of the folder, locked for as long as the process lives that made it."""
+
+MIN_AGE_SECONDS = 60
+"""A younger folder may be one whose lock is about to be taken."""
+
+_REMOVALS = 5
+"""A thread that is at work when the process ends may put something into a folder that is being removed."""
+
+
+class _ProcessFolder:
+    """The folder of this process: named when that is asked for, made with the first that is put into it."""
+
+    def __init__(self) -> None:
+        self._guard = threading.RLock()
+        self._path: Path | None = None
+        self._lock = -1
+        self._made = self._closed = False
+
+    @property
+    def path(self) -> Path:
+        with self._guard:
+            if self._path is None:
+                import tempfile  # loading the extension needs none of it
+
+                try:
+                    place = os.path.realpath(tempfile.gettempdir())
+                except OSError:  # nothing can be written anywhere: who wants to make the folder is told
+                    place = f"{os.sep}tmp"
+                self._path = Path(place, PREFIX + secrets.token_hex(8))
+            return self._path
+
+    def make(self) -> Path:
+        """Return the folder, which is there now. Raises OSError, also when the process is about to end."""
+        with self._guard:
+            if self._closed:
+                message = "the process is about to end"
+                raise OSError(message)
+            if self._lock >= 0 and not _is_ours(self.path):  # somebody has tidied up
+                self._release()
+                self._path = None
+            if self._lock < 0:
+                self.path.mkdir(mode=0o700)
+                self._lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+                _take(self._lock)
+                if not self._made:
+                    self._made = True
+                    _at_first()
+            return self.path
+
+    def close(self) -> None:
+        """Remove it, and make no other."""
+        with self._guard:
+            self._closed = True
+            if self._lock < 0:
+                return
+        for _ in range(_REMOVALS):
+            remove(self.path)
+            if not self.path.exists():
+                break
+        self._release()
+
+    def forget(self) -> None:
+        """In a forked process: the folder is the parent's."""
+        lock, self._lock, self._path, self._closed = self._lock, -1, None, False
+        self._guard = threading.RLock()
+        if lock >= 0:
+            os.close(lock)
+
+    def _release(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+        self._lock = -1
+
+
+_own = _ProcessFolder()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_own.forget)
+
+
+def process_folder(*, made: bool = True) -> Path:
+    """The folder of this process's temporary files; with `made=False` its name, whether it is there or not.
+
+    Raises OSError when it cannot be made.
+    """
+    return _own.make() if made else _own.path
+
+
+def new_folder(kind: str) -> Path:
+    """Make a folder for this user alone, `kind` in its name, that goes with the process at the latest. Raises OSError."""
+    import tempfile
+
+    return Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=_own.make()))
+
+
+@contextlib.contextmanager
+def scratch_folder(kind: str) -> Iterator[Path]:
+    """Make a folder for the time of the block. Raises OSError when it cannot be made."""
+    folder = new_folder(kind)
+    try:
+        yield folder
+    finally:
+        remove(folder)
+
+
+def new_file(kind: str, suffix: str = "", folder: Path | None = None) -> tuple[int, Path]:
+    """Make a file for this user alone, by default in the process's folder; gives its descriptor too. Raises OSError."""
+    import tempfile
+
+    descriptor, name = tempfile.mkstemp(prefix=f"{kind}-", suffix=suffix, dir=_own.make() if folder is None else folder)
+    return descriptor, Path(name)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder with its lock last: without it, nobody would end what was begun."""
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                _remove_tree(path)
+            elif path.name != LOCK:
+                path.unlink()
+    _remove_tree(folder)
+
+
+def _remove_tree(path: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+    if path.exists():  # with folders that nobody may open
+        for top, folders, _ in os.walk(path):
+            for folder in (top, *(each for name in folders if not os.path.islink(each := f"{top}/{name}"))):  # noqa: PTH114
+                with contextlib.suppress(OSError):
+                    os.chmod(folder, 0o700)  # noqa: PTH101
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def remove_abandoned() -> None:
+    """Remove the folders of processes that have ended without doing it."""
+    import tempfile
+
+    with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
+        for entry in entries:
+            if entry.name.startswith(PREFIX):
+                with contextlib.suppress(OSError):
+                    _remove_if_abandoned(entry)
+
+
+def _at_first() -> None:
+    """Have the folder removed at the end, and beside the process's work what killed processes have left."""
+    import atexit
+
+    atexit.register(_own.close)
+    thread = threading.Thread(target=remove_abandoned, name="cellwright-abandoned-folders", daemon=True)
+    with contextlib.suppress(RuntimeError):  # the interpreter is about to end
+        thread.start()
+
+
+def _is_ours(path: Path) -> bool:
+    # others may make a folder where it was, and would own what is put into it
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and (os.name != "posix" or status.st_uid == os.geteuid())
+
+
+def _remove_if_abandoned(entry: os.DirEntry[str]) -> None:
+    if not entry.is_dir(follow_symlinks=False) or not _is_ours(Path(entry.path)):
+        return
+    lock = os.open(f"{entry.path}/{LOCK}", os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+    try:
+        if time.time() - os.fstat(lock).st_mtime > MIN_AGE_SECONDS and _take(lock):
+            remove(Path(entry.path))
+    finally:
+        os.close(lock)
+
+
+def _take(lock: int) -> bool:
+    """Lock a file for as long as it is open; False when somebody else has, or where nothing can be locked so."""
+    try:
+        import fcntl  # not on Windows
+    except ImportError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
