@@ -89,7 +89,9 @@ def test_every_built_in_tool_is_known_by_its_name() -> None:
 
 def accesses() -> Mapping[str, WrittenAccess]:
     """The declarations of all built-in tools that a decision rests on, by name."""
-    return {name: WrittenAccess(tool.access, tool.read_only, tool.category) for name, tool in sorted(declared().items())}
+    return {
+        name: WrittenAccess(tool.access, tool.read_only, tool.category) for name, tool in sorted(declared().items())
+    }
 
 
 def definitions() -> Mapping[str, WrittenDefinition]:

@@ -21,7 +21,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from msgspec import Struct
 
 from cellwright.agent.calls.approval import Decision
-from cellwright.agent.tool import EDITING_KINDS, READING_KINDS, TOOL_ALIASES, TOOL_SEARCH, AccessKind, ToolAccess, own_tool_name
+from cellwright.agent.tool import (
+    EDITING_KINDS,
+    READING_KINDS,
+    TOOL_ALIASES,
+    TOOL_SEARCH,
+    AccessKind,
+    ToolAccess,
+    own_tool_name,
+)
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.modes import Mode
 from cellwright.permissions.rules.domain_pattern import AddressProblem, DomainPattern, read_domain
