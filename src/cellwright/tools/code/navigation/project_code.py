@@ -134,7 +134,11 @@ class ProjectCode:
             if self._look is None or self._look.ended.done():
                 if self._look is not None and self._look.began >= asked:
                     return
-                self._look = self._begin(rebuild=rebuild)
+                try:
+                    self._look = self._begin(rebuild=rebuild)
+                except OSError as error:  # there is no place for it, or no process
+                    self.problem = f"it cannot be made: {error}"
+                    return
             look = self._look
             if look is self._waited_for and not look.ended.done():
                 return  # it takes long: one answer has waited for it, the next ones do not
