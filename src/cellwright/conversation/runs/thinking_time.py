@@ -6,12 +6,14 @@ A session's first request waits for nothing of that, and neither does its first 
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from cellwright.agent.agent_setup import AgentSetup
+from cellwright.agent.calls.approval import Policy
 from cellwright.agent.tool import Tool
 from cellwright.conversation.runs.sandbox_lookup import SandboxLookup
 from cellwright.conversation.tools.toolset import RARELY_USED
@@ -42,14 +44,16 @@ class ThinkingTime:
             self._sandbox.begin().add_done_callback(lambda _: when_looked())
             if not self._begun:
                 self._begun = True
-                threading.Thread(target=self._do, args=(agent,), name="cellwright-thinking", daemon=True).start()
+                # a policy as it is now: the one in force renews itself, on this thread alone
+                work = functools.partial(self._do, agent.tools, agent.policy.allowing(()))
+                threading.Thread(target=work, name="cellwright-thinking", daemon=True).start()
 
         asyncio.get_running_loop().call_later(QUIET_SECONDS, begin)
 
-    def _do(self, agent: AgentSetup) -> None:
+    def _do(self, tools: Sequence[Tool], policy: Policy) -> None:
         with suppress(Exception):
             self._sandbox.found()  # whoever needs it says what failed
-        rehearse([tool for tool in agent.tools if not (tool.defer_loading or tool.name in RARELY_USED)], agent)
+        rehearse([tool for tool in tools if not (tool.defer_loading or tool.name in RARELY_USED)], policy)
         # what fails here fails again, with its message, when it is needed
         for name in LATE_MODULES:
             with suppress(Exception):
@@ -59,11 +63,11 @@ class ThinkingTime:
                 work()
 
 
-def rehearse(tools: Sequence[Tool], agent: AgentSetup) -> None:
+def rehearse(tools: Sequence[Tool], policy: Policy) -> None:
     """Check and judge a call of each of the tools, and do none: what is only imported for that is there from now on."""
     from cellwright.agent.calls.check_input import check_input
 
     for tool in tools:
         # an example need not fit where it is taken for a call, and nobody is told
         with suppress(Exception):
-            agent.policy.decide(tool, check_input(tool, tool.input_examples[0] if tool.input_examples else {}))
+            policy.decide(tool, check_input(tool, tool.input_examples[0] if tool.input_examples else {}))
