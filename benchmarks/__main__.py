@@ -16,7 +16,9 @@ from collections import defaultdict
 from pathlib import Path
 
 from benchmarks.published import measured_code, uncommitted
+from benchmarks.rows.cell_ends import CELL_END_ROWS
 from benchmarks.rows.decisions import DECISION_ROWS
+from benchmarks.rows.index_calls import INDEX_ROWS
 from benchmarks.rows.kernel import KERNEL_ROWS
 from benchmarks.rows.loop import LOOP_ROWS
 from benchmarks.rows.proxy import PROXY_ROWS
@@ -41,7 +43,8 @@ def main() -> int:
         parser.error(f"--write publishes the speeds of a commit: {', '.join(changed[:5])} are in none yet")
     # users' Python keeps its bytecode; compiling at each start is not what is measured
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    every = (*DECISION_ROWS, *LOOP_ROWS, *KERNEL_ROWS, *SEARCH_ROWS, *PROXY_ROWS, *SANDBOX_ROWS)
+    cells = (*KERNEL_ROWS, *CELL_END_ROWS)
+    every = (*DECISION_ROWS, *LOOP_ROWS, *cells, *SEARCH_ROWS, *INDEX_ROWS, *PROXY_ROWS, *SANDBOX_ROWS)
     rows = [row for row in every if options.rows in row.name]
     figures = measure(rows, options.runs)
     print_table(rows, figures)

@@ -29,7 +29,7 @@ from msgspec import Struct
 from benchmarks.code.tables import Table
 from cellwright.agent.tool import ToolContext
 from cellwright.codebase.index_reader import reading, status_of
-from cellwright.codebase.indexer import IndexRequest
+from cellwright.codebase.index_request import IndexRequest
 from cellwright.codebase.store import index_path
 from cellwright.tools.code.navigation.find_definitions import find_definitions_tool
 from cellwright.tools.code.navigation.find_references import find_references_tool
@@ -149,9 +149,10 @@ def _has_all_symbols(database: Path) -> bool:
 def started_indexer(root: Path) -> Iterator[subprocess.Popen[bytes]]:
     """The indexer at work; it must end well."""
     request = IndexRequest(root=str(root), database=str(index_path(root)), listing=(*search_program(), *LISTING))
-    with subprocess.Popen([sys.executable, "-P", "-m", "cellwright.codebase"], stdin=subprocess.PIPE) as process:
+    command = [sys.executable, "-P", "-m", "cellwright.codebase"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
         assert process.stdin is not None
-        process.stdin.write(msgspec.json.encode(request))
+        process.stdin.write(msgspec.json.encode(request) + b"\n")
         process.stdin.close()
         yield process
     if process.returncode:

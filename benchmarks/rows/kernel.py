@@ -106,7 +106,7 @@ def _plain_cell() -> Mapping[str, float]:
 def _warm(cells: Sequence[tuple[float, Messages]], requests: Sequence[RecordedRequest]) -> Mapping[str, float]:
     """The median of the cells from the third on: the second still finds the first one's threads at work."""
     warm = [*zip(cells, requests, strict=False)][2:]
-    until_seen = [_until_seen(request, messages) for (_, messages), request in warm]
+    until_seen = [until_seen(request, messages) for (_, messages), request in warm]
     at_a_pace = len(_AT_A_PACE) - 2
     return {
         "b cell warm": statistics.median((request.arrived_at - sent) * 1000 for (sent, _), request in warm),
@@ -115,7 +115,7 @@ def _warm(cells: Sequence[tuple[float, Messages]], requests: Sequence[RecordedRe
     }
 
 
-def _until_seen(request: RecordedRequest, messages: Messages) -> float:
+def until_seen(request: RecordedRequest, messages: Messages) -> float:
     """From the first delta of an answer that says hello to the message that shows it, in ms."""
     assert request.first_delta_at is not None
     seen = next(when for when, message in messages if "Hello" in str(message["content"]))

@@ -138,6 +138,8 @@ def cellwright(url: str, folder: Path, tools: bool) -> Ask:
     import cellwright
     from cellwright.agent.agent_setup import AgentSetup
     from cellwright.conversation.prompts.system_prompt import system_blocks
+    from cellwright.conversation.runs.sandbox_lookup import SandboxLookup
+    from cellwright.permissions.sandboxing import SandboxRules
     from cellwright.sessions.session import Session
     from cellwright.tools.code.edit_symbol import edit_symbol_tool
     from cellwright.tools.files.apply_patch import apply_patch_tool
@@ -164,7 +166,10 @@ def cellwright(url: str, folder: Path, tools: bool) -> Ask:
         ]
         if tools
         else [],
-        policy=cellwright.PermissionPolicy(roots=(folder,), cwd=folder),
+        # commands are confined as in a kernel
+        policy=cellwright.PermissionPolicy(
+            roots=(folder,), cwd=folder, sandbox=SandboxRules(means=SandboxLookup().abilities if tools else None)
+        ),
     )
     session = Session.create(folder, folder / "sessions")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, AnyStr, Generic, cast
 
 
@@ -151,6 +151,8 @@ def purposeful(purpose: str, what: str, width: int = 120) -> str:
 
 def longest_run(character: str, text: str) -> int:
     """Count how often `character` stands in a row in `text`, at most."""
+    if character not in text:
+        return 0
     return max((len(run) for run in re.findall(f"{re.escape(character)}+", text)), default=0)
 
 
@@ -194,16 +196,24 @@ def map_strings(value: Any, change: Callable[[str], str]) -> Any:
     return value
 
 
-def strings_in(value: Any) -> Iterator[str]:
-    """Every string in `value` (JSON), keys apart."""
+def strings_in(value: Any) -> list[str]:
+    """Every string in `value` (JSON), keys apart, in order."""
+    found: list[str] = []
+    _add_strings(value, found)
+    return found
+
+
+def _add_strings(value: Any, found: list[str]) -> None:
     if isinstance(value, str):
-        yield value
+        found.append(value)
+    elif value is None or isinstance(value, int | float):
+        return  # asking whether a number is a mapping takes longer
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from strings_in(item)
+            _add_strings(item, found)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from strings_in(item)
+            _add_strings(item, found)
 
 
 def counted(number: int, noun: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from cellwright.codebase.indexer import IndexRequest
+from cellwright.codebase.index_request import IndexRequest
 from cellwright.codebase.store import index_path
 from cellwright.tools.code.navigation.project_code import LISTING
 from cellwright.tools.search.ripgrep import search_program
@@ -107,14 +107,18 @@ def make_project(root: Path) -> Path:
     return root
 
 
+def request_for(root: Path, **fields: Any) -> bytes:
+    """A request to index `root`, as a line."""
+    fields = {"wait_seconds": 60.0, "listing": (*search_program(), *LISTING), **fields}
+    return msgspec.json.encode(IndexRequest(root=str(root), database=str(index_path(root)), **fields)) + b"\n"
+
+
 def start_indexer(root: Path, **fields: Any) -> subprocess.Popen[bytes]:
     """An indexer at work on `root`."""
-    fields = {"wait_seconds": 60.0, "listing": (*search_program(), *LISTING), **fields}
-    request = IndexRequest(root=str(root), database=str(index_path(root)), **fields)
     command = [sys.executable, "-P", "-m", "cellwright.codebase"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert process.stdin is not None
-    process.stdin.write(msgspec.json.encode(request))
+    process.stdin.write(request_for(root, **fields))
     process.stdin.close()
     return process
 

@@ -14,7 +14,8 @@ from indexed_project import FILES, build_index, start_indexer
 from tree_sitter import Parser
 
 from cellwright.codebase.index_reader import MIN_SCORE, IndexJob, IndexStatus, reading, status_of
-from cellwright.codebase.indexer import BUSY, HELPED_FILES
+from cellwright.codebase.index_request import BUSY
+from cellwright.codebase.indexer import HELPED_FILES
 from cellwright.codebase.parsing.facts import facts_of
 from cellwright.codebase.parsing.grammars import CPP, PIECE_BYTES, PYTHON, language_of, parse
 from cellwright.codebase.parsing.python_names import python_names

@@ -15,7 +15,8 @@ from cellwright.agent.calls.tool_input import full_name
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.tools.built_in_tools import LATER, ToolEnvironment, ToolMakers, make_tools
-from cellwright.permissions.tools_by_name import WRITTEN_ACCESS, NamedTool, WrittenAccess, named_tool
+from cellwright.permissions.tools_by_name import NamedTool, named_tool
+from cellwright.permissions.written_tools import WRITTEN_ACCESS, WrittenAccess
 from cellwright.tools.later_tool import (
     FUNCTIONS,
     WRITTEN_DEFINITIONS,
@@ -82,13 +83,15 @@ def test_written_definitions_of_the_kernels_tools_are_what_they_say(name: str) -
 
 def test_every_built_in_tool_is_known_by_its_name() -> None:
     written = {name: named_tool(name) for name in msgspec.json.decode(WRITTEN_ACCESS.read_bytes())}
-    declare = {name: NamedTool(name, tool.access, tool.read_only) for name, tool in declared().items()}
+    declare = {name: NamedTool(name, tool.access, tool.read_only, tool.category) for name, tool in declared().items()}
     assert written == declare, "run: make written"
 
 
 def accesses() -> Mapping[str, WrittenAccess]:
     """The declarations of all built-in tools that a decision rests on, by name."""
-    return {name: WrittenAccess(tool.access, tool.read_only) for name, tool in sorted(declared().items())}
+    return {
+        name: WrittenAccess(tool.access, tool.read_only, tool.category) for name, tool in sorted(declared().items())
+    }
 
 
 def definitions() -> Mapping[str, WrittenDefinition]:

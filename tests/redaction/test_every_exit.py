@@ -225,7 +225,7 @@ def saved_notebook(exits: Exits) -> str:
         {**call, "estimate": 3.0, "at": 1_001.0},
         {"op": "tool_end", "id": "t", "status": "success", "ms": 1.0, "result": TEXT, "diff": None, "error": None},
     ]
-    transcripts = saved_transcripts(ops, 1, clean, replayed=False)
+    transcripts = saved_transcripts(ops, 1, exits.conversation.redaction.clean_each, replayed=False)
     return json.dumps([transcripts, kept_displays([{"text/plain": TEXT, "text/html": f"<p>{TEXT}</p>"}], clean)])
 
 

@@ -63,6 +63,53 @@ FORMS = (
 )
 
 
+OPEN_ENDS = (
+    *(
+        "password:",
+        "DB_PASS=",
+        "export TOKEN='",
+        'key = "',
+        "curl -u ada:",
+        "mysql -p",
+        "[env]",
+        "a \\",
+        "ENV DB_PASS ",
+    ),
+    *("Authorization: Bearer", "set_password('shop',", "a sentence", "{", "<password>", "client_secret: |"),
+)
+"""Texts behind which something may seem to go on."""
+
+
+def test_many_texts_are_searched_together_as_each_alone() -> None:
+    forms = [form.format(n=name, v=PASSWORD) for form in FORMS for name in ("DB_PASS", "AUTH")]
+    secret = [*(example.text for example in examples()), *forms]
+    alone = {text: Redaction().clean(text) for text in (*secret, *OPEN_ENDS)}
+    expected = {text: cleaned.text for text, cleaned in alone.items() if cleaned.kinds}
+    assert expected.keys() == {*secret}
+    assert Redaction().clean_each([*OPEN_ENDS, *secret, *OPEN_ENDS]) == expected
+    hidden = [
+        (end, text)
+        for text in secret
+        for end in OPEN_ENDS
+        if Redaction().clean_each([end, text, end]) != {text: expected[text]}
+    ]
+    assert hidden == []
+
+
+def test_the_environment_is_read_once_for_many_texts() -> None:
+    reads = []
+
+    def secrets() -> dict[str, str]:
+        reads.append(1)
+        return {"SHOP_KEY": "abcd-1234-efgh"}
+
+    found = Redaction(secrets).clean_each(f"text {n} abcd-1234-efgh" if n % 9 == 0 else f"text {n}" for n in range(99))
+    assert len(found) == 11
+    assert found["text 9 abcd-1234-efgh"] == "text 9 [secret removed: value of $SHOP_KEY]"
+    JsonRedaction(Redaction(secrets)).clean([f"text {n}" for n in range(99)])
+    assert len(reads) == 2
+
+
 @for_each_row("name", NAMES)
 def test_variables_are_secrets_in_every_form(name: str) -> None:
     assert is_secret_name(name)

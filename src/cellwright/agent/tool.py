@@ -13,7 +13,7 @@ import json
 import typing
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -87,6 +87,8 @@ keep `notes` of its own. `unknown`: anything; only what it says of itself (`read
 
 READING_KINDS: frozenset[AccessKind] = frozenset({"read", "list", "find", "search"})
 """Kinds that read files or names of files, and do nothing else."""
+
+_OTHER_READING_KINDS: frozenset[AccessKind] = frozenset({"repository", "variables"})
 
 EDITING_KINDS: frozenset[AccessKind] = frozenset({"edit", "patch"})
 """Kinds that change files that the input names."""
@@ -349,6 +351,37 @@ TOOL_ALIASES: Mapping[str, str] = {
 def own_tool_name(name: str) -> str:
     """Our name of the tool that somebody calls `name`."""
     return TOOL_ALIASES.get(name, name)
+
+
+GROUPS = ("@read", "@edit", *(f"@{category}" for category in typing.get_args(Category)))
+"""The names that stand for several tools where tools are chosen."""
+
+
+class DeclaredTool(Protocol):
+    """The declarations that a choice of tools is made by."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def category(self) -> Category: ...
+    @property
+    def access(self) -> ToolAccess: ...
+    @property
+    def read_only(self) -> bool: ...
+
+
+def is_chosen(tool: DeclaredTool, choice: str) -> bool:
+    """Return whether a choice of tools means `tool`: by its name, or by one of GROUPS.
+
+    `@read` are the tools that only read the project and the kernel, `@edit` those that change files, any other group is a
+    category: `@search`, `@web`.
+    """
+    match choice:
+        case "@read":
+            return tool.read_only and (tool.access.reads_files or tool.access.kind in _OTHER_READING_KINDS)
+        case "@edit":
+            return tool.access.edits_files
+    return f"@{tool.category}" == choice or tool.name == own_tool_name(choice)
 
 
 TOOL_NAME = lazy_pattern(r"^[a-zA-Z0-9_-]{1,64}$")

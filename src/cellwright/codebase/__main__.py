@@ -1,4 +1,4 @@
-"""`python -m cellwright.codebase`: the process that fills an index. What it is to do comes as JSON on its standard input."""
+"""`python -m cellwright.codebase`: the process that fills an index. Each line of its standard input is a request."""
 
 from __future__ import annotations
 

@@ -10,10 +10,12 @@ import contextlib
 import functools
 import itertools
 import os
+import queue
 import re
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -21,6 +23,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 from msgspec import Struct
 
+from cellwright.codebase.index_request import BUSY, IndexRequest
 from cellwright.codebase.parsing.facts import FileFacts, Symbol
 from cellwright.codebase.parsing.source_file import (
     SourceText,
@@ -48,9 +51,6 @@ NICENESS = 10
 JOBS = ("definitions", "texts")
 """The work on all files, in this order: most tools need the first."""
 
-BUSY = 3
-"""The exit code of a process that found another one at work, for longer than it was to wait."""
-
 SKIPPED_FOLDERS = frozenset(
     {"node_modules", "bower_components", ".venv", "venv", "__pycache__", ".tox", ".nox", ".mypy_cache", ".ruff_cache"}
     | {".pytest_cache", ".ipynb_checkpoints", ".git", ".hg", ".svn", ".jj"}
@@ -58,23 +58,6 @@ SKIPPED_FOLDERS = frozenset(
 """Folders of what was installed or made, left out also where no .gitignore says so."""
 
 Keep = Callable[[str], bool]
-
-
-class IndexRequest(Struct, frozen=True):
-    """The task of an indexer. `listing` is the command that lists the project's files, each with a NUL byte behind it.
-
-    `restrictions` are the deny and ask rules in force, each with what its `/x` paths start from: files that one of them
-    keeps from being read are left out. `wait_seconds`: for another indexer to end. `check`: look for damage first;
-    `rebuild`: begin anew.
-    """
-
-    root: str
-    database: str
-    listing: Sequence[str]
-    restrictions: Sequence[tuple[str, str]] = ()
-    wait_seconds: float = 5.0
-    check: bool = False
-    rebuild: bool = False
 
 
 class _Listed(Struct, frozen=True):
@@ -96,11 +79,38 @@ class _Known(Struct, frozen=True):
 
 
 def main() -> int:
-    """Do what standard input says; 0 when the index is up to date, BUSY when another process is at it."""
-    request = msgspec.json.decode(sys.stdin.buffer.read(), type=IndexRequest)
+    """Do what each line of standard input says and answer it with a line: 0 when the index is up to date, else BUSY.
+
+    Ends with the input, or if there was no line for `keep_seconds`; returns the last answer.
+    """
     if hasattr(os, "nice"):
         with contextlib.suppress(OSError):
             os.nice(NICENESS)
+    chunks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    # not from sys.stdin, whose lock this thread would hold while Python ends
+    threading.Thread(target=_read_on, args=(chunks,), name="cellwright-requests", daemon=True).start()
+    code, rest = 0, b""
+    keep_seconds: float | None = None
+    with contextlib.suppress(queue.Empty):
+        while chunk := chunks.get(timeout=keep_seconds):
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                request = msgspec.json.decode(line, type=IndexRequest)
+                code, keep_seconds = _answer(request), request.keep_seconds
+                sys.stdout.write(f"{code}\n")
+                sys.stdout.flush()
+    return code
+
+
+def _read_on(chunks: queue.SimpleQueue[bytes]) -> None:
+    """Hand on what comes in standard input, and its end as nothing."""
+    chunk = b"begin"
+    while chunk:
+        chunk = os.read(0, 65_536)
+        chunks.put(chunk)
+
+
+def _answer(request: IndexRequest) -> int:
     database = Path(request.database)
     make_private_folder(database.parent)
     lease = acquire(lock_path(database), request.wait_seconds)

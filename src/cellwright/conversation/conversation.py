@@ -47,6 +47,7 @@ from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.conversation.runs.sandbox_lookup import FindSandbox, SandboxLookup, look_for_sandbox
 from cellwright.conversation.runs.starting_run import RunParts, StartingRun
 from cellwright.conversation.runs.subagents import Subagents
+from cellwright.conversation.runs.thinking_time import ThinkingTime
 from cellwright.conversation.runs.user_choices import Choices, with_choices
 from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.conversation.tools.built_in_tools import never_unsaved, no_live_definition
@@ -127,6 +128,7 @@ class Conversation:
             days=lambda: self.in_force.settings.cleanup_period_days,
         )
         self.sandbox = SandboxLookup(find_sandbox)
+        self.thinking_time = ThinkingTime(self.sandbox)
         self.user_commands = UserCommands(cwd, lambda: self.in_force.environ)
         self.memory = MemoryContext(self.in_force)
         self.styles = OutputStyles(self.in_force)
@@ -180,6 +182,7 @@ class Conversation:
             redaction=self.redaction,
             tool_log=self.tool_log,
             sandbox=self.sandbox,
+            thinking_time=self.thinking_time,
             user_commands=self.user_commands,
             memory=self.memory,
             file_blocks=FileBlocks(),

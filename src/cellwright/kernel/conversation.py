@@ -107,6 +107,7 @@ class NotebookConversation:
             checks=kernel_checks(self._kernel, pages),
             notebook=self._notebook,
         )
+        self.conversation.thinking_time.add(_import_late_modules)
         self._trust = NotebookTrust(os.environ)
         self.log = ConversationLog(self.conversation.thread, lambda: self.conversation.sessions.started)
         if self._in_kernel:
@@ -375,6 +376,15 @@ class NotebookConversation:
         if (own := self.notebooks.own()) is not None:
             return own.path
         return this_notebook(front_end_of(self.shell), self.shell.user_ns, self.conversation.in_force.environ)
+
+
+def _import_late_modules() -> None:
+    """Import what the first code that Claude runs needs, and the end of the first cell."""
+    for name in ("execute.captured_output", "execute.code_run", "execute.redirect", "execute.traceback"):
+        importlib.import_module(f"cellwright.kernel.{name}")
+    from cellwright.markdown.safe_markdown import prepare
+
+    prepare()
 
 
 def _both(events: list[Event], emit: Emit) -> Emit:

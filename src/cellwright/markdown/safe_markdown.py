@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import html
+import threading
 from typing import TYPE_CHECKING
 
 from cellwright.late_imports import importing
@@ -26,7 +27,7 @@ _MAX_NESTING = 20
 
 def safe_markdown(markdown: str) -> str:
     """`markdown` in a form in which nothing is active, images are links, and `safe_markdown` changes nothing more."""
-    # 50 ms the first time: nothing needs them before the first answer is saved
+    prepare()
     from cellwright.markdown.active_content import active_parts
     from cellwright.markdown.writer import write
 
@@ -37,6 +38,27 @@ def safe_markdown(markdown: str) -> str:
         if next(active_parts(written), None) is None:
             return written
     return fenced(text)
+
+
+def prepare() -> None:
+    """Import both parsers: 50 ms that nothing needs before the first answer is saved. From any thread.
+
+    One at a time: of packages that two threads import at once, each can get half.
+    """
+    with _preparing:
+        _prepared()
+
+
+_preparing = threading.Lock()
+
+
+@functools.cache
+def _prepared() -> None:
+    from cellwright.markdown.active_content import active_parts
+    from cellwright.markdown.writer import write
+
+    for _ in active_parts(write(_parser().parse("**a** [b](https://c.example), `d` and $e$"))):
+        pass
 
 
 @functools.cache

@@ -1,29 +1,14 @@
-"""Built-in tools by their names alone, for programs that ask the policy about a call and have no tool at hand.
-
-Tools are above permissions, so what they declare is written in `built_in_tools.json`;
-`tests/house/test_written_definitions.py` writes it, and fails if a tool declares something else by now.
-"""
+"""Built-in tools by their names alone, for programs that ask the policy about a call and have no tool at hand."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterable
 
-import msgspec
 from msgspec import Struct
 
-from cellwright.agent.tool import ToolAccess
+from cellwright.agent.tool import Category, ToolAccess, is_chosen
 from cellwright.permissions.rules.rule import own_name
-
-WRITTEN_ACCESS = Path(__file__).with_name("built_in_tools.json")
-
-
-class WrittenAccess(Struct, frozen=True, omit_defaults=True):
-    """The declarations of a tool that a decision rests on."""
-
-    access: ToolAccess
-    read_only: bool = False
+from cellwright.permissions.written_tools import written_tools
 
 
 class NamedTool(Struct, frozen=True):
@@ -32,6 +17,7 @@ class NamedTool(Struct, frozen=True):
     name: str
     access: ToolAccess
     read_only: bool = False
+    category: Category = "other"
 
 
 def named_tool(name: str) -> NamedTool:
@@ -40,10 +26,18 @@ def named_tool(name: str) -> NamedTool:
     >>> named_tool("Edit").access.kind, named_tool("NoSuchTool").access.kind
     ('edit', 'unknown')
     """
-    found = None if name.startswith("mcp__") else _written().get(own_name(name))
-    return NamedTool(name, ToolAccess()) if found is None else NamedTool(name, found.access, found.read_only)
+    found = None if name.startswith("mcp__") else written_tools().get(own_name(name))
+    if found is None:
+        return NamedTool(name, ToolAccess())
+    return NamedTool(name, found.access, found.read_only, found.category)
 
 
-@functools.cache
-def _written() -> Mapping[str, WrittenAccess]:
-    return msgspec.json.decode(WRITTEN_ACCESS.read_bytes(), type=dict[str, WrittenAccess])
+def chosen_names(choices: Iterable[str]) -> tuple[str, ...]:
+    """The names of the built-in tools that `choices` mean, in their order; a choice that means none stands for itself.
+
+    >>> chosen_names(["@edit", "Bash", "Nothing"])[-3:]
+    ('Write', 'Bash', 'Nothing')
+    """
+    tools = [named_tool(name) for name in written_tools()]
+    found = ([tool.name for tool in tools if is_chosen(tool, choice)] or [choice] for choice in choices)
+    return tuple(dict.fromkeys(name for names in found for name in names))

@@ -10,7 +10,7 @@ import functools
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -41,6 +41,9 @@ KINDS = "cellwright.redaction.command_secrets"
 _CELL_OUTPUT = lazy_pattern(r"(?ms)^<output[ >].*?(?:^</output>|\Z)")
 _REST_OF_TOKEN = lazy_pattern(r"(?<=[\w.])[\w+/=.-]*")
 
+_APART = "\n" * 8
+"""Between texts that are searched together: no secret and its name stand so far apart."""
+
 Span = tuple[int, int, str]
 
 
@@ -67,6 +70,29 @@ class Redaction(Struct, frozen=True):
                 kinds[kind] += 1
             end = max(end, stop)
         return RedactedText("".join([*pieces, text[end:]]), kinds) if kinds else RedactedText(text)
+
+    def clean_each(self, texts: Iterable[str]) -> dict[str, str]:
+        """The texts that hold secrets, by what they are without them: `clean` of each, for many short ones.
+
+        Most hold none, which one search in all of them together shows; the environment is read once.
+        """
+        once = self.as_of_now()
+        found: dict[str, str] = {}
+        groups = [[*dict.fromkeys(texts)]]
+        while groups:
+            group = groups.pop()
+            if len(group) == 1:
+                if (cleaned := once.clean(group[0])).kinds:
+                    found[group[0]] = cleaned.text
+            elif next(once._spans(_APART.join(group)), None) is not None:
+                middle = len(group) // 2
+                groups += [group[:middle], group[middle:]]
+        return found
+
+    def as_of_now(self) -> Redaction:
+        """The same for a piece of work, by the secrets that the environment has now."""
+        values = dict(self.secret_values())
+        return Redaction(lambda: values)
 
     def clean_outputs(self, text: str) -> RedactedText:
         """The same for the outputs of a notebook's cells alone: sources must stay what they are to be edited."""
@@ -114,10 +140,13 @@ class Redaction(Struct, frozen=True):
 
 
 class JsonRedaction(Struct):
-    """Takes the secrets out of JSON, by `redaction`; `found` counts them by kind."""
+    """Takes the secrets that there are now out of JSON, by `redaction`; `found` counts them by kind."""
 
     redaction: Redaction
     found: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.redaction = self.redaction.as_of_now()
 
     def clean(self, value: Any) -> Any:
         """`value` with the secrets in its strings replaced, and the texts under names of secrets. Images are left alone."""

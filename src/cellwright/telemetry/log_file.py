@@ -65,7 +65,7 @@ def _before(path: Path) -> Path:
 def _read(path: Path) -> list[str]:
     try:
         text = path.read_text("utf-8", "replace")
-    except FileNotFoundError:
+    except OSError:  # there is none, or no place for one
         return []
     return [line[:LINE_CHARS] for line in text.splitlines()]
 

@@ -5,6 +5,7 @@ With `timeout_seconds` Claude gives a search, Git or code tool more or less time
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -40,6 +41,9 @@ Globs = tuple[Annotated[str, Meta(min_length=1)], ...]
 MAX_GLOBS = 50
 HERE = "."
 """The working directory."""
+
+SYMBOL_NAMES: Mapping[str, str] = {"name": "symbol"}
+"""Other names of the field that says which function, class or other definition is meant."""
 
 MIN_SECONDS = 5
 MAX_SECONDS = 120

@@ -44,6 +44,23 @@ def test_variables_are_looked_at_without_asking(kernel: NotebookKernel, page: Pa
     assert not [op for op in page.ops if op["op"] == "ask"]
 
 
+def test_an_agent_that_explores_has_the_index_and_the_kernels_variables(
+    kernel: NotebookKernel, model: MessagesServer
+) -> None:
+    kernel.run("prices = {'bonn': 1.5}")
+    model.add(
+        use("Agent", description="look", prompt="What is there?", subagent_type="Explore"),
+        use("Variables", names=["prices"]),
+        say("A dict."),
+        say("seen"),
+    )
+    assert kernel.run("%%claude --new --context none\nExplore").status == "ok"
+    asked = model.requests[-2].body
+    assert {"FindDefinitions", "FindReferences", "Variables"} <= {tool["name"] for tool in asked["tools"]}
+    assert not [tool for tool in asked["tools"] if tool.get("defer_loading")]
+    assert "'bonn': 1.5" in str(asked["messages"][-1])
+
+
 def test_a_secret_that_code_prints_stays_in_the_kernel(
     kernel: NotebookKernel, page: Page, model: MessagesServer
 ) -> None:

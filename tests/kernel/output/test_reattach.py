@@ -54,7 +54,7 @@ def test_where_no_page_came_later_nothing_is_sent_and_the_widget_is_closed(
 AS_A_PAGES_MESSAGE_IS_HANDLED = """
 from cellwright.kernel.output.cell_output import SavedOutput
 from cellwright.events import Notice
-_kernel, _output = get_ipython().kernel, SavedOutput(get_ipython(), str, quiet=False)
+_kernel, _output = get_ipython().kernel, SavedOutput(get_ipython(), lambda _texts: {}, quiet=False)
 _output.open()
 _cell = _kernel.get_parent("shell")
 _kernel.set_parent([], {**_cell, "header": {**_cell["header"], "msg_id": "of a page"}}, channel="shell")

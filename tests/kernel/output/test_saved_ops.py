@@ -44,10 +44,7 @@ def text(block: int, words: str) -> Op:
 
 
 def kept(*ops: Op, parts: int = 1, replayed: bool = False) -> list[list[Op]]:
-    return [
-        each["ops"]
-        for each in saved_transcripts(ops, parts, lambda text: Redaction().clean(text).text, replayed=replayed)
-    ]
+    return [each["ops"] for each in saved_transcripts(ops, parts, Redaction().clean_each, replayed=replayed)]
 
 
 def turn(cost: float | None = 0.25) -> Op:

@@ -40,8 +40,9 @@ CELLS = [
     },
 ]
 OWN_TOOLS = [
-    *("Edit", "Glob", "Grep", "LS", "NotebookEdit", "NotebookRead", "NotebookRun", "Python", "Read", "Variables"),
-    "Write",
+    *("AnalyzeFunction", "CallChain", "CodeContext", "CodeMetrics", "CodeOutline", "Edit", "FileTree"),
+    *("FindDefinitions", "FindReferences", "Git", "Glob", "Grep", "ImportChain", "LS", "NotebookEdit"),
+    *("NotebookRead", "NotebookRun", "Python", "Read", "SemanticSearch", "SimilarCode", "Variables", "Write"),
 ]
 
 

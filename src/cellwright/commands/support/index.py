@@ -33,7 +33,11 @@ async def index_page(call: CommandCall) -> CommandPage:
         if code.embedding is None:
             message = "There is no embedding to agree to: set `cellwright.embedding` in ~/.claude/settings.json first."
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{message} Nothing was done.")
-        code.embedding.agree()
+        try:
+            code.embedding.agree()
+        except OSError as error:
+            message = f"Your answer cannot be kept: {visible_line(str(error))}. Nothing is sent or downloaded."
+            raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from None
     await code.refresh(rebuild=call.text == "rebuild")
     status = await code.status()
     rows: list[Row] = [

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from cellwright.agent.tool import GROUPS
 from cellwright.config.front_matter import read_front_matter, texts
 from cellwright.config.skills.skill import hooks_of
 from cellwright.errors import CellwrightError
@@ -92,8 +93,8 @@ def definition_of(
         body=body.strip(),
         file=file,
         scope=scope,
-        tools=_tools(values.get("tools")),
-        disallowed_tools=_tools(values.get("disallowedTools")) or (),
+        tools=_tools(values.get("tools"), problems),
+        disallowed_tools=_tools(values.get("disallowedTools"), problems) or (),
         model=None if model in (None, "inherit") else model,
         mode=_mode(values, problems),
         max_turns=_max_turns(values, problems),
@@ -175,9 +176,11 @@ def _flag(value: Any) -> bool:
     return _text(value).lower() in _YES
 
 
-def _tools(value: Any) -> tuple[str, ...] | None:
-    """The names in a list of tools, which may be rules (`Bash(git *)`); None for all of them."""
+def _tools(value: Any, problems: list[str]) -> tuple[str, ...] | None:
+    """The names in a list of tools, which may be rules (`Bash(git *)`) and groups (`@read`); None for all of them."""
     names = tuple(tool_name(each) for each in texts(value))
+    if unknown := [name for name in names if name.startswith("@") and name not in GROUPS]:
+        problems.append(f"{unknown[0]} is not a group of tools; there are {', '.join(GROUPS)}")
     return None if not names or "*" in names else names
 
 

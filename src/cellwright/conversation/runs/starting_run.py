@@ -72,6 +72,7 @@ from cellwright.conversation.runs.run_queue import RunQueue
 from cellwright.conversation.runs.run_request import RunRequest, TrustCheck
 from cellwright.conversation.runs.sandbox_lookup import SandboxLookup
 from cellwright.conversation.runs.subagents import Subagents, led_by
+from cellwright.conversation.runs.thinking_time import ThinkingTime
 from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.conversation.tools.toolset import ConversationTools, tools_may_be_deferred
 from cellwright.errors import ApiError, CellwrightError, ErrorCode, fault, log_fault
@@ -108,6 +109,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
     redaction: Redaction
     tool_log: ToolLog
     sandbox: SandboxLookup
+    thinking_time: ThinkingTime
     user_commands: UserCommands
     memory: MemoryContext
     file_blocks: FileBlocks
@@ -404,8 +406,8 @@ class StartingRun(Struct, frozen=True):
             agent = replace(
                 agent,
                 hooks=together(as_hooks(agent.hooks), parts.skills.hooks_of_run(skill_call)),
-                request_sent=self._request_sent,
             )
+            agent = replace(agent, request_sent=functools.partial(self._request_sent, agent))
         if request.provider is not None:
             # a dry run changes nothing and costs nothing; that its own budget is too small is worth knowing
             agent = replace(agent, checkpoints=NO_CHECKPOINTS, shared_budgets=NO_SHARED_BUDGETS)
@@ -466,11 +468,11 @@ class StartingRun(Struct, frozen=True):
         parts.tool_log.keep_in(settings.tool_log, settings.project)
         return ReadyRun(agent, full, session, has_servers=has_servers and turn is None)
 
-    def _request_sent(self) -> None:
+    def _request_sent(self, agent: AgentSetup) -> None:
         self.run.sent()
         # two threads at work hinder each other: what the answer's calls need is looked for while the model thinks
-        search, session = self.parts.sandbox.begin(), self.parts.sessions.current
-        search.add_done_callback(lambda _: self.parts.sessions.add_notices(session, self._unconfined()))
+        parts, session = self.parts, self.parts.sessions.current
+        parts.thinking_time.begin(agent, lambda: parts.sessions.add_notices(session, self._unconfined()))
 
     def _with_called(
         self, full: FullPrompt, skill_call: SkillCall | None, agent: AgentSetup, session: Session

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from cellwright.agent.tool import TOOL_ALIASES, TOOL_SEARCH, Tool, own_tool_name
+from cellwright.agent.tool import GROUPS, TOOL_ALIASES, TOOL_SEARCH, Tool, is_chosen
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.checkpoints.notebooks import RecordedNotebooks
 from cellwright.config.hooks.hooks_in_force import HooksInForce
@@ -52,7 +52,8 @@ ToolMaker = Callable[[SettingsInForce], Sequence[Tool]]
 def builtin_tools(*names: str, cwd: Path | str | None = None) -> tuple[Tool, ...]:
     """The built-in tools of these `names`, all where none is given, as objects that work in `cwd` (default: here).
 
-    They share one memory of what was read. `ask` and `Agent` take the names themselves. Raises CellwrightError
+    A name may be a group: `@read` and `@edit`, or a category such as `@search`. The tools share one memory of what was
+    read. `ask` and `Agent` take the names themselves. Raises CellwrightError
     TOOL_NOT_FOUND for a name that there is not.
 
     >>> [tool.name for tool in builtin_tools("Read", "Grep")]
@@ -64,13 +65,13 @@ def builtin_tools(*names: str, cwd: Path | str | None = None) -> tuple[Tool, ...
 
 
 def _named(tools: Sequence[Tool], names: Sequence[str]) -> tuple[Tool, ...]:
-    """Choose the tools of these names, or of names that others have for them. Raises CellwrightError TOOL_NOT_FOUND."""
-    own = [own_tool_name(name) for name in names]
-    if unknown := set(own) - {tool.name for tool in tools}:
-        there = ", ".join(sorted(tool.name for tool in tools))
+    """Choose tools by their names, names that others have for them, and groups. Raises CellwrightError TOOL_NOT_FOUND."""
+    known = (name for name in names if name in GROUPS or any(is_chosen(tool, name) for tool in tools))
+    if unknown := set(names).difference(known):
+        there = f"{', '.join(sorted(tool.name for tool in tools))}; groups of them: {', '.join(GROUPS)}"
         message = f"There is no tool named {', '.join(sorted(unknown))}. The tools are: {there}."
         raise CellwrightError(ErrorCode.TOOL_NOT_FOUND, message)
-    return tuple(tool for tool in tools if tool.name in own)
+    return tuple(tool for tool in tools if any(is_chosen(tool, name) for name in names))
 
 
 def all_tools(place: ToolEnvironment, more: Sequence[Tool]) -> tuple[tuple[Tool, ...], list[str]]:

@@ -54,14 +54,13 @@ from cellwright.kernel.output.protocol import (
 )
 from cellwright.kernel.output.redraw_throttle import RedrawThrottle
 from cellwright.kernel.output.saved_markdown import WORKING, SavedTranscript
-from cellwright.kernel.output.saved_ops import TRANSCRIPT, VERSION, saved_transcripts
+from cellwright.kernel.output.saved_ops import TRANSCRIPT, VERSION, CleanEach, cleaned, saved_transcripts
 from cellwright.kernel.output.transcript_ops import QUIET_OPS
 from cellwright.kernel.pages.page_secret import knows_secret
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.interrupts import interrupt_main_thread, needs_pump
 from cellwright.kernel.run.questions import READY_TIMEOUT_SECONDS, Questions
 from cellwright.sessions.provenance import FIELD
-from cellwright.text import map_strings
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -160,12 +159,12 @@ class _Shown(Struct, eq=False):
 class SavedOutput:
     """Displays that say that Claude is working, then what came of it. What nobody watches needs no more.
 
-    `clean` takes secrets out of a text that is kept.
+    `clean_each` finds secrets in the texts that are kept.
     """
 
-    def __init__(self, shell: InteractiveShell, clean: Callable[[str], str], *, quiet: bool) -> None:
+    def __init__(self, shell: InteractiveShell, clean_each: CleanEach, *, quiet: bool) -> None:
         self._publisher: Any = _publisher_of(shell)
-        self._clean = clean
+        self._clean_each = clean_each
         self._saved = SavedTranscript(quiet=quiet)
         self._leave_out = CELL_LEAVES_OUT | (QUIET_OPS if quiet else frozenset())
         self._log = OpLog()
@@ -315,13 +314,17 @@ class SavedOutput:
 
     def _kept_parts(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         """The mimebundle of each part and its metadata; where the answer came from stands in the first one."""
-        transcripts = saved_transcripts(self._ops.after(0), self._parts, self._clean, replayed=self._saved.replayed)
-        parts = [map_strings(part, self._clean) for part in self._saved.parts()]
+        replayed = self._saved.replayed
+        transcripts = saved_transcripts(self._ops.after(0), self._parts, self._clean_each, replayed=replayed)
+        parts = cleaned(self._saved.parts(), self._clean_each)
         bundles = [{TRANSCRIPT: transcript, **texts} for transcript, texts in zip(transcripts, parts, strict=True)]
-        if self._run_id and self._saved.replayed:  # the same answer, so the same bytes
+        if self._run_id and replayed:  # the same answer, so the same bytes
             self._run_id = hashlib.sha256(json.encode(bundles)).hexdigest()[:ID_CHARS]
         metadata = dict(self._metadata())
         return [(bundle, {} if n else metadata) for n, bundle in enumerate(bundles)]
+
+    def _clean(self, text: str) -> str:
+        return self._clean_each([text]).get(text, text)
 
     def _publish(
         self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any] | None = None, *, update: bool
@@ -345,13 +348,13 @@ class RenewedOutput(SavedOutput):
     def __init__(
         self,
         shell: InteractiveShell,
-        clean: Callable[[str], str],
+        clean_each: CleanEach,
         loop: asyncio.AbstractEventLoop,
         *,
         quiet: bool,
         notice: str,
     ) -> None:
-        super().__init__(shell, clean, quiet=quiet)
+        super().__init__(shell, clean_each, quiet=quiet)
         self._notice = notice
         self._renewal = RedrawThrottle(loop, self._show_as_saved)
 
@@ -384,7 +387,7 @@ class WidgetOutput(SavedOutput):
     def __init__(
         self,
         shell: InteractiveShell,
-        clean: Callable[[str], str],
+        clean_each: CleanEach,
         loop: asyncio.AbstractEventLoop,
         questions: Questions,
         front_end: FrontEnd,
@@ -395,7 +398,7 @@ class WidgetOutput(SavedOutput):
         stop_agent: Callable[[str], None],
         pages: RunPages,
     ) -> None:
-        super().__init__(shell, clean, quiet=quiet)
+        super().__init__(shell, clean_each, quiet=quiet)
         self._shell = shell
         self._cell_id = front_end.cell_id
         self._on_main_thread = threading.current_thread() is threading.main_thread()

@@ -8,13 +8,13 @@ most some 400,000 characters. Times are relative, and a run that was played from
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
 from cellwright.kernel.output.protocol import Op
 from cellwright.kernel.output.saved_markdown import ANSWER_CHARS, DIFF_CHARS, DIFFS_CHARS, RemainingChars, left_out
-from cellwright.text import map_strings
+from cellwright.text import map_strings, strings_in
 
 TRANSCRIPT = "application/vnd.cellwright.transcript+json"
 VERSION = 1
@@ -41,6 +41,12 @@ REST_CHARS = 40_000
 MOST_OPS = 4_000
 
 
+CleanEach = Callable[[Iterable[str]], Mapping[str, str]]
+"""Gives those of the texts that hold secrets, by what they are without them."""
+
+Cleaned = TypeVar("Cleaned")
+
+
 class _Room(Struct, eq=False):
     """The room that there is left for each kind of text."""
 
@@ -61,20 +67,21 @@ class _Entry(Struct, eq=False):
     ops: list[Op] = field(default_factory=list)
 
 
-def saved_transcripts(
-    ops: Iterable[Op], parts: int, clean: Callable[[str], str], *, replayed: bool
-) -> list[dict[str, Any]]:
+def saved_transcripts(ops: Iterable[Op], parts: int, clean_each: CleanEach, *, replayed: bool) -> list[dict[str, Any]]:
     """Build what each of an answer's `parts` keeps of its run, as the MIME type `TRANSCRIPT` holds it.
 
-    `clean` takes secrets out of a text: what was read or said stands in more places now than in the user's own.
+    `clean_each` finds secrets in texts: what was read or said stands in more places now than in the user's own.
     """
     saved = _SavedOps(replayed)
     for op in ops:
         saved.take(op)
-    transcripts = saved.transcripts(parts)
-    for transcript in transcripts:
-        transcript["ops"] = map_strings(transcript["ops"], clean)
-    return transcripts
+    return cleaned(saved.transcripts(parts), clean_each)
+
+
+def cleaned(value: Cleaned, clean_each: CleanEach) -> Cleaned:
+    """`value` (JSON) with what `clean_each` has for its texts in their place."""
+    found = clean_each(strings_in(value))
+    return map_strings(value, lambda text: found.get(text, text)) if found else value
 
 
 class _SavedOps:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from cellwright.conversation.conversation import Conversation
@@ -65,14 +65,14 @@ def cell_surface(
         seconds_to_get_ready=BACKGROUND_SECONDS_TO_GET_READY if options.background else READY_TIMEOUT_SECONDS,
     )
 
-    def clean(text: str) -> str:
-        return conversation.redaction.clean(text).text if conversation.in_force.settings.redact_secrets else text
+    def clean_each(texts: Iterable[str]) -> Mapping[str, str]:
+        return conversation.redaction.clean_each(texts) if conversation.in_force.settings.redact_secrets else {}
 
     output: CellOutput
     if widget:
         output = WidgetOutput(
             shell,
-            clean,
+            clean_each,
             conversation.thread.loop,
             questions,
             front_end,
@@ -83,9 +83,9 @@ def cell_surface(
             pages=pages,
         )
     elif for_people and front_end.kernel is not None and front_end.headless:
-        output = SavedOutput(shell, clean, quiet=quiet)
+        output = SavedOutput(shell, clean_each, quiet=quiet)
     elif in_notebook:
-        output = RenewedOutput(shell, clean, conversation.thread.loop, quiet=quiet, notice=_shown_once(notice))
+        output = RenewedOutput(shell, clean_each, conversation.thread.loop, quiet=quiet, notice=_shown_once(notice))
     else:
         output = ViewOutput(_view(options, in_terminal=front_end.kernel is None))
     somebody = widget or questions.allows_input

@@ -21,7 +21,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from msgspec import Struct
 
 from cellwright.agent.calls.approval import Decision
-from cellwright.agent.tool import EDITING_KINDS, READING_KINDS, TOOL_ALIASES, AccessKind, ToolAccess, own_tool_name
+from cellwright.agent.tool import (
+    EDITING_KINDS,
+    READING_KINDS,
+    TOOL_ALIASES,
+    TOOL_SEARCH,
+    AccessKind,
+    ToolAccess,
+    own_tool_name,
+)
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.modes import Mode
 from cellwright.permissions.rules.domain_pattern import AddressProblem, DomainPattern, read_domain
@@ -34,6 +42,7 @@ from cellwright.permissions.rules.path_pattern import (
     taken_by_name,
 )
 from cellwright.permissions.sandboxing import NO_SANDBOX, SandboxRules
+from cellwright.permissions.written_tools import written_tools
 from cellwright.text import lazy_pattern, visible_line
 
 if TYPE_CHECKING:
@@ -47,23 +56,7 @@ EDITORS = frozenset({"Edit", "Write", "NotebookEdit", "MultiEdit", "EditSymbol",
 """Names whose rules may have a path in parentheses. Every other tool that reads or edits falls under `Read` and `Edit`."""
 
 NAMED = frozenset({"Agent", "Skill"})
-_OTHERS = (
-    *("Bash", "Python", "WebFetch", "WebSearch", "Git", "Lint", "RunTests", "TodoWrite", "TodoRead", "TaskCreate"),
-    *(
-        "TaskGet",
-        "TaskUpdate",
-        "TaskList",
-        "TaskStop",
-        "EnterPlanMode",
-        "ExitPlanMode",
-        "AskUserQuestion",
-        "NotebookRun",
-    ),
-    *("NotebookVerify", "ToolSearch"),
-    *("SemanticSearch", "FindDefinitions", "FindReferences", "CodeOutline", "CodeContext", "AnalyzeFunction"),
-    *("ImportChain", "CallChain", "SimilarCode", "CodeMetrics"),
-)
-RULE_NAMES = (*READERS, *EDITORS, *NAMED, *_OTHERS)
+RULE_NAMES = (*written_tools(), TOOL_SEARCH)
 """Names that rules may spell in upper or lower case, and that no tool of anybody else's has."""
 
 _OWN_SPELLING = {name.casefold(): name for name in RULE_NAMES} | {"task": "Agent", **TOOL_ALIASES}

@@ -15,6 +15,7 @@ from cellwright.conversation.runs.run_options import RunOptions, existing_folder
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.late_imports import importing
 from cellwright.permissions.modes import LISTED_MODES
+from cellwright.permissions.tools_by_name import chosen_names
 from cellwright.terminal.arguments import split_rules
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.terminal.subcommands.served_kernels import OwnKernels
@@ -30,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         action="append",
         default=[],
-        help=f"the tools to offer, with commas: of {', '.join((*MAY_BE_SERVED, *KERNEL_TOOLS))} "
+        help=f"the tools to offer, with commas: of {', '.join(_names(MAY_BE_SERVED))}, or groups of them such as @search "
         f"(default: {', '.join((*SERVED_TOOLS, *KERNEL_TOOLS))})",
     )
     parser.add_argument(
@@ -50,13 +51,15 @@ def serve(options: argparse.Namespace) -> int:
     if problem := extra_problem("mcp"):
         raise CellwrightError(ErrorCode.CONFIG_INVALID, problem)
     given = tuple(name.strip() for given in options.tools for name in given.split(",") if name.strip())
-    chosen, there = given or (*SERVED_TOOLS, *KERNEL_TOOLS), (*MAY_BE_SERVED, *KERNEL_TOOLS)
-    if unknown := [name for name in chosen if name not in there]:
+    there = _names(MAY_BE_SERVED)
+    # of a group those are meant that can be served
+    chosen = [name for name in chosen_names(given) if name in there] if given else _names(SERVED_TOOLS)
+    if unknown := [name for name in given if not set(chosen_names([name])).intersection(there)]:
         message = f"{', '.join(unknown)} cannot be served. There are: {', '.join(there)}."
         raise CellwrightError(ErrorCode.TOOL_NOT_FOUND, message)
     run_options = RunOptions(
         builtin_tools=False,
-        tool_names=tuple(name for name in chosen if name in MAY_BE_SERVED),
+        tool_names=tuple(name for name in chosen if name not in KERNEL_TOOLS),
         mode=options.permission_mode,
         allow=split_rules(options.allowed_tools),
         deny=split_rules(options.disallowed_tools),
@@ -66,6 +69,11 @@ def serve(options: argparse.Namespace) -> int:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     asyncio.run(_serve(run_options, [name for name in chosen if name in KERNEL_TOOLS]))
     return ExitCode.OK
+
+
+def _names(choices: Sequence[str]) -> list[str]:
+    """The names of the tools that `choices` and the kernel's tools are."""
+    return list(dict.fromkeys((*chosen_names(choices), *KERNEL_TOOLS)))
 
 
 async def _serve(options: RunOptions, kernel_tool_names: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -27,7 +27,7 @@ from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.formats.text import main_line_end
 from cellwright.tools.files.patching.patch_plan import split_lines
 from cellwright.tools.files.replace import check_size, on_disk, stale_error, update
-from cellwright.tools.inputs import AllowSyntaxErrors, FilePath
+from cellwright.tools.inputs import SYMBOL_NAMES, AllowSyntaxErrors, FilePath
 from cellwright.tools.paths import not_found, real_path, shown_path
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ Action = Literal["replace", "insert_before", "insert_after", "delete"]
 class EditSymbolInput(ToolInput):
     """The input of EditSymbol."""
 
+    aliases: ClassVar = SYMBOL_NAMES
     file_path: FilePath
     symbol: Annotated[str, Meta(min_length=1, description="Its name: `name` or `Class.method`.")]
     action: Annotated[Action, Meta(description="What to do.")]

@@ -12,7 +12,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 from msgspec.structs import astuple
@@ -44,7 +44,7 @@ from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.patching.patch_plan import file_on_disk
 from cellwright.tools.files.patching.patched_files import PatchedFiles, patched_files
 from cellwright.tools.files.replace import EDITED_BYTES
-from cellwright.tools.inputs import HERE
+from cellwright.tools.inputs import HERE, SYMBOL_NAMES
 from cellwright.tools.paths import file_errors, real_path
 
 MAX_FILES = 500
@@ -65,6 +65,7 @@ Place = Annotated[str, Meta(min_length=3, pattern=r"^.+:\d+$")]
 class RenameSymbolInput(ToolInput):
     """The input of RenameSymbol."""
 
+    aliases: ClassVar = SYMBOL_NAMES
     symbol: Annotated[str, Meta(min_length=1, pattern=r"^[^\s\x00*]+$", description="`name` or `Class.method`.")]
     new_name: Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^\w+$", description="The new name alone.")]
     path: Annotated[Within, Meta(description="The file that defines it, where several do.")] = HERE

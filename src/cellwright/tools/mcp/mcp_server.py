@@ -54,11 +54,12 @@ if TYPE_CHECKING:
     )
     from mcp_types import Tool as ToolDefinition
 
-SERVED_TOOLS = ("Read", "Edit", "Write", "Glob", "Grep", "LS", "NotebookRead", "NotebookEdit")
-"""The tools for files that are offered unless the user chooses."""
+SERVED_TOOLS = ("@read", "Edit", "Write", "NotebookEdit")
+"""The choice of tools that are offered unless the user chooses."""
 
-MAY_BE_SERVED = (*SERVED_TOOLS, "MultiEdit", "ApplyPatch", "FileTree")
-"""Those to choose from: what works on files alone, and needs neither a kernel nor a model. KERNEL_TOOLS come besides."""
+MAY_BE_SERVED = ("@read", "@edit")
+"""The choice that the user has: what works on files alone, and needs neither a kernel nor a model. KERNEL_TOOLS come
+besides."""
 
 SCHEME = "notebook"
 MAX_ARGUMENT_CHARS = 16 * 2**20

@@ -62,6 +62,7 @@ class RunningProgram:
         output: TakeOutput | int,
         errors: TakeOutput | int | None = None,
         source: bytes = b"",
+        keeps_input_open: bool = False,
         inherited: Sequence[int] = (),
         at_end: Callable[[], None] | None = None,
         children: ChildProcesses | None = None,
@@ -69,7 +70,8 @@ class RunningProgram:
         """Start `command` as one of `children` (default: this process's) with `source` as its input.
 
         `output` takes its standard output, `errors` its standard error: functions that are called as it comes, or
-        descriptors. Without `errors` both go to `output`. It has the descriptors `inherited` besides. `at_end` is called
+        descriptors. Without `errors` both go to `output`. `keeps_input_open`: more input may follow (`send`). It has the
+        descriptors `inherited` besides. `at_end` is called
         once, when nothing more will be handed on. Raises OSError when it cannot be started, ValueError for a NUL byte.
         """
         self._loop = asyncio.get_running_loop()
@@ -87,7 +89,9 @@ class RunningProgram:
                 outputs.append(pipe)
                 return pipe.writer
 
-            input_pipe = pipes.enter_context(contextlib.closing(_Input(source))) if source else None
+            input_pipe = (
+                pipes.enter_context(contextlib.closing(_Input(source, stays_open=keeps_input_open))) if source else None
+            )
             self._child = self._children.start(
                 command,
                 output=writer(output),
@@ -99,6 +103,7 @@ class RunningProgram:
                 pipe.start()
             if input_pipe is not None:
                 input_pipe.start()
+            self._input = input_pipe
             self._outputs = outputs
             self.ended = self._loop.create_task(self._follow(outputs, pipes.pop_all()))
 
@@ -127,6 +132,11 @@ class RunningProgram:
     def left_behind(self) -> bool:
         """True when something that it started runs on although it has ended."""
         return self._child.left_behind
+
+    def send(self, data: bytes) -> None:
+        """Give it more input, if that was kept open. What has ended takes nothing."""
+        if self._input is not None:
+            self._input.send(data)
 
     async def wait(self, seconds: float | None = None) -> bool:
         """Wait for the end; False when it has not come in `seconds`. Cancelled, it ends the program first."""
@@ -248,13 +258,15 @@ class _Output:
 
 
 class _Input:
-    """The writing end of a pipe: `data` goes into it as fast as the program reads."""
+    """The writing end of a pipe: `data` goes into it as fast as the program reads, and more if it `stays_open`."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, *, stays_open: bool = False) -> None:
         self.reader, self._writer = os.pipe()
-        self._rest = memoryview(data)
+        self._rest = bytearray(data)
+        self._stays_open = stays_open
         self._loop = asyncio.get_running_loop()
-        self._thread: threading.Thread | None = None
+        self._in_threads = False
+        self._writing = threading.Lock()
 
     def start(self) -> None:
         """Leave the reading end to the child, and write."""
@@ -264,34 +276,53 @@ class _Input:
             self._loop.add_writer(self._writer, self._write)
             os.set_blocking(self._writer, False)
         except NotImplementedError:  # as with `_Output`
-            self._thread = threading.Thread(target=self._write_on, name="cellwright-input", daemon=True)
-            self._thread.start()
+            self._in_threads = True
+            self._write_in_thread(bytes(self._rest))
+
+    def send(self, data: bytes) -> None:
+        """Write this, too."""
+        if self._in_threads:
+            self._write_in_thread(data)
+        elif self._writer >= 0:
+            self._rest += data
+            self._loop.add_writer(self._writer, self._write)
 
     def _write(self) -> None:
         try:
-            self._rest = self._rest[os.write(self._writer, self._rest[:CHUNK_BYTES]) :]
+            del self._rest[: os.write(self._writer, self._rest[:CHUNK_BYTES])]
         except BlockingIOError:
             return
         except OSError:  # it does not read its input, which is its right
-            self._rest = self._rest[:0]
+            self._rest.clear()
         if not self._rest:
-            self._stop()
-
-    def _write_on(self) -> None:
-        with contextlib.suppress(OSError), os.fdopen(self._writer, "wb", buffering=0) as pipe:
-            while self._rest:
-                self._rest = self._rest[pipe.write(self._rest) or 0 :]
-
-    def _stop(self) -> None:
-        if self._writer >= 0 and self._thread is None:
             self._loop.remove_writer(self._writer)
-            os.close(self._writer)
-            self._writer = -1
+            if not self._stays_open:
+                self._close()
+
+    def _write_in_thread(self, data: bytes) -> None:
+        threading.Thread(target=self._write_all, args=(data,), name="cellwright-input", daemon=True).start()
+
+    def _write_all(self, data: bytes) -> None:
+        with self._writing:
+            with contextlib.suppress(OSError):
+                while self._writer >= 0 and data:
+                    data = data[os.write(self._writer, data) :]
+            if not self._stays_open:
+                self._close()
+
+    def _close(self) -> None:
+        writer, self._writer = self._writer, -1
+        if writer >= 0:
+            os.close(writer)
 
     def close(self) -> None:
         """Nothing is given any more."""
         if self.reader >= 0:  # nothing was started
             os.close(self.reader)
-            os.close(self._writer)
-        else:
-            self._stop()
+            self._close()
+        elif not self._in_threads:
+            if self._writer >= 0:
+                self._loop.remove_writer(self._writer)
+            self._close()
+        elif self._stays_open:  # else its thread closes it, which may still write
+            self._close()

@@ -60,7 +60,6 @@ def tool_search_tool(deferred: Sequence[Tool]) -> Tool:
         description=DESCRIPTION.format(names="\n".join(names)),
         access=ToolAccess("notes"),
         read_only=True,
-        category="search",
         limits=ToolLimits(seconds=10),
         examples=[{"query": "select:MultiEdit,ApplyPatch"}, {"query": "search the web", "max_results": 3}],
         title=lambda input: f"load tools: {input.query.removeprefix(_SELECT)}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
@@ -13,7 +13,7 @@ from cellwright.text import lazy_pattern
 from cellwright.tools.code.navigation.code_context import symbols_named
 from cellwright.tools.code.navigation.find_definitions import Within, definition_line, definition_row
 from cellwright.tools.code.navigation.project_code import LIMITS, CodeOutput, ProjectCode, code_row, joined, where
-from cellwright.tools.inputs import HERE
+from cellwright.tools.inputs import HERE, SYMBOL_NAMES
 
 SHOWN = 20
 
@@ -30,6 +30,7 @@ _ATTRIBUTE = lazy_pattern(
 class AnalyzeFunctionInput(ToolInput):
     """The input of AnalyzeFunction."""
 
+    aliases: ClassVar = SYMBOL_NAMES
     symbol: Annotated[str, Meta(min_length=1, description="`name` or `Class.method`.")]
     path: Within = HERE
 

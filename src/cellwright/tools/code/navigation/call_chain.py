@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
@@ -14,7 +14,7 @@ from cellwright.codebase.index_reader import IndexedFile, IndexedSymbol
 from cellwright.tools.code.navigation.code_context import symbols_named
 from cellwright.tools.code.navigation.find_definitions import Within
 from cellwright.tools.code.navigation.project_code import LIMITS, CodeOutput, ProjectCode, code_row, joined, where
-from cellwright.tools.inputs import HERE
+from cellwright.tools.inputs import HERE, SYMBOL_NAMES
 
 MAX_ROWS = 300
 
@@ -25,6 +25,7 @@ Show who calls a function, or whom it calls, as a tree to a depth. By name: func
 class CallChainInput(ToolInput):
     """The input of CallChain."""
 
+    aliases: ClassVar = SYMBOL_NAMES
     symbol: Annotated[str, Meta(min_length=1, description="`name` or `Class.method`.")]
     direction: Annotated[Literal["callers", "callees"], Meta(description="Which way to go.")] = "callers"
     depth: Annotated[int, Meta(ge=1, le=6)] = 2

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
@@ -22,7 +23,7 @@ from cellwright.tools.code.navigation.project_code import (
     joined,
     where,
 )
-from cellwright.tools.inputs import HERE
+from cellwright.tools.inputs import HERE, SYMBOL_NAMES
 
 MAX_LINES = 5_000
 MAX_CHARS = 80_000
@@ -36,14 +37,24 @@ of its file and the definitions of what it calls, if wanted."""
 class CodeContextInput(ToolInput):
     """The input of CodeContext."""
 
+    aliases: ClassVar = {**SYMBOL_NAMES, "first_line": "offset"}
     symbol: Annotated[str, Meta(min_length=1, description="What to show; leave it out for lines of path.")] | None = (
         None
     )
     path: Annotated[str, Meta(min_length=1, description="The file, or the folder to find symbol in.")] = HERE
-    first_line: Annotated[int, Meta(ge=1)] = 1
-    last_line: Annotated[int, Meta(ge=1)] | None = None
+    offset: Annotated[int, Meta(ge=1, description="The first line.")] = 1
+    limit: Annotated[int, Meta(ge=1, description="Lines at most.")] = MAX_LINES
     imports: Annotated[bool, Meta(description="Its file's imports, too.")] = False
     callees: Annotated[bool, Meta(description="The definitions of what it calls, too.")] = False
+
+    @classmethod
+    def canonical(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Lines may also be said by the first and the last."""
+        kept = super().canonical(values)
+        last, first = kept.pop("last_line", None), kept.get("offset", 1)
+        if isinstance(last, int) and isinstance(first, int):
+            kept.setdefault("limit", last - first + 1)
+        return kept
 
 
 def code_context_tool(code: ProjectCode) -> Tool:
@@ -68,7 +79,7 @@ def code_context_tool(code: ProjectCode) -> Tool:
             found, *others = await symbols_named(code, input.symbol, under, context)
             path, first, last = found.file.path, found.line, found.end_line
         else:
-            path, first, last = under, input.first_line, input.last_line or input.first_line + MAX_LINES - 1
+            path, first, last = under, input.offset, input.offset + input.limit - 1
         if not code.readable([path], context, str):
             raise ToolError(
                 f"{path} may not be read without being asked for: use Read.", code=ErrorCode.PERMISSION_DENIED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
@@ -19,20 +19,21 @@ from cellwright.tools.code.navigation.project_code import (
     short,
     where,
 )
-from cellwright.tools.inputs import HERE, in_folder
+from cellwright.tools.inputs import HERE, SYMBOL_NAMES, in_folder
 
 DESCRIPTION = """\
 Find where functions, classes, methods, types and constants are defined, by name: `name`, `Class.method`, `module.name` or \
 `prefix*`; in a kernel also what its cells alone have defined. Faster and more exact than Grep for a definition."""
 
-Name = Annotated[str, Meta(min_length=1, pattern=r"^[^\s\x00]+$", description="`name`, `Class.method` or `prefix*`.")]
+Symbol = Annotated[str, Meta(min_length=1, pattern=r"^[^\s\x00]+$", description="`name`, `Class.method` or `prefix*`.")]
 Within = Annotated[str, Meta(min_length=1, description="Only in this file or folder.")]
 
 
 class FindDefinitionsInput(ToolInput):
     """The input of FindDefinitions."""
 
-    name: Name
+    aliases: ClassVar = SYMBOL_NAMES
+    symbol: Symbol
     path: Within = HERE
     limit: Annotated[int, Meta(ge=1, le=200, description="Rows at most.")] = 30
 
@@ -49,19 +50,19 @@ def find_definitions_tool(code: ProjectCode) -> Tool:
         category="search",
         best_for="where a name is defined",
         limits=LIMITS,
-        examples=[{"name": "Server.stop"}],
-        title=lambda input: f"Definitions of {input.name}{in_folder(code.root, input.path)}",
+        examples=[{"symbol": "Server.stop"}],
+        title=lambda input: f"Definitions of {input.symbol}{in_folder(code.root, input.path)}",
     )
     async def find_definitions(input: FindDefinitionsInput, context: ToolContext) -> ToolResult:
         under = code.scope(input.path)
         await code.refresh()
-        found = await code.definitions(input.name, under, context)
+        found = await code.definitions(input.symbol, under, context)
         shown = found[: input.limit]
         lines = [definition_line(symbol) for symbol in shown]
-        live = code.live_definition(input.name)
+        live = code.live_definition(input.symbol)
         if not found and not live:
-            lines = [f"Nothing named {input.name} is defined{in_folder(code.root, input.path)}."]
-            similar = await code.similar_names(input.name, context)
+            lines = [f"Nothing named {input.symbol} is defined{in_folder(code.root, input.path)}."]
+            similar = await code.similar_names(input.symbol, context)
             lines += [f"Names like it: {', '.join(similar)}."] if similar else []
         elif len(found) > len(shown):
             lines.append(f"[{len(found) - len(shown)} more: give a path, or a higher limit.]")

@@ -9,7 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import PurePosixPath
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
@@ -30,7 +30,7 @@ from cellwright.tools.code.navigation.project_code import (
     short,
     where,
 )
-from cellwright.tools.inputs import HERE, in_folder
+from cellwright.tools.inputs import HERE, SYMBOL_NAMES, in_folder
 from cellwright.tools.search.ripgrep import run_ripgrep, search_program
 from cellwright.tools.search.ripgrep_arguments import NO_VERSION_CONTROL, relative_path
 
@@ -48,7 +48,8 @@ _DOCUMENTS = frozenset({"Markdown", "text", ""})
 class FindReferencesInput(ToolInput):
     """The input of FindReferences."""
 
-    name: Annotated[
+    aliases: ClassVar = SYMBOL_NAMES
+    symbol: Annotated[
         str, Meta(min_length=1, pattern=r"^[^\s\x00.*]+$", description="The name alone, without its class.")
     ]
     path: Within = HERE
@@ -77,17 +78,17 @@ def find_references_tool(code: ProjectCode) -> Tool:
         category="search",
         best_for="where a name is used",
         limits=LIMITS,
-        examples=[{"name": "parse_config", "kind": "call"}],
-        title=lambda input: f"References to {input.name}{in_folder(code.root, input.path)}",
+        examples=[{"symbol": "parse_config", "kind": "call"}],
+        title=lambda input: f"References to {input.symbol}{in_folder(code.root, input.path)}",
     )
     async def find_references(input: FindReferencesInput, context: ToolContext) -> ToolResult:
         under = code.scope(input.path)
         await code.refresh()
-        paths = code.readable(await files_using(code, input.name, under), context, str)
+        paths = code.readable(await files_using(code, input.symbol, under), context, str)
         uses, read = await asyncio.to_thread(_uses, code, paths, input)
         lines = [f"{where(use.file, use.line)}: {use.kind} | {short(use.text)}" for use in uses]
         if not uses:
-            lines = [f"{input.name} is not used{in_folder(code.root, input.path)}{_of_kind(input.kind)}."]
+            lines = [f"{input.symbol} is not used{in_folder(code.root, input.path)}{_of_kind(input.kind)}."]
         else:
             kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(use.kind for use in uses).most_common())
             rest = (
@@ -96,7 +97,7 @@ def find_references_tool(code: ProjectCode) -> Tool:
                 else ""
             )
             lines.append(f"[{len(uses)} places in {read} files: {kinds}{rest}.]")
-        rows = tuple(_row(use, input.name) for use in uses)
+        rows = tuple(_row(use, input.symbol) for use in uses)
         structured = CodeOutput(rows=rows, total=len(uses), index=await code.state())
         return ToolResult(joined(lines, await code.note()), structured=structured)
 
@@ -158,7 +159,7 @@ def _uses_in(path: str, source: SourceText, input: FindReferencesInput) -> list[
     lines = source.text.split(b"\n")
     file = IndexedFile(-1, path, source.language, 0, 0, len(lines), source.cells)
     # `import load as load` has the name twice, and is one row
-    found = dict.fromkeys((each.line, each.kind) for each in references_in(source, input.name))
+    found = dict.fromkeys((each.line, each.kind) for each in references_in(source, input.symbol))
     return [
         _Use(file, line, kind, lines[line - 1].decode("utf-8", "replace"))
         for line, kind in found

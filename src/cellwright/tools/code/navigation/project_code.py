@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -34,16 +33,16 @@ from cellwright.codebase.index_reader import (
     reading,
     status_of,
 )
+from cellwright.codebase.index_request import BUSY, IndexRequest
 from cellwright.codebase.parsing.facts import FileFacts
 from cellwright.codebase.parsing.source_file import SourceText, language_of, largest_of, place_in, source_text
 from cellwright.codebase.store import index_path
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.sessions.state_dir import make_private_folder
+from cellwright.tools.code.navigation.indexer_process import IndexerProcess, Look
 from cellwright.tools.code.navigation.project_embedding import ProjectEmbedding
 from cellwright.tools.paths import existing_path, shown_path
-from cellwright.tools.process.child_processes import Command
 from cellwright.tools.process.own_module import own_module_environment
-from cellwright.tools.process.runner import OutputHead, RunningProgram
 from cellwright.tools.search.ripgrep import run_ripgrep, search_program
 from cellwright.tools.search.ripgrep_arguments import NO_VERSION_CONTROL, relative_path
 
@@ -60,7 +59,6 @@ SIMILAR_NAMES = 8
 SEMANTIC_HITS = 200
 
 LISTING = ("--files", "--hidden", "--null", *NO_VERSION_CONTROL, "--", ".")
-INDEXER_MEMORY_MB = 1_000
 RG_SECONDS = 20.0
 ROW_CHARS = 200
 
@@ -114,10 +112,9 @@ class ProjectCode:
         self.problem = ""
         """The reason why there is no index; empty where there is one or will be."""
         self._restrictions = tuple(restrictions)
-        self._running: RunningProgram | None = None
-        self._waited_for: RunningProgram | None = None
-        self._errors = OutputHead(4_096)
-        self._began = 0.0
+        self._indexer = IndexerProcess(self.database, environ)
+        self._look: Look | None = None
+        self._waited_for: Look | None = None
         self._damaged = False
 
     @property
@@ -133,27 +130,28 @@ class ProjectCode:
         if self.root in (Path.home(), Path(self.root.anchor)):
             self.problem = f"{self.root} is too much to index: start in a project's folder"
             return
-        while (left := asked + wait_seconds - time.monotonic()) > 0 or self._running is None:
-            if self._running is None or self._running.ended.done():
-                if self._running is not None and self._began >= asked:
+        while (left := asked + wait_seconds - time.monotonic()) > 0 or self._look is None:
+            if self._look is None or self._look.ended.done():
+                if self._look is not None and self._look.began >= asked:
                     return
-                self._start(rebuild=rebuild)
-            running = self._running
-            assert running is not None
-            if running is self._waited_for and not running.ended.done():
+                try:
+                    self._look = self._begin(rebuild=rebuild)
+                except OSError as error:  # there is no place for it, or no process
+                    self.problem = f"it cannot be made: {error}"
+                    return
+            look = self._look
+            if look is self._waited_for and not look.ended.done():
                 return  # it takes long: one answer has waited for it, the next ones do not
-            if not await running.wait(max(left, 0)):
-                self._waited_for = running
+            if not (await asyncio.wait({look.ended}, timeout=max(left, 0)))[0]:
+                self._waited_for = look
                 return
-            self._note_end(running.exit_code)
+            self._note_end(look.exit_code)
             if self.problem:
                 return
             if self.embedding is not None:
                 self.embedding.start()
 
-    def _start(self, *, rebuild: bool) -> None:
-        from cellwright.codebase.indexer import IndexRequest  # with what only the indexer needs
-
+    def _begin(self, *, rebuild: bool) -> Look:
         make_private_folder(self.database.parent)
         request = IndexRequest(
             root=str(self.root),
@@ -163,27 +161,15 @@ class ProjectCode:
             check=self._damaged,
             rebuild=rebuild,
         )
-        command = Command(
-            # -P: what lies in the current folder is not what is imported
-            arguments=(sys.executable, "-P", "-m", "cellwright.codebase"),
-            cwd=self.database.parent,
-            environ=own_module_environment(self.environ),
-            memory_mb=INDEXER_MEMORY_MB,
-            read_only=True,
-        )
-        self._began, self._damaged, self._errors = time.monotonic(), False, OutputHead(4_096)
-        self._running = RunningProgram(command, output=self._errors.take, source=msgspec.json.encode(request))
+        self._damaged = False
+        return self._indexer.look(msgspec.json.encode(request) + b"\n")
 
     def _note_end(self, exit_code: int) -> None:
-        from cellwright.codebase.indexer import BUSY
-
-        if exit_code not in (0, BUSY):
-            said = self._errors.text().strip().rpartition("\n")[2]
-            self.problem = (
-                f"the indexer ended with {exit_code}: {said}" if said else f"the indexer ended with {exit_code}"
-            )
-        else:
+        if exit_code in (0, BUSY):
             self.problem = ""
+        else:
+            said = f": {self._indexer.said}" if self._indexer.said else ""
+            self.problem = f"the indexer ended with {exit_code}{said}"
 
     async def ask(self, question: Callable[[IndexReader], Answer]) -> Answer | None:
         """Ask the index, in a thread; None where there is none that can answer."""

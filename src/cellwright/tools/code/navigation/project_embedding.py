@@ -19,6 +19,7 @@ from cellwright.codebase.embedding.provider import KEY_NAMES, Embed, EmbeddingSe
 from cellwright.codebase.index_reader import Hit, IndexReader
 from cellwright.codebase.store import agreement_path, models_folder
 from cellwright.redaction.redaction import redaction_of, secret_values
+from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, write_atomic
 from cellwright.tools.process.child_processes import Command
 from cellwright.tools.process.runner import OutputHead, RunningProgram
 
@@ -62,7 +63,8 @@ class ProjectEmbedding:
 
     def agree(self) -> None:
         """Keep that the user has agreed."""
-        agreement_path(self._database).write_text(self.settings.agreement, "utf-8")
+        make_private_folder(self._database.parent)  # there may be no index yet
+        write_atomic(agreement_path(self._database), self.settings.agreement.encode(), PRIVATE_FILE)
 
     def start(self) -> None:
         """Have a process embed what has no vector yet, unless one is at it. On a running loop, which it then belongs to."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
@@ -17,7 +17,7 @@ from cellwright.text import lazy_pattern
 from cellwright.tools.code.navigation.code_context import symbols_named
 from cellwright.tools.code.navigation.find_definitions import Within
 from cellwright.tools.code.navigation.project_code import LIMITS, CodeOutput, ProjectCode, code_row, joined, where
-from cellwright.tools.inputs import HERE
+from cellwright.tools.inputs import HERE, SYMBOL_NAMES
 
 CANDIDATES = 300
 QUERY_WORDS = 60
@@ -56,6 +56,7 @@ _KEYWORDS = frozenset(
 class SimilarCodeInput(ToolInput):
     """The input of SimilarCode."""
 
+    aliases: ClassVar = SYMBOL_NAMES
     snippet: Annotated[str, Meta(min_length=1, description="The code, or leave it out for symbol.")] | None = None
     symbol: Annotated[str, Meta(min_length=1, description="A function or class of the project.")] | None = None
     path: Within = HERE
