@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from cellwright.agent import run_errors
+from cellwright.agent.calls.inputs.other_names import meant_tool
 from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate
 from cellwright.agent.calls.redaction import ResultRedaction
 from cellwright.agent.calls.tool_calls import ToolCalls
@@ -202,7 +203,7 @@ class AgentRun:
         if calls:
             proposals.tell(calls, await self.calls.run_beside(calls))
         if self.calls.unanswered:
-            return _Stop("error", run_errors.not_permitted(self.calls.unanswered))
+            return _Stop("error", run_errors.not_permitted(self.calls.unanswered, self.calls.gate.unanswered_call))
         return stop
 
     async def _begin(self, prompt: Prompt | FullPrompt) -> None:
@@ -259,7 +260,9 @@ class AgentRun:
                 self._append(turn)
                 await self.calls.run(calls)
                 if self.calls.unanswered:
-                    raise _Stop("error", run_errors.not_permitted(self.calls.unanswered))
+                    raise _Stop(
+                        "error", run_errors.not_permitted(self.calls.unanswered, self.calls.gate.unanswered_call)
+                    )
                 if self.calls.stop_reason is not None:
                     raise _Stop("interrupted", CellwrightError(ErrorCode.INTERRUPTED, self.calls.stop_reason))
             case "end_turn" | "stop_sequence" | "tool_use":
@@ -419,7 +422,7 @@ class AgentRun:
                         case BlockEnd():
                             self.journal.end_block(event)
                         case TurnEnd():
-                            turn = self.journal.end_answer(event)
+                            turn = self._with_own_names(self.journal.end_answer(event))
                             self.emit(turn)
                             self._count(turn)
                             return turn
@@ -440,6 +443,18 @@ class AgentRun:
             self.sent += waits
             raise
         raise AssertionError("the provider ended without a TurnEnd")
+
+    def _with_own_names(self, turn: TurnEnd) -> TurnEnd:
+        """The answer with the names of the tools that its calls mean: so it is judged, run, shown and kept."""
+        content = [
+            {**block, "name": meant_tool(block["name"], block["input"], self.calls.tools)}
+            if block["type"] == "tool_use" and block["name"] not in self.calls.tools
+            else block
+            for block in turn.message["content"]
+        ]
+        return (
+            turn if content == turn.message["content"] else replace(turn, message={**turn.message, "content": content})
+        )
 
     def _count(self, turn: TurnEnd) -> None:
         self.spending.count(turn.usage, turn.cost_usd)

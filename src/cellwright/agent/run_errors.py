@@ -97,11 +97,11 @@ def is_of_summary(error: ApiError, session: Session) -> bool:
     return compacted and of_it and error.code == ErrorCode.API_REQUEST_INVALID
 
 
-def not_permitted(why: str) -> CellwrightError:
+def not_permitted(why: str, tool_use_id: str) -> CellwrightError:
     """A call needed a permission that nobody could give, and the run was to end then."""
-    return CellwrightError(
-        ErrorCode.PERMISSION_DENIED, f"Stopped at a call that is not permitted. {why}", recoverable=True
-    )
+    message = f"Stopped at a call that is not permitted. {why}"
+    details = {"tool_use_id": tool_use_id}
+    return CellwrightError(ErrorCode.PERMISSION_DENIED, message, details=details, recoverable=True)
 
 
 def price_unknown(model: str) -> CellwrightError:

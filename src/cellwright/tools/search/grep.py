@@ -35,7 +35,14 @@ from cellwright.tools.search.grep_output import (
     with_whole_names,
     without_coloured_names,
 )
-from cellwright.tools.search.ripgrep import MAX_RECORDS, Output, SearchProgram, run_ripgrep, search_program
+from cellwright.tools.search.ripgrep import (
+    MAX_RECORDS,
+    Output,
+    SearchProgram,
+    milliseconds_since,
+    run_ripgrep,
+    search_program,
+)
 from cellwright.tools.search.ripgrep_arguments import (
     NO_VERSION_CONTROL,
     Keep,
@@ -129,9 +136,10 @@ class GrepInput(ToolInput):
     multiline: Annotated[bool, Meta(description="Let the pattern span lines, and `.` match line ends.")] = False
 
     @property
-    def shows_context(self) -> bool:
-        """True when lines around matches are shown."""
-        return any((self.after, self.before, self.around, self.context))
+    def lines_around(self) -> tuple[int, int]:
+        """The number of lines that are shown before and behind each match."""
+        around = (self.context if self.around is None else self.around) or 0
+        return (around if self.before is None else self.before), (around if self.after is None else self.after)
 
 
 def grep_tool(cwd: Path) -> Tool:
@@ -170,6 +178,7 @@ class Grep(Struct, frozen=True):
     async def answer(self) -> ToolResult:
         """Answer the call. Raises `ToolError` with what rg complained of."""
         input, seconds = self.input, self.input.timeout_seconds
+        started = time.perf_counter()
         deadline = time.monotonic() + seconds
         encoding = await asyncio.to_thread(_encoding_arguments, self.root)
         with _filters(input) as (filters, accepts):
@@ -194,7 +203,8 @@ class Grep(Struct, frozen=True):
                 return checked(replace(output, records=list(records)), seconds)
 
             found, output = await self._found(run, read, input.offset + (input.head_limit or MAX_LINES))
-        return page(found, input.offset, input.head_limit, output, seconds)
+        took = milliseconds_since(started)
+        return page(found, input.offset, input.head_limit, output, seconds, took)
 
     async def _found(
         self, run: Callable[..., Awaitable[Output]], read: Callable[[Output], Output], needed: int
@@ -204,7 +214,7 @@ class Grep(Struct, frozen=True):
             if not output.whole and not output.timed_out:
                 output = await run("--sort=path", max_records=needed)
             output = read(output)
-            return content_lines(output, self.root, numbers=self.input.numbers, around=self.input.shows_context), output
+            return content_lines(output, self.root, numbers=self.input.numbers, around=self.input.lines_around), output
         if self.input.output_mode == "count":
             output = read(await run())
             return counts(output, self.root), output
@@ -232,10 +242,11 @@ def _mode_arguments(input: GrepInput) -> list[str]:
         return ["--color=never", "--count"]
     # numbers also where they are not shown: their `:` or `-` tells matches from what is around them
     arguments = [*COLOURS, "--line-number", r"--context-separator=\x00\x00"]
-    around = input.context if input.around is None else input.around
-    for flag, lines in (("--before-context", input.before), ("--after-context", input.after)):
-        if accepts := around if lines is None else lines:
-            arguments.append(f"{flag}={accepts}")
+    arguments += [
+        f"{flag}={lines}"
+        for flag, lines in zip(("--before-context", "--after-context"), input.lines_around, strict=True)
+        if lines
+    ]
     if input.only_matching:
         arguments += ["--only-matching", "--column"]
     return arguments
