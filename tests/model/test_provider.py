@@ -215,5 +215,5 @@ def test_an_effort_that_the_model_does_not_take_is_said_before_anything_is_sent(
     played = playing.play(playing.request(model="claude-haiku-4-5", effort="high"))
     assert isinstance(played.error, ApiError)
     assert played.error.code == ErrorCode.API_REQUEST_INVALID
-    assert "does not take an effort" in played.error.message
+    assert "does not take the effort high. It takes none." in played.error.message
     assert playing.server.all_requests == []

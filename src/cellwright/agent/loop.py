@@ -33,7 +33,7 @@ from cellwright.agent.tool import TOOL_SEARCH
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.errors import ApiError, CellwrightError, ErrorCode, fault, log_fault
 from cellwright.events import ContextAttached, Emit, Event, EventLog, Notice, Retrying, RunEnd, TurnEnd, UserPrompt
-from cellwright.model.models import limits
+from cellwright.model.models import accepted_effort, limits
 from cellwright.model.provider import BlockEnd, MessageStart, Request, request_sent
 
 if TYPE_CHECKING:
@@ -326,7 +326,7 @@ class AgentRun:
                 tools=self.session.tools,
                 messages=self.session.encoded,
                 max_tokens=max_tokens,
-                effort=agent.effort if self.model == agent.model or limits(self.model).effort else None,
+                effort=self._effort(),
                 thinking=agent.thinking,
                 # in mid-turn a model with a budget goes on only with thinking of its own
                 thinking_budget=agent.thinking_budget if self.model == agent.model else None,
@@ -356,6 +356,16 @@ class AgentRun:
                 self.emit(Notice(notice, "warning"))
             finally:
                 self.spending.release()
+
+    def _effort(self) -> str | None:
+        """The effort that the model thinks with: what was asked for, or the most below it that the model has."""
+        wanted = self.agent.effort
+        effort = accepted_effort(self.model, wanted)
+        if effort != wanted and self.model == self.agent.model and self.session.lowered_effort != (self.model, wanted):
+            self.session.lowered_effort = self.model, wanted
+            instead = f"it thinks with {effort}" if effort else "it thinks as it usually does"
+            self.emit(Notice(f"{self.model} does not have the effort {wanted}; {instead}.", "warning"))
+        return effort
 
     async def _answer(self, request: Request) -> TurnEnd | None:
         """The answer; None when the request may not be sent again as it is, or not to this model."""

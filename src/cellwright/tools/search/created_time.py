@@ -34,6 +34,6 @@ def _statx() -> Callable[..., int] | None:
     if not sys.platform.startswith("linux"):
         return None
     try:
-        return ctypes.CDLL(None).statx  # type: ignore[no-any-return]
+        return ctypes.CDLL(None).statx
     except (OSError, AttributeError):  # an older C library
         return None
