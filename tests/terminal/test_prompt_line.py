@@ -211,6 +211,18 @@ def test_ctrl_o_shows_results_whole(messages_server: Server, command_for: For) -
     leave(terminal)
 
 
+def test_thinking_is_folded_and_ctrl_o_at_the_prompt_unfolds_it(messages_server: Server, command_for: For) -> None:
+    server = messages_server([turn(think("A first idea.\nThen a second one."), say("Fine."))])
+    terminal = session(command_for(server))
+    terminal.send("think\r")
+    terminal.expect(r"Thought for [\d.]+ s: A first idea\.")
+    terminal.expect("Fine")
+    terminal.wait_for_prompt()
+    terminal.send(CTRL_O)
+    terminal.expect_exact("Then a second one.")
+    leave(terminal)
+
+
 @pytest.mark.parametrize(
     ("keys", "told"),
     [
