@@ -20,7 +20,7 @@ from prompt_toolkit.output import DummyOutput
 from cellwright.terminal.interactive.keys import KeysAtWork, _without_sequences, key_of, reads_keys
 from cellwright.terminal.interactive.picker import PickerRow, pick
 from cellwright.terminal.interactive.prompt_line import Suggestion, _Words
-from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
+from cellwright.testing import Gate, MessagesServer, hold, say, think, turn, use
 from eventual import eventually
 from row_tables import for_each_row
 

@@ -51,10 +51,11 @@ def find_subcommand(first: Sequence[str], program: str = "") -> Subcommand | Non
     if word not in SUBCOMMANDS:
         return None
     module, _, name = SUBCOMMANDS[word].partition(":")
-    found: Subcommand = getattr(importlib.import_module(module), name)
+    found = getattr(importlib.import_module(module), name)
     if word == "auth" and flags.is_claude(program):
-        return functools.partial(found, as_claude=True)
-    return found
+        found = functools.partial(found, as_claude=True)
+    command: Subcommand = found
+    return command
 
 
 def refuse_command_word(word: str) -> None:
