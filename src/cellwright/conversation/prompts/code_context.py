@@ -19,7 +19,7 @@ from cellwright.tools.code.navigation.project_code import CodeOutput, CodeRow
 
 HITS = 20
 HITS_UNASKED = 10
-"""Where a setting wants it, and not the prompt."""
+"""Hits if a setting wants the code, and not the prompt."""
 
 MIN_SCORE = 0.4
 MAX_LINES = 5_000

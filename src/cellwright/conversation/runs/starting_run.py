@@ -483,7 +483,7 @@ class StartingRun(Struct, frozen=True):
 def _code_contexts(
     cwd: Path, options: RunOptions, settings: Settings, session: Session
 ) -> tuple[Callable[[PromptContext], Awaitable[ProvidedContext]], ...]:
-    """What finds the project's code for the prompt, if an option or the settings want it."""
+    """Find the project's code for the prompt, if an option or the settings want it."""
     wanted = settings.code_context == "every-prompt" or (settings.code_context == "first-prompt" and session.is_fresh)
     if not (options.code_context or wanted):
         return ()

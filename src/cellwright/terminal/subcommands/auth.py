@@ -67,7 +67,7 @@ def _status_as_claude() -> int:
     source = key_source(settings, environment)
     platform = chosen_platform(environment)
     method = "none" if source == NO_KEY else "third_party" if platform else "api_key"
-    if method == "api_key" and source.startswith(("ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")):
+    if method == "api_key" and source.startswith("ANTHROPIC_AUTH_TOKEN"):
         method = "oauth_token"
     status: dict[str, object] = {
         "loggedIn": source != NO_KEY,

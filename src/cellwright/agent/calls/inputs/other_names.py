@@ -234,7 +234,7 @@ _VALUES: Mapping[tuple[str, str], Callable[[Any], Any]] = {
     },
     **{(name, field): _list for name, fields in FIELDS.items() for field in fields if field in ("ignore", "exclude")},
 }
-"""What becomes of a value that is said otherwise under another name."""
+"""The changes of values that are said otherwise under another name."""
 
 
 def with_own_fields(values: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
